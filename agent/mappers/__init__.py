@@ -1,0 +1,1 @@
+"""Mappers: who proposes a mapping (rules, an LLM, a script)."""

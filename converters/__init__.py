@@ -1,0 +1,1 @@
+"""Deterministic converters: the same input and mapping give the same bytes."""

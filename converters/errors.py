@@ -1,0 +1,98 @@
+"""The error tree of ingot: one class per situation that a caller catches.
+
+IngotError
+├── SourceError      the raw data cannot be read              exit 1
+├── MappingError     a mapping file is wrong, all problems    exit 2
+├── ConversionError  a conversion cannot go on                exit 1
+├── OutputError      the destination cannot be written        exit 1
+├── ReviewNeeded     a person has to decide before going on   exit 3
+└── ModelError       an LLM endpoint failed                   exit 4
+
+Fields are positional, so that errors survive pickling between processes; the text is made in `__str__`.
+Foreign errors are translated once, at the boundary, with `raise ... from`.
+"""
+
+from dataclasses import dataclass
+
+
+class IngotError(Exception):
+    """Base of everything that ingot raises on purpose; `exit_code` is the process's exit status."""
+
+    exit_code = 1
+
+
+class _Located(IngotError):
+    """An error with a place, a problem and what to do about it."""
+
+    def __init__(self, where: str, problem: str, hint: str = "") -> None:
+        super().__init__(where, problem, hint)
+        self.where = where
+        self.problem = problem
+        self.hint = hint
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.problem}" if self.where else self.problem
+        return f"{text} ({self.hint})" if self.hint else text
+
+
+class SourceError(_Located):
+    """The raw data cannot be read. Fields: where (file, URL or folder), problem, hint."""
+
+
+class ConversionError(_Located):
+    """A conversion cannot go on. Fields: where, problem, hint."""
+
+
+class OutputError(_Located):
+    """The destination cannot be written or is taken. Fields: where, problem, hint."""
+
+
+class ReviewNeeded(_Located):
+    """A person has to decide. Fields: where (the proposal), problem (why), hint (the command that goes on)."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong in a mapping.
+
+    `pointer` is a JSON Pointer into the mapping document, `code` one of the language reference's error
+    names (`bad_path`, `unresolved_path`, ...) or `schema`; `nearest` is the closest path that exists.
+    """
+
+    pointer: str
+    code: str
+    expected: str
+    got: str
+    nearest: str | None = None
+
+    def __str__(self) -> str:
+        text = f"{self.pointer or '/'}: {self.code}: expected {self.expected}, got {self.got}"
+        return f"{text}; nearest: {self.nearest}" if self.nearest else text
+
+
+class MappingError(IngotError):
+    """A mapping is wrong; carries every problem at once. Fields: where (file or mapper), problems."""
+
+    exit_code = 2
+
+    def __init__(self, where: str, problems: tuple[Problem, ...]) -> None:
+        super().__init__(where, problems)
+        self.where = where
+        self.problems = problems
+
+    def __str__(self) -> str:
+        count = f"{len(self.problems)} problem{'s' * (len(self.problems) != 1)}"
+        return "\n  ".join([f"{self.where}: {count} in the mapping", *map(str, self.problems)])
+
+
+class ModelError(_Located):
+    """An LLM endpoint failed. Fields: where (host or model), problem, hint, retryable."""
+
+    exit_code = 4
+
+    def __init__(self, where: str, problem: str, hint: str = "", retryable: bool = False) -> None:
+        super().__init__(where, problem, hint)
+        self.args = (where, problem, hint, retryable)
+        self.retryable = retryable

@@ -1,0 +1,1 @@
+"""Megatron indexed data sets (`.bin/.idx`) from unified records."""

@@ -1,0 +1,57 @@
+"""Rows as every reader gives them and every executor takes them: JSON values with their place."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+# Readers give JSON types only: None, bool, int, float, str, list, dict. Times, decimals, bytes and
+# Arrow scalars are turned into these at the reader, and a text that is not valid Unicode is a bad row.
+Json: TypeAlias = Any
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BadRow:
+    """A row that could not be read: its number in the file from 0, why, and the start of what was found."""
+
+    row: int
+    detail: str
+    found: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Batch:
+    """Consecutive rows of one file; rows read = `sum(weights) + len(bad)`.
+
+    Attributes:
+        file: name of the file relative to the source, with `/`.
+        rows: number of each row in its file, from 0, aligned with `values`.
+        values: the rows, JSON types only.
+        keys: what `~` gives for each row (an object's key, a whole file's stem), None = the row number.
+        weights: input rows behind each value (a group of rows is one value), None = 1 each.
+        bad: rows of this stretch that could not be read.
+        table: the same rows as a `pyarrow.RecordBatch` where the file is columnar, else None.
+    """
+
+    file: str
+    rows: Sequence[int]
+    values: Sequence[Json]
+    keys: Sequence[str] | None = None
+    weights: Sequence[int] | None = None
+    bad: Sequence[BadRow] = ()
+    table: Any | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reject:
+    """A row or record that did not become a record (`reason` from the closed list in docs/mapping.md).
+
+    `rows` is the number of input rows this is the only outcome of (0 where the row gave other records).
+    """
+
+    file: str
+    row: int
+    element: int | None
+    reason: str
+    path: str | None
+    found: str | None
+    rows: int = 1
