@@ -11,11 +11,16 @@ Json: TypeAlias = Any
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BadRow:
-    """A row that could not be read: its number in the file from 0, why, and the start of what was found."""
+    """A row that could not be read: its number in the file from 0, why, and the start of what was found.
+
+    `reason` is `bad_row`, or `bad_json` where a field that should hold JSON does not (then `path` names it).
+    """
 
     row: int
     detail: str
     found: str
+    reason: str = "bad_row"
+    path: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,0 +1,360 @@
+"""The path language: where in a row a value lies.
+
+A path is RFC 9535 JSONPath without the leading `$.` (which may be written), restricted to names, indices and
+wildcards, plus four whole-segment marks: `$` (the value itself), `.*` (the values of an object), `^` (the nearest
+object around) and `~` (the key or list index under which the value stood). docs/mapping.md is the reference.
+
+Paths are compiled once and walked many times. Missing and null are told apart: a step that does not exist gives no
+hit, a null gives a hit that is None.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+from ingot.converters.rows import Json
+
+
+class PathSyntaxError(ValueError):
+    """A text that is no path; `nearest` is the closest legal form or None."""
+
+    def __init__(self, text: str, problem: str, nearest: str | None) -> None:
+        super().__init__(text, problem, nearest)
+        self.text = text
+        self.problem = problem
+        self.nearest = nearest
+
+
+class RowError(Exception):
+    """A row or record cannot be converted: reason of the closed list, path, and what was found."""
+
+    def __init__(self, reason: str, path: str | None, found: str) -> None:
+        super().__init__(reason, path, found)
+        self.reason = reason
+        self.path = path
+        self.found = found
+
+
+class Node:
+    """A value in its place: what it stood under and what is around it (`parent` is None for the row)."""
+
+    __slots__ = ("key", "parent", "value")
+
+    def __init__(self, value: Json, key: str | int | None = None, parent: "Node | None" = None) -> None:
+        self.value = value
+        self.key = key
+        self.parent = parent
+
+
+class Names(NamedTuple):
+    """A run of plain names; at each object the longest run that is a key is taken first."""
+
+    names: tuple[str, ...]
+
+
+class Key(NamedTuple):
+    """A quoted name: exactly this key."""
+
+    name: str
+
+
+class Index(NamedTuple):
+    """An element of a list, from the end if negative."""
+
+    index: int
+
+
+class Mark(NamedTuple):
+    """`[*]`, `.*`, `^` or `~`."""
+
+    mark: str
+
+
+Step = Names | Key | Index | Mark
+
+_NAME = re.compile(r"[^.\[\]\s'\"](?:[^.\[\]]*[^.\[\]\s])?")
+_BRACKET = re.compile(r"\[(?:(\*)|(-?[0-9]+)|'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")\]")
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+MARKS = ("*", "^", "~")
+
+
+def found_text(value: Json, limit: int = 80) -> str:
+    """A short spelling of a value for messages and rejects."""
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _unescape(text: str) -> str:
+    def one(match: re.Match[str]) -> str:
+        code = match.group(1)
+        return chr(int(code[1:], 16)) if len(code) == 5 else _ESCAPED.get(code, code)
+
+    return _ESCAPE.sub(one, text)
+
+
+def quote_name(name: str) -> str:
+    """The spelling of one key as a path segment: plain where that is unambiguous, quoted in brackets elsewhere."""
+    plain = _NAME.fullmatch(name) and name not in (*MARKS, "$") and name.isprintable()
+    if plain:
+        return name
+    escaped = name.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\t", "\\t")
+    return f"['{escaped}']"
+
+
+def join_path(*segments: str | int) -> str:
+    """A path from keys (text), list indices (int) and the marks spelt `[*]` and `.*`."""
+    text = ""
+    for segment in segments:
+        if isinstance(segment, int):
+            part = f"[{segment}]"
+        elif segment == "[*]":
+            part = segment
+        else:
+            part = "*" if segment == ".*" else quote_name(segment)
+        text += part if not text or part.startswith("[") else f".{part}"
+    return text or "$"
+
+
+def _nearest_legal(text: str) -> str | None:
+    """The closest legal spelling: no recursion, slices and filters become wildcards, bare bracket names are quoted."""
+    guess = re.sub(r"\.{2,}", ".", text.strip()).strip(".")
+    guess = re.sub(r"\.\[", "[", guess)
+    guess = re.sub(r"\[[^\]'\"]*[:?@][^\]]*\]|\[\]", "[*]", guess)
+    guess = re.sub(r"\[([^\]\d*'\"-][^\]'\"]*)\]", r"['\1']", guess)
+    try:
+        _parse(guess)
+    except PathSyntaxError:
+        return None
+    return guess
+
+
+def _tokens(text: str) -> Iterable[Step]:
+    position = 0
+    while position < len(text):
+        bracket = _BRACKET.match(text, position)
+        if bracket:
+            position = bracket.end()
+            star, number, single, double = bracket.groups()
+            if star:
+                yield Mark("[*]")
+            elif number:
+                yield Index(int(number))
+            else:
+                yield Key(_unescape(single if single is not None else double))
+            continue
+        if position:
+            if text[position] != ".":
+                raise PathSyntaxError(text, f"'.' or '[' expected at character {position + 1}", None)
+            position += 1
+        name = _NAME.match(text, position)
+        if not name:
+            raise PathSyntaxError(text, f"a name expected at character {position + 1}", None)
+        position = name.end()
+        yield Mark(name.group()) if name.group() in MARKS else Names((name.group(),))
+
+
+def _parse(text: str) -> tuple[Step, ...]:
+    if text == "$":
+        return ()
+    if text.startswith("$."):
+        body = text[2:]
+    else:
+        body = text[1:] if text.startswith("$[") else text
+    if not body:
+        raise PathSyntaxError(text, "the path is empty", None)
+    steps: list[Step] = []
+    for step in _tokens(body):
+        if isinstance(step, Names) and steps and isinstance(steps[-1], Names):
+            steps[-1] = Names(steps[-1].names + step.names)
+        else:
+            steps.append(step)
+    return tuple(steps)
+
+
+Walk = Callable[[list[Node]], list[Node]]
+
+
+def _walk_names(names: tuple[str, ...]) -> Walk:
+    joined = {
+        (i, j): ".".join(names[i:j]) for i in range(len(names)) for j in range(i + 1, len(names) + 1)
+    }
+    count = len(names)
+
+    def one(node: Node) -> Node | None:
+        position = 0
+        while position < count:
+            value = node.value
+            if value.__class__ is not dict:
+                return None
+            for end in range(count, position, -1):
+                name = joined[position, end]
+                if name in value:
+                    node = Node(value[name], name, node)
+                    position = end
+                    break
+            else:
+                return None
+        return node
+
+    return lambda nodes: [hit for node in nodes if (hit := one(node)) is not None]
+
+
+def _walk_key(name: str) -> Walk:
+    return lambda nodes: [
+        Node(n.value[name], name, n) for n in nodes if n.value.__class__ is dict and name in n.value
+    ]
+
+
+def _walk_index(index: int) -> Walk:
+    def walk(nodes: list[Node]) -> list[Node]:
+        hits = []
+        for node in nodes:
+            value = node.value
+            if value.__class__ is list and -len(value) <= index < len(value):
+                hits.append(Node(value[index], index % len(value), node))
+        return hits
+
+    return walk
+
+
+def _walk_list(text: str) -> Walk:
+    def walk(nodes: list[Node]) -> list[Node]:
+        hits: list[Node] = []
+        for node in nodes:
+            value = node.value
+            if value.__class__ is list:
+                hits += [Node(v, i, node) for i, v in enumerate(value)]
+            elif value is not None:
+                raise RowError("not_a_list", text, found_text(value))
+        return hits
+
+    return walk
+
+
+def _walk_object(text: str) -> Walk:
+    def walk(nodes: list[Node]) -> list[Node]:
+        hits: list[Node] = []
+        for node in nodes:
+            value = node.value
+            if value.__class__ is dict:
+                hits += [Node(v, k, node) for k, v in value.items()]
+            elif value is not None:
+                raise RowError("not_an_object", text, found_text(value))
+        return hits
+
+    return walk
+
+
+def _around(node: Node) -> Node | None:
+    parent = node.parent
+    while parent is not None and parent.value.__class__ is not dict:
+        parent = parent.parent
+    return parent
+
+
+def _walk_up(nodes: list[Node]) -> list[Node]:
+    return [up for node in nodes if (up := _around(node)) is not None]
+
+
+def _walk_key_of(nodes: list[Node]) -> list[Node]:
+    return [Node(n.key, None, n) for n in nodes if n.key is not None]
+
+
+def _walk_step(step: Step, text: str) -> Walk:
+    if isinstance(step, Names):
+        return _walk_names(step.names)
+    if isinstance(step, Key):
+        return _walk_key(step.name)
+    if isinstance(step, Index):
+        return _walk_index(step.index)
+    by_mark = {"^": _walk_up, "~": _walk_key_of}
+    if step.mark in by_mark:
+        return by_mark[step.mark]
+    return _walk_list(text) if step.mark == "[*]" else _walk_object(text)
+
+
+class Path:
+    """A compiled path. Equal by text; pickles as its text."""
+
+    __slots__ = ("_walks", "steps", "text")
+
+    def __init__(self, text: str) -> None:
+        try:
+            self.steps = _parse(text)
+        except PathSyntaxError as error:
+            raise PathSyntaxError(text, error.problem, _nearest_legal(text)) from None
+        self.text = text
+        self._walks = tuple(_walk_step(step, text) for step in self.steps)
+
+    def __repr__(self) -> str:
+        return f"Path({self.text!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Path) and other.text == self.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __reduce__(self) -> tuple[Callable[[str], "Path"], tuple[str]]:
+        return compile_path, (self.text,)
+
+    def nodes(self, start: Node) -> list[Node]:
+        """Every hit in document order, in its place.
+
+        Raises:
+            RowError: `[*]` on what is no list, `.*` on what is no object.
+        """
+        hits = [start]
+        for walk in self._walks:
+            hits = walk(hits)
+            if not hits:
+                break
+        return hits
+
+    def find(self, start: Node) -> list[Json]:
+        """The values of every hit; null is None, missing is the empty list."""
+        return [node.value for node in self.nodes(start)]
+
+    @property
+    def single_name(self) -> str | None:
+        """The key, where the path is one key of the current object: the case worth a short cut."""
+        if len(self.steps) != 1:
+            return None
+        step = self.steps[0]
+        if isinstance(step, Names) and len(step.names) == 1:
+            return step.names[0]
+        return step.name if isinstance(step, Key) else None
+
+    @property
+    def first_wildcard(self) -> int | None:
+        """Position of the first `[*]` or `.*` among the steps."""
+        marks = (Mark("[*]"), Mark("*"))
+        return next((i for i, step in enumerate(self.steps) if step in marks), None)
+
+
+def steps_text(steps: tuple[Step, ...]) -> str:
+    """The spelling of a sequence of steps (`$` for none)."""
+    text = ""
+    for step in steps:
+        if isinstance(step, Names):
+            part = ".".join(step.names)
+        elif isinstance(step, Key):
+            part = quote_name(step.name) if quote_name(step.name).startswith("[") else f"['{step.name}']"
+        elif isinstance(step, Index):
+            part = f"[{step.index}]"
+        else:
+            part = step.mark
+        text += part if not text or part.startswith("[") else f".{part}"
+    return text or "$"
+
+
+@lru_cache(maxsize=4096)
+def compile_path(text: str) -> Path:
+    """Compile a path.
+
+    Raises:
+        PathSyntaxError: the text is no path; the error names the nearest legal form.
+    """
+    return Path(text)
