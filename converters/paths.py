@@ -1,11 +1,12 @@
 """The path language: where in a row a value lies.
 
-A path is RFC 9535 JSONPath without the leading `$.` (which may be written), restricted to names, indices and
-wildcards, plus four whole-segment marks: `$` (the value itself), `.*` (the values of an object), `^` (the nearest
-object around) and `~` (the key or list index under which the value stood). docs/mapping.md is the reference.
+A path is RFC 9535 JSONPath without the leading `$.` (which may be written), restricted to names,
+indices and wildcards, plus four whole-segment marks: `$` (the value itself), `.*` (the values of an
+object), `^` (the nearest object around) and `~` (the key or list index under which the value stood).
+docs/mapping.md is the reference.
 
-Paths are compiled once and walked many times. Missing and null are told apart: a step that does not exist gives no
-hit, a null gives a hit that is None.
+Paths are compiled once and walked many times. Missing and null are told apart: a step that does not
+exist gives no hit, a null gives a hit that is None.
 """
 
 import re
@@ -37,11 +38,13 @@ class RowError(Exception):
 
 
 class Node:
-    """A value in its place: what it stood under and what is around it (`parent` is None for the row)."""
+    """A value in its place: its key and what is around it (`parent` is None for the row)."""
 
     __slots__ = ("key", "parent", "value")
 
-    def __init__(self, value: Json, key: str | int | None = None, parent: "Node | None" = None) -> None:
+    def __init__(
+        self, value: Json, key: str | int | None = None, parent: "Node | None" = None
+    ) -> None:
         self.value = value
         self.key = key
         self.parent = parent
@@ -77,6 +80,7 @@ _NAME = re.compile(r"[^.\[\]\s'\"](?:[^.\[\]]*[^.\[\]\s])?")
 _BRACKET = re.compile(r"\[(?:(\*)|(-?[0-9]+)|'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")\]")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+_QUOTED = str.maketrans({"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r"})
 MARKS = ("*", "^", "~")
 
 
@@ -95,11 +99,13 @@ def _unescape(text: str) -> str:
 
 
 def quote_name(name: str) -> str:
-    """The spelling of one key as a path segment: plain where that is unambiguous, quoted in brackets elsewhere."""
+    """One key as a path segment: plain where that is unambiguous, else quoted in brackets."""
     plain = _NAME.fullmatch(name) and name not in (*MARKS, "$") and name.isprintable()
     if plain:
         return name
-    escaped = name.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\t", "\\t")
+    escaped = (
+        name.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\t", "\\t")
+    )
     return f"['{escaped}']"
 
 
@@ -118,7 +124,7 @@ def join_path(*segments: str | int) -> str:
 
 
 def _nearest_legal(text: str) -> str | None:
-    """The closest legal spelling: no recursion, slices and filters become wildcards, bare bracket names are quoted."""
+    """The closest legal spelling: slices and filters become wildcards, bracket names are quoted."""
     guess = re.sub(r"\.{2,}", ".", text.strip()).strip(".")
     guess = re.sub(r"\.\[", "[", guess)
     guess = re.sub(r"\[[^\]'\"]*[:?@][^\]]*\]|\[\]", "[*]", guess)
@@ -146,7 +152,9 @@ def _tokens(text: str) -> Iterable[Step]:
             continue
         if position:
             if text[position] != ".":
-                raise PathSyntaxError(text, f"'.' or '[' expected at character {position + 1}", None)
+                raise PathSyntaxError(
+                    text, f"'.' or '[' expected at character {position + 1}", None
+                )
             position += 1
         name = _NAME.match(text, position)
         if not name:
@@ -158,10 +166,7 @@ def _tokens(text: str) -> Iterable[Step]:
 def _parse(text: str) -> tuple[Step, ...]:
     if text == "$":
         return ()
-    if text.startswith("$."):
-        body = text[2:]
-    else:
-        body = text[1:] if text.startswith("$[") else text
+    body = re.sub(r"^\$(?:\.|(?=\[))", "", text)
     if not body:
         raise PathSyntaxError(text, "the path is empty", None)
     steps: list[Step] = []
@@ -178,7 +183,9 @@ Walk = Callable[[list[Node]], list[Node]]
 
 def _walk_names(names: tuple[str, ...]) -> Walk:
     joined = {
-        (i, j): ".".join(names[i:j]) for i in range(len(names)) for j in range(i + 1, len(names) + 1)
+        (i, j): ".".join(names[i:j])
+        for i in range(len(names))
+        for j in range(i + 1, len(names) + 1)
     }
     count = len(names)
 
@@ -341,7 +348,11 @@ def steps_text(steps: tuple[Step, ...]) -> str:
         if isinstance(step, Names):
             part = ".".join(step.names)
         elif isinstance(step, Key):
-            part = quote_name(step.name) if quote_name(step.name).startswith("[") else f"['{step.name}']"
+            part = (
+                quote_name(step.name)
+                if quote_name(step.name).startswith("[")
+                else f"['{step.name}']"
+            )
         elif isinstance(step, Index):
             part = f"[{step.index}]"
         else:
