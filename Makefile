@@ -1,0 +1,66 @@
+# Every check and every common task of ingot. A fresh clone needs Python 3.11+ and make, nothing else:
+# the targets make their own environment in $(VENV) and remake it when pyproject.toml or this file changes.
+
+PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(shell \
+	$(p) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $(p))))
+VENV ?= .venv
+PYTEST_ARGS ?= -n auto --maxprocesses 4
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# The tests read tokens back with Megatron's own reader. Its declared dependencies are GPU training's;
+# reading an index needs only torch (in the dev extra), numpy and packaging.
+MEGATRON := megatron-core==0.16.1
+
+.PHONY: help demo test test-long lint format types imports wheel-check check graph clean
+.DELETE_ON_ERROR:
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed 's/:.*##/\t/' | expand -t 14
+
+demo: $(VENV)/.core.stamp ## the main job on every data set of examples/, offline; output in demo/
+	$(BIN)/python examples/run_demo.py
+
+test: $(VENV)/.dev.stamp ## the test suite
+	$(BIN)/python -m pytest -m "not long" $(PYTEST_ARGS)
+
+test-long: $(VENV)/.dev.stamp ## kills, fuzz and big inputs
+	$(BIN)/python -m pytest -m long
+
+lint: $(VENV)/.dev.stamp ## ruff: rules and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.dev.stamp ## rewrite the code as `make lint` wants it
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(VENV)/.dev.stamp ## mypy --strict on the package
+	$(BIN)/mypy -p ingot
+
+imports: $(VENV)/.dev.stamp ## the direction of imports
+	$(BIN)/lint-imports
+
+wheel-check: $(VENV)/.dev.stamp ## build, install into a clean environment outside the tree, run it there
+	$(BIN)/python tests/packaging/wheel_check.py
+
+check: lint types imports test ## what has to pass before a commit
+
+graph: $(VENV)/.dev.stamp ## write the agent's graph into README.md
+	$(BIN)/python -m ingot.agent.drawing README.md
+
+clean: ## remove environment, caches and outputs
+	rm -rf $(VENV) demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "ingot needs Python 3.11 or later with venv; say which: make PYTHON=/path/to/python3" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core.stamp: pyproject.toml | $(VENV)/bin/python
+	$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.dev.stamp: pyproject.toml Makefile | $(VENV)/bin/python
+	$(PIP) install --editable ".[hf,dev]"
+	$(PIP) install --no-deps "$(MEGATRON)"
+	@touch $@ $(VENV)/.core.stamp
