@@ -1,0 +1,1 @@
+"""The embedded mapper: deterministic rules over names and values, offline."""
