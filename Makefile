@@ -1,7 +1,7 @@
 # Every check and every common task of ingot. A fresh clone needs Python 3.11+ and make, nothing else:
 # the targets make their own environment in $(VENV) and remake it when pyproject.toml or this file changes.
 
-PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(shell \
+PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3,$(shell \
 	$(p) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $(p))))
 VENV ?= .venv
 PYTEST_ARGS ?= -n auto --maxprocesses 4
@@ -42,7 +42,7 @@ imports: $(VENV)/.dev.stamp ## the direction of imports
 	$(BIN)/lint-imports
 
 wheel-check: $(VENV)/.dev.stamp ## build, install into a clean environment outside the tree, run it there
-	$(BIN)/python tests/packaging/wheel_check.py
+	$(BIN)/python -m pytest -m long tests/packaging/test_wheel.py
 
 check: lint types imports test ## what has to pass before a commit
 
@@ -57,10 +57,12 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.core.stamp: pyproject.toml | $(VENV)/bin/python
+	@echo "installing ingot into $(VENV): about a minute the first time"
 	$(PIP) install --editable .
 	@touch $@
 
 $(VENV)/.dev.stamp: pyproject.toml Makefile | $(VENV)/bin/python
-	$(PIP) install --editable ".[hf,dev]"
+	@echo "installing ingot, its extras and the test tools into $(VENV): a few minutes the first time"
+	$(PIP) install --editable ".[all,dev]"
 	$(PIP) install --no-deps "$(MEGATRON)"
 	@touch $@ $(VENV)/.core.stamp

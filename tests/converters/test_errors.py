@@ -1,0 +1,68 @@
+"""The error tree: survives pickling between processes, says what, where and what to do."""
+
+import inspect
+import pickle
+
+import pytest
+
+from ingot.converters import errors
+
+PROBLEM = errors.Problem("/text", "bad_path", "a path", "a..b", "a.b")
+SAMPLES = [
+    errors.IngotError("what went wrong"),
+    errors.SourceError("data/a.gz", "ends in the middle", "fetch it again"),
+    errors.ConversionError("part 3", "every row was rejected"),
+    errors.OutputError("out", "exists", "--overwrite replaces it"),
+    errors.ReviewNeeded("out.proposal", "confidence 0.4", "ingot run ... --mapping FILE"),
+    errors.MappingError("mapping.json", (PROBLEM, errors.Problem("", "schema", "an object", "[]"))),
+    errors.ModelError("localhost", "no answer", "try again", True),
+    errors.ModelError("localhost", "no such model"),
+]
+
+
+@pytest.mark.parametrize("error", SAMPLES, ids=lambda error: type(error).__name__)
+def test_pickles_with_fields_and_text(error):
+    back = pickle.loads(pickle.dumps(error))
+    assert type(back) is type(error)
+    assert (back.args, str(back), vars(back)) == (error.args, str(error), vars(error))
+
+
+def test_every_public_class_is_sampled():
+    classes = {
+        value
+        for name, value in vars(errors).items()
+        if inspect.isclass(value) and issubclass(value, Exception) and not name.startswith("_")
+    }
+    assert classes == {type(error) for error in SAMPLES}
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (errors.SourceError, 1),
+        (errors.ConversionError, 1),
+        (errors.OutputError, 1),
+        (errors.MappingError, 2),
+        (errors.ReviewNeeded, 3),
+        (errors.ModelError, 4),
+    ],
+)
+def test_exit_codes(kind, code):
+    assert kind.exit_code == code
+
+
+def test_text_says_where_what_and_what_to_do():
+    assert str(SAMPLES[1]) == "data/a.gz: ends in the middle (fetch it again)"
+    assert str(errors.SourceError("", "no input")) == "no input"
+
+
+def test_mapping_error_shows_every_problem():
+    assert str(SAMPLES[5]).splitlines() == [
+        "mapping.json: 2 problems in the mapping",
+        "  /text: bad_path: expected a path, got a..b; nearest: a.b",
+        "  /: schema: expected an object, got []",
+    ]
+
+
+def test_a_model_error_says_whether_trying_again_makes_sense():
+    assert [error.retryable for error in SAMPLES[-2:]] == [True, False]

@@ -1,0 +1,44 @@
+"""The direction of imports, and what a start of the command costs."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = ("datasets", "langgraph", "numpy", "openai", "pandas", "pyarrow", "tokenizers", "torch")
+
+
+def test_import_contracts_hold():
+    linter = Path(sys.executable).with_name("lint-imports")
+    run = subprocess.run([linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def loaded_by(program: str, arguments: list[str], tmp_path: Path) -> set[str]:
+    """Top-level names in `sys.modules` after `program` ran with `arguments` in a new process."""
+    report = tmp_path / "modules"
+    wrapper = (
+        "import atexit, pathlib, sys\n"
+        f"atexit.register(lambda: pathlib.Path({str(report)!r}).write_text("
+        "' '.join({name.partition('.')[0] for name in sys.modules})))\n"
+        f"sys.argv[1:] = {arguments!r}\n{program}"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", wrapper], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert run.returncode == 0, run.stderr
+    return set(report.read_text().split())
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["run", "--help"], ["convert", "--help"]]
+)
+def test_help_loads_nothing_heavy(arguments, tmp_path):
+    program = "from ingot.__main__ import main\nmain()"
+    assert sorted(loaded_by(program, arguments, tmp_path).intersection(HEAVY)) == []
+
+
+def test_package_itself_loads_nothing_heavy(tmp_path):
+    assert sorted(loaded_by("import ingot", [], tmp_path).intersection((*HEAVY, "typer"))) == []
