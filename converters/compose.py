@@ -1,0 +1,237 @@
+"""Messages of a conversation, compiled from the `messages` of a mapping.
+
+Neighbouring entries with the same `each` are emitted together, element by element. The short form of
+version 1 (neighbouring entries whose bare paths share their prefix up to the first wildcard) is
+brought to that form here, once.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from typing import Any
+
+from ingot.converters.evaluate import (
+    PathStats,
+    compile_single,
+    compile_text,
+    each_nodes,
+    is_blank,
+    json_text,
+    path_hits,
+)
+from ingot.converters.language import (
+    ROLES,
+    Message,
+    Role,
+    RoleFromData,
+    RoleInTurn,
+    RoleSplit,
+    Value,
+)
+from ingot.converters.paths import Node, Path, RowError, compile_path, found_text, steps_text
+
+# (role, content, loss mask or None for the default of the role)
+Turn = dict[str, Any]
+# An entry at an element: (node, position in `each`) -> its turns.
+Entry = Callable[[Node, int], list[Turn]]
+# Messages of a record; the second value is True where one side of a turn was missing.
+Messages = Callable[[Node], tuple[list[Turn], bool]]
+
+
+def expand_zip(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Write the zip rule as `each`: two or more neighbours with the same prefix up to a wildcard."""
+    expanded: list[Message] = []
+    for prefix, run in groupby(messages, key=_zip_prefix):
+        entries = list(run)
+        if prefix is None or len(entries) < 2:
+            expanded += entries
+        else:
+            expanded += [_inside(entry, prefix) for entry in entries]
+    return tuple(expanded)
+
+
+def _zip_prefix(message: Message) -> str | None:
+    content = message.content
+    bare = content is not None and content.kind == "path" and content.bare
+    if not bare or message.each or not isinstance(message.role, str) or content is None:
+        return None
+    path = content.path
+    if path is None or path.first_wildcard is None:
+        return None
+    return steps_text(path.steps[: path.first_wildcard + 1])
+
+
+def _inside(message: Message, prefix: str) -> Message:
+    path = message.content.path if message.content else None
+    if path is None or path.first_wildcard is None:
+        return message
+    rest = compile_path(steps_text(path.steps[path.first_wildcard + 1 :]))
+    return Message(
+        role=message.role,
+        content=Value(kind="path", path=rest),
+        each=(compile_path(prefix),),
+        loss_mask=message.loss_mask,
+    )
+
+
+def compile_messages(messages: tuple[Message, ...], stats: PathStats) -> Messages:
+    """All entries of `messages` as one function of a record's node."""
+    blocks = [
+        _block(each, list(entries), stats)
+        for each, entries in groupby(expand_zip(messages), key=lambda m: m.each)
+    ]
+
+    def emit(node: Node) -> tuple[list[Turn], bool]:
+        turns: list[Turn] = []
+        ragged = False
+        for block in blocks:
+            emitted, uneven = block(node)
+            turns += emitted
+            ragged = ragged or uneven
+        return turns, ragged
+
+    return emit
+
+
+def _block(each: tuple[Path, ...], messages: list[Message], stats: PathStats) -> Messages:
+    entries = [_entry(message, stats) for message in messages]
+
+    def at(nodes: list[Node]) -> tuple[list[Turn], bool]:
+        turns: list[Turn] = []
+        ragged = False
+        for position, node in enumerate(nodes):
+            before = len(turns)
+            spoke = 0
+            for entry in entries:
+                said = entry(node, position)
+                spoke += bool(said)
+                turns += said
+            ragged = ragged or (len(turns) > before and spoke < len(entries))
+        return turns, ragged
+
+    if not each:
+        return lambda node: (at([node])[0], False)
+    return lambda node: at(each_nodes(each, node))
+
+
+def _entry(message: Message, stats: PathStats) -> Entry:
+    if message.content is None:
+        return lambda _node, _position: []
+    content = compile_text(message.content, stats)
+    mask = _loss_mask(message.loss_mask, stats)
+    role = message.role
+    if isinstance(role, RoleSplit):
+        return _split_entry(role, content, mask, message)
+    if isinstance(role, RoleFromData):
+        return _data_role_entry(_data_role(role, stats), content, mask)
+
+    def entry(node: Node, position: int) -> list[Turn]:
+        text = content(node)
+        if text is None or is_blank(text):
+            return []
+        spoken = role.roles[position % len(role.roles)] if isinstance(role, RoleInTurn) else role
+        return [_turn(spoken, text, mask(node))]
+
+    return entry
+
+
+def _turn(role: str, content: str, mask: bool | None) -> Turn:
+    return {
+        "role": role,
+        "content": content,
+        "loss_mask": role == "assistant" if mask is None else mask,
+    }
+
+
+def _data_role(role: RoleFromData, stats: PathStats) -> Callable[[Node], Role | None | RowError]:
+    """The role at a node: None leaves the message out, an error counts only if something is said."""
+    hits = path_hits(role.path, stats)
+    table: dict[str, Role | None] = dict(role.map) if role.map else {name: name for name in ROLES}
+    name = role.path.text
+
+    def at(node: Node) -> Role | None | RowError:
+        found = hits(node)
+        key = json_text(found[0], name) if found and found[0] is not None else None
+        if key is None or key not in table:
+            return RowError("unmapped_value", name, found_text(key))
+        return table[key]
+
+    return at
+
+
+def _data_role_entry(
+    role_at: Callable[[Node], Role | None | RowError],
+    content: Callable[[Node], str | None],
+    mask: Callable[[Node], bool | None],
+) -> Entry:
+    def entry(node: Node, _position: int) -> list[Turn]:
+        role = role_at(node)
+        if role is None:
+            return []
+        text = content(node)
+        if text is None or is_blank(text):
+            return []
+        if isinstance(role, RowError):
+            raise role
+        return [_turn(role, text, mask(node))]
+
+    return entry
+
+
+def _split_entry(
+    role: RoleSplit,
+    content: Callable[[Node], str | None],
+    mask: Callable[[Node], bool | None],
+    message: Message,
+) -> Entry:
+    pattern = _marker_pattern(role.markers)
+    by_stripped = {marker.lstrip(): spoken for marker, spoken in reversed(role.markers.items())}
+    path = message.content.path.text if message.content and message.content.path else None
+
+    def entry(node: Node, _position: int) -> list[Turn]:
+        text = content(node)
+        if text is None or is_blank(text):
+            return []
+        turns = []
+        for marker, piece in _pieces(pattern, text, path):
+            spoken = role.markers.get(marker) or by_stripped.get(marker.lstrip())
+            if spoken and piece:
+                turns.append(_turn(spoken, piece, mask(node)))
+        return turns
+
+    return entry
+
+
+def _marker_pattern(markers: dict[str, Role | None]) -> re.Pattern[str]:
+    """Leftmost, longest marker first; at the very start a marker may lack its leading white space."""
+    whole = sorted(markers, key=len, reverse=True)
+    bare = [marker.lstrip() for marker in whole if marker.lstrip()]
+    at_start = r"\A\s*(?:" + "|".join(map(re.escape, bare)) + ")" if bare else ""
+    alternatives = [at_start] if at_start else []
+    return re.compile("|".join([*alternatives, *map(re.escape, whole)]))
+
+
+def _pieces(pattern: re.Pattern[str], text: str, path: str | None) -> Iterator[tuple[str, str]]:
+    matches = list(pattern.finditer(text))
+    if not matches or text[: matches[0].start()].strip():
+        raise RowError("unmarked_text", path, found_text(text))
+    ends = [match.start() for match in matches[1:]] + [len(text)]
+    for match, end in zip(matches, ends, strict=True):
+        yield match.group(), text[match.end() : end].strip()
+
+
+def _loss_mask(mask: bool | Value | None, stats: PathStats) -> Callable[[Node], bool | None]:
+    if not isinstance(mask, Value):
+        return lambda _node: mask
+    single = compile_single(mask, stats)
+    name = mask.path.text if mask.path else None
+
+    def at(node: Node) -> bool | None:
+        found = single(node)
+        if found is None or isinstance(found, bool):
+            return found
+        if isinstance(found, int | float):
+            return found != 0
+        raise RowError("not_a_number", name, found_text(found))
+
+    return at

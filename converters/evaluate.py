@@ -1,0 +1,283 @@
+"""Values of the mapping language, compiled to functions of a node (a row or an element in its place).
+
+A compiled value gives *hits*: JSON values in order, None where a place holds null or nothing, so that
+labels and picks count places. Text is made last; one hit keeps its JSON type until then.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import zip_longest
+
+from ingot.converters.language import Value
+from ingot.converters.paths import Node, Path, RowError, found_text
+from ingot.converters.rows import Json
+
+Hits = Callable[[Node], list[Json]]
+Text = Callable[[Node], str | None]
+Single = Callable[[Node], Json]
+
+
+class PathStats:
+    """Per path: how often it was looked up, gave nothing (missing), or gave only null."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, list[int]] = {}
+
+    def counter(self, path: Path) -> list[int]:
+        """The counts of a path: [looked up, missing, null]."""
+        return self.counts.setdefault(path.text, [0, 0, 0])
+
+
+def json_text(value: Json, path: str | None = None) -> str:
+    """The text of one hit: JSON spelling for numbers and booleans.
+
+    Raises:
+        RowError: `not_text` for a list or object.
+    """
+    if value.__class__ is str:
+        return str(value)
+    if isinstance(value, list | dict):
+        raise RowError("not_text", path, found_text(value))
+    return json.dumps(value, ensure_ascii=False)
+
+
+def is_blank(text: str | None) -> bool:
+    """True for nothing, and for white space only."""
+    return text is None or not text or text.isspace()
+
+
+def each_nodes(each: tuple[Path, ...], start: Node) -> list[Node]:
+    """The elements of `each`: the hits of one path, or lists walked in step (to the longest)."""
+    if len(each) == 1:
+        return each[0].nodes(start)
+    walked = zip_longest(*(path.find(start) for path in each))
+    return [Node(list(element), i, start) for i, element in enumerate(walked)]
+
+
+def path_hits(path: Path, stats: PathStats) -> Hits:
+    """The hits of a path, counted."""
+    count = stats.counter(path)
+    name = path.single_name
+
+    def by_name(node: Node) -> list[Json]:
+        count[0] += 1
+        value = node.value
+        if value.__class__ is dict and name in value:
+            hit = value[name]
+            if hit is None:
+                count[2] += 1
+            return [hit]
+        count[1] += 1
+        return []
+
+    def by_walk(node: Node) -> list[Json]:
+        count[0] += 1
+        hits = path.find(node)
+        if not hits:
+            count[1] += 1
+        elif all(hit is None for hit in hits):
+            count[2] += 1
+        return hits
+
+    return by_name if name is not None else by_walk
+
+
+def compile_hits(value: Value, stats: PathStats) -> Hits:
+    """A value with its modifiers, as a function that gives hits."""
+    hits = _each(value, _form(value, stats))
+    if value.pick is not None:
+        hits = _pick(hits, compile_single(value.pick, stats), _name_of(value))
+    for stage in _hit_stages(value):
+        hits = stage(hits)
+    return hits
+
+
+def _form(value: Value, stats: PathStats) -> Hits:
+    if value.kind == "literal":
+        return lambda _node: [value.literal]
+    if value.kind == "template":
+        return _template(value, stats)
+    if value.kind == "concat":
+        parts = [compile_text(part, stats) for part in value.parts]
+        return lambda node: [part(node) or None for part in parts]
+    if value.kind == "any_of":
+        return _any_of(value, stats)
+    if value.path is None:
+        raise ValueError("a path value without a path")
+    return path_hits(value.path, stats)
+
+
+def _template(value: Value, stats: PathStats) -> Hits:
+    pieces: list[str | Text] = [
+        piece if isinstance(piece, str) else compile_text(Value(kind="path", path=piece), stats)
+        for piece in value.template
+    ]
+
+    def hits(node: Node) -> list[Json]:
+        filled = []
+        for piece in pieces:
+            if isinstance(piece, str):
+                filled.append(piece)
+                continue
+            text = piece(node)
+            if text is None or is_blank(text):
+                return []
+            filled.append(text)
+        return ["".join(filled)]
+
+    return hits
+
+
+def _any_of(value: Value, stats: PathStats) -> Hits:
+    parts = [(compile_hits(p, stats), p.sep, _name_of(p)) for p in value.parts]
+
+    def hits(node: Node) -> list[Json]:
+        for part, sep, name in parts:
+            found = part(node)
+            if not is_blank(join_hits(found, sep, name)):
+                return found
+        return []
+
+    return hits
+
+
+def _each(value: Value, form: Hits) -> Hits:
+    if not value.each:
+        return form
+    return lambda node: [hit for element in each_nodes(value.each, node) for hit in form(element)]
+
+
+def _pick(hits: Hits, pick: Single, name: str | None) -> Hits:
+    def picked(node: Node) -> list[Json]:
+        choice = pick(node)
+        if choice is None or choice == "":
+            return []
+        found = hits(node)
+        place = _place(choice)
+        if place is None or place >= len(found):
+            raise RowError("bad_pick", name, f"{found_text(choice)} of {len(found)}")
+        return [found[place]]
+
+    return picked
+
+
+def _place(choice: Json) -> int | None:
+    """The place that a number from 0 or a letter from A names, None if it names none."""
+    if isinstance(choice, bool):
+        return None
+    if isinstance(choice, str):
+        if len(choice) == 1 and choice.isascii() and choice.isalpha():
+            return ord(choice.upper()) - ord("A")
+        return int(choice) if choice.isascii() and choice.isdigit() else None
+    if isinstance(choice, int | float) and choice >= 0 and choice == int(choice):
+        return int(choice)
+    return None
+
+
+def _hit_stages(value: Value) -> Iterator[Callable[[Hits], Hits]]:
+    name = _name_of(value)
+    if value.map is not None:
+        yield _on_each(_mapper(value.map, name))
+    if value.as_json:
+        yield _on_each(
+            lambda hit: json.dumps(hit, ensure_ascii=False) if isinstance(hit, list | dict) else hit
+        )
+    if value.replace:
+        yield _on_each(_replacer(value.replace, name))
+    if value.label is not None:
+        yield _labeller(value.label, name)
+
+
+def _on_each(one: Callable[[Json], Json]) -> Callable[[Hits], Hits]:
+    def stage(hits: Hits) -> Hits:
+        return lambda node: [None if hit is None else one(hit) for hit in hits(node)]
+
+    return stage
+
+
+def _mapper(table: dict[str, Json], name: str | None) -> Callable[[Json], Json]:
+    def one(hit: Json) -> Json:
+        text = json_text(hit, name)
+        if text in table:
+            return table[text]
+        if "*" in table:
+            return table["*"]
+        raise RowError("unmapped_value", name, found_text(text))
+
+    return one
+
+
+def _replacer(table: dict[str, str], name: str | None) -> Callable[[Json], Json]:
+    pattern = re.compile("|".join(map(re.escape, sorted(table, key=len, reverse=True))))
+    return lambda hit: pattern.sub(lambda match: table[match.group()], json_text(hit, name))
+
+
+def number_label(label: str, place: int) -> str:
+    """The label of the hit at a place from 0: `A. ` gives `A. `, `B. `, ... (after Z: AA, AB)."""
+    style = next(c for c in label if c in "Aa10")
+    if style in "10":
+        return label.replace(style, str(place + int(style)), 1)
+    letters = ""
+    place += 1
+    while place:
+        place, letter = divmod(place - 1, 26)
+        letters = chr(ord(style) + letter) + letters
+    return label.replace(style, letters, 1)
+
+
+def _labeller(label: str, name: str | None) -> Callable[[Hits], Hits]:
+    def stage(hits: Hits) -> Hits:
+        def labelled(node: Node) -> list[Json]:
+            texts = [None if hit is None else json_text(hit, name) for hit in hits(node)]
+            return [number_label(label, i) + t if t else None for i, t in enumerate(texts)]
+
+        return labelled
+
+    return stage
+
+
+def join_hits(hits: Iterable[Json], sep: str, name: str | None) -> str | None:
+    """The text of hits: null and empty ones dropped, joined by `sep`; None if nothing was there."""
+    there = [hit for hit in hits if hit is not None]
+    if len(there) == 1:
+        return json_text(there[0], name)
+    if not there:
+        return None
+    return sep.join(text for hit in there if (text := json_text(hit, name)))
+
+
+def compile_text(value: Value, stats: PathStats) -> Text:
+    """A value as a function that gives its text, None where nothing is there."""
+    hits = compile_hits(value, stats)
+    sep, name = value.sep, _name_of(value)
+
+    def text(node: Node) -> str | None:
+        found = hits(node)
+        if len(found) == 1 and found[0].__class__ is str:
+            return str(found[0])
+        return join_hits(found, sep, name)
+
+    return text
+
+
+def compile_single(value: Value, stats: PathStats) -> Single:
+    """A value as a function that gives one JSON value: one hit keeps its type, several become text."""
+    hits = compile_hits(value, stats)
+    sep, name = value.sep, _name_of(value)
+
+    def single(node: Node) -> Json:
+        there = [hit for hit in hits(node) if hit is not None]
+        return there[0] if len(there) == 1 else join_hits(there, sep, name)
+
+    return single
+
+
+def _name_of(value: Value) -> str | None:
+    """The path that messages about a value name: its own, or the first inside it."""
+    if value.path:
+        return value.path.text
+    paths = [part for part in value.template if isinstance(part, Path)]
+    if paths:
+        return paths[0].text
+    return next((name for part in value.parts if (name := _name_of(part))), None)
