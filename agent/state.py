@@ -1,0 +1,87 @@
+"""What the graph remembers between its nodes: plain JSON, never rows, so that a checkpoint leaks no data.
+
+Rows are drawn again where they are needed: a sample is a pure function of the source and its facts.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import TypedDict
+
+from ingot.agent.mappers.proposal import Request
+from ingot.converters.rows import Json
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Order:
+    """What a user ordered: the options of a run, JSON types only, no keys and no passwords.
+
+    Attributes:
+        source: location of the raw data.
+        out: folder to be written, None where nothing is written (`map`, a dry run).
+        mode: `auto`, `pt` or `sft`.
+        mapper: a name of `ingot.agent.mappers.turn.TURNS`; `file` where `mapping` is given.
+        mapping: the document of a mapping file that the user gave.
+        mapping_file: its path, for messages.
+        tokenizer: path of a tokenizer file, None = no tokens.
+        records: `parquet` or `jsonl`.
+        language: ISO 639-1 code or `mix` that the user stated.
+        source_name: what `meta.source` says where the mapping does not say it.
+        limit: convert the first so many rows, None = all.
+        overwrite: replace a finished result.
+        yes: approve a proposal that passes the gates.
+        dry_run: stop before converting.
+        model: name of the model for `llm`.
+    """
+
+    source: str
+    out: str | None = None
+    mode: str = "auto"
+    mapper: str = "auto"
+    mapping: dict[str, Json] | None = None
+    mapping_file: str | None = None
+    tokenizer: str | None = None
+    records: str = "parquet"
+    language: str | None = None
+    source_name: str | None = None
+    limit: int | None = None
+    overwrite: bool = False
+    yes: bool = False
+    dry_run: bool = False
+    model: str | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """The order as plain JSON types."""
+        return asdict(self)
+
+    def request(self) -> Request:
+        """The part that a mapper may know."""
+        return Request(mode=self.mode, language=self.language, source_name=self.source_name)
+
+
+class State(TypedDict, total=False):
+    """The graph's channels, in the order in which the nodes fill them.
+
+    Attributes:
+        order: `Order.to_json()`.
+        source: name, number of files, bytes, what was left out and why.
+        sample: rows, bad rows, whether it is complete, rows of the whole where known.
+        proposal: `Proposal.to_json()`, its mapping bound to version 2 once it is validated.
+        attempts: what was tried and what was wrong with it, for the next try.
+        problems: what is wrong with the proposal, `Problem` as objects; empty = nothing.
+        check: the counts of the mapping run on the sample (`preview.facts`), no rows.
+        usage: calls to a model, characters sent, tokens, host.
+        review: `{"decision": approve | reject | held | dry_run, "why": ...}`.
+        result: counts and places of the conversion.
+        outcome: what the doors print; the last node makes it.
+    """
+
+    order: dict[str, Json]
+    source: dict[str, Json]
+    sample: dict[str, Json]
+    proposal: dict[str, Json] | None
+    attempts: list[dict[str, Json]]
+    problems: list[dict[str, Json]]
+    check: dict[str, Json] | None
+    usage: dict[str, Json]
+    review: dict[str, Json]
+    result: dict[str, Json]
+    outcome: dict[str, Json]
