@@ -1,0 +1,209 @@
+"""The two kinds of unified records: their Arrow schemas, and dicts to columns and to JSON lines."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import orjson
+import pyarrow as pa
+
+from ingot.converters.errors import ConversionError
+from ingot.converters.rows import Json
+
+Record = dict[str, Json]
+RecordKind = Literal["pt", "sft"]
+
+RECORD_KEY: Final = b"ingot.record"  # key-value metadata of a Parquet part: "pt" or "sft"
+
+META_TYPE: Final = pa.struct(
+    [
+        ("source", pa.string()),
+        ("language", pa.string()),
+        ("timestamp", pa.string()),
+        ("token_count", pa.int64()),
+        ("quality_score", pa.float64()),
+        ("original_id", pa.string()),
+    ]
+)
+MESSAGE_TYPE: Final = pa.struct(
+    [("role", pa.string()), ("content", pa.string()), ("loss_mask", pa.bool_())]
+)
+MESSAGES_TYPE: Final = pa.list_(pa.field("element", MESSAGE_TYPE))
+
+PT_SCHEMA: Final = pa.schema(
+    [("text", pa.string()), ("meta", META_TYPE)], metadata={RECORD_KEY: b"pt"}
+)
+SFT_SCHEMA: Final = pa.schema(
+    [
+        ("messages", MESSAGES_TYPE),
+        ("system", pa.string()),
+        ("tools", pa.string()),
+        ("meta", META_TYPE),
+    ],
+    metadata={RECORD_KEY: b"sft"},
+)
+
+
+def _pt_columns(records: Sequence[Record]) -> list[pa.Array]:
+    return [_strings([r["text"] for r in records]), _meta_column(records)]
+
+
+def _sft_columns(records: Sequence[Record]) -> list[pa.Array]:
+    return [
+        _messages_column([r["messages"] for r in records]),
+        _strings([r["system"] for r in records]),
+        _strings([r.get("tools") for r in records]),
+        _meta_column(records),
+    ]
+
+
+def _strings(values: list[str | None]) -> pa.Array:
+    return pa.array(values, pa.string())
+
+
+def _messages_column(conversations: list[list[Record]]) -> pa.Array:
+    """`list<struct>` from flat columns: many times faster than `pa.array` of dicts."""
+    offsets = [0]
+    for messages in conversations:
+        offsets.append(offsets[-1] + len(messages))
+    flat = [message for messages in conversations for message in messages]
+    columns = [pa.array([m[f.name] for m in flat], f.type) for f in MESSAGE_TYPE]
+    structs = pa.StructArray.from_arrays(columns, fields=list(MESSAGE_TYPE))
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs, type=MESSAGES_TYPE)
+
+
+def _meta_column(records: Sequence[Record]) -> pa.Array:
+    metas = [r["meta"] for r in records]
+    columns = [pa.array([m[f.name] for m in metas], f.type) for f in META_TYPE]
+    return pa.StructArray.from_arrays(columns, fields=list(META_TYPE))
+
+
+def _pt_ordered(record: Record) -> Record:
+    return {"text": record["text"], "meta": _meta_ordered(record["meta"])}
+
+
+def _sft_ordered(record: Record) -> Record:
+    keys = MESSAGE_TYPE.names
+    ordered: Record = {
+        "messages": [{key: message[key] for key in keys} for message in record["messages"]],
+        "system": record["system"],
+    }
+    if record.get("tools") is not None:
+        ordered["tools"] = record["tools"]
+    ordered["meta"] = _meta_ordered(record["meta"])
+    return ordered
+
+
+def _meta_ordered(meta: Record) -> Record:
+    ordered = {key: meta[key] for key in META_TYPE.names}
+    if ordered["quality_score"] is not None:
+        ordered["quality_score"] = float(ordered["quality_score"])  # 1 is a double in Parquet too
+    return ordered
+
+
+def _pt_chars(record: Record) -> int:
+    return len(record["text"])
+
+
+def _sft_chars(record: Record) -> int:
+    fixed = len(record["system"] or "") + len(record.get("tools") or "")
+    return fixed + sum([len(message["content"]) for message in record["messages"]])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kind:
+    """What there is to know about one kind of record.
+
+    Attributes:
+        schema: the Arrow schema of its Parquet parts.
+        columns: records to the arrays of that schema.
+        ordered: a record to the object that a JSONL line holds, keys in their fixed order.
+        chars: characters of text in a record.
+        repeats: columns with few different values: the only ones worth a Parquet dictionary.
+        long: columns of long text: statistics would only copy their values into the footer.
+    """
+
+    schema: pa.Schema
+    columns: Callable[[Sequence[Record]], list[pa.Array]]
+    ordered: Callable[[Record], Record]
+    chars: Callable[[Record], int]
+    repeats: tuple[str, ...]
+    long: tuple[str, ...]
+
+    @property
+    def brief(self) -> list[str]:
+        """Leaf columns (Parquet paths) that are not `long`."""
+        return [leaf for leaf in _leaves(self.schema) if leaf not in self.long]
+
+
+_META_REPEATS = ("meta.source", "meta.language")
+_MESSAGE = "messages.list.element"
+
+KINDS: Final[dict[RecordKind, Kind]] = {
+    "pt": Kind(
+        schema=PT_SCHEMA,
+        columns=_pt_columns,
+        ordered=_pt_ordered,
+        chars=_pt_chars,
+        repeats=_META_REPEATS,
+        long=("text",),
+    ),
+    "sft": Kind(
+        schema=SFT_SCHEMA,
+        columns=_sft_columns,
+        ordered=_sft_ordered,
+        chars=_sft_chars,
+        repeats=(f"{_MESSAGE}.role", "system", "tools", *_META_REPEATS),
+        long=(f"{_MESSAGE}.content", "system", "tools"),
+    ),
+}
+
+
+def _leaves(schema: pa.Schema) -> list[str]:
+    return [leaf for field in schema for leaf in _leaf_paths(field.name, field.type)]
+
+
+def _leaf_paths(path: str, kind: pa.DataType) -> list[str]:
+    if pa.types.is_list(kind):
+        return _leaf_paths(f"{path}.list.element", kind.value_type)
+    if pa.types.is_struct(kind):
+        return [leaf for f in kind for leaf in _leaf_paths(f"{path}.{f.name}", f.type)]
+    return [path]
+
+
+@contextlib.contextmanager
+def fitting(kind: RecordKind) -> Iterator[None]:
+    """Turn what goes wrong when a record does not fit its schema into a `ConversionError`."""
+    try:
+        yield
+    except (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError) as error:
+        problem = f"a {kind} record does not fit its schema: {type(error).__name__}: {error}"
+        raise ConversionError("records", problem, "docs/tokens.md shows both shapes") from error
+
+
+def to_batch(records: Sequence[Record], kind: RecordKind) -> pa.RecordBatch:
+    """Records (dicts) as one `RecordBatch` of the kind's schema.
+
+    Raises:
+        ConversionError: a value does not fit the schema (a key is missing, a text is no text or
+            no valid Unicode, an integer is beyond 64 bits).
+    """
+    with fitting(kind):
+        return pa.RecordBatch.from_arrays(KINDS[kind].columns(records), schema=KINDS[kind].schema)
+
+
+def to_lines(records: Sequence[Record], kind: RecordKind) -> bytes:
+    """Records as compact JSON lines, UTF-8, keys in their fixed order.
+
+    Raises:
+        ConversionError: a key is missing or a value is none that JSON holds.
+    """
+    ordered = KINDS[kind].ordered
+    with fitting(kind):
+        return b"".join([json_line(ordered(record)) for record in records])
+
+
+def json_line(value: Json) -> bytes:
+    """A JSON value as one compact UTF-8 line, escaped no further than JSON asks."""
+    return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)

@@ -1,0 +1,421 @@
+"""Unified records on disk: numbered parts as Parquet or JSONL, and the way back.
+
+A PT record is `{"text", "meta"}`, an SFT record `{"messages": [{"role", "content", "loss_mask"}],
+"system", "tools", "meta"}`. Both forms hold the same records; in JSONL `tools` is left out when it
+is null, every other key is always there. A part appears under its name only when it is whole, and
+a part without records is not written. The bytes depend on the records alone, not on how they were
+cut into `write` calls.
+"""
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Final, Literal
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingot.converters.errors import ConversionError, OutputError
+from ingot.converters.record_kinds import (
+    KINDS,
+    PT_SCHEMA,
+    RECORD_KEY,
+    SFT_SCHEMA,
+    Record,
+    RecordKind,
+    fitting,
+    json_line,
+    to_batch,
+    to_lines,
+)
+from ingot.converters.rows import Reject
+
+__all__ = [
+    "PT_SCHEMA",
+    "SFT_SCHEMA",
+    "Record",
+    "RecordFormat",
+    "RecordKind",
+    "RecordWriter",
+    "RejectWriter",
+    "read_batches",
+    "read_records",
+    "record_files",
+]
+
+RecordFormat = Literal["parquet", "jsonl"]
+
+ROW_GROUP_ROWS: Final = 10_000
+ROW_GROUP_CHARS: Final = 16 << 20  # bounds what a writer holds: a row group is built in memory
+READ_ROWS: Final = 1_000
+FOUND_CHARS: Final = 200  # of what a reject shows
+
+
+class _ParquetSink:
+    """Row groups of `ROW_GROUP_ROWS` records, or fewer once they hold `ROW_GROUP_CHARS`."""
+
+    def __init__(self, path: Path, kind: RecordKind) -> None:
+        self._kind = kind
+        self._file = pa.OSFile(str(path), "wb")
+        facts = KINDS[kind]
+        self._writer = pq.ParquetWriter(
+            self._file,
+            facts.schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=list(facts.repeats),
+            write_statistics=facts.brief,
+        )
+        self._pending: list[Record] = []
+        self._pending_chars = 0
+
+    def write(self, records: Sequence[Record]) -> None:
+        chars = KINDS[self._kind].chars
+        with fitting(self._kind):
+            for record in records:
+                self._pending_chars += chars(record)
+                self._pending.append(record)
+                if len(self._pending) == ROW_GROUP_ROWS or self._pending_chars >= ROW_GROUP_CHARS:
+                    self._flush()
+
+    def _flush(self) -> None:
+        records, self._pending, self._pending_chars = self._pending, [], 0
+        self._writer.write_batch(to_batch(records, self._kind), row_group_size=ROW_GROUP_ROWS)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes written so far plus the characters that wait."""
+        return int(self._file.tell()) + self._pending_chars
+
+    def close(self) -> None:
+        if self._pending:
+            self._flush()
+        self._writer.close()
+        self._file.close()
+
+    def abandon(self) -> None:
+        with contextlib.suppress(OSError, pa.ArrowException):
+            self._writer.close()
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+
+class _JsonlSink:
+    """One compact JSON object per line, UTF-8, not escaped beyond what JSON asks for."""
+
+    def __init__(self, path: Path, kind: RecordKind) -> None:
+        self._kind = kind
+        self._file = path.open("wb")
+        self.bytes = 0
+
+    def write(self, records: Sequence[Record]) -> None:
+        self.bytes += self._file.write(to_lines(records, self._kind))
+
+    def close(self) -> None:
+        self._file.close()
+
+    def abandon(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+
+_SINKS: Final[dict[str, type[_ParquetSink] | type[_JsonlSink]]] = {
+    "parquet": _ParquetSink,
+    "jsonl": _JsonlSink,
+}
+
+
+def part_name(part: int, record_format: str) -> str:
+    """File name of a part: `part-00000.parquet`."""
+    return f"part-{part:05d}.{record_format}"
+
+
+class RecordWriter:
+    """Writes one part: `with RecordWriter(folder, kind="sft") as w: w.write(records)`.
+
+    The part appears under its name when the block ends well, and leaves nothing when it does not.
+    A part that got no record is not written.
+
+    Attributes:
+        path: where the part is (going to be).
+        rows: records written.
+
+    Raises:
+        OutputError: the folder cannot be written.
+        ConversionError: a record does not fit its schema.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        kind: RecordKind,
+        format: RecordFormat = "parquet",
+        part: int = 0,
+    ) -> None:
+        self.path = folder / part_name(part, format)
+        self.rows = 0
+        self._bytes = 0
+        self._kind = kind
+        self._format = format
+        self._staged = self.path.with_name(f"{self.path.name}.tmp")
+        self._sink: _ParquetSink | _JsonlSink | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the part; until it is closed, what is on disk plus what waits in memory."""
+        return self._sink.bytes if self._sink else self._bytes
+
+    def write(self, records: Sequence[Record]) -> None:
+        """Append records, in order."""
+        if not records:
+            return
+        with _output(self.path):
+            if self._sink is None:
+                self._sink = _SINKS[self._format](self._staged, self._kind)
+            self._sink.write(records)
+        self.rows += len(records)
+
+    def close(self) -> None:
+        """Finish the part: it is whole and under its name afterwards."""
+        if self._sink is None:
+            return
+        with _output(self.path):
+            self._sink.close()
+            self._bytes = self._staged.stat().st_size
+            self._staged.replace(self.path)
+            self._sink = None
+
+    def __enter__(self) -> "RecordWriter":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                self.close()
+        finally:
+            self._abandon()
+
+    def _abandon(self) -> None:
+        if self._sink is not None:
+            self._sink.abandon()
+            self._sink = None
+            self._staged.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _output(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(
+            str(path),
+            f"cannot be written: {error.strerror or error}",
+            "check space and permissions",
+        ) from error
+
+
+class RejectWriter:
+    """Writes `part-00000.jsonl` of rejected rows: file, row, element, reason, path, found (cut).
+
+    The file appears under its name when the block ends well; no rejects, no file.
+
+    Attributes:
+        path: where the file is (going to be).
+        count: lines written.
+
+    Raises:
+        OutputError: the folder cannot be written.
+    """
+
+    def __init__(self, folder: Path, *, part: int = 0) -> None:
+        self.path = folder / part_name(part, "jsonl")
+        self.count = 0
+        self._staged = self.path.with_name(f"{self.path.name}.tmp")
+        self._file: BinaryIO | None = None
+
+    def write(self, rejects: Iterable[Reject]) -> None:
+        """Append rejects, in order."""
+        lines = [json_line(_reject_line(reject)) for reject in rejects]
+        if not lines:
+            return
+        with _output(self.path):
+            self._file = self._file or self._staged.open("wb")
+            self._file.write(b"".join(lines))
+        self.count += len(lines)
+
+    def close(self) -> None:
+        """Finish the file: it is whole and under its name afterwards."""
+        if self._file is None:
+            return
+        with _output(self.path):
+            self._file.close()
+            self._file = None
+            self._staged.replace(self.path)
+
+    def __enter__(self) -> "RejectWriter":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+        elif self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+            self._staged.unlink(missing_ok=True)
+
+
+def _reject_line(reject: Reject) -> Record:
+    return {
+        "file": _printable(reject.file),
+        "row": reject.row,
+        "element": reject.element,
+        "reason": reject.reason,
+        "path": _printable(reject.path),
+        "found": _shortened(_printable(reject.found)),
+    }
+
+
+def _printable(text: str | None) -> str | None:
+    """The text with whatever UTF-8 cannot hold (file names, broken rows) replaced by `?`."""
+    return None if text is None else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _shortened(text: str | None) -> str | None:
+    if text is None or len(text) <= FOUND_CHARS:
+        return text
+    return f"{text[:FOUND_CHARS]}…"
+
+
+def record_files(location: Path | Sequence[Path]) -> list[Path]:
+    """The parts of a folder, by name; files given as such, in the order given.
+
+    Raises:
+        ConversionError: there is no such folder or file.
+    """
+    if not isinstance(location, Path):
+        return [file for item in location for file in record_files(item)]
+    if location.is_dir():
+        return sorted(f for f in location.glob("part-*") if f.suffix in (".parquet", ".jsonl"))
+    if not location.is_file():
+        raise ConversionError(str(location), "no such file or folder", "name a folder of records")
+    return [location]
+
+
+def read_batches(
+    location: Path | Sequence[Path], *, rows: int = READ_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """Stream records as batches of `PT_SCHEMA` or `SFT_SCHEMA`, at most `rows` each, file by file.
+
+    Args:
+        location: a folder of parts or files, Parquet or JSONL.
+        rows: records per batch; a batch of JSONL is also cut at `ROW_GROUP_CHARS` bytes.
+
+    Raises:
+        ConversionError: a file is missing, cut, or holds no unified records.
+    """
+    for file in record_files(location):
+        if file.suffix == ".parquet":
+            yield from _parquet_batches(file, rows)
+        else:
+            for records in _jsonl_batches(file, rows):
+                yield to_batch(records, _kind_of(records[0]))
+
+
+def read_records(location: Path | Sequence[Path]) -> Iterator[Record]:
+    """Stream records as dicts, the same from Parquet and JSONL (`tools` only if it is not null).
+
+    Raises:
+        ConversionError: a file is missing, cut, or holds no unified records.
+    """
+    for file in record_files(location):
+        if file.suffix == ".parquet":
+            for batch in _parquet_batches(file, READ_ROWS):
+                yield from _dicts(batch)
+        else:
+            for records in _jsonl_batches(file, READ_ROWS):
+                yield from records
+
+
+def kind_of_schema(schema: pa.Schema) -> RecordKind | None:
+    """`pt` or `sft` as the Parquet metadata key `ingot.record` says, else None."""
+    stated = (schema.metadata or {}).get(RECORD_KEY, b"")
+    return next((kind for kind in KINDS if kind.encode() == stated), None)
+
+
+def _parquet_batches(file: Path, rows: int) -> Iterator[pa.RecordBatch]:
+    try:
+        with pq.ParquetFile(file) as parquet:
+            kind = kind_of_schema(parquet.schema_arrow)
+            if kind is None or not parquet.schema_arrow.equals(KINDS[kind].schema):
+                raise _not_records(file)
+            for batch in parquet.iter_batches(batch_size=rows):
+                yield batch.replace_schema_metadata(KINDS[kind].schema.metadata)
+    except (pa.ArrowException, OSError) as error:
+        raise ConversionError(
+            str(file), f"not a readable Parquet file: {error}", "write the records again"
+        ) from error
+
+
+def _not_records(file: Path) -> ConversionError:
+    return ConversionError(
+        str(file), "holds no unified records", "convert the data set first: `ingot convert`"
+    )
+
+
+def _dicts(batch: pa.RecordBatch) -> list[Record]:
+    records: list[Record] = batch.to_pylist()
+    for record in records:
+        if "tools" in record and record["tools"] is None:
+            del record["tools"]
+    return records
+
+
+def _jsonl_batches(file: Path, rows: int) -> Iterator[list[Record]]:
+    batch: list[Record] = []
+    size = 0
+    for number, line in enumerate(_lines(file)):
+        record = _parsed(file, number, line)
+        batch.append(record)
+        size += len(line)
+        if len(batch) == rows or size >= ROW_GROUP_CHARS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _lines(file: Path) -> Iterator[bytes]:
+    try:
+        with file.open("rb") as lines:
+            yield from lines
+    except OSError as error:
+        raise ConversionError(str(file), f"cannot be read: {error.strerror}") from error
+
+
+def _parsed(file: Path, number: int, line: bytes) -> Record:
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise ConversionError(
+            f"{file}:{number + 1}", f"not a JSON line: {error}", "write the records again"
+        ) from error
+    if not isinstance(record, dict) or not ({"text", "messages"} & record.keys()):
+        raise _not_records(file)
+    return record
+
+
+def _kind_of(record: Record) -> RecordKind:
+    return "sft" if "messages" in record else "pt"
