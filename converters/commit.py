@@ -41,6 +41,7 @@ _HINTS = {
     errno.EPERM: "choose a destination that you may write to",
     errno.EROFS: "the file system is read-only: choose another destination",
     errno.ENOTDIR: "a part of the path is a file: choose another destination",
+    errno.EEXIST: "a part of the path is a file: choose another destination",
     errno.EBUSY: "the destination is a mount point: choose a folder inside it",
     errno.ENAMETOOLONG: "choose a shorter name",
 }
