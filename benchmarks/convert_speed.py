@@ -1,0 +1,230 @@
+"""How fast `ingot convert` is, and how far from what any converter has to do.
+
+    python benchmarks/convert_speed.py [--mb 200] [--rounds 2] [--shape NAME] [--keep DIR]
+
+Makes a JSONL file of the wanted size for each shape, then in turn, in one sitting:
+
+* `parse`: reads the file line by line and parses each line with orjson. Nothing converts faster
+  than that in one process.
+* `parse+zstd`: the same, and the lines written again through zstd (level 3): the least that a
+  converter which writes compressed records has to do.
+* `ingot convert`: the installed command, in a process of its own, from start to exit.
+
+Prints MB/s of input (10^6 bytes), the best of the rounds, the peak resident memory of the largest
+process, and ingot's share of each ceiling. The texts are sentences of random words from the
+example `en_field_notes`, by a fixed seed.
+"""
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import orjson
+import zstandard
+from rich.console import Console
+from rich.table import Table
+
+NOTES = Path(__file__).resolve().parent.parent / "examples" / "en_field_notes" / "field_notes.json"
+META = {"language": {"literal": "en"}}
+ROLES = {"system": "system", "human": "user", "gpt": "assistant"}
+MAPPINGS = {
+    "alpaca": {
+        "version": 2,
+        "messages": [
+            {"role": "user", "content": ["instruction", "input"]},
+            {"role": "assistant", "content": "output"},
+        ],
+        "meta": META,
+    },
+    "sharegpt": {
+        "version": 2,
+        "messages": [
+            {
+                "each": "conversations[*]",
+                "role": {"path": "from", "map": ROLES},
+                "content": "value",
+            }
+        ],
+        "meta": {"original_id": "id", **META},
+    },
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """Seconds of wall clock and peak resident memory in MiB of one process."""
+
+    seconds: float
+    peak_mib: float
+
+
+@cache
+def words() -> list[str]:
+    """The words of the field notes, as often as they occur there."""
+    records = orjson.loads(NOTES.read_bytes())["records"]
+    texts = [p["text"] or "" for record in records for p in record["body"]["paragraphs"]]
+    return " ".join(texts).replace(".", "").lower().split()
+
+
+def sentences(source: random.Random, count: int) -> str:
+    """Running text of `count` sentences, with line breaks and quotes now and then."""
+    made = []
+    for _ in range(count):
+        drawn = source.choices(words(), k=source.randint(6, 22))
+        made.append(" ".join(drawn).capitalize() + source.choice([". ", ". ", '." ', ".\n"]))
+    return "".join(made)
+
+
+def alpaca_rows(source: random.Random) -> Iterator[dict[str, object]]:
+    """Rows for ever; three in five have no input, as in the public set."""
+    while True:
+        given = sentences(source, 3) if source.random() < 0.4 else ""
+        yield {
+            "instruction": sentences(source, 1),
+            "input": given,
+            "output": sentences(source, source.randint(1, 12)),
+        }
+
+
+def sharegpt_rows(source: random.Random) -> Iterator[dict[str, object]]:
+    """Rows for ever; one to eight turns, one in five with a system message."""
+    number = 0
+    while True:
+        turns = [{"from": "system", "value": sentences(source, 1)}] * (source.random() < 0.2)
+        for _ in range(source.randint(1, 8)):
+            turns.append({"from": "human", "value": sentences(source, source.randint(1, 3))})
+            turns.append({"from": "gpt", "value": sentences(source, source.randint(2, 15))})
+        yield {"id": f"chat-{number:08d}", "conversations": turns}
+        number += 1
+
+
+SHAPES: dict[str, Callable[[random.Random], Iterator[dict[str, object]]]] = {
+    "alpaca": alpaca_rows,
+    "sharegpt": sharegpt_rows,
+}
+
+
+def generate(shape: str, size: int, target: Path) -> int:
+    """Write rows until `target` has `size` bytes; returns the number of rows."""
+    rows = 0
+    made = SHAPES[shape](random.Random(shape))
+    with target.open("wb") as out:
+        while out.tell() < size:
+            out.write(orjson.dumps(next(made)) + b"\n")
+            rows += 1
+    return rows
+
+
+def parse_only(source: Path, _: Path) -> None:
+    """The first ceiling: every line parsed, nothing kept."""
+    with source.open("rb") as lines:
+        for line in lines:
+            orjson.loads(line)
+
+
+def parse_and_compress(source: Path, target: Path) -> None:
+    """The second ceiling: parsed, and the same lines written through zstd."""
+    with source.open("rb") as lines, zstandard.open(target, "wb") as out:
+        for line in lines:
+            orjson.loads(line)
+            out.write(line)
+
+
+CEILINGS: dict[str, Callable[[Path, Path], None]] = {
+    "parse": parse_only,
+    "parse+zstd": parse_and_compress,
+}
+
+
+def timed(argv: list[str]) -> Measured:
+    """Run a process to its end; its output is shown only if it fails."""
+    started = time.monotonic()
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(argv, stdout=said, stderr=said)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        seconds = time.monotonic() - started
+        if process.returncode != 0:
+            said.seek(0)
+            sys.exit(f"{' '.join(argv)}\n{said.read().decode(errors='replace')}")
+    unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
+    return Measured(seconds=seconds, peak_mib=usage.ru_maxrss / unit)
+
+
+def commands(shape: str, source: Path, work: Path) -> dict[str, list[str]]:
+    """What is measured, by name: each a process of its own."""
+    mapping = work / f"{shape}.mapping.json"
+    mapping.write_text(json.dumps(MAPPINGS[shape]), encoding="utf-8")
+    out = str(work / f"{shape}.out")
+    convert = ["-m", "ingot", "convert", str(mapping), str(source), "--out", out, "--overwrite"]
+    made = {
+        name: [sys.executable, __file__, "--ceiling", name, str(source), str(work / "ceiling.zst")]
+        for name in CEILINGS
+    }
+    return made | {"ingot convert": [sys.executable, *convert]}
+
+
+def measure(shape: str, size: int, rounds: int, work: Path) -> tuple[float, dict[str, Measured]]:
+    """Run everything in turn, `rounds` times; the file's size in MB and the best run of each."""
+    source = work / f"{shape}.jsonl"
+    rows = generate(shape, size, source)
+    print(f"{shape}: {source.stat().st_size / 1e6:,.0f} MB, {rows:,} rows", file=sys.stderr)
+    runs: dict[str, list[Measured]] = {}
+    for _ in range(rounds):
+        for name, argv in commands(shape, source, work).items():
+            runs.setdefault(name, []).append(timed(argv))
+    best = {name: min(many, key=lambda m: m.seconds) for name, many in runs.items()}
+    return source.stat().st_size / 1e6, best
+
+
+def add_rows(table: Table, shape: str, megabytes: float, best: dict[str, Measured]) -> None:
+    """One line per process; the last column is ingot's time against it."""
+    ingot = best["ingot convert"].seconds
+    for name, run in best.items():
+        share = "" if name == "ingot convert" else f"{run.seconds / ingot:.0%}"
+        rate = f"{megabytes / run.seconds:,.0f}"
+        table.add_row(shape, name, f"{run.seconds:.2f}", rate, f"{run.peak_mib:,.0f}", share)
+
+
+def options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--mb", type=int, default=200, help="size of each file in MB")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--shape", choices=list(SHAPES), action="append", help="default: all")
+    parser.add_argument("--keep", type=Path, help="work in this folder and leave it")
+    parser.add_argument("--ceiling", nargs=3, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure every shape and print one table."""
+    args = options()
+    if args.ceiling:
+        name, source, target = args.ceiling
+        CEILINGS[name](Path(source), Path(target))
+        return
+    table = Table(title="ingot convert against its ceilings", title_justify="left")
+    for heading in ("shape", "process"):
+        table.add_column(heading)
+    for heading in ("s", "MB/s", "peak MiB", "ingot reaches"):
+        table.add_column(heading, justify="right")
+    with tempfile.TemporaryDirectory(prefix="convert-speed-") as scratch:
+        work = args.keep or Path(scratch)
+        work.mkdir(parents=True, exist_ok=True)
+        for shape in args.shape or SHAPES:
+            add_rows(table, shape, *measure(shape, args.mb * 1_000_000, args.rounds, work))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
