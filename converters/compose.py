@@ -1,7 +1,7 @@
 """Messages of a conversation, compiled from the `messages` of a mapping.
 
-Neighbouring entries with the same `each` are emitted together, element by element. The short form of
-version 1 (neighbouring entries whose bare paths share their prefix up to the first wildcard) is
+Neighbouring entries with the same `each` are emitted together, element by element. The short form
+of version 1 (neighbouring entries whose bare paths share their prefix up to the first wildcard) is
 brought to that form here, once.
 """
 
@@ -39,7 +39,7 @@ Messages = Callable[[Node], tuple[list[Turn], bool]]
 
 
 def expand_zip(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Write the zip rule as `each`: two or more neighbours with the same prefix up to a wildcard."""
+    """The zip rule as `each`: two or more neighbours with one prefix up to the first wildcard."""
     expanded: list[Message] = []
     for prefix, run in groupby(messages, key=_zip_prefix):
         entries = list(run)
@@ -143,13 +143,13 @@ def _turn(role: str, content: str, mask: bool | None) -> Turn:
     }
 
 
-def _data_role(role: RoleFromData, stats: PathStats) -> Callable[[Node], Role | None | RowError]:
-    """The role at a node: None leaves the message out, an error counts only if something is said."""
+def _data_role(role: RoleFromData, stats: PathStats) -> Callable[[Node], Role | RowError | None]:
+    """The role at a node: None leaves the message out; an error counts if something is said."""
     hits = path_hits(role.path, stats)
     table: dict[str, Role | None] = dict(role.map) if role.map else {name: name for name in ROLES}
     name = role.path.text
 
-    def at(node: Node) -> Role | None | RowError:
+    def at(node: Node) -> Role | RowError | None:
         found = hits(node)
         key = json_text(found[0], name) if found and found[0] is not None else None
         if key is None or key not in table:
@@ -160,7 +160,7 @@ def _data_role(role: RoleFromData, stats: PathStats) -> Callable[[Node], Role | 
 
 
 def _data_role_entry(
-    role_at: Callable[[Node], Role | None | RowError],
+    role_at: Callable[[Node], Role | RowError | None],
     content: Callable[[Node], str | None],
     mask: Callable[[Node], bool | None],
 ) -> Entry:
@@ -185,7 +185,8 @@ def _split_entry(
     message: Message,
 ) -> Entry:
     pattern = _marker_pattern(role.markers)
-    by_stripped = {marker.lstrip(): spoken for marker, spoken in reversed(role.markers.items())}
+    at_start = {marker.lstrip(): spoken for marker, spoken in reversed(role.markers.items())}
+    roles = {**at_start, **role.markers}
     path = message.content.path.text if message.content and message.content.path else None
 
     def entry(node: Node, _position: int) -> list[Turn]:
@@ -194,7 +195,7 @@ def _split_entry(
             return []
         turns = []
         for marker, piece in _pieces(pattern, text, path):
-            spoken = role.markers.get(marker) or by_stripped.get(marker.lstrip())
+            spoken = roles[marker] if marker in roles else at_start[marker.lstrip()]
             if spoken and piece:
                 turns.append(_turn(spoken, piece, mask(node)))
         return turns
@@ -203,9 +204,9 @@ def _split_entry(
 
 
 def _marker_pattern(markers: dict[str, Role | None]) -> re.Pattern[str]:
-    """Leftmost, longest marker first; at the very start a marker may lack its leading white space."""
+    """Leftmost, longest marker first; at the very start its leading white space may be absent."""
     whole = sorted(markers, key=len, reverse=True)
-    bare = [marker.lstrip() for marker in whole if marker.lstrip()]
+    bare = sorted({m.lstrip() for m in whole} - {""}, key=lambda m: (-len(m), m))
     at_start = r"\A\s*(?:" + "|".join(map(re.escape, bare)) + ")" if bare else ""
     alternatives = [at_start] if at_start else []
     return re.compile("|".join([*alternatives, *map(re.escape, whole)]))

@@ -1,7 +1,7 @@
-"""Values of the mapping language, compiled to functions of a node (a row or an element in its place).
+"""Values of the mapping language, compiled to functions of a node (a row or an element).
 
-A compiled value gives *hits*: JSON values in order, None where a place holds null or nothing, so that
-labels and picks count places. Text is made last; one hit keeps its JSON type until then.
+A compiled value gives *hits*: JSON values in order, None where a place holds null or nothing, so
+that labels and picks count places. Text is made last; one hit keeps its JSON type until then.
 """
 
 import json
@@ -262,7 +262,7 @@ def compile_text(value: Value, stats: PathStats) -> Text:
 
 
 def compile_single(value: Value, stats: PathStats) -> Single:
-    """A value as a function that gives one JSON value: one hit keeps its type, several become text."""
+    """A value as a function that gives one JSON value: one hit keeps its type, several are text."""
     hits = compile_hits(value, stats)
     sep, name = value.sep, _name_of(value)
 

@@ -15,6 +15,7 @@ Role = Literal["user", "assistant", "system", "tool"]
 ROLES: tuple[Role, ...] = ("user", "assistant", "system", "tool")
 META_KEYS = ("source", "language", "timestamp", "token_count", "quality_score", "original_id")
 Scalar = str | int | float | bool | None
+Operator = Literal["in", "not_in", "min_chars", "max_chars"]
 ValueKind = Literal["path", "concat", "any_of", "template", "literal"]
 
 
@@ -98,7 +99,7 @@ class Condition:
     """One condition of `where` on the first hit of a path."""
 
     path: Path
-    op: Literal["in", "not_in", "min_chars", "max_chars"]
+    op: Operator
     values: tuple[Scalar, ...] = ()
     limit: int = 0
 
@@ -132,7 +133,7 @@ class Mapping:
     """A bound mapping: nothing in it is interpreted again per record.
 
     `kind` is `pt` or `sft`, or `irrelevant` where the document maps nothing. `outer` holds the keys
-    of the document itself, `any_of` the alternatives. `warnings` says what was noticed while binding.
+    of the document itself, `any_of` the alternatives, `warnings` what was noticed while binding.
     """
 
     kind: Literal["pt", "sft", "irrelevant"]

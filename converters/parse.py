@@ -20,6 +20,7 @@ from ingot.converters.language import (
     Mapping,
     Message,
     MessageRole,
+    Operator,
     Role,
     RoleFromData,
     RoleInTurn,
@@ -41,10 +42,9 @@ _LABEL = re.compile(r"[^A-Za-z0-9]*[Aa10][^A-Za-z0-9]*")
 _PLACEHOLDER = re.compile(r"\{\{(.+?)\}\}", re.DOTALL)
 _FORMATS = ("jsonl", "json", "csv", "parquet", "arrow", "text")
 _SOURCE_KEYS = ("files", "format", "encoding", "delimiter", "quote", "columns", "root")
-_CONDITIONS = ("in", "not_in", "min_chars", "max_chars")
-_V2_KEYS = ("version", "source", "group", "each", "where", "text", "messages", "system")
-_V2_KEYS += ("tools", "meta", "any_of", "provenance")
+_CONDITIONS: tuple[Operator, ...] = ("in", "not_in", "min_chars", "max_chars")
 _VARIANT_KEYS = ("each", "where", "text", "messages", "system", "tools", "meta")
+_V2_KEYS = ("version", "source", "group", *_VARIANT_KEYS, "any_of", "provenance")
 
 
 def shown(value: Json) -> str:
@@ -59,7 +59,7 @@ def is_scalar(value: Json) -> bool:
 
 
 class Parser:
-    """One pass over a document; `problems` collects what is wrong, parts that are wrong are left out."""
+    """One pass over a document; `problems` collects what is wrong; wrong parts are left out."""
 
     def __init__(self, literal_rule: LiteralRule | None) -> None:
         self.problems: list[Problem] = []
@@ -100,7 +100,7 @@ class Parser:
     def list_of(
         self, document: Json, pointer: str, one: Callable[[Json, str], Any], least: int = 1
     ) -> tuple[Any, ...]:
-        """A list with at least `least` entries, each parsed by `one`; entries that fail are left out."""
+        """A list of at least `least`, each entry parsed by `one`; those that fail are left out."""
         if not isinstance(document, list) or len(document) < least:
             self.fail(pointer, f"a list of at least {least}", document)
             return ()

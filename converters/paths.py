@@ -2,7 +2,7 @@
 
 A path is RFC 9535 JSONPath without the leading `$.` (which may be written), restricted to names,
 indices and wildcards, plus four whole-segment marks: `$` (the value itself), `.*` (the values of an
-object), `^` (the nearest object around) and `~` (the key or list index under which the value stood).
+object), `^` (the nearest object around) and `~` (the key or list index of the current value).
 docs/mapping.md is the reference.
 
 Paths are compiled once and walked many times. Missing and null are told apart: a step that does not
@@ -65,7 +65,7 @@ class Key(NamedTuple):
 class Index(NamedTuple):
     """An element of a list, from the end if negative."""
 
-    index: int
+    place: int
 
 
 class Mark(NamedTuple):
@@ -275,7 +275,7 @@ def _walk_step(step: Step, text: str) -> Walk:
     if isinstance(step, Key):
         return _walk_key(step.name)
     if isinstance(step, Index):
-        return _walk_index(step.index)
+        return _walk_index(step.place)
     by_mark = {"^": _walk_up, "~": _walk_key_of}
     if step.mark in by_mark:
         return by_mark[step.mark]
@@ -354,7 +354,7 @@ def steps_text(steps: tuple[Step, ...]) -> str:
                 else f"['{step.name}']"
             )
         elif isinstance(step, Index):
-            part = f"[{step.index}]"
+            part = f"[{step.place}]"
         else:
             part = step.mark
         text += part if not text or part.startswith("[") else f".{part}"

@@ -24,10 +24,15 @@ class SourceSpec:
     @classmethod
     def from_document(cls, document: dict[str, Json] | None) -> "SourceSpec":
         """Build from a (schema-valid) `source` block."""
-        block = document or {}
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in block.items()})
+        block: dict[str, Json] = document or {}
+        values: dict[str, Json] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in block.items()
+        }
+        return cls(**values)
 
     def to_document(self) -> dict[str, Json]:
         """The `source` block of a mapping: stated keys only, in the order of this class."""
         stated = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in stated.items() if v is not None}
+        return {
+            k: list(v) if isinstance(v, tuple) else v for k, v in stated.items() if v is not None
+        }

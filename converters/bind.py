@@ -1,0 +1,170 @@
+"""Binding of version 1: what a bare string means, and roles that a model left out.
+
+Both are settled once, on sampled rows, and the outcome is written into the saved mapping.
+"""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ingot.converters.errors import Problem
+from ingot.converters.language import Value
+from ingot.converters.paths import Node, Path, PathSyntaxError, RowError, compile_path, join_path
+from ingot.converters.rows import Json
+
+# ISO 639-1, the codes that the Library of Congress lists (2002, unchanged since).
+ISO_639_1 = frozenset(
+    (  # noqa: SIM905 - a list of 184 literals is no easier to read
+        "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu "
+        "cv cy da de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi "
+        "ho hr ht hu hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks "
+        "ku kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl "
+        "nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl "
+        "sm sn so sq sr ss st su sv sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve "
+        "vi vo wa wo xh yi yo za zh zu"
+    ).split()
+)
+_USER_NAMES = ("question", "input", "prompt", "query", "user", "human", "problem", "问题")
+_ASSISTANT_NAMES = ("answer", "response", "output", "completion", "assistant", "gpt", "回答")
+_SYSTEM_NAMES = ("system", "instruction", "persona", "系统")
+_OBSERVED_LIMIT = 2000
+_DEPTH_LIMIT = 12
+
+
+def observed_paths(values: Iterable[Json]) -> tuple[str, ...]:
+    """Every path that occurs in the rows, in order of first appearance (bounded)."""
+    seen: dict[str, None] = {}
+
+    def walk(value: Json, segments: tuple[str, ...]) -> None:
+        if len(seen) >= _OBSERVED_LIMIT or len(segments) > _DEPTH_LIMIT:
+            return
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                seen.setdefault(join_path(*segments, key), None)
+                walk(inner, (*segments, key))
+        elif isinstance(value, list):
+            seen.setdefault(join_path(*segments, "[*]"), None)
+            for inner in value[:20]:
+                walk(inner, (*segments, "[*]"))
+
+    for value in values:
+        walk(value, ())
+    return tuple(seen)
+
+
+def nearest_path(text: str, observed: Sequence[str]) -> str | None:
+    """The observed path that looks most like a text, None if none does."""
+    by_folded = {path.casefold(): path for path in reversed(observed)}
+    folded = text.casefold()
+    close = difflib.get_close_matches(folded, by_folded, 1, cutoff=0.6)
+    if close:
+        return by_folded[close[0]]
+    last = folded.rsplit(".", 1)[-1]
+    ending = [path for path in observed if path.casefold().rsplit(".", 1)[-1] == last]
+    return min(ending, key=len, default=None)
+
+
+def resolves(path: Path, values: Iterable[Json]) -> bool:
+    """True if the path gives a hit (null is one) in at least one row."""
+    return any(_hits(path, Node(value)) for value in values)
+
+
+def _hits(path: Path, node: Node) -> bool:
+    try:
+        return bool(path.nodes(node))
+    except RowError:
+        return False
+
+
+class LiteralBinder:
+    """What a bare string under `source`, `language` or `system` of version 1 means."""
+
+    def __init__(self, values: Sequence[Json]) -> None:
+        self.values = values
+        self.observed = observed_paths(values)
+        self.warnings: list[str] = []
+
+    def __call__(self, key: str, text: str, pointer: str) -> Value | Problem:
+        """A path if it resolves in a sampled row, else a literal by the rule of its key."""
+        literal = _may_be_literal(key, text)
+        try:
+            path = compile_path(text)
+        except PathSyntaxError as error:
+            if literal:
+                return Value(kind="literal", literal=text)
+            return Problem(pointer, "bad_path", f"a path ({error.problem})", text, error.nearest)
+        if resolves(path, self.values):
+            if literal and key != "source":
+                warning = f"{pointer}: {text!r} is a column, so it is read as a path, not a literal"
+                self.warnings.append(warning)
+            return Value(kind="path", path=path)
+        if literal and not (key == "source" and self._near_miss(text)):
+            return Value(kind="literal", literal=text)
+        nearest = nearest_path(text, self.observed)
+        expected = f"a path that exists in the data, or {_LITERALS[key]}"
+        return Problem(pointer, "unresolved_path", expected, text, nearest)
+
+    def _near_miss(self, text: str) -> bool:
+        folded = text.casefold()
+        observed = {path.casefold() for path in self.observed}
+        return bool(difflib.get_close_matches(folded, observed, 1, cutoff=0.8))
+
+
+_LITERALS = {
+    "language": "an ISO 639-1 code or mix",
+    "source": "a bare name that is not nearly a column's",
+    "system": "a text with a blank in it",
+}
+
+
+def _may_be_literal(key: str, text: str) -> bool:
+    if key == "language":
+        return text in ISO_639_1 or text == "mix"
+    if key == "source":
+        return "." not in text and "[" not in text and "\n" not in text
+    return any(c.isspace() for c in text.strip())
+
+
+def infer_roles(
+    document: dict[str, Any], values: Sequence[Json]
+) -> tuple[dict[str, Any], list[str]]:
+    """Fill in the roles that a version 1 document leaves out.
+
+    By field name first (a system-like name only where the column hardly varies), then by position:
+    the last message is the assistant's, the others the user's. A role that is present is never touched.
+    """
+    messages = document.get("messages")
+    if not isinstance(messages, list):
+        return document, []
+    notes: list[str] = []
+    filled = []
+    for number, message in enumerate(messages):
+        absent = isinstance(message, dict) and message.get("role") in (None, "")
+        if absent and "content" in message:
+            role = _guess_role(message["content"], number == len(messages) - 1, values)
+            notes.append(f"/messages/{number}/role: {role} inferred from {message['content']!r}")
+            message = {**message, "role": role}
+        filled.append(message)
+    return {**document, "messages": filled}, notes
+
+
+def _guess_role(content: Json, last: bool, values: Sequence[Json]) -> str:
+    paths = content if isinstance(content, list) else [content]
+    name = str(paths[0]).casefold().rsplit(".", 1)[-1]
+    if any(known in name for known in _SYSTEM_NAMES):
+        return "system" if "system" in name or _hardly_varies(str(paths[0]), values) else "user"
+    if any(known in name for known in _ASSISTANT_NAMES):
+        return "assistant"
+    if any(known in name for known in _USER_NAMES):
+        return "user"
+    return "assistant" if last else "user"
+
+
+def _hardly_varies(text: str, values: Sequence[Json]) -> bool:
+    """True if nearly all rows hold the same text there."""
+    try:
+        path = compile_path(text)
+    except PathSyntaxError:
+        return False
+    found = [str(path.find(Node(value))) for value in values]
+    return len(found) > 1 and len(set(found)) <= max(1, len(found) // 20)

@@ -1,0 +1,368 @@
+"""A mapping run on sampled rows: what resolves, what becomes of each row, and what is wrong.
+
+This is the deterministic gate between a proposal and a conversion; it sees every sampled row, a model
+never more than a few.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ingot.converters.bind import nearest_path, observed_paths
+from ingot.converters.errors import Problem
+from ingot.converters.evaluate import each_nodes
+from ingot.converters.group import grouped
+from ingot.converters.language import (
+    Layout,
+    Mapping,
+    RoleFromData,
+    Value,
+    lay_over,
+    value_document,
+)
+from ingot.converters.paths import Node, Path, RowError
+from ingot.converters.rows import Batch, Json, Reject
+from ingot.converters.sample import Sample
+from ingot.converters.unify import SOFT_REASONS, Record, Unifier
+
+MIN_COVERAGE = 0.98
+Need = Literal["required", "part", "optional"]
+Scope = tuple[tuple[Path, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PathUse:
+    """One path of a mapping in its place.
+
+    `scope` are the `each` around it, outermost first; `need` says what its absence costs: the record
+    (`required`), a part of a text (`part`), or an optional value.
+    """
+
+    pointer: str
+    path: Path
+    scope: Scope
+    need: Need
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PathCoverage:
+    """In how many sampled rows a path gives a value, only null, or nothing."""
+
+    path: str
+    pointer: str
+    need: Need
+    resolved: int
+    null: int
+    missing: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckReport:
+    """What a mapping makes of a sample.
+
+    Attributes:
+        rows: sampled rows, unreadable ones included (a group counts as one).
+        records: records made; `failures` counts the others by reason.
+        coverage: share of records without a hard error (soft outcomes do not count against it).
+        paths: coverage of every path, in the order of the mapping.
+        problems: what makes the mapping wrong for this data; empty = it may be used.
+        warnings: what was noticed and is no fault.
+        examples: the first rows with the record made of each.
+        rejects: the first rejects.
+    """
+
+    rows: int
+    ok_rows: int
+    records: int
+    failures: dict[str, int]
+    coverage: float
+    ragged: int
+    paths: tuple[PathCoverage, ...]
+    problems: tuple[Problem, ...]
+    warnings: tuple[str, ...]
+    examples: tuple[tuple[Json, Record], ...]
+    rejects: tuple[Reject, ...]
+
+
+def check(
+    mapping: Mapping,
+    sample: Sample,
+    *,
+    source_name: str,
+    language: str | None = None,
+    min_coverage: float = MIN_COVERAGE,
+    show: int = 3,
+) -> CheckReport:
+    """Run a mapping on a sample.
+
+    Args:
+        mapping: the bound mapping; an irrelevant one converts nothing and has no problems.
+        sample: the sampled rows.
+        source_name: default of `meta.source`.
+        language: default of `meta.language`.
+        min_coverage: below it the report holds a `coverage` problem.
+        show: how many examples and rejects to keep.
+    """
+    batches = list(sample_batches(sample, mapping))
+    nodes = [node for batch in batches for node in _nodes(batch)]
+    if mapping.kind == "irrelevant":
+        return _empty_report(len(nodes) + len(sample.bad), mapping)
+    unifier = Unifier(mapping, source_name=source_name, language=language)
+    records, ok_rows, ragged = 0, 0, 0
+    examples: list[tuple[Json, Record]] = []
+    rejects: list[Reject] = []
+    for batch in batches:
+        for one in _single_rows(batch):
+            unified = unifier.batch(one)
+            records += len(unified.records)
+            ok_rows += bool(unified.records)
+            ragged += unified.ragged
+            rejects += unified.rejects
+            if unified.records and len(examples) < show:
+                examples.append((one.values[0], unified.records[0]))
+    failures = Counter(reject.reason for reject in rejects)
+    coverage = _coverage(records, failures)
+    problems = [
+        *unresolved(mapping, nodes),
+        *_reject_problems(rejects),
+        *_outcome_problems(records, failures, coverage, min_coverage),
+    ]
+    return CheckReport(
+        rows=len(nodes) + len(sample.bad),
+        ok_rows=ok_rows,
+        records=records,
+        failures=dict(failures.most_common()),
+        coverage=coverage,
+        ragged=ragged,
+        paths=tuple(_path_coverage(mapping, nodes)),
+        problems=tuple(problems),
+        warnings=mapping.warnings,
+        examples=tuple(examples),
+        rejects=tuple(rejects[:show]),
+    )
+
+
+def _empty_report(rows: int, mapping: Mapping) -> CheckReport:
+    return CheckReport(
+        rows=rows,
+        ok_rows=0,
+        records=0,
+        failures={},
+        coverage=1.0,
+        ragged=0,
+        paths=(),
+        problems=(),
+        warnings=mapping.warnings,
+        examples=(),
+        rejects=(),
+    )
+
+
+def sample_batches(sample: Sample, mapping: Mapping) -> Iterator[Batch]:
+    """The sample as batches, one run of rows per file, grouped where the mapping groups."""
+    batches = _batches_by_file(sample)
+    return grouped(batches, mapping.group) if mapping.group else batches
+
+
+def _batches_by_file(sample: Sample) -> Iterator[Batch]:
+    files = dict.fromkeys([r.file for r in sample.rows] + [b.file for b in sample.bad])
+    for file in files:
+        rows = [row for row in sample.rows if row.file == file]
+        yield Batch(
+            file=file,
+            rows=[row.row for row in rows],
+            values=[row.value for row in rows],
+            keys=[str(row.row) if row.key is None else row.key for row in rows],
+            bad=[bad.bad for bad in sample.bad if bad.file == file],
+        )
+
+
+def _nodes(batch: Batch) -> list[Node]:
+    keys = batch.keys or [str(row) for row in batch.rows]
+    return [Node(value, key) for value, key in zip(batch.values, keys, strict=True)]
+
+
+def _single_rows(batch: Batch) -> Iterator[Batch]:
+    for place, row in enumerate(batch.rows):
+        yield Batch(
+            file=batch.file,
+            rows=[row],
+            values=[batch.values[place]],
+            keys=[batch.keys[place]] if batch.keys else None,
+        )
+    if batch.bad:
+        yield Batch(file=batch.file, rows=[], values=[], bad=batch.bad)
+
+
+def _coverage(records: int, failures: Counter[str]) -> float:
+    hard = sum(count for reason, count in failures.items() if reason not in SOFT_REASONS)
+    total = records + sum(failures.values())
+    return 1.0 if not total else (total - hard) / total
+
+
+# --- which paths a mapping uses, and where
+
+
+def uses(mapping: Mapping) -> Iterator[PathUse]:
+    """Every path of a mapping with its pointer into the version 2 document."""
+    if mapping.group:
+        for number, path in enumerate(mapping.group.by):
+            yield PathUse(pointer=f"/group/by/{number}", path=path, scope=(), need="required")
+        if mapping.group.sort:
+            yield PathUse(pointer="/group/sort", path=mapping.group.sort, scope=(), need="part")
+    yield from _layout_uses(mapping.outer, mapping.outer.each, "")
+    for number, variant in enumerate(mapping.any_of):
+        each = lay_over(mapping.outer, variant).each
+        yield from _layout_uses(variant, each, f"/any_of/{number}")
+
+
+def _layout_uses(layout: Layout, each: Path | None, pointer: str) -> Iterator[PathUse]:
+    if layout.each:
+        yield PathUse(pointer=f"{pointer}/each", path=layout.each, scope=(), need="required")
+    scope: Scope = ((each,),) if each else ()
+    for number, condition in enumerate(layout.where):
+        place = f"{pointer}/where/{number}/path"
+        yield PathUse(pointer=place, path=condition.path, scope=scope, need="part")
+    if layout.text:
+        yield from _value_uses(layout.text, f"{pointer}/text", scope, "required")
+    for number, message in enumerate(layout.messages or ()):
+        yield from _message_uses(message, f"{pointer}/messages/{number}", scope)
+    for key in ("system", "tools"):
+        value = getattr(layout, key)
+        if value:
+            yield from _value_uses(value, f"{pointer}/{key}", scope, "optional")
+    for key, value in layout.meta.items():
+        yield from _value_uses(value, f"{pointer}/meta/{key}", scope, "optional")
+
+
+def _message_uses(message: Any, pointer: str, scope: Scope) -> Iterator[PathUse]:  # noqa: ANN401
+    yield from _each_uses(message.each, pointer, scope, "required")
+    inner = (*scope, message.each) if message.each else scope
+    if isinstance(message.role, RoleFromData):
+        path = message.role.path
+        yield PathUse(pointer=f"{pointer}/role/path", path=path, scope=inner, need="required")
+    if message.content:
+        yield from _value_uses(message.content, f"{pointer}/content", inner, "required")
+    if isinstance(message.loss_mask, Value):
+        yield from _value_uses(message.loss_mask, f"{pointer}/loss_mask", inner, "optional")
+
+
+def _each_uses(each: tuple[Path, ...], pointer: str, scope: Scope, need: Need) -> Iterator[PathUse]:
+    for number, path in enumerate(each):
+        place = f"{pointer}/each/{number}" if len(each) > 1 else f"{pointer}/each"
+        yield PathUse(pointer=place, path=path, scope=scope, need=need)
+
+
+def _value_uses(value: Value, pointer: str, scope: Scope, need: Need) -> Iterator[PathUse]:
+    yield from _each_uses(value.each, pointer, scope, need)
+    inner = (*scope, value.each) if value.each else scope
+    spelt = value_document(value)
+    if value.path:
+        place = pointer if isinstance(spelt, str) else f"{pointer}/path"
+        yield PathUse(pointer=place, path=value.path, scope=inner, need=need)
+    part_need: Need = "part" if need == "required" else need
+    for path in value.template:
+        if isinstance(path, Path):
+            yield PathUse(pointer=f"{pointer}/template", path=path, scope=inner, need=part_need)
+    base = pointer if isinstance(spelt, list) else f"{pointer}/{value.kind}"
+    for number, part in enumerate(value.parts):
+        yield from _value_uses(part, f"{base}/{number}", inner, part_need)
+    if value.pick:
+        yield from _value_uses(value.pick, f"{pointer}/pick", scope, part_need)
+
+
+# --- what the paths find
+
+
+def unresolved(mapping: Mapping, nodes: Sequence[Node]) -> list[Problem]:
+    """A problem for every path that resolves in no row at all; none where there are no rows."""
+    if not nodes:
+        return []
+    found = [(use, _in_scope(use.scope, nodes)) for use in uses(mapping)]
+    missing = [(use, around) for use, around in found if not _resolves(use.path, around)]
+    return [_unresolved_problem(use, around) for use, around in missing if around]
+
+
+def _unresolved_problem(use: PathUse, around: list[Node]) -> Problem:
+    observed = observed_paths(node.value for node in around)
+    return Problem(
+        use.pointer,
+        "unresolved_path",
+        "a path that exists in the data",
+        use.path.text,
+        nearest_path(use.path.text, observed),
+    )
+
+
+def _in_scope(scope: Scope, nodes: Sequence[Node]) -> list[Node]:
+    inside = list(nodes)
+    for each in scope:
+        inside = [hit for node in inside for hit in _safely(each, node)]
+    return inside
+
+
+def _safely(each: tuple[Path, ...], node: Node) -> list[Node]:
+    try:
+        return each_nodes(each, node)
+    except RowError:
+        return []
+
+
+def _resolves(path: Path, nodes: list[Node]) -> bool:
+    return any(_safely((path,), node) for node in nodes)
+
+
+def _path_coverage(mapping: Mapping, nodes: Sequence[Node]) -> Iterator[PathCoverage]:
+    for use in uses(mapping):
+        states = Counter(_state(use, node) for node in nodes)
+        yield PathCoverage(
+            path=_shown_path(use),
+            pointer=use.pointer,
+            need=use.need,
+            resolved=states["resolved"],
+            null=states["null"],
+            missing=states["missing"],
+        )
+
+
+def _shown_path(use: PathUse) -> str:
+    around = [each[0].text if len(each) == 1 else "(in step)" for each in use.scope]
+    return " › ".join([*around, use.path.text])
+
+
+def _state(use: PathUse, node: Node) -> str:
+    hits = [hit for inner in _in_scope(use.scope, [node]) for hit in _safely((use.path,), inner)]
+    if any(hit.value is not None for hit in hits):
+        return "resolved"
+    return "null" if hits else "missing"
+
+
+# --- what the rows became
+
+
+def _reject_problems(rejects: list[Reject]) -> Iterator[Problem]:
+    """`unmapped_value` and `not_text`: the mapping is wrong, however few rows show it."""
+    expected = {
+        "unmapped_value": "a value that the map names (or null for it)",
+        "not_text": 'text, a number or a boolean; "[*]" for a list, "as": "json" for an object',
+    }
+    kinds: dict[tuple[str, str | None], Counter[str]] = {}
+    for reject in rejects:
+        if reject.reason in expected:
+            kind = kinds.setdefault((reject.reason, reject.path), Counter())
+            kind[reject.found or ""] += 1
+    for (reason, path), found in kinds.items():
+        got = ", ".join(f"{value} ({count} times)" for value, count in found.most_common(5))
+        yield Problem(path or "", reason, expected[reason], got)
+
+
+def _outcome_problems(
+    records: int, failures: Counter[str], coverage: float, min_coverage: float
+) -> Iterator[Problem]:
+    said = ", ".join(f"{reason} {count}" for reason, count in failures.most_common())
+    if coverage < min_coverage:
+        expected = f"coverage of at least {min_coverage:.0%}"
+        yield Problem("", "coverage", expected, f"{coverage:.1%} ({said})")
+    if not records and failures:
+        yield Problem("", "no_records", "at least one record", said)
