@@ -1,6 +1,7 @@
-"""What the graph remembers between its nodes: plain JSON, never rows, so that a checkpoint leaks no data.
+"""What the graph remembers between its nodes: plain JSON, never rows.
 
-Rows are drawn again where they are needed: a sample is a pure function of the source and its facts.
+A checkpoint thus leaks no data. Rows are drawn again where they are needed: a sample is a pure
+function of the source and its facts.
 """
 
 from dataclasses import asdict, dataclass

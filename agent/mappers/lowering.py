@@ -1,7 +1,8 @@
-"""From the form that a model is asked for (schemas/llm.schema.json) to the mapping file's form, by a fixed function.
+"""From the form that a model is asked for to the mapping file's form, by a fixed function.
 
-A model's form has no free maps and no optional keys, as strict servers want it; the file's form is the
-language of docs/mapping.md. Nothing is guessed here: what cannot be lowered is a problem with its pointer.
+A model's form (schemas/llm.schema.json) has no free maps and no optional keys, as strict servers
+want it; the file's form is the language of docs/mapping.md. Nothing is guessed here: what cannot be
+lowered is a problem with its pointer.
 """
 
 from collections.abc import Iterable
