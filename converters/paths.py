@@ -80,7 +80,7 @@ _NAME = re.compile(r"[^.\[\]\s'\"](?:[^.\[\]]*[^.\[\]\s])?")
 _BRACKET = re.compile(r"\[(?:(\*)|(-?[0-9]+)|'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")\]")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
-_QUOTED = str.maketrans({"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r"})
+_QUOTED = {code: f"\\u{code:04x}" for code in range(0x20)} | {ord("\\"): "\\\\", ord("'"): "\\'"}
 MARKS = ("*", "^", "~")
 
 
@@ -103,10 +103,7 @@ def quote_name(name: str) -> str:
     plain = _NAME.fullmatch(name) and name not in (*MARKS, "$") and name.isprintable()
     if plain:
         return name
-    escaped = (
-        name.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\t", "\\t")
-    )
-    return f"['{escaped}']"
+    return f"['{name.translate(_QUOTED)}']"
 
 
 def join_path(*segments: str | int) -> str:
@@ -348,11 +345,7 @@ def steps_text(steps: tuple[Step, ...]) -> str:
         if isinstance(step, Names):
             part = ".".join(step.names)
         elif isinstance(step, Key):
-            part = (
-                quote_name(step.name)
-                if quote_name(step.name).startswith("[")
-                else f"['{step.name}']"
-            )
+            part = f"['{step.name.translate(_QUOTED)}']"
         elif isinstance(step, Index):
             part = f"[{step.place}]"
         else:
