@@ -10,20 +10,21 @@ Makes a JSONL file of the wanted size for each shape, then in turn, in one sitti
   converter which writes compressed records has to do.
 * `ingot convert`: the installed command, in a process of its own, from start to exit.
 
-Prints MB/s of input (10^6 bytes), the best of the rounds, the peak resident memory of the largest
-process, and ingot's share of each ceiling. The texts are sentences of random words from the
-example `en_field_notes`, by a fixed seed.
+Prints MB/s of input (10^6 bytes), the best of the rounds, the peak memory of all the processes of
+a run together (Linux: proportional set size, sampled every 50 ms) and ingot's share of each
+ceiling. The ceilings use one core; ingot uses what it takes by itself. The texts are sentences of
+random words from the example `en_field_notes`, by a fixed seed.
 """
 
 import argparse
 import json
-import os
 import random
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -61,7 +62,7 @@ MAPPINGS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """Seconds of wall clock and peak resident memory in MiB of one process."""
+    """Seconds of wall clock and peak memory in MiB of a process and its children."""
 
     seconds: float
     peak_mib: float
@@ -145,19 +146,42 @@ CEILINGS: dict[str, Callable[[Path, Path], None]] = {
 }
 
 
+def family(pid: int) -> Iterator[int]:
+    """A process and all below it."""
+    yield pid
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in children.read_text().split():
+            yield from family(int(child))
+
+
+def memory_mib(pid: int) -> float:
+    """Proportional set size of a process and all below it, in MiB; what has just ended is 0."""
+    total = 0
+    with suppress(OSError):
+        for member in family(pid):
+            facts = Path(f"/proc/{member}/smaps_rollup").read_text()
+            total += sum(
+                int(line.split()[1]) for line in facts.splitlines() if line.startswith("Pss:")
+            )
+    return total / 1024
+
+
 def timed(argv: list[str]) -> Measured:
     """Run a process to its end; its output is shown only if it fails."""
-    started = time.monotonic()
+    started, peak = time.monotonic(), 0.0
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(argv, stdout=said, stderr=said)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+        while True:
+            try:
+                code = process.wait(0.05)
+                break
+            except subprocess.TimeoutExpired:
+                peak = max(peak, memory_mib(process.pid))
         seconds = time.monotonic() - started
-        if process.returncode != 0:
+        if code != 0:
             said.seek(0)
             sys.exit(f"{' '.join(argv)}\n{said.read().decode(errors='replace')}")
-    unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
-    return Measured(seconds=seconds, peak_mib=usage.ru_maxrss / unit)
+    return Measured(seconds=seconds, peak_mib=peak)
 
 
 def commands(shape: str, source: Path, work: Path) -> dict[str, list[str]]:
