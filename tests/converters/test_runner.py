@@ -1,0 +1,80 @@
+"""Runners: order, bounded queue, workers that die, and parents that do."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingot.converters.errors import ConversionError
+from ingot.converters.runner import in_order, processes
+
+
+class Lazy:
+    """A runner whose work is done only when it is asked to: shows what was submitted."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Future[Any], Any, tuple[Any, ...]]] = []
+
+    def submit(self, work: Any, /, *arguments: Any) -> "Future[Any]":
+        future: Future[Any] = Future()
+        self.waiting.append((future, work, arguments))
+        future.result = lambda timeout=None: work(*arguments)  # type: ignore[method-assign]
+        return future
+
+
+def test_results_come_in_order_and_no_more_than_the_window_is_submitted_ahead() -> None:
+    lazy = Lazy()
+    results = in_order(lazy, str, range(100), window=4)
+    assert next(results) == "0"
+    assert len(lazy.waiting) == 4
+    assert list(results) == [str(n) for n in range(1, 100)]
+
+
+def test_a_pool_gives_results_and_raises_the_first_error_of_the_order() -> None:
+    with processes(2) as pool:
+        assert list(in_order(pool, abs, [-3, 2, -1], window=8)) == [3, 2, 1]
+    with pytest.raises(ValueError, match="'x'"), processes(2) as pool:
+        list(in_order(pool, int, ["1", "x", "y"], window=8))
+
+
+def test_a_worker_that_dies_is_a_conversion_error() -> None:
+    with pytest.raises(ConversionError, match="a worker process died"), processes(2) as pool:
+        list(in_order(pool, os._exit, [3], window=8))
+
+
+PARENT = """
+import os, sys, time
+from ingot.converters.runner import processes
+with processes(2) as pool:
+    print(pool.submit(os.getpid).result(), flush=True)
+    pool.submit(time.sleep, 60)
+    time.sleep(60)
+"""
+
+
+def _alive(process: int) -> bool:
+    # A process that has ended may wait as a zombie for somebody to ask how.
+    status = Path(f"/proc/{process}/stat")
+    return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
+def test_workers_end_when_their_parent_is_killed() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        worker = int(parent.stdout.readline())
+        assert _alive(worker)
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+        deadline = time.monotonic() + 30
+        while _alive(worker) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert not _alive(worker)
