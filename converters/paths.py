@@ -9,6 +9,7 @@ Paths are compiled once and walked many times. Missing and null are told apart: 
 exist gives no hit, a null gives a hit that is None.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -86,7 +87,7 @@ MARKS = ("*", "^", "~")
 
 def found_text(value: Json, limit: int = 80) -> str:
     """A short spelling of a value for messages and rejects."""
-    text = value if isinstance(value, str) else repr(value)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

@@ -85,8 +85,8 @@ def test_the_value_itself_is_dollar() -> None:
 @pytest.mark.parametrize(
     ("path", "reason", "found"),
     [
-        ("a[*]", "not_a_list", "{'b'"),
-        ("a.b.*", "not_an_object", "[{'c'"),
+        ("a[*]", "not_a_list", '{"b"'),
+        ("a.b.*", "not_an_object", '[{"c"'),
         ("中文[*]", "not_a_list", "字"),
     ],
 )
