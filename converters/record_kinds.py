@@ -173,34 +173,34 @@ def _leaf_paths(path: str, kind: pa.DataType) -> list[str]:
 
 
 @contextlib.contextmanager
-def fitting(kind: RecordKind) -> Iterator[None]:
+def fitting(kind: RecordKind, where: str) -> Iterator[None]:
     """Turn what goes wrong when a record does not fit its schema into a `ConversionError`."""
     try:
         yield
     except (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError) as error:
         problem = f"a {kind} record does not fit its schema: {type(error).__name__}: {error}"
-        raise ConversionError("records", problem, "docs/tokens.md shows both shapes") from error
+        raise ConversionError(where, problem, "docs/tokens.md shows both shapes") from error
 
 
-def to_batch(records: Sequence[Record], kind: RecordKind) -> pa.RecordBatch:
-    """Records (dicts) as one `RecordBatch` of the kind's schema.
+def to_batch(records: Sequence[Record], kind: RecordKind, *, where: str) -> pa.RecordBatch:
+    """Records (dicts) as one `RecordBatch` of the kind's schema; `where` is named in errors.
 
     Raises:
         ConversionError: a value does not fit the schema (a key is missing, a text is no text or
             no valid Unicode, an integer is beyond 64 bits).
     """
-    with fitting(kind):
+    with fitting(kind, where):
         return pa.RecordBatch.from_arrays(KINDS[kind].columns(records), schema=KINDS[kind].schema)
 
 
-def to_lines(records: Sequence[Record], kind: RecordKind) -> bytes:
-    """Records as compact JSON lines, UTF-8, keys in their fixed order.
+def to_lines(records: Sequence[Record], kind: RecordKind, *, where: str) -> bytes:
+    """Records as compact JSON lines, UTF-8, keys in their fixed order; `where` for errors.
 
     Raises:
         ConversionError: a key is missing or a value is none that JSON holds.
     """
     ordered = KINDS[kind].ordered
-    with fitting(kind):
+    with fitting(kind, where):
         return b"".join([json_line(ordered(record)) for record in records])
 
 

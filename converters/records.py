@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Final, Literal
+from typing import BinaryIO, Final
 
 import orjson
 import pyarrow as pa
@@ -25,11 +25,10 @@ from ingot.converters.record_kinds import (
     SFT_SCHEMA,
     Record,
     RecordKind,
-    fitting,
     json_line,
     to_batch,
-    to_lines,
 )
+from ingot.converters.record_sinks import SINKS, JsonlSink, ParquetSink, RecordFormat
 from ingot.converters.rows import Reject
 
 __all__ = [
@@ -45,86 +44,9 @@ __all__ = [
     "record_files",
 ]
 
-RecordFormat = Literal["parquet", "jsonl"]
-
-ROW_GROUP_ROWS: Final = 10_000
-ROW_GROUP_CHARS: Final = 16 << 20  # bounds what a writer holds: a row group is built in memory
 READ_ROWS: Final = 1_000
+READ_BYTES: Final = 16 << 20  # of JSONL lines per batch
 FOUND_CHARS: Final = 200  # of what a reject shows
-
-
-class _ParquetSink:
-    """Row groups of `ROW_GROUP_ROWS` records, or fewer once they hold `ROW_GROUP_CHARS`."""
-
-    def __init__(self, path: Path, kind: RecordKind) -> None:
-        self._kind = kind
-        self._file = pa.OSFile(str(path), "wb")
-        facts = KINDS[kind]
-        self._writer = pq.ParquetWriter(
-            self._file,
-            facts.schema,
-            compression="zstd",
-            compression_level=1,
-            use_dictionary=list(facts.repeats),
-            write_statistics=facts.brief,
-        )
-        self._pending: list[Record] = []
-        self._pending_chars = 0
-
-    def write(self, records: Sequence[Record]) -> None:
-        chars = KINDS[self._kind].chars
-        with fitting(self._kind):
-            for record in records:
-                self._pending_chars += chars(record)
-                self._pending.append(record)
-                if len(self._pending) == ROW_GROUP_ROWS or self._pending_chars >= ROW_GROUP_CHARS:
-                    self._flush()
-
-    def _flush(self) -> None:
-        records, self._pending, self._pending_chars = self._pending, [], 0
-        self._writer.write_batch(to_batch(records, self._kind), row_group_size=ROW_GROUP_ROWS)
-
-    @property
-    def bytes(self) -> int:
-        """Bytes written so far plus the characters that wait."""
-        return int(self._file.tell()) + self._pending_chars
-
-    def close(self) -> None:
-        if self._pending:
-            self._flush()
-        self._writer.close()
-        self._file.close()
-
-    def abandon(self) -> None:
-        with contextlib.suppress(OSError, pa.ArrowException):
-            self._writer.close()
-        with contextlib.suppress(OSError):
-            self._file.close()
-
-
-class _JsonlSink:
-    """One compact JSON object per line, UTF-8, not escaped beyond what JSON asks for."""
-
-    def __init__(self, path: Path, kind: RecordKind) -> None:
-        self._kind = kind
-        self._file = path.open("wb")
-        self.bytes = 0
-
-    def write(self, records: Sequence[Record]) -> None:
-        self.bytes += self._file.write(to_lines(records, self._kind))
-
-    def close(self) -> None:
-        self._file.close()
-
-    def abandon(self) -> None:
-        with contextlib.suppress(OSError):
-            self._file.close()
-
-
-_SINKS: Final[dict[str, type[_ParquetSink] | type[_JsonlSink]]] = {
-    "parquet": _ParquetSink,
-    "jsonl": _JsonlSink,
-}
 
 
 def part_name(part: int, record_format: str) -> str:
@@ -161,7 +83,7 @@ class RecordWriter:
         self._kind = kind
         self._format = format
         self._staged = self.path.with_name(f"{self.path.name}.tmp")
-        self._sink: _ParquetSink | _JsonlSink | None = None
+        self._sink: ParquetSink | JsonlSink | None = None
 
     @property
     def bytes(self) -> int:
@@ -174,7 +96,7 @@ class RecordWriter:
             return
         with _output(self.path):
             if self._sink is None:
-                self._sink = _SINKS[self._format](self._staged, self._kind)
+                self._sink = SINKS[self._format](self._staged, self._kind)
             self._sink.write(records)
         self.rows += len(records)
 
@@ -207,7 +129,8 @@ class RecordWriter:
         if self._sink is not None:
             self._sink.abandon()
             self._sink = None
-            self._staged.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._staged.unlink()
 
 
 @contextlib.contextmanager
@@ -269,12 +192,15 @@ class RejectWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is None:
-            self.close()
-        elif self._file is not None:
+        try:
+            if kind is None:
+                self.close()
+        finally:
             with contextlib.suppress(OSError):
-                self._file.close()
-            self._staged.unlink(missing_ok=True)
+                if self._file is not None:
+                    self._file.close()
+            with contextlib.suppress(OSError):
+                self._staged.unlink()
 
 
 def _reject_line(reject: Reject) -> Record:
@@ -300,7 +226,7 @@ def _shortened(text: str | None) -> str | None:
 
 
 def record_files(location: Path | Sequence[Path]) -> list[Path]:
-    """The parts of a folder, by name; files given as such, in the order given.
+    """The parts of a folder, by number; files given as such, in the order given.
 
     Raises:
         ConversionError: there is no such folder or file.
@@ -308,7 +234,8 @@ def record_files(location: Path | Sequence[Path]) -> list[Path]:
     if not isinstance(location, Path):
         return [file for item in location for file in record_files(item)]
     if location.is_dir():
-        return sorted(f for f in location.glob("part-*") if f.suffix in (".parquet", ".jsonl"))
+        parts = [f for f in location.glob("part-*") if f.suffix in (".parquet", ".jsonl")]
+        return sorted(parts, key=lambda part: (len(part.stem), part.name))  # 99999 before 100000
     if not location.is_file():
         raise ConversionError(str(location), "no such file or folder", "name a folder of records")
     return [location]
@@ -321,7 +248,7 @@ def read_batches(
 
     Args:
         location: a folder of parts or files, Parquet or JSONL.
-        rows: records per batch; a batch of JSONL is also cut at `ROW_GROUP_CHARS` bytes.
+        rows: records per batch; a batch of JSONL is also cut at `READ_BYTES` bytes.
 
     Raises:
         ConversionError: a file is missing, cut, or holds no unified records.
@@ -331,7 +258,7 @@ def read_batches(
             yield from _parquet_batches(file, rows)
         else:
             for records in _jsonl_batches(file, rows):
-                yield to_batch(records, _kind_of(records[0]))
+                yield to_batch(records, _kind_of(records[0]), where=str(file))
 
 
 def read_records(location: Path | Sequence[Path]) -> Iterator[Record]:
@@ -390,7 +317,7 @@ def _jsonl_batches(file: Path, rows: int) -> Iterator[list[Record]]:
         record = _parsed(file, number, line)
         batch.append(record)
         size += len(line)
-        if len(batch) == rows or size >= ROW_GROUP_CHARS:
+        if len(batch) == rows or size >= READ_BYTES:
             yield batch
             batch, size = [], 0
     if batch:

@@ -98,6 +98,8 @@ def build_tokens(
         OutputError: the data set exists, or it cannot be written.
     """
     files = record_files(parts)
+    if not files:
+        raise ConversionError(str(parts), "no record parts", "convert a data set there first")
     loaded = load_tokenizer(tokenizer_file)
     eod = _eod(loaded, eod_id) if append_eod else None
     dtype = token_dtype(loaded.vocabulary, loaded.largest_id)
