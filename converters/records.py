@@ -289,6 +289,7 @@ def _parquet_batches(file: Path, rows: int) -> Iterator[pa.RecordBatch]:
             if kind is None or not parquet.schema_arrow.equals(KINDS[kind].schema):
                 raise _not_records(file)
             for batch in parquet.iter_batches(batch_size=rows):
+                batch.validate(full=True)  # Parquet readers do not look whether a text is UTF-8
                 yield batch.replace_schema_metadata(KINDS[kind].schema.metadata)
     except (pa.ArrowException, OSError) as error:
         raise ConversionError(

@@ -282,6 +282,16 @@ def test_a_missing_file_and_a_foreign_parquet_are_conversion_errors(tmp_path: Pa
         list(read_batches(foreign))
 
 
+def test_a_text_that_is_no_utf8_is_found(tmp_path: Path) -> None:
+    text = pa.BinaryArray.from_buffers(
+        pa.string(), 1, [None, pa.array([0, 2], pa.int32()).buffers()[1], pa.py_buffer(b"\xff\xfe")]
+    )
+    meta = pa.array([NO_META], PT_SCHEMA.field("meta").type)
+    pq.write_table(pa.table([text, meta], schema=PT_SCHEMA), tmp_path / "part-00000.parquet")
+    with pytest.raises(ConversionError, match="not a readable Parquet file: .*Invalid UTF8"):
+        list(read_records(tmp_path))
+
+
 def test_rejects_are_lines_with_their_place(tmp_path: Path) -> None:
     reject = Reject(
         file="a\udcff.json", row=7, element=2, reason="not_text", path="a.b", found="长" * 500

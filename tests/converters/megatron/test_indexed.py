@@ -223,6 +223,15 @@ def test_overwrite_replaces_all_three_files(tmp_path: Path) -> None:
     assert IndexedReader(tmp_path / "x.1").document(0).tolist() == [4]
 
 
+def test_a_commit_that_breaks_off_leaves_no_index(tmp_path: Path) -> None:
+    (tmp_path / "x.meta.json").mkdir()  # the rename before the last one cannot succeed
+    with IndexedWriter(tmp_path / "x", "uint16") as writer:
+        writer.add_document(np.array([1]))
+        with pytest.raises(OutputError, match="cannot be written"):
+            writer.commit({})
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["x.bin", "x.meta.json"]
+
+
 def broken(idx: bytes, bin_: bytes) -> dict[str, tuple[bytes | None, bytes | None]]:
     return {
         "cannot be read": (None, bin_),
