@@ -288,7 +288,7 @@ def test_a_text_that_is_no_utf8_is_found(tmp_path: Path) -> None:
     )
     meta = pa.array([NO_META], PT_SCHEMA.field("meta").type)
     pq.write_table(pa.table([text, meta], schema=PT_SCHEMA), tmp_path / "part-00000.parquet")
-    with pytest.raises(ConversionError, match="not a readable Parquet file: .*Invalid UTF8"):
+    with pytest.raises(ConversionError, match=r"not a readable Parquet file: .*Invalid UTF8"):
         list(read_records(tmp_path))
 
 
