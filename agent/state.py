@@ -66,11 +66,13 @@ class State(TypedDict, total=False):
         source: name, number of files, bytes, what was left out and why.
         sample: rows, bad rows, whether it is complete, rows of the whole where known.
         proposal: `Proposal.to_json()`, its mapping bound to version 2 once it is validated.
+        turn: the last turn: mapper, what it said, whether asking again could help, its provenance.
         attempts: what was tried and what was wrong with it, for the next try.
         problems: what is wrong with the proposal, `Problem` as objects; empty = nothing.
-        check: the counts of the mapping run on the sample (`preview.facts`), no rows.
+        check: the counts of the mapping run on the sample (`trial.facts`), no rows.
         usage: calls to a model, characters sent, tokens, host.
-        review: `{"decision": approve | reject | held | dry_run, "why": ...}`.
+        review: `{"decision": ..., "why": ...}`; the decision is `approve`, `edit`, `reject`, `held`
+            (a gate failed), `person` (only a person may approve) or `dry_run`.
         result: counts and places of the conversion.
         outcome: what the doors print; the last node makes it.
     """
@@ -79,6 +81,7 @@ class State(TypedDict, total=False):
     source: dict[str, Json]
     sample: dict[str, Json]
     proposal: dict[str, Json] | None
+    turn: dict[str, Json]
     attempts: list[dict[str, Json]]
     problems: list[dict[str, Json]]
     check: dict[str, Json] | None

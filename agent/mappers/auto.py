@@ -31,8 +31,10 @@ def _turn(
 ) -> Turn:
     answered = [one for one in history if one.mapper == "llm"]
     turn = rules(source, sample, request, ())
-    if model is None or (not history and _sure(turn.proposal)):
+    if model is None:
         return turn
+    if not history and _sure(turn.proposal):
+        return replace(turn, again=True)  # should it fail on the sample, the model is asked
     if len(answered) >= MOST_ANSWERS:
         return _marked(turn, f"the model's {MOST_ANSWERS} answers did not pass")
     try:

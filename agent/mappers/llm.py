@@ -45,12 +45,13 @@ def _turn(
         Turn,
         mapper=NAME,
         said=said,
+        again=True,
         usage=_usage(endpoint, completion),
         provenance={"model": endpoint.model, "prompt_sha256": prompts_hash("map", "dataset")},
     )
     try:
         answer = reply.read(completion.text, cut_off=completion.cut_off)
-        return turn(proposal=_proposal(answer, source, endpoint))
+        return turn(proposal=_proposal(answer, endpoint))
     except MappingError as error:
         return turn(proposal=None, problems=error.problems)
 
@@ -93,11 +94,9 @@ def _schema_text() -> str:
     return contracts.schema_text("llm").decode()
 
 
-def _proposal(answer: dict[str, Json], source: Source, endpoint: Endpoint) -> Proposal:
+def _proposal(answer: dict[str, Json], endpoint: Endpoint) -> Proposal:
     decision = answer["decision"]
     mapping = lowering.lower(answer) if decision in ("pt", "sft") else None
-    if mapping:
-        mapping = _with_guesses(mapping, source)
     why = f"said by {endpoint.model}"
     evidence = Evidence(
         target="decision", choice=decision, why=why, confidence=answer["confidence"]
@@ -110,12 +109,6 @@ def _proposal(answer: dict[str, Json], source: Source, endpoint: Endpoint) -> Pr
         evidence=(evidence,),
         mapper=NAME,
     )
-
-
-def _with_guesses(mapping: dict[str, Json], source: Source) -> dict[str, Json]:
-    """The mapping with what the reader guessed, so that a later run does not guess otherwise."""
-    stated = source.guessed.to_document() | source.spec.to_document() | mapping.get("source", {})
-    return {**mapping, "source": stated} if stated else mapping
 
 
 def _usage(endpoint: Endpoint, completion: Completion) -> dict[str, Json]:

@@ -31,4 +31,4 @@ class Scripted:
         answer = next(self._answers)
         if isinstance(answer, IngotError):
             raise answer
-        return Turn(proposal=answer, mapper="scripted", said=answer.reason)
+        return Turn(proposal=answer, mapper="scripted", said=answer.reason, again=True)

@@ -41,6 +41,7 @@ class Turn:
         proposal: None where the answer could not be read as one; then `problems` says why.
         mapper: who answered.
         said: the answer in the mapper's own words, for the next turn; a few thousand characters.
+        again: whether the mapper, told what is wrong, could answer better.
         problems: what is wrong with the answer before any row has been looked at.
         usage: calls, characters sent, tokens, host; {} where nothing left this machine.
         provenance: what the saved mapping says about its maker besides the proposal.
@@ -49,6 +50,7 @@ class Turn:
     proposal: Proposal | None
     mapper: str
     said: str = ""
+    again: bool = False
     problems: tuple[Problem, ...] = ()
     usage: dict[str, Json] = field(default_factory=dict)
     provenance: dict[str, Json] = field(default_factory=dict)

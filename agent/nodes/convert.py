@@ -1,0 +1,77 @@
+"""convert: the deterministic part, into a folder that appears whole or not at all."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ingot.agent.context import Context
+from ingot.agent.nodes.discover import stated_spec
+from ingot.agent.report import report_text
+from ingot.agent.state import Order, State
+from ingot.agent.trial import try_out
+from ingot.converters import job
+from ingot.converters.rows import Json
+
+
+def convert(state: State, context: Context) -> State:
+    """Convert the approved proposal; an irrelevant source gives a folder that says so.
+
+    Raises:
+        SourceError: a file cannot be read to its end.
+        ConversionError: every row was rejected.
+        OutputError: the destination is taken or cannot be written.
+    """
+    order = Order(**state["order"])
+    if order.out is None or order.dry_run:
+        return {"result": {}}
+    done = _converted(state, order, context)
+    return {
+        "result": {
+            "out": str(done.out),
+            "already_done": done.already_done,
+            "manifest": summary(done.manifest),
+            "notes": list(done.notes),
+            "first_rejects": list(done.first_rejects),
+        }
+    }
+
+
+def _converted(state: State, order: Order, context: Context) -> job.Result:
+    def extra_files(manifest: dict[str, Json], rejects: Sequence[str]) -> dict[str, bytes]:
+        return {"report.md": report_text(state, manifest, rejects).encode()}
+
+    out, options = Path(order.out or ""), options_of(order)
+    told = {"model": state.get("usage") or None}
+    proposal = state["proposal"] or {}
+    if proposal["decision"] == "irrelevant":
+        source = context.source(order.source, stated_spec(order))
+        return job.finish_irrelevant(
+            source, out, proposal["reason"], options, extra_files=extra_files, extra_run=told
+        )
+    trial = try_out(context, order, proposal["mapping"], where="the approved mapping")
+    return job.convert(
+        trial.source,
+        trial.mapping,
+        out,
+        options,
+        progress=context.progress,
+        extra_files=extra_files,
+        extra_run=told,
+    )
+
+
+def options_of(order: Order) -> job.ConvertOptions:
+    """The part of an order that a conversion knows."""
+    return job.ConvertOptions(
+        records="jsonl" if order.records == "jsonl" else "parquet",
+        language=order.language,
+        source_name=order.source_name,
+        limit=order.limit,
+        tokenizer=Path(order.tokenizer) if order.tokenizer else None,
+        overwrite=order.overwrite,
+    )
+
+
+def summary(manifest: dict[str, Json]) -> dict[str, Json]:
+    """The counts of a manifest; its lists of files and inputs may be long and stay on disk."""
+    kept = ("decision", "rows", "records", "rejects", "tokens", "warnings")
+    return {key: manifest[key] for key in kept}

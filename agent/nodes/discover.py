@@ -1,0 +1,48 @@
+"""discover: what lies at the location, and whether any of it is data."""
+
+from ingot.agent.context import Context
+from ingot.agent.mappers.proposal import Proposal
+from ingot.agent.state import Order, State
+from ingot.agent.trial import spec_of
+from ingot.converters.readers import Source
+from ingot.converters.readers.spec import SourceSpec
+from ingot.converters.rows import Json
+
+
+def discover(state: State, context: Context) -> State:
+    """Open the source; a folder with side files only is irrelevant, and says which."""
+    order = Order(**state["order"])
+    source = context.source(order.source, stated_spec(order))
+    found: State = {"source": facts(source), "attempts": [], "problems": [], "usage": {}}
+    if source.files:
+        return found
+    return {**found, "proposal": _nothing(source).to_json()}
+
+
+def stated_spec(order: Order) -> SourceSpec:
+    """The facts about the files that the user's mapping file states; none without one."""
+    if order.mapping is None:
+        return SourceSpec()
+    return spec_of(order.mapping, where=order.mapping_file or "mapping")
+
+
+def facts(source: Source) -> dict[str, Json]:
+    """What people want to know about a source, as plain JSON."""
+    return {
+        "name": source.name,
+        "files": len(source.files),
+        "bytes": sum(file.bytes or 0 for file in source.files),
+        "left_out": [{"name": one.name, "why": one.why} for one in source.left_out],
+    }
+
+
+def _nothing(source: Source) -> Proposal:
+    names = ", ".join(one.name for one in source.left_out[:5])
+    more = len(source.left_out) - 5
+    seen = names + (f" and {more} more" if more > 0 else "")
+    return Proposal(
+        decision="irrelevant",
+        mapping=None,
+        confidence=1.0,
+        reason=f"There is no data file, only side files: {seen}.",
+    )

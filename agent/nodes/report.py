@@ -1,0 +1,52 @@
+"""report: the outcome of a run as one JSON object, which the doors print."""
+
+from ingot.agent.state import State
+
+# What a review's decision means for the run.
+_STATUS = {
+    "approve": "done",
+    "reject": "rejected",
+    "held": "blocked",
+    "person": "waiting",
+    "dry_run": "dry_run",
+}
+
+
+def report(state: State) -> State:
+    """Sum the run up."""
+    proposal, check = state.get("proposal") or {}, state.get("check") or {}
+    mapping = proposal.get("mapping")
+    return {
+        "outcome": {
+            "status": status(state),
+            "why": state.get("review", {}).get("why", ""),
+            "source": state["source"],
+            "decision": proposal.get("decision"),
+            "mapper": proposal.get("mapper"),
+            "confidence": proposal.get("confidence"),
+            "reason": proposal.get("reason"),
+            "mapping": mapping,
+            "check": check or None,
+            "problems": state.get("problems", []),
+            "usage": state.get("usage", {}),
+            "result": state.get("result") or None,
+        }
+    }
+
+
+def status(state: State) -> str:
+    """How a run ended.
+
+    `done`, `already_done`, `dry_run`, `irrelevant`, `unmappable`, `blocked` (a gate failed),
+    `waiting` (only a person may approve), `rejected` (a person did not), or `unusable` (no mapping
+    that could be run).
+    """
+    proposal = state.get("proposal")
+    if proposal and proposal["decision"] in ("irrelevant", "unmappable"):
+        return str(proposal["decision"])
+    decision = state.get("review", {}).get("decision")
+    if decision is None:
+        return "unusable"
+    if decision == "approve" and state.get("result", {}).get("already_done"):
+        return "already_done"
+    return _STATUS[decision]

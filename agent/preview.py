@@ -1,0 +1,165 @@
+"""A mapping as people read it: one line per target, coverage per path, rows beside their records.
+
+Everything here is text of unknown origin; the doors that print it take out control characters.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ingot.agent.context import Context
+from ingot.agent.state import Order, State
+from ingot.agent.trial import try_out
+from ingot.converters.rows import Json
+
+EXAMPLES = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Preview:
+    """What a reviewer looks at.
+
+    Attributes:
+        lines: (target, where it comes from), in the order of the mapping.
+        coverage: "196/200 rows", and the same per path, as (path, pointer, rows).
+        examples: (row, record) pairs from the sample.
+    """
+
+    lines: tuple[tuple[str, str], ...]
+    coverage: str
+    paths: tuple[tuple[str, str, str], ...]
+    examples: tuple[tuple[Json, Json], ...]
+
+
+def preview(state: State, context: Context) -> Preview:
+    """The preview of the state's proposal; rows are drawn again, since the state holds none.
+
+    Raises:
+        MappingError: the proposal holds no mapping that could be run.
+    """
+    proposal = state["proposal"] or {}
+    order = Order(**state["order"])
+    trial = try_out(context, order, proposal["mapping"] or {}, where=f"the {proposal['mapper']}")
+    report = trial.report
+    return Preview(
+        lines=tuple(describe(proposal["mapping"])),
+        coverage=f"{report.ok_rows}/{report.rows} rows",
+        paths=tuple(path_rows(state["check"] or {})),
+        examples=tuple(report.examples[:EXAMPLES]),
+    )
+
+
+def path_rows(check: dict[str, Json]) -> Iterator[tuple[str, str, str]]:
+    """(path, pointer, "196/200 rows, 4 null") for every path of a checked mapping."""
+    for one in check.get("paths", []):
+        rows = one["resolved"] + one["null"] + one["missing"]
+        absent = [f"{one[key]} {key}" for key in ("null", "missing") if one[key]]
+        yield one["path"], one["pointer"], ", ".join([f"{one['resolved']}/{rows} rows", *absent])
+
+
+def describe(document: Json) -> Iterator[tuple[str, str]]:
+    """A mapping document, target by target."""
+    for key, value in (document.get("source") or {}).items():
+        yield f"source.{key}", _plain(value)
+    group = document.get("group")
+    if group:
+        sort = f", sorted by {group['sort']}" if group.get("sort") else ""
+        yield "group", f"rows with equal {' + '.join(group['by'])}{sort}"
+    yield from _layout(document)
+    for number, variant in enumerate(document.get("any_of", []), start=1):
+        for target, how in _layout(variant):
+            yield f"alternative {number}: {target}", how
+
+
+def _layout(layout: dict[str, Json]) -> Iterator[tuple[str, str]]:
+    if layout.get("each"):
+        yield "each", f"one record per {layout['each']}"
+    for condition in layout.get("where", []):
+        operator = next(key for key in condition if key != "path")
+        yield "where", f"{condition['path']} {operator} {_plain(condition[operator])}"
+    if layout.get("text") is not None:
+        yield "text", value_text(layout["text"])
+    for message in layout.get("messages") or []:
+        yield _role(message["role"]), _message(message)
+    for key in ("system", "tools"):
+        if layout.get(key) is not None:
+            yield key, value_text(layout[key])
+    for key, value in (layout.get("meta") or {}).items():
+        if value is not None:
+            yield f"meta.{key}", value_text(value)
+
+
+def _role(role: Json) -> str:
+    if isinstance(role, str):
+        return role
+    if isinstance(role, list):
+        return f"{' / '.join(role)} in turn"
+    if "split" in role:
+        return "roles by marker"
+    return f"role by {role['path']}"
+
+
+def _message(message: dict[str, Json]) -> str:
+    parts = []
+    each = message.get("each")
+    if each:
+        parts.append(f"each {each if isinstance(each, str) else ' with '.join(each)}:")
+    content = message["content"]
+    parts.append("nothing" if content is None else value_text(content))
+    role = message["role"]
+    if isinstance(role, dict):
+        parts.append(f"({_pairs(role.get('split') or role.get('map') or {})})")
+    if message.get("loss_mask") is not None:
+        parts.append(f"(loss_mask {_plain(message['loss_mask'])})")
+    return " ".join(parts)
+
+
+def value_text(value: Json) -> str:
+    """A value of the mapping language in words."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return " + ".join(map(value_text, value))
+    return " ".join([_form(value), *_modifiers(value)])
+
+
+def _form(value: dict[str, Json]) -> str:
+    if "literal" in value:
+        return f"the text {_plain(value['literal'])}"
+    if "template" in value:
+        return f"template {_plain(value['template'])}"
+    if "any_of" in value:
+        return "first of " + ", ".join(map(value_text, value["any_of"]))
+    if "concat" in value:
+        return value_text(value["concat"])
+    return str(value["path"])
+
+
+def _modifiers(value: dict[str, Json]) -> Iterator[str]:
+    each = value.get("each")
+    if each:
+        yield f"for each {each if isinstance(each, str) else ' with '.join(each)}"
+    if value.get("pick") is not None:
+        yield f"picked by {value_text(value['pick'])}"
+    for key in ("map", "replace"):
+        if value.get(key):
+            yield f"({key} {_pairs(value[key])})"
+    for key in ("as", "label", "sep"):
+        if value.get(key) is not None:
+            yield f"({key} {_plain(value[key])})"
+
+
+def _pairs(mapped: dict[str, Json]) -> str:
+    return ", ".join(
+        f"{key!r} → {'left out' if value is None else _plain(value)}"
+        for key, value in mapped.items()
+    )
+
+
+def _plain(value: Json) -> str:
+    text = value if isinstance(value, str) and value.isidentifier() else _dumped(value)
+    return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+def _dumped(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False)

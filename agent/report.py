@@ -1,0 +1,155 @@
+"""The report of a run as Markdown: what was decided and why, its coverage, the rows' fate.
+
+Deterministic: no times, no paths of the machine, so that equal runs give equal files.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from ingot.agent.preview import describe, path_rows
+from ingot.agent.state import State
+from ingot.converters.errors import Problem
+from ingot.converters.rows import Json
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+")
+_DECIDED = {
+    "pt": "pt: running text for pretraining",
+    "sft": "sft: conversations for fine-tuning",
+    "irrelevant": "irrelevant: nothing to convert",
+    "unmappable": "unmappable: a person has to look",
+}
+
+
+def proposal_text(state: State) -> str:
+    """The proposal for a reviewer, without rows."""
+    return "\n".join(_proposal_lines(state)) + "\n"
+
+
+def report_text(state: State, manifest: dict[str, Json], rejects: Sequence[str]) -> str:
+    """The proposal and what its conversion gave.
+
+    Args:
+        state: the graph's state.
+        manifest: as in converters/manifest.py; its `files` may be missing.
+        rejects: the first rejected rows as text.
+    """
+    return "\n".join([*_proposal_lines(state), *_result_lines(manifest, rejects)]) + "\n"
+
+
+def _proposal_lines(state: State) -> Iterator[str]:
+    proposal = state.get("proposal")
+    yield f"# {line(str(state['source']['name']))}"
+    yield ""
+    if proposal is None:
+        yield "No proposal: the mapper's answers could not be read as one."
+    else:
+        yield f"**{_DECIDED[proposal['decision']]}** (by {proposal['mapper']}, "
+        yield f"confidence {proposal['confidence']:.2f})"
+        yield ""
+        yield line(proposal["reason"])
+    yield from _problem_lines(state.get("problems", []))
+    if proposal is not None:
+        yield from _mapping_lines(proposal, state.get("check"))
+        yield from _evidence_lines(proposal["evidence"])
+    yield from _source_lines(state)
+    yield from _usage_lines(state.get("usage", {}))
+
+
+def _problem_lines(problems: Sequence[dict[str, Json]]) -> Iterator[str]:
+    if problems:
+        yield from ("", "## Problems", "")
+    for one in problems:
+        yield f"- {line(str(Problem(**one)))}"
+
+
+def _mapping_lines(proposal: dict[str, Json], check: dict[str, Json] | None) -> Iterator[str]:
+    if not proposal["mapping"]:
+        return
+    yield from ("", "## Mapping", "")
+    yield from table(("target", "from"), describe(proposal["mapping"]))
+    if not check:
+        return
+    yield from ("", "## Coverage", "")
+    share = f"{check['coverage']:.1%} without an error"
+    seen = f"{check['ok_rows']}/{check['rows']} sampled rows"
+    yield f"{seen} give {check['records']} records ({share})."
+    yield ""
+    yield from table(("path", "place", "found in"), path_rows(check))
+    for reason, count in check["failures"].items():
+        yield f"- {line(reason)}: {count}"
+    for warning in check["warnings"]:
+        yield f"- warning: {line(warning)}"
+
+
+def _evidence_lines(evidence: Sequence[dict[str, Json]]) -> Iterator[str]:
+    if not evidence:
+        return
+    yield from ("", "## Why", "")
+    rows = (
+        (
+            one["target"],
+            one["choice"],
+            one["why"],
+            one["runner_up"] or "",
+            f"{one['confidence']:.2f}",
+        )
+        for one in evidence
+    )
+    yield from table(("decision", "choice", "why", "runner-up", "confidence"), rows)
+
+
+def _source_lines(state: State) -> Iterator[str]:
+    source, sample = state["source"], state.get("sample")
+    yield from ("", "## Source", "")
+    yield f"{source['files']} files, {source['bytes']} bytes."
+    if sample:
+        whole = " (all of them)" if sample["complete"] else ""
+        yield f"{sample['rows']} rows sampled{whole}, {sample['bad']} of them unreadable."
+    for one in source["left_out"]:
+        yield f"- left out: {code(one['name'])}: {line(one['why'])}"
+
+
+def _usage_lines(usage: dict[str, Json]) -> Iterator[str]:
+    if usage:
+        yield from ("", "## Model", "")
+        yield f"Parts of the sample were sent to {code(usage['host'])}, model {code(usage['model'])}."
+
+
+def _result_lines(manifest: dict[str, Json], rejects: Sequence[str]) -> Iterator[str]:
+    yield from ("", "## Result", "")
+    yield from table(("rows", "count"), manifest["rows"].items())
+    yield ""
+    yield from table(("records", "count"), manifest["records"].items())
+    if manifest["rejects"]:
+        yield ""
+        yield from table(("rejected because of", "records"), manifest["rejects"].items())
+        yield from ("", "The first ones (all are in rejected/):", "")
+        yield from (f"- {code(one[:300])}" for one in rejects)
+    if manifest["tokens"]:
+        yield ""
+        yield from table(("tokens", "value"), manifest["tokens"].items())
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Json]]) -> Iterator[str]:
+    """A Markdown table; cells are data and are shown as they are."""
+    yield f"| {' | '.join(head)} |"
+    yield f"|{' --- |' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(line(str(one)) for one in row)} |"
+
+
+def line(text: str) -> str:
+    """Text of unknown origin on one line of Markdown: no control characters, no markup."""
+    plain = _CONTROL.sub(" ", text)
+    return re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", plain)
+
+
+def code(text: str) -> str:
+    """Text of unknown origin as code."""
+    return f"`{_CONTROL.sub(' ', text).replace('`', '´')}`"
+
+
+def mapping_bytes(document: dict[str, Json]) -> bytes:
+    """A mapping document as the file that people review: indented, keys in the language's order."""
+    return (json.dumps(document, ensure_ascii=False, indent=2) + "\n").encode()
