@@ -1,0 +1,257 @@
+"""Multiple choice: where the options stand, whether they carry letters, and how the answer refers to them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ingot.agent.mappers.rules.names import spelled, strength
+from ingot.agent.mappers.rules.table import Column, View, hits, last_name, text_of
+from ingot.converters.paths import Key, Names, compile_path, steps_text
+from ingot.converters.rows import Json
+
+_LABELLED = re.compile(r"\s*[(\[（【]?([A-Ha-h]|[1-9])[)\]）】.．、:：]")
+_LETTER_NAME = re.compile(
+    r"(?:.*_)?(?:option|choice|opt?|ans|answer|选项|ending|sol|alternative)?_?([a-h]|[0-9])"
+)
+_INSIDE = re.compile(
+    r"(?:^|\n|\s|\\n)[(（]?[AaＡ][)）.．、:：].*?(?:^|\n|\s|\\n)[(（]?[BbＢ][)）.．、:：]",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of a question.
+
+    Attributes:
+        shown: the value that renders them with letters, for the user's turn.
+        bare: the value that gives their texts in order, None where a pick is not possible.
+        keys: what an answer may name: the letters or labels shown, in order.
+        texts: per row the texts of the options.
+        paths: paths that it takes from.
+    """
+
+    shown: Json
+    bare: dict[str, Json] | None
+    keys: tuple[str, ...]
+    texts: tuple[tuple[str, ...], ...]
+    paths: frozenset[str]
+
+
+def inside_question(texts: Sequence[str]) -> bool:
+    """Whether most texts already hold lettered options."""
+    filled = [text for text in texts if text.strip()]
+    return bool(filled) and sum(bool(_INSIDE.search(t)) for t in filled) > 0.6 * len(filled)
+
+
+def _letters(count: int) -> tuple[str, ...]:
+    return tuple("ABCDEFGHIJ"[:count])
+
+
+def _labelled(texts: Sequence[Sequence[str]]) -> bool:
+    firsts = [row[0] for row in texts if row]
+    seconds = [row[1] for row in texts if len(row) > 1]
+    hits = sum(bool(_LABELLED.match(t)) for t in (*firsts, *seconds))
+    return bool(firsts) and hits > 0.8 * (len(firsts) + len(seconds))
+
+
+def _shown(value: dict[str, Json], texts: Sequence[Sequence[str]]) -> Json:
+    if _labelled(texts):
+        return value["path"] if set(value) == {"path"} else value
+    return {**value, "label": "A. "}
+
+
+def _from_list(view: View, column: Column) -> Options | None:
+    texts = tuple(tuple(text_of(v) for v in row) for row in column.values)
+    sizes = [len(row) for row in texts if row]
+    if not sizes or min(sizes) < 2 or max(sizes) > 10:
+        return None
+    return Options(
+        shown=_shown({"path": column.path}, texts),
+        bare={"path": column.path},
+        keys=_letters(max(sizes)),
+        texts=texts,
+        paths=frozenset({column.path}),
+    )
+
+
+def _parent(path: str) -> str:
+    return steps_text(compile_path(path).steps[:-1])
+
+
+def _letter_of(column: Column) -> str | None:
+    match = _LETTER_NAME.fullmatch(spelled(column.name)) or re.fullmatch(
+        r"(?:选项|답|보기)([a-h1-9])", spelled(column.name)
+    )
+    return match.group(1).upper() if match else None
+
+
+def _last_is_key(path: str) -> str:
+    step = compile_path(path).steps[-1]
+    if isinstance(step, Names):
+        return ".".join(step.names[:-1])
+    return steps_text(compile_path(path).steps[:-1]) if isinstance(step, Key) else path
+
+
+def _from_columns(columns: Sequence[Column]) -> Options | None:
+    """Columns called A, B, C, D, option_a, ..., choice1, ...: at least three in a row, or two lettered."""
+    groups: dict[tuple[str, str], list[tuple[str, Column]]] = {}
+    for column in columns:
+        letter = _letter_of(column)
+        if letter and not column.many and column.nature not in ("time", "url"):
+            stem = spelled(column.name)[: -len(letter)]
+            groups.setdefault((_last_is_key(column.path), stem), []).append((letter, column))
+    for (_, stem), found in groups.items():
+        letters = [letter for letter, _ in found]
+        start = {"A": "ABCDEFGH", "1": "12345678", "0": "01234567"}.get(letters[0], "")
+        enough = len(found) >= (3 if not stem else 2)
+        if not enough or "".join(letters) != start[: len(letters)] or found[0][1].words > 60:
+            continue
+        if (
+            stem
+            and not any(strength(c.name, s) for _, c in found for s in ("options",))
+            and not _optionish(stem)
+        ):
+            continue
+        return _columns_options([column for _, column in found])
+    return None
+
+
+def _optionish(stem: str) -> bool:
+    return bool(
+        re.search(r"option|choice|opt|op|ans|ending|选项|sol|alternative|distract|mc", stem)
+    )
+
+
+def _columns_options(columns: Sequence[Column]) -> Options:
+    paths = [column.path for column in columns]
+    texts = tuple(zip(*(column.texts for column in columns), strict=True))
+    return Options(
+        shown=_shown({"concat": paths}, texts),
+        bare={"concat": paths},
+        keys=_letters(len(paths)),
+        texts=texts,
+        paths=frozenset(paths),
+    )
+
+
+def _objects(view: View) -> Options | None:
+    """A list of objects with a label and a text, or parallel lists of labels and texts."""
+    for facts in view.facts.paths:
+        if not facts.path.endswith("[*]") or facts.path.count("[*]") != 1:
+            continue
+        head = facts.path.removesuffix("[*]")
+        if (
+            facts.types.get("object")
+            and strength(last_name(head) if head else "", "options") >= 0.8
+        ):
+            found = _object_list(view, facts.path)
+        elif facts.types.get("string") and strength(last_name(head), "options") < 1:
+            found = _parallel(view, facts.path)
+        else:
+            found = None
+        if found:
+            return found
+    return None
+
+
+def _object_list(view: View, element: str) -> Options | None:
+    inner = [f for f in view.facts.paths if f.path.startswith(element + ".") and f.chars]
+    labels = [f for f in inner if f.looks.get("letter", 0) > 0.8]
+    texts = [f for f in inner if f not in labels]
+    if not texts:
+        return None
+    body = max(texts, key=lambda f: f.chars.total if f.chars else 0)
+    path = body.path
+    rows = tuple(tuple(text_of(v) for v in hits(path, row)) for row in view.nodes)
+    if labels:
+        name, text = (p.removeprefix(element + ".") for p in (labels[0].path, path))
+        shown: Json = {"each": element, "template": "{{" + name + "}}. {{" + text + "}}"}
+    else:
+        shown = _shown({"path": path}, rows)
+    return Options(
+        shown=shown,
+        bare={"path": path},
+        keys=_row_keys(view, labels[0].path) if labels else _letters(max(map(len, rows))),
+        texts=rows,
+        paths=frozenset({path}),
+    )
+
+
+def _row_keys(view: View, path: str) -> tuple[str, ...]:
+    longest = max((hits(path, row) for row in view.nodes), key=len, default=[])
+    return tuple(text_of(v) for v in longest)
+
+
+def _parallel(view: View, path: str) -> Options | None:
+    """`choices.text` with `choices.label` beside it."""
+    head = compile_path(path).steps
+    around = (
+        _parent(_last_is_key(path.removesuffix("[*]")))
+        if len(head) < 2
+        else path.removesuffix("[*]")
+    )
+    stem = around.rsplit(".", 1)[0] if "." in around else None
+    if stem is None or strength(last_name(stem), "options") < 0.8:
+        return None
+    for facts in view.facts.paths:
+        beside = (
+            facts.path.startswith(stem + ".") and facts.path.endswith("[*]") and facts.path != path
+        )
+        if beside and facts.looks.get("letter", 0) + facts.looks.get("number", 0) > 0.8:
+            texts = tuple(tuple(text_of(v) for v in hits(path, row)) for row in view.nodes)
+            return Options(
+                shown={"each": [facts.path, path], "template": "{{[0]}}. {{[1]}}"},
+                bare={"path": path},
+                keys=_row_keys(view, facts.path),
+                texts=texts,
+                paths=frozenset({path, facts.path}),
+            )
+    return None
+
+
+def find_options(view: View, columns: Sequence[Column]) -> Options | None:
+    """The options of multiple choice rows, None where there are none."""
+    objects = _objects(view)
+    if objects:
+        return objects
+    lists = [
+        c for c in columns if c.many and c.named("options") >= 0.8 and c.named("rejected") < 0.8
+    ]
+    for column in lists:
+        found = _from_list(view, column)
+        if found:
+            return found
+    return _from_columns(columns)
+
+
+def refers(options: Options, answer: Column) -> str | None:
+    """How an answer names an option: `key`, `place0`, `place1` or `text`; None if it does not."""
+    pairs = [
+        (a.strip(), o) for a, o in zip(answer.texts, options.texts, strict=True) if a.strip() and o
+    ]
+    if not pairs:
+        return None
+    bare = [(re.sub(r"^[(\[（【]|[)\]）】.]$", "", a), o) for a, o in pairs]
+    keys = {key.upper() for key in options.keys}
+    if all(a.upper() in keys for a, _ in bare):
+        return "key"
+    if all(re.fullmatch(r"[A-J]+|[A-J](?:[,、 ]+[A-J])*", a) for a, _ in bare):
+        return "key"
+    if all(a.isdigit() for a, _ in pairs):
+        places = [int(a) for a, _ in pairs]
+        if min(places) >= 1 and max(places) == max(len(o) for _, o in pairs):
+            return "place1"
+        return "place0" if all(int(a) < len(o) for a, o in pairs) else None
+    same = sum(any(a == text.strip() for text in o) for a, o in pairs)
+    return "text" if same >= 0.8 * len(pairs) else None
+
+
+def answer_value(options: Options, answer: Column, how: str) -> Json:
+    """What the assistant says: the answer as the data gives it, or the text that a number points to."""
+    if how in ("key", "text") or options.bare is None:
+        return answer.path
+    if how == "place0":
+        return {**options.bare, "pick": answer.path}
+    table = {str(place + 1): str(place) for place in range(len(options.keys))}
+    return {**options.bare, "pick": {"path": answer.path, "map": table}}

@@ -1,0 +1,231 @@
+"""Conversations to drafts: what was found in lists and texts, with the answer, system and tools beside it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ingot.agent.mappers.proposal import Evidence
+from ingot.agent.mappers.rules.answers import answers, question_answer_drafts
+from ingot.agent.mappers.rules.dialogue import Talk, talks
+from ingot.agent.mappers.rules.draft import Draft
+from ingot.agent.mappers.rules.names import strength
+from ingot.agent.mappers.rules.table import Column, View, last_name
+from ingot.agent.mappers.rules.transcripts import Markers, content_of, markers_of
+from ingot.converters.paths import compile_path
+from ingot.converters.rows import Json
+
+
+def _named(path: str, slot: str) -> float:
+    return strength(last_name(path), slot) if path != "$" else 0.0
+
+
+def _system(view: View, talk: Talk) -> str | None:
+    """A system column beside a conversation, or inside its turns."""
+    inside = [e.choice for e in talk.evidence if e.target == "system"]
+    if inside:
+        return inside[0]
+    found = [
+        c
+        for c in view.columns
+        if c.named("system") >= 0.8
+        and c.present
+        and not c.many
+        and not c.numeric
+        and not _below(c, talk)
+    ]
+    best = max(found, key=lambda c: c.chars, default=None)
+    return best.path if best else None
+
+
+def _below(column: Column, talk: Talk) -> bool:
+    return column.path.startswith(f"{talk.path}[") or column.path.startswith(f"{talk.path}.")
+
+
+def _tools(view: View) -> Json:
+    """Tool definitions beside a conversation, as JSON text."""
+    for facts in view.facts.paths:
+        plain = len(compile_path(facts.path).steps) == 1
+        if plain and strength(last_name(facts.path), "tools") >= 0.9:
+            if facts.types.get("list") or facts.types.get("object"):
+                return {"path": facts.path, "as": "json"}
+            if facts.types.get("string"):
+                return facts.path
+    return None
+
+
+def _good(view: View) -> list[Json] | None:
+    """Binary feedback: the rows marked good."""
+    for column in view.columns:
+        plain = column.facts.types.get("boolean", 0) >= 0.9 * max(1, len(column.present))
+        if plain and not column.many and column.distinct == 2 and column.named("good") >= 0.9:
+            return [{"path": column.path, "in": [True]}]
+    return None
+
+
+def _ending(view: View, talk: Talk) -> tuple[list[dict[str, Json]], list[str]] | None:
+    """The assistant's turn that follows a conversation which ends with the user's."""
+    for other in view.facts.paths:
+        path = other.path
+        if path.startswith(talk.path) or _named(path, "chosen") < 0.9:
+            continue
+        if other.types.get("object"):
+            inner = [c for c in view.texts if c.path.startswith(f"{path}.") and not c.many]
+            best = max(inner, key=lambda c: (c.named("utterance"), c.chars), default=None)
+            if best:
+                return [{"role": "assistant", "content": best.path}], [best.path]
+        if other.types.get("list"):
+            chosen = [t for t in _all_talks(view) if t.path == path]
+            inner_texts = [
+                c for c in view.columns if c.path.startswith(path) and c.named("utterance") >= 0.8
+            ]
+            if chosen or inner_texts:
+                text = max(inner_texts, key=lambda c: c.chars)
+                last = text.path.replace("[*]", "[-1]", 1)
+                return [{"role": "assistant", "content": last}], [text.path]
+    ranked = sorted(
+        ((answers(c), -c.position, c) for c in view.columns if _can_end(c, talk)),
+        key=lambda r: (-r[0], -r[1]),
+    )
+    if ranked and ranked[0][0] >= 0.6:
+        answer = ranked[0][2]
+        return [{"role": "assistant", "content": answer.path}], [answer.path]
+    return None
+
+
+def _can_end(column: Column, talk: Talk) -> bool:
+    return (
+        column.nature in ("text", "label", "letter", "number")
+        and not _below(column, talk)
+        and not column.nested
+    )
+
+
+def _all_talks(view: View) -> list[Talk]:
+    return talks(view)
+
+
+def _with_ending(view: View, talk: Talk, body: dict[str, Json], score: float) -> Draft | None:
+    ending = _ending(view, talk)
+    if ending is None:
+        return None
+    entries, used = ending
+    shortened = {**body, "messages": [*body["messages"], *entries]}
+    return Draft(
+        kind="sft",
+        body=shortened,
+        score=score,
+        why=f"{talk.why}; {used[0]} answers",
+        used=talk.used | frozenset(used),
+        evidence=(
+            *talk.evidence,
+            Evidence(target="messages.assistant", choice=used[0], why="the conversation ends open"),
+        ),
+    )
+
+
+def _history(view: View, talk: Talk) -> Draft | None:
+    """Earlier turns before a question and its answer in columns of their own."""
+    flat = question_answer_drafts(_without(view, talk))
+    if not flat or flat[0].score < 0.6:
+        return None
+    best = flat[0]
+    body = {**best.body, "messages": [*talk.entries, *best.body["messages"]]}
+    return replace(
+        best,
+        body=body,
+        score=min(0.97, best.score + 0.02),
+        used=best.used | talk.used,
+        why=f"{best.why}, after the turns in {talk.path}",
+    )
+
+
+def _without(view: View, talk: Talk) -> View:
+    """The same records without the columns inside a conversation."""
+    rest = View(nodes=view.nodes, facts=view.facts, each=view.each)
+    columns = tuple(c for c in view.columns if not _below(c, talk))
+    rest.__dict__["columns"] = columns
+    return rest
+
+
+def _talk_draft(view: View, talk: Talk) -> Draft | None:
+    body: dict[str, Json] = {"messages": list(talk.entries)}
+    if system := _system(view, talk):
+        body["system"] = system
+    if (tools := _tools(view)) is not None:
+        body["tools"] = tools
+    if where := _good(view):
+        body["where"] = where
+    if _named(talk.path, "history") >= 0.9 and (draft := _history(view, talk)):
+        return draft
+    if talk.ends_open > 0.5:
+        with_answer = _with_ending(view, talk, body, talk.score)
+        if with_answer:
+            return with_answer
+    spoken = {v for e in talk.entries for v in _roles(e)}
+    if "assistant" not in spoken:
+        return None
+    return Draft(
+        kind="sft",
+        body=body,
+        score=min(0.98, talk.score * (1 - 0.15 * talk.ends_open)),
+        why=talk.why,
+        used=talk.used,
+        evidence=talk.evidence,
+    )
+
+
+def _roles(entry: dict[str, Json]) -> list[str]:
+    role = entry["role"]
+    if isinstance(role, str):
+        return [role]
+    if isinstance(role, list):
+        return role
+    if "split" in role:
+        return list(role["split"].values())
+    return [v for v in role.get("map", {"assistant": "assistant"}).values() if v]
+
+
+def conversation_drafts(view: View) -> list[Draft]:
+    """Drafts for rows that hold a conversation, best first."""
+    found = [draft for talk in talks(view) if (draft := _talk_draft(view, talk))]
+    found += [d for d in map(lambda c: _transcript(view, c), _candidates(view)) if d]
+    return sorted(found, key=lambda d: -d.score)
+
+
+def _candidates(view: View) -> Sequence[Column]:
+    texts = [c for c in view.texts if c.named("rejected") < 0.8 and not c.nested]
+    return sorted(texts, key=lambda c: -c.chars)[:6]
+
+
+def _transcript(view: View, column: Column) -> Draft | None:
+    markers = markers_of(column)
+    if markers is None:
+        return None
+    entry: dict[str, Json] = {
+        "role": {"split": markers.split},
+        "content": content_of(column.path, markers),
+    }
+    if column.many:
+        entry = {"each": column.path, **entry, "content": content_of("$", markers)}
+    return _finish_transcript(view, column, markers, entry)
+
+
+def _finish_transcript(
+    view: View, column: Column, markers: Markers, entry: dict[str, Json]
+) -> Draft | None:
+    talk = Talk(
+        path=column.path,
+        entries=(entry,),
+        score=0.9 * markers.share,
+        why=f"{column.path} is a transcript with the markers {', '.join(map(repr, markers.split))}",
+        ends_open=markers.ends_open,
+        used=frozenset({column.path}),
+        evidence=(
+            Evidence(
+                target="messages.role",
+                choice="cut at markers",
+                why=", ".join(f"{m!r} = {r}" for m, r in markers.split.items()),
+                confidence=markers.share,
+            ),
+        ),
+    )
+    return _talk_draft(view, talk)

@@ -1,0 +1,149 @@
+"""Documents in columns: the body, what stands before it, and texts in lists."""
+
+from collections.abc import Sequence
+
+from ingot.agent.mappers.proposal import Evidence
+from ingot.agent.mappers.rules.draft import Draft, joined
+from ingot.agent.mappers.rules.table import Column, View
+from ingot.converters.rows import Json
+
+NOT_TEXT = (
+    "url",
+    "author",
+    "id",
+    "foreign_id",
+    "time",
+    "rejected",
+    "example",
+    "tools",
+    "source",
+    "language",
+)
+
+
+def _off(column: Column) -> float:
+    """How far the name says that a column is about the text rather than text."""
+    return max(column.named(kind) for kind in (*NOT_TEXT, "label"))
+
+
+def _textual(column: Column) -> bool:
+    if column.nature != "text" or column.constant:
+        return False
+    about = _off(column) >= 0.95 and max(column.named("body"), column.named("title")) < 0.95
+    return not about and not _tokens(column) and not _tags(column)
+
+
+def _items(column: Column) -> list[str]:
+    return [v for row in column.values for v in row if isinstance(v, str)]
+
+
+def _tokens(column: Column) -> bool:
+    """A list of single words or signs: a tokenized text, or tags."""
+    if not column.many:
+        return False
+    items = _items(column)[:2000]
+    plain = [i for i in items if i.strip()]
+    single = sum(
+        1 for i in plain if len(i) <= 3 or not any(ch.isspace() for ch in i.strip()) and i.isascii()
+    )
+    return bool(plain) and single > 0.85 * len(plain)
+
+
+def _tags(column: Column) -> bool:
+    """A list of short names without any sentence."""
+    if not column.many:
+        return False
+    facts = column.facts
+    return facts.looks.get("sentence", 0.0) < 0.1 and facts.looks.get("prose", 0.0) < 0.3
+
+
+def _weight(column: Column) -> float:
+    """How much text a column carries, a little more with a body's name."""
+    return column.chars * (1 + 0.5 * column.named("body")) * (0.5 + 0.5 * column.fill)
+
+
+def _running(column: Column) -> float:
+    """Share of the texts that are sentences or several words."""
+    return max(column.looks("prose"), column.looks("sentence"), column.looks("code"))
+
+
+def _starts(body: Column, column: Column) -> float:
+    both = [
+        (b.strip(), t.strip())
+        for b, t in zip(body.texts, column.texts, strict=True)
+        if b.strip() and t.strip()
+    ]
+    if not both:
+        return 1.0
+    if column.named("title") >= 0.8:
+        return sum(b.startswith(t) for b, t in both) / len(both)
+    return sum(t[:200] in b for b, t in both) / len(both)
+
+
+def _joins(column: Column, body: Column) -> bool:
+    """Whether a further column belongs into the text: a title, or prose that the body does not hold."""
+    if column.path == body.path or not _textual(column) or _starts(body, column) > 0.5:
+        return False
+    if _starts(column, body) > 0.8:
+        return False
+    title = column.named("title") >= 0.9 and column.words >= 1.5 and not column.many
+    lead = column.named("lead") >= 0.8 and column.words >= 3
+    known = max(
+        column.named("body"),
+        column.named("question"),
+        column.named("answer"),
+        column.named("context"),
+    )
+    prose = column.looks("prose") > 0.6 and column.words >= 6 and _off(column) < 0.8
+    return title or lead or prose or (known >= 0.95 and column.looks("prose") > 0.4)
+
+
+def _order(column: Column, body: Column) -> tuple[int, int]:
+    if column.named("title") >= 0.9 and column.path != body.path:
+        return (0, column.position)
+    if column.named("lead") >= 0.9 and column.path != body.path and column.named("body") < 1:
+        return (1, column.position)
+    return (2, column.position)
+
+
+def _quality(body: Column) -> float:
+    """How far a column is running text worth reading on, 0..1."""
+    named = max(body.named("body"), body.named("lead"), 0.6 * body.named("title"))
+    length = min(1.0, body.words / 12)
+    running = _running(body)
+    varied = min(1.0, body.distinct / max(1, 0.5 * len(body.present)))
+    return (0.35 * length + 0.4 * running + 0.25 * named) * (0.4 + 0.6 * varied)
+
+
+def document_drafts(view: View) -> list[Draft]:
+    """Drafts for rows that hold a text, best first."""
+    found = [c for c in view.columns if _textual(c)]
+    bodies = sorted(found, key=lambda c: (-_weight(c), c.position))[:3]
+    drafts = [_draft(view, body, bodies) for body in bodies]
+    return sorted((d for d in drafts if d.score > 0.2), key=lambda d: -d.score)
+
+
+def _draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft:
+    others = [c for c in view.columns if _joins(c, body)]
+    parts = sorted([*others, body], key=lambda c: _order(c, body))
+    whole = sum(_weight(c) for c in bodies)
+    share = _weight(body) / whole if whole else 0.0
+    text: list[Json] = [c.path for c in parts]
+    runner = next((c.path for c in bodies if c.path != body.path), None)
+    quality = _quality(body)
+    return Draft(
+        kind="pt",
+        body={"text": joined(text)},
+        score=min(0.97, quality * (0.7 + 0.3 * share)),
+        why=f"{body.path} holds running text",
+        used=frozenset(c.path for c in parts),
+        evidence=(
+            Evidence(
+                target="text",
+                choice=", ".join(map(str, text)),
+                why=f"{body.path}: {body.words:.0f} words a row, {_running(body):.0%} running text",
+                runner_up=runner,
+                confidence=quality,
+            ),
+        ),
+    )

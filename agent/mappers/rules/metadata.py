@@ -1,0 +1,226 @@
+"""The six meta keys: which columns carry them, by what the values are and what the names say."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+from ingot.agent.mappers.proposal import Evidence
+from ingot.agent.mappers.rules.names import language_of, spelled
+from ingot.agent.mappers.rules.table import Column, View
+from ingot.converters.rows import Json
+
+Key = Literal["source", "language", "timestamp", "token_count", "quality_score", "original_id"]
+_EPOCHS = ((8e8, 4e9), (8e11, 4e12))
+
+
+def _plain(column: Column) -> bool:
+    return bool(column.present) and not column.many
+
+
+def _unique(column: Column) -> float:
+    return column.distinct / max(1, len(column.present))
+
+
+def _original_id(column: Column, used: frozenset[str]) -> float:
+    """An id names the record: different in every row, short, no running text, nobody else's id."""
+    if column.path in used or column.nature == "time":
+        return 0.0
+    if column.named("foreign_id") >= 1 or column.words > 12 or "boolean" in column.facts.types:
+        return 0.0
+    if "number" in column.facts.types:
+        return 0.0
+    if _unique(column) < 0.97 or len(column.present) < 2:
+        return 0.0
+    named = column.named("id") * (0.7 if column.named("foreign_id") >= 0.8 else 1)
+    shape = {"uuid": 0.35, "hash": 0.3, "url": 0.25, "file": 0.1}.get(column.nature, 0.0)
+    if column.nature == "number" and named < 0.5:
+        return 0.0
+    if column.nature in ("url", "file") and named < 0.5:
+        return (
+            0.3
+            if column.nature == "url" and column.named("url") >= 0.8 and _is_page(column)
+            else 0.12
+        )
+    if named < 0.5 and not shape:
+        return 0.0
+    counter = 0.25 if _counts_up(column) else 0.0
+    exact = (
+        0.1
+        if spelled(column.name) in ("id", "uid", "uuid", "guid", "_id", "doc_id", "docid")
+        else 0.0
+    )
+    depth = 0.05 * column.path.count(".")
+    return (
+        named
+        + shape
+        + exact
+        - depth
+        - counter
+        + 0.1 * (column.fill > 0.98)
+        - 0.15 * _other_thing(column)
+    )
+
+
+def _is_page(column: Column) -> bool:
+    return column.named("url") == 1.0 and spelled(column.name) not in ("image_url", "source_url")
+
+
+def _other_thing(column: Column) -> bool:
+    """`answer_id`, `title_key`: ids of something that the record only holds."""
+    return "_" in spelled(column.name) and spelled(column.name).startswith(
+        ("title", "user", "author", "parent")
+    )
+
+
+def _counts_up(column: Column) -> bool:
+    """A running number 0, 1, 2 or 1, 2, 3: a position, only the last resort as an id."""
+    if column.nature != "number":
+        return False
+    return sorted(column.present, key=len)[:1] in (["0"], ["1"]) and spelled(column.name) in (
+        "index",
+        "idx",
+        "num",
+        "no",
+        "number",
+        "key",
+        "line",
+        "row",
+    )
+
+
+def _epoch(column: Column) -> bool:
+    spread = column.facts.numbers
+    if spread is None or "number" in column.facts.types and spread.low < 8e8:
+        return False
+    return any(low <= spread.low and spread.high <= high for low, high in _EPOCHS)
+
+
+def _timestamp(column: Column, used: frozenset[str]) -> float:
+    """A point in time: a date's spelling, or an epoch with a time's name."""
+    if column.path in used:
+        return 0.0
+    named = column.named("time")
+    if column.nature == "time":
+        added = (
+            0.3
+            if spelled(column.name)
+            in ("added", "crawl_date", "date_download", "fetched_at", "crawl_time")
+            else 0.0
+        )
+        return 0.5 + 0.5 * named - added - 0.05 * column.path.count(".") + 0.1 * (column.fill > 0.9)
+    if column.facts.looks.get("time", 0) > 0.5:
+        return 0.4 + 0.4 * named
+    texts_epoch = column.looks("number") > 0.9 and all(
+        t.isdigit() and 9 <= len(t) <= 13 for t in column.present
+    )
+    if named >= 0.8 and (_epoch(column) or texts_epoch):
+        return 0.4 + 0.5 * named
+    year = column.nature == "number" and all(
+        len(t) == 4 and t[:2] in ("17", "18", "19", "20") for t in column.present
+    )
+    return 0.3 if year and named >= 0.8 else 0.0
+
+
+def _language(column: Column, used: frozenset[str]) -> float:
+    """Values that are language codes or names; programming languages are not."""
+    if column.path in used or not column.present:
+        return 0.0
+    if column.named("language") < 0.5 and column.distinct < 2:
+        return 0.0
+    known = sum(language_of(text) is not None or text in ("mix", "und") for text in column.present)
+    share = known / len(column.present)
+    if share < 0.8:
+        return 0.0
+    return (
+        (0.5 + 0.5 * column.named("language")) * share if column.named("language") >= 0.5 else 0.0
+    )
+
+
+def _source(column: Column, used: frozenset[str]) -> float:
+    """Where the text comes from: a few short names under a source's name."""
+    if column.path in used or column.named("source") < 0.8 or column.words > 6:
+        return 0.0
+    if column.nature in ("number", "time", "letter", "empty"):
+        return 0.0
+    return column.named("source") * (
+        0.9 if column.nature in ("url", "file") else 1.0
+    ) - 0.02 * column.path.count(".")
+
+
+def _quality(column: Column, used: frozenset[str]) -> float:
+    """A score of the text: a number from 0 to 1 that varies, under a name that says quality."""
+    if column.path in used or not column.numeric or column.distinct < 2:
+        return 0.0
+    if column.named("quality") < 0.8 or column.named("not_quality") >= 1:
+        return 0.0
+    numbers = [float(t) for t in column.present if _is_number(t)]
+    if not numbers or min(numbers) < 0 or max(numbers) > 1:
+        return 0.0
+    return column.named("quality")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _token_count(column: Column, used: frozenset[str]) -> float:
+    """Whole numbers under a name that says tokens."""
+    if column.path in used or not column.numeric or column.named("token_count") < 0.8:
+        return 0.0
+    whole = all(t.isdigit() for t in column.present)
+    return column.named("token_count") if whole and column.distinct > 1 else 0.0
+
+
+FINDERS: dict[Key, Callable[[Column, frozenset[str]], float]] = {
+    "source": _source,
+    "language": _language,
+    "timestamp": _timestamp,
+    "token_count": _token_count,
+    "quality_score": _quality,
+    "original_id": _original_id,
+}
+
+
+def find_meta(view: View, used: frozenset[str]) -> tuple[dict[str, Json], tuple[Evidence, ...]]:
+    """The columns of the meta keys that the data has.
+
+    Args:
+        view: the rows.
+        used: paths that are text already.
+    """
+    meta: dict[str, Json] = {}
+    evidence: list[Evidence] = []
+    columns = [c for c in view.columns if _plain(c)]
+    for key, score in FINDERS.items():
+        ranked = sorted(
+            ((score(c, used), -c.position, c) for c in columns), key=lambda r: (-r[0], -r[1])
+        )
+        best = ranked[0] if ranked else None
+        if best is None or best[0] < 0.25:
+            continue
+        meta[key] = best[2].path
+        second = ranked[1][2].path if len(ranked) > 1 and ranked[1][0] >= 0.25 else None
+        evidence.append(
+            Evidence(
+                target=f"meta.{key}",
+                choice=best[2].path,
+                why=f"{best[2].distinct} different values in {len(best[2].present)} rows, {best[2].nature}",
+                runner_up=second,
+                confidence=min(1.0, best[0]),
+            )
+        )
+    return meta, tuple(evidence)
+
+
+def as_date(seconds: float) -> str:
+    """An epoch as people read it, for explanations."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
+
+
+def names(columns: Sequence[Column]) -> str:
+    """Paths for an explanation."""
+    return ", ".join(c.path for c in columns)

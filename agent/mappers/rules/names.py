@@ -1,0 +1,101 @@
+"""What names mean: the alias tables of aliases.json, asked for fields, speakers and languages."""
+
+import json
+import re
+from functools import lru_cache
+from importlib.resources import files
+
+from ingot.converters.rows import Json
+
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_BREAK = re.compile(r"[\W_]+")
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_TAIL_NUMBER = re.compile(r"_?\d+$")
+
+
+@lru_cache(maxsize=1)
+def tables() -> dict[str, Json]:
+    """The alias file."""
+    text = files("ingot.agent.mappers").joinpath("aliases.json").read_text(encoding="utf-8")
+    return dict(json.loads(text))
+
+
+@lru_cache(maxsize=8192)
+def spelled(name: str) -> str:
+    """A name as the tables spell it: lower case, camel case split, punctuation as one underscore."""
+    parts = [part for part in _BREAK.split(_CAMEL.sub("_", name)) if part]
+    return "_".join(parts).lower()
+
+
+@lru_cache(maxsize=1)
+def _slots() -> dict[str, frozenset[str]]:
+    slots = tables()["slots"]
+    return {slot: frozenset(spelled(name) for name in names) for slot, names in slots.items()}
+
+
+def _inside(name: str, aliases: frozenset[str]) -> float:
+    """How well a part of a name of several words is an alias: the last words count most."""
+    words = name.split("_")
+    for start in range(1, len(words)):
+        if "_".join(words[start:]) in aliases:
+            return 0.8
+    for end in range(len(words) - 1, 0, -1):
+        if "_".join(words[:end]) in aliases and len("_".join(words[:end])) > 1:
+            return 0.5
+    if any(word in aliases and len(word) > 2 for word in words[1:-1]):
+        return 0.5
+    return 0.0
+
+
+def _inside_cjk(name: str, aliases: frozenset[str]) -> float:
+    best = max((len(a) for a in aliases if len(a) > 1 and _CJK.match(a) and a in name), default=0)
+    return (
+        0.8
+        if best and name.endswith(tuple(a for a in aliases if len(a) == best))
+        else 0.6 * bool(best)
+    )
+
+
+@lru_cache(maxsize=65536)
+def strength(name: str, slot: str) -> float:
+    """How far a field's name says that it is a `slot` of the tables, 0..1."""
+    aliases = _slots()[slot]
+    spelling = spelled(name)
+    if spelling in aliases:
+        return 1.0
+    if _CJK.search(spelling):
+        return _inside_cjk(spelling, aliases)
+    bare = _TAIL_NUMBER.sub("", spelling)
+    if bare and bare != spelling and bare in aliases:
+        return 0.7
+    if spelling.endswith("s") and spelling[:-1] in aliases:
+        return 0.9
+    return _inside(spelling, aliases)
+
+
+@lru_cache(maxsize=1)
+def _roles() -> dict[str, str]:
+    return {spelled(name): role for role, names in tables()["roles"].items() for name in names}
+
+
+@lru_cache(maxsize=4096)
+def role_of(value: str) -> str | None:
+    """The role that a speaker's name stands for: user, assistant, system, tool, `drop`, or None."""
+    spelling = spelled(value)
+    roles = _roles()
+    bare = _TAIL_NUMBER.sub("", spelling)
+    return roles.get(spelling) or (roles.get(bare) if bare else None)
+
+
+@lru_cache(maxsize=1)
+def _languages() -> dict[str, str]:
+    spellings = tables()["languages"].items()
+    return {spelled(name): code for code, names in spellings for name in names}
+
+
+@lru_cache(maxsize=4096)
+def language_of(value: str) -> str | None:
+    """The ISO 639-1 code that a language's code or name stands for, None where it is neither."""
+    spelling = spelled(value)
+    known = _languages()
+    return known.get(spelling) or known.get(spelling.split("_")[0])

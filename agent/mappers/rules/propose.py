@@ -1,0 +1,324 @@
+"""The proposal: every reading of the source drafted, the best draft that runs on the sample chosen."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ingot.agent.mappers.proposal import Evidence, Proposal, Request
+from ingot.agent.mappers.rules.answers import question_answer_drafts
+from ingot.agent.mappers.rules.conversations import conversation_drafts
+from ingot.agent.mappers.rules.documents import document_drafts
+from ingot.agent.mappers.rules.draft import Draft
+from ingot.agent.mappers.rules.language import detect
+from ingot.agent.mappers.rules.metadata import find_meta
+from ingot.agent.mappers.rules.readings import (
+    Reading,
+    element_readings,
+    group_reading,
+    parsed_strings,
+    plain,
+    shapes,
+)
+from ingot.agent.mappers.rules.table import View
+from ingot.agent.mappers.rules.trees import tree_drafts
+from ingot.converters.check import CheckReport, check
+from ingot.converters.errors import MappingError, SourceError
+from ingot.converters.mapping import bind
+from ingot.converters.paths import compile_path
+from ingot.converters.readers import Source
+from ingot.converters.rows import Json
+from ingot.converters.sample import Sample, draw
+from ingot.converters.text_kinds import is_code
+
+LEAST = {"pt": 0.3, "sft": 0.45}
+TRIES = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A draft in its reading, as a whole mapping, and what it makes of the sample."""
+
+    draft: Draft
+    reading: Reading
+    score: float
+    document: dict[str, Json]
+    report: CheckReport | None = None
+
+
+def readings(source: Source, sample: Sample) -> Iterator[Reading]:
+    """Every way to read the source: its own first, then other roots; each with its further readings."""
+    base = plain(sample, source.guessed.to_document(), 1.0, "the rows as they are")
+    single = len(sample.rows) <= 1
+    for one in (base, *_roots(source, single)):
+        yield one
+        yield from parsed_strings(one)
+        for group in group_reading(one):
+            yield group
+        if len(one.sample.rows) > 0:
+            yield from element_readings(one)
+
+
+def _roots(source: Source, single: bool) -> Iterator[Reading]:
+    for place, root in enumerate(source.roots[:4]):
+        if root.path == source.spec.root:
+            continue
+        other = source.with_spec(replace(source.spec, root=root.path))
+        try:
+            sample = draw(other)
+        except SourceError:
+            continue
+        if sample.rows:
+            facts = {**other.guessed.to_document(), "root": root.path}
+            factor = (1.0 if single else 0.85) - 0.02 * place
+            yield plain(sample, facts, factor, f"{root.path} holds {root.rows} records")
+
+
+def drafts_of(view: View, modes: Sequence[str]) -> list[Draft]:
+    """The drafts of one view for the modes that are open, best first."""
+    found: list[Draft] = []
+    if "sft" in modes:
+        found += conversation_drafts(view)
+        found += question_answer_drafts(view)
+        found += tree_drafts(view)
+    if "pt" in modes:
+        found += document_drafts(view)
+    return sorted(found, key=lambda d: -d.score)
+
+
+def _mixed(reading: Reading, modes: Sequence[str]) -> Iterator[Draft]:
+    """One alternative per kind of row, where a file mixes several."""
+    parts = shapes(reading.rows) if not reading.outer else []
+    best: list[Draft] = []
+    for part in parts:
+        found = drafts_of(View.of(part), modes)
+        if not found or found[0].score < 0.6:
+            return
+        best.append(found[0])
+    if not best or len({d.kind for d in best}) > 1:
+        return
+    bodies = list({repr(d.body): d.body for d in best}.values())
+    if len(bodies) > 1:
+        yield Draft(
+            kind=best[0].kind,
+            body={"any_of": bodies},
+            score=min(d.score for d in best),
+            why=f"{len(bodies)} kinds of rows: " + "; ".join(d.why for d in best),
+            used=frozenset().union(*(d.used for d in best)),
+            evidence=tuple(e for d in best for e in d.evidence),
+        )
+
+
+def _document(draft: Draft, reading: Reading, meta: dict[str, Json]) -> dict[str, Json]:
+    document: dict[str, Json] = {"version": 2}
+    if reading.source:
+        document["source"] = reading.source
+    return {**document, **reading.outer, **draft.body, "meta": meta}
+
+
+def _without_meta(draft: Draft, reading: Reading) -> dict[str, Json]:
+    return _document(draft, reading, {})
+
+
+def candidates(source: Source, sample: Sample, modes: Sequence[str]) -> list[Candidate]:
+    """Drafts of every reading as mappings, best first, not yet run."""
+    found: list[Candidate] = []
+    for reading in readings(source, sample):
+        drafts = drafts_of(reading.view, modes)
+        drafts += _mixed(reading, modes)
+        if "each" in reading.outer:
+            drafts = [d for d in drafts if d.kind == "pt" or d.why.count(" asks ")]
+        for draft in drafts[:5]:
+            document = _without_meta(draft, reading)
+            score = min(0.99, draft.score * reading.factor)
+            found.append(Candidate(draft=draft, reading=reading, score=score, document=document))
+    return sorted(found, key=lambda c: -c.score)
+
+
+def _run(candidate: Candidate, request: Request) -> Candidate:
+    """The candidate with its report; what does not run or makes little loses its score."""
+    try:
+        mapping = bind(candidate.document, candidate.reading.rows, where="rules")
+    except MappingError:
+        return replace(candidate, score=0.0)
+    sample = candidate.reading.sample
+    report = check(mapping, sample, source_name=request.source_name or "sample", show=12)
+    made = report.ok_rows / max(1, report.rows)
+    kept = report.coverage if report.records else 0.0
+    factor = kept * (0.4 + 0.6 * made**0.5)
+    if any(f == "filtered" for f in report.failures):
+        factor = kept
+    return replace(candidate, score=candidate.score * factor, report=report)
+
+
+def _choose(found: Sequence[Candidate], mode: str) -> list[Candidate]:
+    """The candidates that reach their threshold, the one to take first."""
+    good = [c for c in found if c.score >= LEAST[c.draft.kind] and c.report and c.report.records]
+    if mode == "auto":
+        return sorted(good, key=lambda c: -_auto_score(c))
+    return sorted(good, key=lambda c: -c.score)
+
+
+def _auto_score(candidate: Candidate) -> float:
+    """Where the mode is open, a conversation must be sure of itself: two texts may be a document."""
+    if candidate.draft.kind == "pt":
+        return candidate.score * 0.85
+    return candidate.score if candidate.score > 0.75 else candidate.score * 0.7
+
+
+def _texts(report: CheckReport) -> list[str]:
+    texts: list[str] = []
+    for _, record in report.examples:
+        said = (
+            [m["content"] for m in record["messages"]] if "messages" in record else [record["text"]]
+        )
+        texts += [text for text in said if text.strip() and not is_code(text)]
+    return texts
+
+
+def _language(
+    candidate: Candidate, request: Request, meta: dict[str, Json]
+) -> tuple[Json, dict[str, Json], float]:
+    """The language of the mapping: its column, what was asked for, or what the texts show."""
+    if "language" in meta:
+        return meta["language"], {}, 1.0
+    if request.language:
+        return {"literal": request.language}, {}, 1.0
+    code, share = detect(_texts(candidate.report)) if candidate.report else (None, 0.0)
+    if code is None or share < 0.7:
+        return None, {}, share
+    return {"literal": code}, {"language": code}, share
+
+
+def _meta(
+    candidate: Candidate, request: Request
+) -> tuple[dict[str, Json], dict[str, Json], tuple[Evidence, ...]]:
+    found, evidence = find_meta(candidate.reading.view, candidate.draft.used)
+    group = "group" in candidate.reading.outer
+    meta: dict[str, Json] = {}
+    if "original_id" in found:
+        meta["original_id"] = found["original_id"]
+    elif group:
+        by = candidate.reading.outer["group"]["by"][0]
+        meta["original_id"] = f"[0].{by}"
+    elif _keyed(candidate.reading):
+        meta["original_id"] = "~"
+    language, detected, share = _language(candidate, request, found)
+    if language is not None:
+        meta["language"] = language
+    for key in ("timestamp", "source", "quality_score", "token_count"):
+        if key in found:
+            meta[key] = found[key]
+    if detected:
+        why = f"{share:.0%} of the text reads so"
+        evidence = (
+            *evidence,
+            Evidence(target="meta.language", choice=str(language), why=why, confidence=share),
+        )
+    return meta, detected, evidence
+
+
+def _keyed(reading: Reading) -> bool:
+    """Whether the rows stand under keys of their own, which then identify them."""
+    keys = [row.key for row in reading.sample.rows]
+    return (
+        bool(keys)
+        and all(keys)
+        and len(set(keys)) == len(keys)
+        and not all(str(k).isdigit() and str(k) == str(n) for n, k in enumerate(keys))
+        and "each" not in reading.outer
+    )
+
+
+def _proposal(chosen: Candidate, others: Sequence[Candidate], request: Request) -> Proposal:
+    meta, detected, evidence = _meta(chosen, request)
+    document = _document(chosen.draft, chosen.reading, meta)
+    document = _sound(document, chosen, request)
+    runner = next((o for o in others if o.document != chosen.document), None)
+    gap = chosen.score - (
+        runner.score if runner and runner.draft.kind != chosen.draft.kind else 0.0
+    )
+    decision = Evidence(
+        target="decision",
+        choice=chosen.draft.kind,
+        why=f"{chosen.draft.why}; {chosen.reading.why}",
+        runner_up=f"{runner.draft.kind}: {runner.draft.why}" if runner else None,
+        confidence=round(chosen.score, 3),
+    )
+    confidence = round(
+        min(0.99, chosen.score - (0.1 if request.mode == "auto" and gap < 0.1 else 0.0)), 3
+    )
+    return Proposal(
+        decision=chosen.draft.kind,
+        mapping=document,
+        confidence=confidence,
+        reason=f"{chosen.draft.why[:1].upper()}{chosen.draft.why[1:]}.",
+        evidence=(decision, *chosen.draft.evidence, *evidence),
+        mapper="rules",
+        detected=detected,
+    )
+
+
+def _sound(document: dict[str, Json], chosen: Candidate, request: Request) -> dict[str, Json]:
+    """The document, without meta paths where they make it fail."""
+    try:
+        bind(document, chosen.reading.rows, where="rules")
+    except MappingError:
+        return {**document, "meta": {}}
+    return document
+
+
+def _nothing(
+    source: Source, sample: Sample, found: Sequence[Candidate], request: Request
+) -> Proposal:
+    best = found[0] if found else None
+    what = {"pt": "running text", "sft": "a conversation with answers"}.get(
+        request.mode, "running text or a conversation with answers"
+    )
+    return Proposal(
+        decision="irrelevant",
+        mapping=None,
+        confidence=round(0.95 - 0.9 * (best.score if best else 0.0), 3),
+        reason=f"Nothing in {len(sample.rows)} sampled rows is {what}.",
+        evidence=(
+            Evidence(
+                target="decision",
+                choice="irrelevant",
+                why=f"the best reading reaches {best.score:.2f}" if best else "no text was found",
+                runner_up=f"{best.draft.kind}: {best.draft.why}" if best else None,
+                confidence=round(0.95 - 0.9 * (best.score if best else 0.0), 3),
+            ),
+        ),
+        mapper="rules",
+    )
+
+
+def propose(source: Source, sample: Sample, request: Request) -> Proposal:
+    """Propose a mapping from rules alone: deterministic, offline.
+
+    Args:
+        source: where the rows come from; other readings of it are sampled too.
+        sample: rows of the source as it stands.
+        request: mode and language that the user asked for.
+    """
+    modes = ("pt", "sft") if request.mode == "auto" else (request.mode,)
+    drafted = candidates(source, sample, modes)
+    ran = [_run(c, request) for c in drafted[:TRIES]]
+    ran += [c for m in modes for c in _late(drafted[TRIES:], ran, m, request)]
+    ran.sort(key=lambda c: -c.score)
+    chosen = _choose(ran, request.mode)
+    if not chosen:
+        return _nothing(source, sample, ran, request)
+    return _proposal(chosen[0], [*chosen[1:], *[c for c in ran if c not in chosen]], request)
+
+
+def _late(
+    rest: Sequence[Candidate], ran: Sequence[Candidate], mode: str, request: Request
+) -> list[Candidate]:
+    """The best of a kind that was crowded out of the first tries."""
+    if any(c.draft.kind == mode and c.score >= LEAST[mode] for c in ran):
+        return []
+    return [_run(c, request) for c in rest if c.draft.kind == mode][:3]
+
+
+def root_of(path: str) -> int:
+    """How deep a path goes."""
+    return len(compile_path(path).steps)

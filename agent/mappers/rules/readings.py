@@ -1,0 +1,240 @@
+"""The ways in which the rows of a source can be read: as they are, other roots, parsed strings, groups, elements."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from ingot.agent.mappers.rules.names import strength
+from ingot.agent.mappers.rules.table import Column, View, last_name
+from ingot.converters.paths import Mark, Names, Node, RowError, compile_path
+from ingot.converters.rows import Json
+from ingot.converters.sample import Sample
+
+MAX_RECORDS = 400
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """Rows read in one way.
+
+    Attributes:
+        view: the records.
+        sample: the rows behind them, as a mapping is run on them.
+        source: facts about the files that this reading needs, on top of the source's own.
+        outer: keys of the mapping that make records of rows (`each`, `group`).
+        factor: how much drafts of this reading are trusted against those of the plain one.
+        why: in a few words.
+    """
+
+    view: View
+    sample: Sample
+    source: dict[str, Json] = field(default_factory=dict)
+    outer: dict[str, Json] = field(default_factory=dict)
+    factor: float = 1.0
+    why: str = "the rows as they are"
+
+    @property
+    def rows(self) -> list[Json]:
+        """The values of the rows."""
+        return [row.value for row in self.sample.rows]
+
+
+def plain(sample: Sample, source: dict[str, Json], factor: float, why: str) -> Reading:
+    """The rows as a source gives them."""
+    nodes = [Node(row.value, row.key) for row in sample.rows]
+    return Reading(view=View.over(nodes), sample=sample, source=source, factor=factor, why=why)
+
+
+def _parsed(texts: Sequence[str]) -> list[Json] | None:
+    """The values of texts that are all JSON lists or objects, else None."""
+    values = []
+    for text in texts:
+        try:
+            value = json.loads(text)
+        except ValueError:
+            return None
+        if not isinstance(value, list | dict):
+            return None
+        values.append(value)
+    return values
+
+
+def json_columns(view: View) -> list[Column]:
+    """Texts that hold JSON in every row that has one."""
+    found = []
+    for column in view.columns:
+        texts = [t for t in column.present if t.strip()]
+        if not column.many and column.looks("json") > 0.9 and texts and _parsed(texts) is not None:
+            found.append(column)
+    return found
+
+
+def _replaced(row: Json, path: str) -> Json:
+    """A row with the text at a path parsed."""
+    steps = compile_path(path).steps
+    names = [n for s in steps if isinstance(s, Names) for n in s.names]
+    if not names or len(steps) != 1 or not isinstance(row, dict):
+        return row
+    return _inside(row, names)
+
+
+def _inside(row: dict[str, Json], names: list[str]) -> dict[str, Json]:
+    head, *rest = names
+    value = row.get(head)
+    if rest and isinstance(value, dict):
+        return {**row, head: _inside(value, rest)}
+    if isinstance(value, str) and value.strip():
+        return {**row, head: json.loads(value)}
+    return row
+
+
+def parsed_strings(reading: Reading) -> Iterator[Reading]:
+    """The same rows with JSON strings parsed."""
+    columns = [c for c in json_columns(reading.view) if c.named("tools") < 0.9]
+    wanted = [
+        c for c in columns if len(compile_path(c.path).steps) == 1 and not c.path.startswith("[")
+    ]
+    if not wanted:
+        return
+    rows = list(reading.sample.rows)
+    for column in wanted:
+        rows = [replace(row, value=_replaced(row.value, column.path)) for row in rows]
+    paths = [c.path for c in wanted]
+    yield plain(
+        replace(reading.sample, rows=tuple(rows)),
+        {**reading.source, "json_fields": paths},
+        reading.factor,
+        f"{', '.join(paths)} hold JSON",
+    )
+
+
+def _elements(path: str, rows: Sequence[Json]) -> list[Node]:
+    nodes: list[Node] = []
+    for row in rows:
+        try:
+            nodes += [n for n in compile_path(path).nodes(Node(row)) if isinstance(n.value, dict)]
+        except RowError:
+            continue
+        if len(nodes) > MAX_RECORDS:
+            break
+    return nodes
+
+
+def element_readings(reading: Reading) -> Iterator[Reading]:
+    """One record per element of a list of objects, deepest lists first."""
+    lists = [
+        f.path
+        for f in reading.view.facts.paths
+        if f.types.get("object", 0) > 1
+        and isinstance(
+            compile_path(f.path).steps[-1:][0] if compile_path(f.path).steps else None, Mark
+        )
+    ]
+    for path in sorted(lists, key=lambda p: -p.count("["))[:6]:
+        nodes = _elements(path, reading.rows)
+        if len(nodes) < 2 or len(nodes) < 1.2 * len(reading.rows) and len(reading.rows) > 1:
+            continue
+        yield Reading(
+            view=View.over(nodes, each=path),
+            sample=reading.sample,
+            source=reading.source,
+            outer={"each": path},
+            factor=0.9 * reading.factor,
+            why=f"one record per element of {path}",
+        )
+
+
+def _runs(values: Sequence[Json]) -> list[int]:
+    """Lengths of the runs of equal neighbours."""
+    runs: list[int] = []
+    for place, value in enumerate(values):
+        if place and value == values[place - 1]:
+            runs[-1] += 1
+        else:
+            runs.append(1)
+    return runs
+
+
+def _group_key(view: View) -> Column | None:
+    """A column that keeps its value over neighbouring rows and then never comes back."""
+    for column in view.columns:
+        if column.many or "." in column.path or column.fill < 0.95 or column.words > 8:
+            continue
+        if (
+            column.named("id") < 0.8
+            and column.named("foreign_id") < 0.8
+            and column.named("turns") < 0.8
+        ):
+            continue
+        runs = _runs(column.texts)
+        if len(runs) >= 2 and sum(runs) / len(runs) >= 1.8 and column.distinct >= 0.8 * len(runs):
+            return column
+    return None
+
+
+def _restarts(view: View, by: Column) -> Column | None:
+    """A number that counts up inside every group."""
+    for column in view.columns:
+        if not column.numeric or column.path == by.path or column.many:
+            continue
+        groups: dict[str, list[float]] = {}
+        try:
+            for key, text in zip(by.texts, column.texts, strict=True):
+                groups.setdefault(key, []).append(float(text))
+        except ValueError:
+            continue
+        lists = [g for g in groups.values() if len(g) > 1]
+        rises = all(len(set(g)) == len(g) for g in lists)
+        starts = len({min(g) for g in groups.values()}) <= max(2, 0.2 * len(groups))
+        if lists and rises and (starts or strength(column.name, "order") >= 0.8):
+            return column
+    return None
+
+
+def group_reading(reading: Reading) -> Iterator[Reading]:
+    """Rows that are single turns, gathered into conversations."""
+    by = _group_key(reading.view)
+    if by is None:
+        return
+    order = _restarts(reading.view, by)
+    if order is None:
+        return
+    groups: dict[str, list[Json]] = {}
+    for key, row in zip(by.texts, reading.rows, strict=True):
+        groups.setdefault(key, []).append(row)
+    rows = [_sorted(group, order.path) for group in groups.values()]
+    yield Reading(
+        view=View.of(rows),
+        sample=reading.sample,
+        source=reading.source,
+        outer={"group": {"by": [by.path], "sort": order.path}},
+        factor=1.0,
+        why=f"rows with the same {by.path} are one conversation, in the order of {order.path}",
+    )
+
+
+def _sorted(rows: list[Json], path: str) -> list[Json]:
+    name = last_name(path)
+    return sorted(
+        rows, key=lambda row: float(row[name]) if row.get(name) not in (None, "") else 0.0
+    )
+
+
+def shapes(rows: Sequence[Json]) -> list[list[Json]]:
+    """Rows parted by the keys they have, where a file mixes records of different kinds; largest first."""
+    kinds: Counter[frozenset[str]] = Counter()
+    for row in rows:
+        if not isinstance(row, dict):
+            return []
+        kinds[frozenset(k for k, v in row.items() if v not in (None, "", []))] += 1
+    heads: list[frozenset[str]] = []
+    for keys, _ in kinds.most_common():
+        if not any(len(keys & head) > 0.5 * min(len(keys), len(head)) for head in heads):
+            heads.append(keys)
+    parted: dict[frozenset[str], list[Json]] = {head: [] for head in heads}
+    for row in rows:
+        keys = frozenset(row)
+        parted[max(heads, key=lambda head: len(keys & head) / len(keys | head))].append(row)
+    large = [part for part in parted.values() if len(part) >= max(2, 0.05 * len(rows))]
+    return large if 2 <= len(large) <= 5 else []

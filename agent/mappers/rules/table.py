@@ -1,0 +1,218 @@
+"""A sample as a table: the columns of its rows (scalars and lists of texts), with what they hold."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ingot.agent.mappers.rules.names import strength
+from ingot.converters.paths import Index, Key, Mark, Names, Node, RowError, compile_path, quote_name
+from ingot.converters.profile import PathFacts, Profile, profile_values
+from ingot.converters.rows import Json
+from ingot.converters.text_kinds import words_in
+
+NO_TEXT = ("url", "time", "file", "hash", "uuid", "email", "number")
+
+
+def text_of(value: Json) -> str:
+    """The text of a scalar in its JSON spelling, "" for what has none."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if isinstance(value, int | float) else ""
+
+
+def hits(path: str, node: Node) -> list[Json]:
+    """Values at a path of a record; a path that does not fit it gives nothing."""
+    try:
+        return compile_path(path).find(node)
+    except RowError:
+        return []
+
+
+def last_name(path: str) -> str:
+    """The last field's name in a path, "" for `$` and the like."""
+    for step in reversed(compile_path(path).steps):
+        if isinstance(step, Names):
+            return step.names[-1]
+        if isinstance(step, Key):
+            return step.name
+    return ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One place per row that can be taken as text: a scalar, or a list of scalars (`many`)."""
+
+    path: str
+    facts: PathFacts
+    position: int
+    many: bool
+    values: tuple[tuple[Json, ...], ...]
+
+    @cached_property
+    def name(self) -> str:
+        """The field's own name."""
+        return last_name(self.path)
+
+    @cached_property
+    def nested(self) -> bool:
+        """Whether it lies inside the objects of a list."""
+        return self.many and not self.path.endswith("[*]")
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """Per row the text, several hits joined by a line break."""
+        return tuple("\n".join(text_of(v) for v in row if text_of(v)) for row in self.values)
+
+    @cached_property
+    def present(self) -> tuple[str, ...]:
+        """The texts of the rows that have one."""
+        return tuple(text for text in self.texts if text.strip())
+
+    @cached_property
+    def fill(self) -> float:
+        """Share of the rows with a text."""
+        return len(self.present) / max(1, len(self.texts))
+
+    @cached_property
+    def distinct(self) -> int:
+        """Different texts."""
+        return len(set(self.present))
+
+    @cached_property
+    def words(self) -> float:
+        """Words of an ordinary text of the column (the mean over the rows that have one)."""
+        sample = self.present[:100]
+        return sum(words_in(text[:3000]) for text in sample) / max(1, len(sample))
+
+    @cached_property
+    def chars(self) -> int:
+        """Characters of all texts."""
+        return sum(len(text) for text in self.present)
+
+    def looks(self, look: str) -> float:
+        """Share of the texts with a look."""
+        return self.facts.looks.get(look, 0.0)
+
+    def named(self, slot: str) -> float:
+        """How far the name says that it is a slot of the alias tables."""
+        return strength(self.name, slot)
+
+    @cached_property
+    def numeric(self) -> bool:
+        """Numbers or truth values, as such or as texts."""
+        types = self.facts.types
+        plain = types.get("integer", 0) + types.get("number", 0) + types.get("boolean", 0)
+        return plain > types.get("string", 0) or self.looks("number") > 0.9
+
+    @cached_property
+    def constant(self) -> bool:
+        """The same text everywhere."""
+        return self.distinct == 1 and len(self.present) > 2
+
+    @cached_property
+    def nature(self) -> str:
+        """What it holds: empty, number, a look that is no text, letter, label, or text."""
+        if not self.present:
+            return "empty"
+        if self.numeric:
+            return "number"
+        for look in NO_TEXT:
+            if self.looks(look) >= 0.8:
+                return look
+        if sum(self.looks(look) for look in NO_TEXT) >= 0.9:
+            return "mark"
+        if self.looks("letter") >= 0.8:
+            return "letter"
+        return "label" if self._label() else "text"
+
+    def _label(self) -> bool:
+        filled = len(self.present)
+        few = self.distinct <= max(2, filled * 0.34) if filled >= 6 else False
+        return self.words < 4.5 and few
+
+    @property
+    def text(self) -> bool:
+        """Whether it holds text that could be trained on."""
+        return self.nature == "text"
+
+
+@dataclass(frozen=True)
+class View:
+    """Sampled records in one reading of them, in their places, with their profile and columns.
+
+    `each` is the record-level path that gave them ("" for whole rows).
+    """
+
+    nodes: tuple[Node, ...]
+    facts: Profile
+    each: str = ""
+
+    @classmethod
+    def of(cls, values: Sequence[Json]) -> "View":
+        """The view of whole rows."""
+        return cls.over([Node(value) for value in values])
+
+    @classmethod
+    def over(cls, nodes: Sequence[Node], each: str = "") -> "View":
+        """The view of records that stand inside rows."""
+        return cls(nodes=tuple(nodes), facts=profile_values([n.value for n in nodes]), each=each)
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """Scalars of the record and of objects in it, texts in lists, and scalars around it."""
+        inside = ((f, _many(f.path)) for f in self.facts.paths if _has_scalars(f))
+        found = [self._column(f, f.path, many) for f, many in inside if many is not None]
+        for up in self._around():
+            facts = profile_values([(hits(up, node) or [None])[0] for node in self.nodes])
+            found.append(self._column(facts.paths[0], up, False))
+        return tuple(replace(column, position=place) for place, column in enumerate(found))
+
+    def _column(self, facts: PathFacts, path: str, many: bool) -> Column:
+        values = tuple(tuple(hits(path, node)) for node in self.nodes)
+        return Column(path=path, facts=facts, position=0, many=many, values=values)
+
+    def _around(self) -> list[str]:
+        """Paths to the scalars of the objects around the records."""
+        found: dict[str, None] = {}
+        for node in self.nodes[:50]:
+            up, marks = around(node), "^"
+            while up is not None:
+                for key, value in up.value.items():
+                    if isinstance(value, str | int | float) and value != "":
+                        found[f"{marks}.{quote_name(key)}".replace(".[", "[")] = None
+                up, marks = around(up), f"{marks}.^"
+        return list(found)
+
+    def column(self, path: str) -> Column | None:
+        """The column at a path."""
+        return next((c for c in self.columns if c.path == path), None)
+
+    @cached_property
+    def texts(self) -> tuple[Column, ...]:
+        """The columns that hold text."""
+        return tuple(c for c in self.columns if c.text)
+
+
+def around(node: Node) -> Node | None:
+    """The nearest object around a value."""
+    up = node.parent
+    while up is not None and not isinstance(up.value, dict):
+        up = up.parent
+    return up
+
+
+def _many(path: str) -> bool | None:
+    """False for a path without wildcards, True for one with a single `[*]`, else None."""
+    steps = compile_path(path).steps
+    wild = [step for step in steps if isinstance(step, Mark)]
+    if any(isinstance(step, Index) for step in steps) or len(wild) > 1:
+        return None
+    if not wild:
+        return False
+    return True if wild[0].mark == "[*]" else None
+
+
+def _has_scalars(facts: PathFacts) -> bool:
+    return any(facts.types.get(k) for k in ("string", "integer", "number", "boolean"))

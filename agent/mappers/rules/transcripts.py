@@ -1,0 +1,154 @@
+"""Transcripts in one text: the markers that part the speakers."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ingot.agent.mappers.rules.names import role_of
+from ingot.agent.mappers.rules.table import Column
+from ingot.converters.rows import Json
+
+_MARKER = re.compile(
+    r"(?P<lead>\n*)[ \t]*(?P<open>\[\||<\|im_start\|>|<\|start_header_id\|>|<\||###[ ]?|\[|<|【|\*\*)?"
+    r"(?P<name>[^\W_][\w .-]{0,22}?)"
+    r"(?P<close>\|\]|<\|end_header_id\|>|\|>|\]|>|】)?(?P<colon>[ ]?[:：]\*\*|\*\*[:：]|[:：])?(?=\s|[^\w/]|$|(?<=[\]>】:：])\S)"
+)
+_ENDS = re.compile(r"<\|?(?:endoftext|im_end|eot_id|end|eoh|eom|eos|eor|eoc|eot|/s|e_o_s)\|?>|</s>")
+_SPEAKER_LINE = re.compile(r"(?:^|\n)(?P<name>[^\n:：]{1,20}[:：])")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Markers:
+    """How a transcript is cut.
+
+    Attributes:
+        split: marker -> role.
+        replace: literal texts that carry nothing (end marks, a fixed introduction).
+        share: share of the texts that the markers cut into user and assistant.
+        ends_open: share of those whose last piece is not the assistant's.
+    """
+
+    split: dict[str, str]
+    replace: dict[str, str]
+    share: float
+    ends_open: float
+
+
+def _spelling(match: re.Match[str]) -> str | None:
+    """The marker as it stands, without the line breaks before it; None where it is just a word."""
+    if not (
+        match["colon"]
+        or (match["open"] and match["close"])
+        or (match["open"] or "").startswith("<|")
+    ):
+        return None
+    return "".join(match[part] or "" for part in ("open", "name", "close", "colon"))
+
+
+def _named_markers(texts: Sequence[str]) -> tuple[dict[str, str], Counter[str], Counter[str]]:
+    """Markers whose names are speakers: their roles, how often they occur, how often on a new line."""
+    roles: dict[str, str] = {}
+    seen: Counter[str] = Counter()
+    fresh: Counter[str] = Counter()
+    for text in texts:
+        for match in _MARKER.finditer(text):
+            spelling, role = _spelling(match), role_of(match["name"])
+            if spelling is None or role in (None, "drop"):
+                continue
+            roles[spelling] = str(role)
+            seen[spelling] += 1
+            at_start = match.start("name") - len(match["open"] or "") <= len(text) - len(
+                text.lstrip()
+            )
+            fresh[spelling] += bool(match["lead"]) or at_start
+    return roles, seen, fresh
+
+
+def _two_strangers(texts: Sequence[str]) -> dict[str, str]:
+    """Two unnamed speakers at line starts (`A:` and `B:`), the first of whom begins."""
+    seen: Counter[str] = Counter()
+    first: Counter[str] = Counter()
+    for text in texts:
+        found = [m["name"] for m in _SPEAKER_LINE.finditer(text)]
+        seen.update(set(found))
+        first.update(found[:1])
+    common = [name for name, count in seen.items() if count >= 0.8 * len(texts)]
+    if len(common) != 2 or not first:
+        return {}
+    opener = first.most_common(1)[0][0]
+    if opener not in common:
+        return {}
+    return {name: "user" if name == opener else "assistant" for name in common}
+
+
+def _pieces(text: str, split: dict[str, str]) -> list[tuple[str, str, str]]:
+    """What stands before the first marker, then (role, marker, piece)."""
+    rule = re.compile(
+        "|".join(re.escape(m.lstrip("\n")) for m in sorted(split, key=len, reverse=True))
+    )
+    roles = {marker.lstrip("\n"): role for marker, role in split.items()}
+    found = list(rule.finditer(text))
+    if not found:
+        return [("", "", text)]
+    ends = [m.start() for m in found[1:]] + [len(text)]
+    before = text[: found[0].start()]
+    return [("", "", before)] + [
+        (roles[m.group()], m.group(), text[m.end() : end].strip())
+        for m, end in zip(found, ends, strict=True)
+    ]
+
+
+def _introduction(texts: Sequence[str], split: dict[str, str]) -> str:
+    """The text before the first marker where it is the same everywhere."""
+    before = Counter(_pieces(text, split)[0][2] for text in texts)
+    common, count = before.most_common(1)[0]
+    return common if common.strip() and count >= 0.95 * len(texts) else ""
+
+
+def _end_marks(texts: Sequence[str]) -> list[str]:
+    seen: Counter[str] = Counter()
+    for text in texts:
+        seen.update(set(_ENDS.findall(text)))
+    return sorted(mark for mark, count in seen.items() if count >= 0.3 * len(texts))
+
+
+def _judge(texts: Sequence[str], split: dict[str, str], introduction: str) -> tuple[float, float]:
+    """Share of the texts that the markers cut cleanly, and of those that end without an answer."""
+    good = open_end = 0
+    for text in texts:
+        before, *rest = _pieces(text.removeprefix(introduction), split)
+        spoken = [role for role, _, piece in rest if piece]
+        if before[2].strip() or "user" not in spoken:
+            continue
+        good += 1
+        open_end += spoken[-1] != "assistant"
+    return good / max(1, len(texts)), open_end / max(1, good)
+
+
+def markers_of(column: Column) -> Markers | None:
+    """The markers of a column of transcripts, None where it holds none."""
+    texts = [text for text in column.present if text.strip()][:200]
+    if not texts:
+        return None
+    roles, seen, fresh = _named_markers(texts)
+    kept = {m: r for m, r in roles.items() if seen[m] >= max(1, 0.02 * len(texts))}
+    if not {"user", "assistant"} <= set(kept.values()):
+        kept = _two_strangers(texts)
+        fresh = seen = Counter(dict.fromkeys(kept, 1))
+    if not {"user", "assistant"} <= set(kept.values()):
+        return None
+    split = {("\n" + m if fresh[m] == seen[m] else m): role for m, role in kept.items()}
+    introduction = _introduction(texts, split)
+    share, open_end = _judge(texts, split, introduction)
+    if share < 0.9:
+        return None
+    replace = {mark: "" for mark in _end_marks(texts)}
+    if introduction:
+        replace = {introduction: "", **replace}
+    return Markers(split=split, replace=replace, share=share, ends_open=open_end)
+
+
+def content_of(path: str, markers: Markers) -> Json:
+    """The content of the entry that is cut."""
+    return {"path": path, "replace": markers.replace} if markers.replace else path

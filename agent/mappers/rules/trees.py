@@ -1,0 +1,77 @@
+"""Reply trees: a message whose replies hold messages of the same shape; the first path is taken."""
+
+from ingot.agent.mappers.rules.draft import Draft
+from ingot.agent.mappers.rules.names import strength
+from ingot.agent.mappers.rules.table import View, hits, last_name
+from ingot.converters.rows import Json
+
+MAX_DEPTH = 24
+
+
+def _recursions(view: View) -> list[tuple[str, str]]:
+    """(path of a message, key of its replies) where the replies hold replies under the same key."""
+    found = []
+    paths = {facts.path for facts in view.facts.paths}
+    for facts in view.facts.paths:
+        key = last_name(facts.path)
+        deeper = f"{facts.path}[*].{key}"
+        if facts.types.get("list") and deeper in paths and "[*]" not in facts.path:
+            found.append((facts.path[: -len(key)].rstrip("."), key))
+    return found
+
+
+def _depth(value: Json, key: str) -> int:
+    depth = 0
+    while isinstance(value, dict) and isinstance(value.get(key), list) and value[key]:
+        value = value[key][0]
+        depth += 1
+    return depth
+
+
+def _text_key(view: View, head: str) -> str | None:
+    prefix = f"{head}." if head else ""
+    fields = [
+        f
+        for f in view.facts.paths
+        if f.path.startswith(prefix)
+        and f.path.count(".") == prefix.count(".")
+        and f.chars
+        and "[" not in f.path
+    ]
+    best = max(
+        fields,
+        key=lambda f: (strength(last_name(f.path), "utterance"), f.chars.total if f.chars else 0),
+        default=None,
+    )
+    return (
+        last_name(best.path)
+        if best and strength(last_name(best.path), "utterance") >= 0.5
+        else None
+    )
+
+
+def tree_drafts(view: View) -> list[Draft]:
+    """Drafts for rows that are reply trees."""
+    drafts = []
+    for head, key in _recursions(view):
+        text = _text_key(view, head)
+        if text is None:
+            continue
+        tops = [hits(head, node) if head else [node.value] for node in view.nodes]
+        depth = min(MAX_DEPTH, max((_depth(top[0], key) for top in tops if top), default=0))
+        stem = f"{head}." if head else ""
+        paths = [stem + f"{key}[0]." * level + text for level in range(depth + 1)]
+        messages = [
+            {"role": ("user", "assistant")[level % 2], "content": path}
+            for level, path in enumerate(paths)
+        ]
+        drafts.append(
+            Draft(
+                kind="sft",
+                body={"messages": messages},
+                score=0.9,
+                why=f"{head or 'every row'} is a tree of replies; the first path is taken",
+                used=frozenset(paths),
+            )
+        )
+    return drafts

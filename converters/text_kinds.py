@@ -1,0 +1,158 @@
+"""What a text looks like: url, time, hash, path, number, prose, question, code; and its scripts.
+
+Looks are cheap, language-neutral observations about one text. They are evidence for a mapper and words
+for a prompt; nothing is decided by one of them alone.
+"""
+
+import re
+from collections import Counter
+
+_URL = re.compile(r"(?:https?|ftp|s3|hdfs)://\S+|www\.\S+\.\S+", re.IGNORECASE)
+_FILE = re.compile(
+    r"(?:[\w.\-]+[/\\])*[\w.\- ]+\.[A-Za-z][A-Za-z0-9]{0,5}|(?:[\w.\-]*[/\\]){2,}\S*"
+)
+_EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.\w+")
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_HEX = re.compile(r"(?:0x)?[0-9a-f]{16,128}", re.IGNORECASE)
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{40,}={0,2}")
+_NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d+)?\s*%?")
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_ZONE = r"(?:\s*(?:z|[a-z]{2,4}|[+-]\d{2}:?\d{2}))?"
+_CLOCK = rf"(?:[t ,]+\d{{1,2}}:\d{{2}}(?::\d{{2}}(?:[.,]\d+)?)?\s*(?:am|pm)?{_ZONE})?"
+_TIME = re.compile(
+    rf"\d{{4}}[-/.]\d{{1,2}}(?:[-/.]\d{{1,2}})?{_CLOCK}"
+    rf"|\d{{1,2}}[-/.]\d{{1,2}}[-/.]\d{{2,4}}{_CLOCK}"
+    rf"|\d{{4}}年(?:\d{{1,2}}月(?:\d{{1,2}}日)?)?.{{0,12}}"
+    rf"|(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,?\s+)?\d{{1,2}}\s+{_MONTH},?\s+\d{{4}}{_CLOCK}"
+    rf"|(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,?\s+)?{_MONTH}\.?\s+\d{{1,2}},?"
+    rf"(?:\s+\d{{1,2}}:\d{{2}}(?::\d{{2}})?{_ZONE})?,?\s+\d{{4}}{_CLOCK}"
+    rf"|(?:0[1-9]|1[0-2]) \d{{1,2}}, \d{{4}}",
+    re.IGNORECASE,
+)
+_LETTER = re.compile(r"[(\[（【]?[A-Ha-h][)\]）】.]?")
+_OPTION = re.compile(r"[(\[（【]?[A-Ha-h1-8][)\]）】.．、:：]\s*\S.*", re.DOTALL)
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_HAN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+_QUESTION_END = re.compile(r"[?？؟][\s\"'”’」』)）]*$|_{2,}|（\s*）|\(\s{2,}\)")
+_ASKING = re.compile(
+    r"\s*(?:what|who|whom|whose|when|where|why|how|which|is|are|was|were|do|does|did|can|could|should|would|will|if"
+    r"|write|give|list|explain|describe|create|generate|find|name|compute|calculate|translate|summari[sz]e|classify"
+    r"|identify|tell|make|suggest|provide|compose|rewrite|design|implement|given|answer|solve|determine|complete"
+    r"|que|quel|quelle|quels|quelles|qui|comment|pourquoi|combien|explique[rz]?|donne[rz]?|écri[rstvez]+|résume[rz]?"
+    r"|was|wer|wie|warum|wo|wann|welche[rsn]?|erkläre|schreibe|nenne|qué|cuál|cómo|quién|por qué|dónde|escrib[ea]"
+    r")\b",
+    re.IGNORECASE,
+)
+_ASKING_CJK = re.compile(
+    r"什么|怎么|如何|为什么|为何|吗|呢|哪|谁|多少|是否|请|何|几|怎样|列出|写一|给出|解释|描述|生成|翻译|判断|帮我"
+    r"|何ですか|ですか|か？|なぜ|教えて|무엇|어떻게|왜|까요|나요|인가|어디|누구|언제|뭐"
+)
+_SENTENCE = re.compile(r"[.!?。！？…؟।][\"'”’」』)）]?(?:\s|$)|[，。；、！？]")
+_CODE = re.compile(
+    r"^\s*(?:def |class |import |from \S+ import|function |public |private |#include|package |const |let |var "
+    r"|func |fn |SELECT |<\?php|using |if __name__|return |@\w+\()|[;{}]\s*$|=>|==|\):\s*$|</\w+>|\w+\([\w, =.\"'\[\]]*\)\s*$",
+    re.MULTILINE,
+)
+_SCRIPTS = {
+    "han": re.compile(r"[\u3400-\u9fff\uf900-\ufaff]"),
+    "kana": re.compile(r"[\u3040-\u30ff]"),
+    "hangul": re.compile(r"[\u1100-\u11ff\uac00-\ud7af]"),
+    "cyrillic": re.compile(r"[\u0400-\u04ff]"),
+    "arabic": re.compile(r"[\u0600-\u06ff]"),
+    "hebrew": re.compile(r"[\u0590-\u05ff]"),
+    "greek": re.compile(r"[\u0370-\u03ff]"),
+    "thai": re.compile(r"[\u0e00-\u0e7f]"),
+    "devanagari": re.compile(r"[\u0900-\u097f]"),
+    "bengali": re.compile(r"[\u0980-\u09ff]"),
+    "tamil": re.compile(r"[\u0b80-\u0bff]"),
+    "latin": re.compile(r"[A-Za-z\u00c0-\u024f]"),
+}
+_JSON_START = re.compile(r"\s*(?:\[\s*(?:[\[{\"\d-]|$|\])|\{\s*[\"}])")
+
+
+def words_in(text: str) -> int:
+    """How many words a text has, about: words of spaced scripts, two characters of Han or Kana as one."""
+    han = len(_HAN.findall(text))
+    rest = _HAN.sub(" ", text) if han else text
+    return len(_WORD.findall(rest)) + (han + 1) // 2
+
+
+def script_counts(text: str) -> Counter[str]:
+    """Letters per script."""
+    return Counter({name: n for name, rule in _SCRIPTS.items() if (n := len(rule.findall(text)))})
+
+
+def is_time(text: str) -> bool:
+    """A date or a point in time in one of the usual spellings (a bare number is none)."""
+    return len(text) < 45 and bool(_TIME.fullmatch(text.strip()))
+
+
+def is_question(text: str) -> bool:
+    """Whether a text asks or orders something, as far as its form shows."""
+    start, end = text[:400], text[-200:].rstrip()
+    return bool(
+        _QUESTION_END.search(end)
+        or _ASKING.match(start)
+        or (_HAN.search(start) or script_counts(start[:100])["hangul"])
+        and _ASKING_CJK.search(text[:200])
+    )
+
+
+def is_code(text: str) -> bool:
+    """Whether at least a quarter of the lines of a text have the form of program code."""
+    lines = [line for line in text[:4000].splitlines() if line.strip()]
+    hits = sum(1 for line in lines if _CODE.search(line))
+    return hits >= max(1, len(lines) / 4) and bool(re.search(r"[(){};=<>]", text))
+
+
+_SHAPES = (
+    ("url", _URL),
+    ("uuid", _UUID),
+    ("email", _EMAIL),
+    ("letter", _LETTER),
+    ("number", _NUMBER),
+    ("hash", _HEX),
+    ("hash", _BASE64),
+    ("file", _FILE),
+)
+
+
+def _shape(text: str) -> str | None:
+    """What a text is as a whole, where it is no running text."""
+    if len(text) > 300 or not text:
+        return None
+    if is_time(text):
+        return "time"
+    for name, rule in _SHAPES:
+        if rule.fullmatch(text) and (name != "file" or " " not in text.rsplit(".", 1)[-1]):
+            return "number" if name == "hash" and text.isdigit() else name
+    return None
+
+
+def looks_of(text: str) -> tuple[str, ...]:
+    """Every look of a non-blank text.
+
+    One of url, uuid, email, letter, number, hash, file, time for a text that is such a thing as a whole;
+    else any of prose (five words or more), question, code, json, option (`A. ...`), word (one word).
+    """
+    bare = text.strip()
+    shape = _shape(bare)
+    if shape:
+        return (shape,)
+    looks = []
+    words = words_in(bare[:2000])
+    if words >= 5:
+        looks.append("prose")
+    if words >= 5 and _SENTENCE.search(bare[:2000]):
+        looks.append("sentence")
+    if not re.search(r"\s", bare) and len(bare) <= 32:
+        looks.append("word")
+    if is_question(bare):
+        looks.append("question")
+    if is_code(bare):
+        looks.append("code")
+    if _JSON_START.match(bare) and bare[-1] in "]}":
+        looks.append("json")
+    if _OPTION.fullmatch(bare):
+        looks.append("option")
+    return tuple(looks)
