@@ -321,10 +321,12 @@ class Parser:
         }
         if messages is not None:
             messages = self.list_of(messages, f"{pointer}/messages", self.message)
-        where = document.get("where")
+        where: tuple[Condition, ...] = ()
+        if "where" in document:
+            where = self.list_of(document["where"], f"{pointer}/where", self.condition)
         return Layout(
             each=each[0] if each else None,
-            where=self.list_of(where, f"{pointer}/where", self.condition) if where else (),
+            where=where,
             messages=messages or None,
             meta=self.meta(document.get("meta"), f"{pointer}/meta", self.value),
             **parsed,

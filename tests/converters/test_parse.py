@@ -1,0 +1,166 @@
+"""The parser and the published JSON Schema accept the same documents."""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingot.converters.contracts import violations
+from ingot.converters.errors import MappingError
+from ingot.converters.language import Value
+from ingot.converters.mapping import bind, load
+from ingot.converters.parse import Parser
+
+GOOD: list[dict[str, Any]] = [
+    {"version": 2, "text": None},
+    {"version": 2, "messages": None, "system": None, "meta": None, "tools": None},
+    {
+        "version": 2,
+        "source": {
+            "files": ["*.json", "!x/*"],
+            "format": "csv",
+            "encoding": "gb18030",
+            "delimiter": "_!_",
+            "quote": "",
+            "columns": ["a", "b"],
+            "root": "data[*]",
+            "json_fields": ["p.q"],
+        },
+        "group": {"by": ["id"], "sort": "turn"},
+        "each": "x[*]",
+        "where": [
+            {"path": "a", "in": [True, None, 1, "x"]},
+            {"path": "a", "not_in": ["y"]},
+            {"path": "a", "min_chars": 0},
+            {"path": "a", "max_chars": 9},
+        ],
+        "messages": [
+            {"each": "t[*]", "role": {"path": "from", "map": {"h": "user"}}, "content": "v"},
+            {"each": ["p[*]", "q[*]"], "role": ["user", "assistant"], "content": "[0]"},
+            {"role": {"split": {"\nA:": "assistant", "\nB:": None}}, "content": ["a", "b"]},
+            {"role": "tool", "content": None, "loss_mask": True},
+            {"role": "assistant", "content": {"path": "o[*]", "pick": "k"}, "loss_mask": "weight"},
+        ],
+        "system": {"any_of": ["s", {"literal": "S"}], "sep": " "},
+        "tools": {"path": "tools", "as": "json"},
+        "meta": {
+            "source": {"template": "{{a}}/{{b}}", "replace": {"x": ""}},
+            "language": {"path": "l", "map": {"French": "fr", "*": None}},
+            "original_id": {"concat": ["a", "b"], "label": "(1) ", "each": ["c[*]", "d[*]"]},
+            "timestamp": None,
+        },
+        "provenance": {"mapper": "rules", "anything": [1]},
+    },
+    {
+        "version": 2,
+        "any_of": [
+            {"text": "a"},
+            {"text": "b", "each": "c[*]", "where": [{"path": "x", "in": [1]}]},
+        ],
+    },
+    {"text": ["a", "b[*]"], "meta": {"source": "s", "language": None}},
+    {"messages": [{"role": "user", "content": "a", "loss_mask": None}], "system": "x y"},
+]
+JUNK: list[Any] = [None, True, -1, 2, "", "a..b", "a", " x", [], ["a", "a"], {}, {"path": "a"}]
+KEYS = ["path", "each", "map", "role", "content", "text", "meta", "where", "pick", "nonsense"]
+
+
+def parser_problems(document: Any) -> list[Any]:
+    parser = Parser(lambda _key, text, _pointer: Value(kind="literal", literal=text))
+    (parser.version2 if "version" in document else parser.version1)(document)
+    return parser.problems
+
+
+@pytest.mark.parametrize("document", GOOD, ids=lambda d: ",".join(d)[:40])
+def test_good_documents_are_good_for_both(document: dict[str, Any]) -> None:
+    assert violations("mapping", document) == []
+    assert parser_problems(document) == []
+
+
+@st.composite
+def spoilt(draw: st.DrawFn) -> dict[str, Any]:
+    """A good document with one to three places changed."""
+    document = copy.deepcopy(draw(st.sampled_from(GOOD)))
+    for _ in range(draw(st.integers(1, 3))):
+        place: Any = document
+        for _ in range(draw(st.integers(0, 6))):
+            inner = [k for k, v in items(place) if isinstance(v, dict | list)]
+            if not inner:
+                break
+            place = place[draw(st.sampled_from(inner))]
+        spoil(draw, place)
+    return document
+
+
+def items(place: Any) -> list[tuple[Any, Any]]:
+    return list(place.items() if isinstance(place, dict) else enumerate(place))
+
+
+def spoil(draw: st.DrawFn, place: Any) -> None:
+    keys: list[Any] = [k for k, _ in items(place) if k != "version"]
+    action = draw(st.sampled_from(["change", "remove", "add"]))
+    if action == "add" and isinstance(place, dict):
+        place[draw(st.sampled_from(KEYS))] = copy.deepcopy(draw(st.sampled_from(JUNK)))
+    elif keys:
+        key = draw(st.sampled_from(keys))
+        if action == "remove":
+            del place[key]
+        else:
+            place[key] = copy.deepcopy(draw(st.sampled_from(JUNK)))
+
+
+@given(spoilt())
+@settings(max_examples=600)
+def test_parser_and_schema_agree(document: dict[str, Any]) -> None:
+    assert bool(parser_problems(document)) == bool(violations("mapping", document))
+
+
+@pytest.mark.parametrize(
+    ("document", "pointer", "code", "nearest"),
+    [
+        ({"version": 3, "text": "a"}, "/version", "schema", None),
+        ({"version": 2}, "", "schema", None),
+        ({"version": 2, "text": "a", "messages": None}, "", "schema", None),
+        ({"version": 2, "text": "a[1:2]"}, "/text", "bad_path", "a[*]"),
+        ({"version": 2, "text": {"template": "{{a}} {{b"}}, "/text/template", "schema", None),
+        ({"version": 2, "text": {"template": "{{a..b}}"}}, "/text/template", "bad_path", "a.b"),
+        ({"version": 2, "text": {"path": "a", "lable": "A. "}}, "/text/lable", "schema", "label"),
+        ({"version": 2, "text": {"path": "a", "label": "Answer"}}, "/text/label", "schema", None),
+        ({"version": 2, "text": {"path": "a", "literal": "b"}}, "/text", "schema", None),
+        (
+            {"version": 2, "text": "a", "source": {"format": "jsonlines"}},
+            "/source/format",
+            "schema",
+            "jsonl",
+        ),
+        (
+            {"version": 2, "text": "a", "where": [{"path": "b", "equals": 1}]},
+            "/where/0/equals",
+            "schema",
+            None,
+        ),
+    ],
+)
+def test_says_where_what_and_the_nearest(
+    document: dict[str, Any], pointer: str, code: str, nearest: str | None
+) -> None:
+    with pytest.raises(MappingError) as raised:
+        bind(document)
+    problem = raised.value.problems[0]
+    assert (problem.pointer, problem.code, problem.nearest) == (pointer, code, nearest)
+
+
+def test_a_file_that_is_no_mapping(tmp_path: Any) -> None:
+    for name, content in {"cut.json": '{"text": ', "list.json": "[1]"}.items():
+        path = tmp_path / name
+        path.write_text(content)
+        with pytest.raises(MappingError, match=name):
+            load(path)
+    with pytest.raises(MappingError, match=r"missing\.json"):
+        load(tmp_path / "missing.json")
+    good = tmp_path / "good.json"
+    good.write_text("\ufeff" + json.dumps({"text": "a"}), encoding="utf-8")
+    assert load(good) == {"text": "a"}
