@@ -109,8 +109,11 @@ def _block(each: tuple[Path, ...], messages: list[Message], stats: PathStats) ->
             ragged = ragged or (len(turns) > before and spoke < len(entries))
         return turns, ragged
 
+    def once(node: Node) -> tuple[list[Turn], bool]:
+        return [turn for entry in entries for turn in entry(node, 0)], False
+
     if not each:
-        return lambda node: (at([node])[0], False)
+        return once
     return lambda node: at(each_nodes(each, node))
 
 

@@ -35,7 +35,8 @@ def json_text(value: Json, path: str | None = None) -> str:
     Raises:
         RowError: `not_text` for a list or object.
     """
-    if value.__class__ is str:
+    kind = value.__class__
+    if kind is str or kind is int:
         return str(value)
     if isinstance(value, list | dict):
         raise RowError("not_text", path, found_text(value))
@@ -44,7 +45,7 @@ def json_text(value: Json, path: str | None = None) -> str:
 
 def is_blank(text: str | None) -> bool:
     """True for nothing, and for white space only."""
-    return text is None or not text or text.isspace()
+    return not text or text.isspace()
 
 
 def each_nodes(each: tuple[Path, ...], start: Node) -> list[Node]:
@@ -249,14 +250,42 @@ def join_hits(hits: Iterable[Json], sep: str, name: str | None) -> str | None:
 
 def compile_text(value: Value, stats: PathStats) -> Text:
     """A value as a function that gives its text, None where nothing is there."""
+    if value.bare and value.kind == "path" and value.path and value.path.single_name is not None:
+        return _text_of_key(value.path, value.path.single_name, stats)
+    if value.bare and value.kind == "concat":
+        return _joined_parts([compile_text(part, stats) for part in value.parts])
     hits = compile_hits(value, stats)
     sep, name = value.sep, _name_of(value)
+    return lambda node: join_hits(hits(node), sep, name)
+
+
+def _text_of_key(path: Path, key: str, stats: PathStats) -> Text:
+    """The short cut for the most common value: one key of the current object."""
+    count = stats.counter(path)
+    name = path.text
 
     def text(node: Node) -> str | None:
-        found = hits(node)
-        if len(found) == 1 and found[0].__class__ is str:
-            return str(found[0])
-        return join_hits(found, sep, name)
+        count[0] += 1
+        value = node.value
+        if value.__class__ is not dict or key not in value:
+            count[1] += 1
+            return None
+        found = value[key]
+        if found.__class__ is str:
+            return found  # type: ignore[no-any-return]
+        if found is None:
+            count[2] += 1
+            return None
+        return json_text(found, name)
+
+    return text
+
+
+def _joined_parts(parts: list[Text]) -> Text:
+    """The short cut for a concatenation without modifiers: parts that say nothing are dropped."""
+
+    def text(node: Node) -> str | None:
+        return "\n".join([found for part in parts if (found := part(node))]) or None
 
     return text
 

@@ -114,6 +114,11 @@ class Unifier:
         """The records of one row, and per element (None = the row) why it gave none."""
         if self._expand_within:
             return self._row_of_variants(node)
+        if self._alternatives[0][0].each is None:
+            try:
+                return [self._record(node)], []
+            except RowError as error:
+                return [], [(None, error)]
         try:
             elements = list(_elements(self._alternatives[0][0], node))
         except RowError as error:
@@ -130,12 +135,14 @@ class Unifier:
         return records, failed
 
     def _record(self, node: Node) -> Record:
+        if len(self._alternatives) == 1:
+            return self._alternatives[0][1](node)
         soft: list[RowError] = []
         for _, build in self._alternatives:
             try:
                 return build(node)
             except RowError as error:
-                if error.reason not in SOFT_REASONS or len(self._alternatives) == 1:
+                if error.reason not in SOFT_REASONS:
                     raise
                 soft.append(error)
         raise _first_soft(soft)
@@ -325,8 +332,10 @@ def _meta(
 ) -> Callable[[Node], dict[str, Json]]:
     singles = [(key, compile_single(value, stats), _CASTS[key]) for key, value in values.items()]
 
+    blank = {key: defaults.get(key) for key in META_KEYS}
+
     def build(node: Node) -> dict[str, Json]:
-        meta: dict[str, Json] = {key: defaults.get(key) for key in META_KEYS}
+        meta: dict[str, Json] = blank.copy()
         for key, single, cast in singles:
             try:
                 found = single(node)
