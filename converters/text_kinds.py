@@ -13,7 +13,9 @@ _FILE = re.compile(
 )
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.\w+")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-_HEX = re.compile(r"(?:0x)?[0-9a-f]{16,128}", re.IGNORECASE)
+_HEX = re.compile(
+    r"(?:0x|(?:sha|md|crc|b)\d+[:-])?(?:[0-9a-f]{16,128}|[A-Z2-7]{26,64})", re.IGNORECASE
+)
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{40,}={0,2}")
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d+)?\s*%?")
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
@@ -74,7 +76,8 @@ def words_in(text: str) -> int:
     """How many words a text has, about: words of spaced scripts, two characters of Han or Kana as one."""
     han = len(_HAN.findall(text))
     rest = _HAN.sub(" ", text) if han else text
-    return len(_WORD.findall(rest)) + (han + 1) // 2
+    spaced = sum(1 for token in rest.split() if _WORD.search(token))
+    return spaced + (han + 1) // 2
 
 
 def script_counts(text: str) -> Counter[str]:

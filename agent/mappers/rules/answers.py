@@ -14,7 +14,7 @@ from ingot.agent.mappers.rules.choices import (
 )
 from ingot.agent.mappers.rules.draft import Draft, user_assistant
 from ingot.agent.mappers.rules.names import language_of
-from ingot.agent.mappers.rules.table import Column, View
+from ingot.agent.mappers.rules.table import Column, View, names_around
 from ingot.converters.rows import Json
 
 ANSWERING = ("text", "label", "letter", "number", "mark")
@@ -66,7 +66,8 @@ def answers(column: Column) -> float:
     )
     code = 0.15 * column.looks("code")
     prose = 0.1 * min(1.0, column.words / 12)
-    return name + code + prose - 0.15 * column.looks("question") - 0.9 * column.named("rejected")
+    against = 0.15 * column.looks("question") + 0.9 * column.named("rejected")
+    return name + code + prose - against - 0.3 * (column.looks("json") > 0.9)
 
 
 def _same(a: Column, b: Column) -> bool:
@@ -100,17 +101,24 @@ def _pair_score(question: Column, answer: Column) -> float:
     order = 0.12 if question.position < answer.position else -0.06
     fill = 0.3 * (min(question.fill, 0.95) + min(answer.fill, 0.95) - 1)
     depth = 0.05 * (question.path.count(".") + answer.path.count("."))
+    depth += 0.12 * (names_around(question.path) != names_around(answer.path))
     short = 0.15 if answer.nature in ("number", "letter", "label") else 0.0
     many = 0.1 * question.many
     bare = 0.15 * (answer.words < 2)
     return asks(question) + answers(answer) + order + fill - depth - short - many - bare
 
 
+def _rivals(column: Column, columns: Sequence[Column]) -> int:
+    """Columns of the same name in other objects: several tries at the same thing, as models leave them."""
+    same = [c for c in columns if c.name == column.name and c.path != column.path]
+    return len(same) if names_around(column.path) else 0
+
+
 def _pairs(columns: Sequence[Column]) -> list[tuple[float, Column, Column]]:
     questions = [c for c in columns if _askable(c)]
     replies = [c for c in columns if _answerable(c)]
     scored = [
-        (_pair_score(q, a), q, a)
+        (_pair_score(q, a) - 0.2 * min(2, _rivals(a, columns)), q, a)
         for q in questions
         for a in replies
         if q.path != a.path and not _same(q, a)

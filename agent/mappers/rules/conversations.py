@@ -125,9 +125,12 @@ def _with_ending(view: View, talk: Talk, body: dict[str, Json], score: float) ->
 def _history(view: View, talk: Talk) -> Draft | None:
     """Earlier turns before a question and its answer in columns of their own."""
     flat = question_answer_drafts(_without(view, talk))
-    if not flat or flat[0].score < 0.6:
+    if not flat or flat[0].score < 0.75:
         return None
     best = flat[0]
+    asked = [view.column(path) for path in best.used]
+    if any(column and _repeats(view, column, talk) for column in asked):
+        return None
     body = {**best.body, "messages": [*talk.entries, *best.body["messages"]]}
     return replace(
         best,
@@ -136,6 +139,16 @@ def _history(view: View, talk: Talk) -> Draft | None:
         used=best.used | talk.used,
         why=f"{best.why}, after the turns in {talk.path}",
     )
+
+
+def _repeats(view: View, column: Column, talk: Talk) -> bool:
+    """Whether a column only repeats what the conversation says."""
+    said = [c for c in view.columns if _below(c, talk)]
+    for other in said:
+        both = [(a, b) for a, b in zip(column.texts, other.texts, strict=True) if a and b]
+        if both and sum(a.strip() in b for a, b in both) > 0.7 * len(both):
+            return True
+    return False
 
 
 def _without(view: View, talk: Talk) -> View:
@@ -215,7 +228,7 @@ def _finish_transcript(
     talk = Talk(
         path=column.path,
         entries=(entry,),
-        score=0.9 * markers.share,
+        score=0.95 * markers.share,
         why=f"{column.path} is a transcript with the markers {', '.join(map(repr, markers.split))}",
         ends_open=markers.ends_open,
         used=frozenset({column.path}),

@@ -14,7 +14,7 @@ from ingot.agent.mappers.rules.table import View, hits, last_name, text_of
 from ingot.converters.paths import Mark, compile_path, steps_text
 from ingot.converters.profile import PathFacts
 from ingot.converters.rows import Json
-from ingot.converters.text_kinds import words_in
+from ingot.converters.text_kinds import is_question, words_in
 
 MAX_ROLES = 16
 
@@ -163,6 +163,7 @@ def _text_weight(view: View, element: str, one: Field) -> float:
     total = facts.chars.total
     if facts.distinct <= max(2, 0.05 * facts.filled) and facts.filled > 20:
         total *= 0.05
+    total *= 0.3 + 0.7 * facts.distinct / max(1, facts.filled)
     return total * (1 + strength(one.name, "utterance"))
 
 
@@ -316,8 +317,10 @@ def _turns_score(view: View, path: str, element: str, inner: str) -> float:
     even = sum(len(s) % 2 == 0 for s in sequences) / len(sequences)
     words = [words_in(t) for s in sequences for t in s]
     prose = sum(w >= 3 for w in words) / len(words)
-    named = max(strength(last_name(path) if path != "$" else "", "turns"), 0.0)
-    if several < 0.6 or prose < 0.5:
+    named = strength(last_name(path), "turns") if path != "$" else 0.7
+    replies = [t for s in sequences for t in s[1::2]]
+    asking = sum(map(is_question, replies)) / max(1, len(replies))
+    if several < 0.6 or prose < 0.5 or asking > 0.75:
         return 0.0
     return 0.35 * named + 0.2 * even + 0.15 * several + 0.1 * prose
 

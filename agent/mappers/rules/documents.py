@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from ingot.agent.mappers.proposal import Evidence
 from ingot.agent.mappers.rules.draft import Draft, joined
-from ingot.agent.mappers.rules.table import Column, View
+from ingot.agent.mappers.rules.table import Column, View, names_around
+from ingot.agent.mappers.rules.names import strength
 from ingot.converters.rows import Json
 
 NOT_TEXT = (
@@ -80,11 +81,18 @@ def _starts(body: Column, column: Column) -> float:
     return sum(t[:200] in b for b, t in both) / len(both)
 
 
+def _described(column: Column) -> bool:
+    """Whether it lies inside an object of metadata."""
+    return any(strength(name, "metadata") >= 0.95 for name in names_around(column.path))
+
+
 def _joins(column: Column, body: Column) -> bool:
     """Whether a further column belongs into the text: a title, or prose that the body does not hold."""
     if column.path == body.path or not _textual(column) or _starts(body, column) > 0.5:
         return False
     if _starts(column, body) > 0.8:
+        return False
+    if _described(column) and not _described(body):
         return False
     title = column.named("title") >= 0.9 and column.words >= 1.5 and not column.many
     lead = column.named("lead") >= 0.8 and column.words >= 3
@@ -101,7 +109,7 @@ def _joins(column: Column, body: Column) -> bool:
 def _order(column: Column, body: Column) -> tuple[int, int]:
     if column.named("title") >= 0.9 and column.path != body.path:
         return (0, column.position)
-    if column.named("lead") >= 0.9 and column.path != body.path and column.named("body") < 1:
+    if column.named("opening") >= 0.9 and column.path != body.path:
         return (1, column.position)
     return (2, column.position)
 
@@ -131,9 +139,12 @@ def _draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft:
     text: list[Json] = [c.path for c in parts]
     runner = next((c.path for c in bodies if c.path != body.path), None)
     quality = _quality(body)
+    document: dict[str, Json] = {"text": joined(text)}
+    if others and len(body.present) < len(body.texts):
+        document["where"] = [{"path": body.path, "min_chars": 1}]
     return Draft(
         kind="pt",
-        body={"text": joined(text)},
+        body=document,
         score=min(0.97, quality * (0.7 + 0.3 * share)),
         why=f"{body.path} holds running text",
         used=frozenset(c.path for c in parts),

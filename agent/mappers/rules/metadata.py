@@ -1,5 +1,6 @@
 """The six meta keys: which columns carry them, by what the values are and what the names say."""
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Literal
@@ -34,7 +35,7 @@ def _original_id(column: Column, used: frozenset[str]) -> float:
     named = column.named("id") * (0.7 if column.named("foreign_id") >= 0.8 else 1)
     shape = {"uuid": 0.35, "hash": 0.3, "url": 0.25, "file": 0.1}.get(column.nature, 0.0)
     if column.nature == "number" and named < 0.5:
-        return 0.0
+        return 0.4 if _nameless(column) and _long_numbers(column) else 0.0
     if column.nature in ("url", "file") and named < 0.5:
         return (
             0.3
@@ -59,6 +60,15 @@ def _original_id(column: Column, used: frozenset[str]) -> float:
         + 0.1 * (column.fill > 0.98)
         - 0.15 * _other_thing(column)
     )
+
+
+def _nameless(column: Column) -> bool:
+    """A column of a file without a header."""
+    return bool(re.fullmatch(r"c\d+", column.name))
+
+
+def _long_numbers(column: Column) -> bool:
+    return all(text.isdigit() and len(text) >= 5 for text in column.present)
 
 
 def _is_page(column: Column) -> bool:
@@ -97,7 +107,7 @@ def _epoch(column: Column) -> bool:
 
 def _timestamp(column: Column, used: frozenset[str]) -> float:
     """A point in time: a date's spelling, or an epoch with a time's name."""
-    if column.path in used:
+    if column.path in used or column.distinct < 2 < len(column.present):
         return 0.0
     named = column.named("time")
     if column.nature == "time":

@@ -46,8 +46,9 @@ class Candidate:
 
 def readings(source: Source, sample: Sample) -> Iterator[Reading]:
     """Every way to read the source: its own first, then other roots; each with its further readings."""
-    base = plain(sample, source.guessed.to_document(), 1.0, "the rows as they are")
-    single = len(sample.rows) <= 1
+    single = len(sample.rows) <= 1 and bool(source.roots)
+    facts = source.guessed.to_document()
+    base = plain(sample, facts, 0.65 if single else 1.0, "the rows as they are")
     for one in (base, *_roots(source, single)):
         yield one
         yield from parsed_strings(one)
@@ -123,9 +124,11 @@ def candidates(source: Source, sample: Sample, modes: Sequence[str]) -> list[Can
     found: list[Candidate] = []
     for reading in readings(source, sample):
         drafts = drafts_of(reading.view, modes)
-        drafts += _mixed(reading, modes)
+        drafts = sorted([*_mixed(reading, modes), *drafts], key=lambda d: -d.score)
         if "each" in reading.outer:
             drafts = [d for d in drafts if d.kind == "pt" or d.why.count(" asks ")]
+        if "group" in reading.outer:
+            drafts = [d for d in drafts if d.kind == "sft" and not d.why.count(" asks ")]
         for draft in drafts[:5]:
             document = _without_meta(draft, reading)
             score = min(0.99, draft.score * reading.factor)

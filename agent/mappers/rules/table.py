@@ -40,6 +40,17 @@ def last_name(path: str) -> str:
     return ""
 
 
+def names_around(path: str) -> list[str]:
+    """The fields' names of a path before the last one."""
+    names: list[str] = []
+    for step in compile_path(path).steps:
+        if isinstance(step, Names):
+            names += step.names
+        elif isinstance(step, Key):
+            names.append(step.name)
+    return names[:-1]
+
+
 @dataclass(frozen=True)
 class Column:
     """One place per row that can be taken as text: a scalar, or a list of scalars (`many`)."""
@@ -95,9 +106,17 @@ class Column:
         """Share of the texts with a look."""
         return self.facts.looks.get(look, 0.0)
 
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Its own name, and the name around it where its own says little (`abstract[*].text`)."""
+        around = names_around(self.path)
+        vague = self.nested or strength(self.name, "utterance") == 1.0
+        return (self.name, around[-1]) if vague and around else (self.name,)
+
     def named(self, slot: str) -> float:
         """How far the name says that it is a slot of the alias tables."""
-        return strength(self.name, slot)
+        own, *outer = self.names
+        return max([strength(own, slot), *(0.95 * strength(name, slot) for name in outer)])
 
     @cached_property
     def numeric(self) -> bool:

@@ -5,14 +5,27 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ingot.agent.mappers.rules.names import role_of
+from ingot.agent.mappers.rules.names import role_of, spelled, tables
 from ingot.agent.mappers.rules.table import Column
 from ingot.converters.rows import Json
 
-_MARKER = re.compile(
-    r"(?P<lead>\n*)[ \t]*(?P<open>\[\||<\|im_start\|>|<\|start_header_id\|>|<\||###[ ]?|\[|<|【|\*\*)?"
-    r"(?P<name>[^\W_][\w .-]{0,22}?)"
-    r"(?P<close>\|\]|<\|end_header_id\|>|\|>|\]|>|】)?(?P<colon>[ ]?[:：]\*\*|\*\*[:：]|[:：])?(?=\s|[^\w/]|$|(?<=[\]>】:：])\S)"
+_NAME = r"(?P<name>[^\W_](?:[\w .-]{0,22}\w)?)"
+_MARKERS = (
+    # bracketed: <|user|>, [|Human|], <user>:, [client], 【问】
+    re.compile(
+        r"(?P<lead>\n*)(?P<open>\[\||<\|start_header_id\|>|<\||\[|<|【)"
+        + _NAME
+        + r"(?P<close>\|\]|<\|end_header_id\|>|\|>|\]|>|】)"
+        r"(?P<colon>[:：])?"
+    ),
+    # ChatML: <|im_start|>user and a line break
+    re.compile(r"(?P<lead>\n*)(?P<open><\|im_start\|>)" + _NAME + r"(?P<close>)(?P<colon>)(?=\n)"),
+    # at the start of a line: Human:, ### Response:, **Q:**
+    re.compile(
+        r"(?:^|(?P<lead>\n+))[ \t]*(?P<open>#{2,4} ?|\*\*)?"
+        + _NAME
+        + r"(?P<close>)(?P<colon> ?[:：]\*\*|\*\*[:：]| ?[:：])"
+    ),
 )
 _ENDS = re.compile(r"<\|?(?:endoftext|im_end|eot_id|end|eoh|eom|eos|eor|eoc|eot|/s|e_o_s)\|?>|</s>")
 _SPEAKER_LINE = re.compile(r"(?:^|\n)(?P<name>[^\n:：]{1,20}[:：])")
@@ -35,14 +48,8 @@ class Markers:
     ends_open: float
 
 
-def _spelling(match: re.Match[str]) -> str | None:
-    """The marker as it stands, without the line breaks before it; None where it is just a word."""
-    if not (
-        match["colon"]
-        or (match["open"] and match["close"])
-        or (match["open"] or "").startswith("<|")
-    ):
-        return None
+def _spelling(match: re.Match[str]) -> str:
+    """The marker as it stands, without the line breaks before it."""
     return "".join(match[part] or "" for part in ("open", "name", "close", "colon"))
 
 
@@ -52,9 +59,9 @@ def _named_markers(texts: Sequence[str]) -> tuple[dict[str, str], Counter[str], 
     seen: Counter[str] = Counter()
     fresh: Counter[str] = Counter()
     for text in texts:
-        for match in _MARKER.finditer(text):
+        for match in (m for rule in _MARKERS for m in rule.finditer(text)):
             spelling, role = _spelling(match), role_of(match["name"])
-            if spelling is None or role in (None, "drop"):
+            if role in (None, "drop") or spelled(match["name"]) in tables()["assistant_calls"]:
                 continue
             roles[spelling] = str(role)
             seen[spelling] += 1
