@@ -1,0 +1,482 @@
+"""The job: accounting, equal bytes, resume, limits, destinations, errors that leave nothing."""
+
+import dataclasses
+import gzip
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingot.converters import job, shard
+from ingot.converters.assemble import tokens_name
+from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.job import ConvertOptions, Progress, Result, convert, finish_irrelevant
+from ingot.converters.mapping import Mapping, bind
+from ingot.converters.readers import open_source
+from ingot.converters.records import read_records
+from ingot.converters.rows import BadRow, Batch
+
+PT = {"version": 2, "text": "text", "meta": {"original_id": "id", "token_count": "count"}}
+SFT = {
+    "version": 2,
+    "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}],
+}
+CHATS = {
+    "version": 2,
+    "group": {"by": ["c"], "sort": "n"},
+    "messages": [{"each": "[*]", "role": ["user", "assistant"], "content": "t"}],
+}
+
+
+def write_rows(path: Path, rows: list[Any]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows]
+    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    return path
+
+
+def pt_rows(count: int, start: int = 0) -> list[dict]:
+    return [{"id": f"r{i}", "text": f"文本 number {i}"} for i in range(start, start + count)]
+
+
+def run(location: Path, out: Path, document: dict = PT, **options: Any) -> Result:
+    mapping: Mapping = bind(document, ())
+    more = {k: options.pop(k) for k in ("progress", "extra_files", "runner") if k in options}
+    settings = ConvertOptions(**{"workers": 1, **options})
+    return convert(open_source(str(location)), mapping, out, settings, **more)
+
+
+def tree(folder: Path, *, run_json: bool = False) -> dict[str, bytes]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    kept = [path for path in files if run_json or path.name != "run.json"]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in kept}
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    """Seven files of forty rows, one broken and one empty in each."""
+    for number in range(7):
+        rows = [*pt_rows(40, start=100 * number), "{broken", {"id": "none", "text": ""}]
+        write_rows(tmp_path / "raw" / f"{number}.jsonl", rows)
+    return tmp_path / "raw"
+
+
+@pytest.fixture
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "SHARD_BYTES", 5_000)
+
+
+def test_a_result_holds_what_its_manifest_says(many: Path, tmp_path: Path) -> None:
+    result = run(
+        many,
+        tmp_path / "out",
+        extra_files=lambda manifest, rejects: {
+            "report.md": f"{manifest['rows']['read']} rows, first: {rejects[0]}\n".encode()
+        },
+    )
+    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
+    assert manifest == result.manifest
+    assert manifest["decision"] == "pt"
+    assert manifest["rows"] == {"read": 294, "converted": 280, "rejected": 14, "filtered": 0}
+    assert manifest["rejects"] == {"bad_row": 7, "empty_text": 7}
+    assert manifest["records"] == {
+        "written": 280,
+        "rejected": 14,
+        "filtered": 0,
+        "duplicates": 0,
+        "ragged": 0,
+    }
+    assert manifest["warnings"]["paths"]["count"] == {"looked_up": 280, "missing": 280, "null": 0}
+    files = tree(tmp_path / "out", run_json=True)
+    assert set(files) == {
+        "manifest.json",
+        "mapping.json",
+        "records/part-00000.parquet",
+        "rejected/part-00000.jsonl",
+        "report.md",
+        "run.json",
+    }
+    for entry in manifest["files"]:
+        content = files[entry["path"]]
+        assert entry["sha256"] == hashlib.sha256(content).hexdigest()
+        assert entry["bytes"] == len(content)
+    assert [e["path"] for e in manifest["files"]] == sorted(
+        files.keys() - {"manifest.json", "run.json"}
+    )
+    for entry in manifest["inputs"]:
+        content = (many / entry["name"]).read_bytes()
+        assert (entry["bytes"], entry["sha256"]) == (
+            len(content),
+            hashlib.sha256(content).hexdigest(),
+        )
+    assert files["report.md"].startswith(b"294 rows, first: 0.jsonl row 40: bad_row")
+    records = list(read_records(tmp_path / "out/records"))
+    assert [r["meta"]["original_id"] for r in records] == [
+        f"r{100 * n + i}" for n in range(7) for i in range(40)
+    ]
+    assert records[0]["meta"]["source"] == "raw"
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+def test_run_json_holds_what_may_differ_and_the_saved_mapping_executes_alike(
+    many: Path, tmp_path: Path
+) -> None:
+    result = run(many, tmp_path / "out")
+    ran = json.loads((tmp_path / "out/run.json").read_text())
+    assert ran == result.run
+    assert ran["seconds"].keys() == {"convert", "merge", "tokens"}
+    assert ran["peak_rss_bytes"] > 1 << 20
+    assert {f["name"]: f["mtime_ns"] for f in ran["inputs"]["files"]} == {
+        path.name: path.stat().st_mtime_ns for path in many.iterdir()
+    }
+    saved = json.loads((tmp_path / "out/mapping.json").read_text())
+    run(many, tmp_path / "again", document=saved)
+    assert tree(tmp_path / "again") == tree(tmp_path / "out")
+
+
+def test_both_formats_hold_the_same_records(many: Path, tmp_path: Path) -> None:
+    run(many, tmp_path / "p")
+    run(many, tmp_path / "j", records="jsonl")
+    assert list(read_records(tmp_path / "p/records")) == list(read_records(tmp_path / "j/records"))
+
+
+@pytest.mark.usefixtures("small_shards")
+@pytest.mark.parametrize("records", ["parquet", "jsonl"])
+def test_bytes_do_not_depend_on_workers(many: Path, tmp_path: Path, records: str) -> None:
+    seen: list[Progress] = []
+    run(many, tmp_path / "one", records=records, progress=seen.append)
+    run(many, tmp_path / "three", records=records, workers=3)
+    assert tree(tmp_path / "one") == tree(tmp_path / "three")
+    assert len(list((tmp_path / "one/records").iterdir())) == 4
+    assert seen[-1] == Progress(stage="convert", shards_done=4, shards=4, rows=294, records=280)
+    assert [p.rows for p in seen] == sorted(p.rows for p in seen)
+
+
+def test_parts_are_closed_at_their_bound(
+    many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(many, tmp_path / "whole")
+    monkeypatch.setattr(shard, "PART_RECORDS", 100)
+    run(many, tmp_path / "cut")
+    cut = sorted((tmp_path / "cut/records").iterdir())
+    assert [p.name for p in cut] == [f"part-{n:05d}.parquet" for n in range(len(cut))]
+    assert len(cut) > 1
+    assert list(read_records(tmp_path / "cut/records")) == list(
+        read_records(tmp_path / "whole/records")
+    )
+
+
+def test_shards_pack_neighbours_and_leave_large_files_alone(tmp_path: Path) -> None:
+    for name, size in {"a": 2000, "b": 2000, "c": 9000, "d": 100, "e": 4900, "f": 1}.items():
+        row = {"text": "x" * (size - len('{"text": ""}\n'))} if size > 20 else None
+        write_rows(tmp_path / "raw" / f"{name}.jsonl", [row] if row else ["7"])
+    files = open_source(str(tmp_path / "raw")).files
+    shards = [[f.name for f in s] for s in plan(files, 5000)]
+    assert shards[0] == ["a.jsonl", "b.jsonl"]
+    assert ["c.jsonl"] in shards
+
+
+def plan(files: Any, size: int) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(job, "SHARD_BYTES", size)
+        return job.plan_shards(files)
+
+
+class TestDestination:
+    def test_an_equal_result_is_known_by_time_or_by_content(
+        self, many: Path, tmp_path: Path
+    ) -> None:
+        out = tmp_path / "out"
+        assert not run(many, out).already_done
+        before = tree(out, run_json=True)
+        assert run(many, out).already_done
+        os.utime(many / "3.jsonl", ns=(1, 1))
+        again = run(many, out, overwrite=True)
+        assert again.already_done
+        assert any("already" in note for note in again.notes)
+        (tmp_path / "moved").mkdir()
+        moved = many.rename(tmp_path / "moved/raw")
+        assert run(moved, out).already_done
+        assert tree(out, run_json=True) == before
+
+    @pytest.mark.parametrize("change", ["content", "file", "mapping", "option"])
+    def test_another_result_needs_overwrite(self, many: Path, tmp_path: Path, change: str) -> None:
+        out = tmp_path / "out"
+        run(many, out)
+        before = tree(out, run_json=True)
+        document, options = PT, {}
+        if change == "content":
+            text = (many / "3.jsonl").read_text().replace("number 301", "number 999")
+            (many / "3.jsonl").write_text(text)
+        elif change == "file":
+            write_rows(many / "8.jsonl", pt_rows(1))
+        elif change == "mapping":
+            document = {**PT, "text": {"concat": ["id", "text"]}}
+        else:
+            options = {"language": "zh"}
+        with pytest.raises(OutputError, match="--overwrite"):
+            run(many, out, document, **options)
+        assert tree(out, run_json=True) == before
+        assert not run(many, out, document, overwrite=True, **options).already_done
+        run(many, tmp_path / "fresh", document, **options)
+        assert tree(out) == tree(tmp_path / "fresh")
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["fresh", "out", "raw"]
+
+    def test_provenance_makes_no_other_result(self, many: Path, tmp_path: Path) -> None:
+        run(many, tmp_path / "out")
+        assert run(many, tmp_path / "out", {**PT, "provenance": {"mapper": "x"}}).already_done
+
+
+class Stops:
+    """A runner in this process that is interrupted before its n-th shard."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def submit(self, work: Callable[..., Any], /, *arguments: Any) -> "Future[Any]":
+        if not self.left:
+            raise KeyboardInterrupt
+        self.left -= 1
+        future: Future[Any] = Future()
+        future.set_result(work(*arguments))
+        return future
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_an_interrupted_run_goes_on_where_it_was(many: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        run(many, out, runner=Stops(after=2))
+    assert not out.exists()
+    (stage,) = (p for p in tmp_path.iterdir() if p.name.startswith("."))
+    kept = [p.stat().st_ino for p in sorted(stage.rglob("part-*.parquet"))]
+    assert len(kept) == 2
+    (stage / "work" / ".000002-dead" / "records").mkdir(parents=True)
+    result = run(many, out)
+    assert result.run["resumed"] is True
+    parts = sorted((out / "records").iterdir())
+    assert [p.stat().st_ino for p in parts[:2]] == kept
+    run(many, tmp_path / "fresh")
+    assert tree(out) == tree(tmp_path / "fresh")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["fresh", "out", "raw"]
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_an_interrupted_merge_goes_on_too(many: Path, tmp_path: Path) -> None:
+    def interrupted(manifest: Any, rejects: Any) -> dict[str, bytes]:
+        raise KeyboardInterrupt
+
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        run(many, out, extra_files=interrupted)
+    run(many, out)
+    run(many, tmp_path / "fresh")
+    assert tree(out) == tree(tmp_path / "fresh")
+
+
+@pytest.mark.usefixtures("small_shards")
+@pytest.mark.parametrize("limit", [1, 41, 42, 45, 100, 294, 1000])
+def test_a_limit_reads_the_first_rows_in_order(many: Path, tmp_path: Path, limit: int) -> None:
+    manifest = run(many, tmp_path / "out", limit=limit, workers=3).manifest
+    read = min(limit, 294)
+    rejected = sum(42 * n + place < read for n in range(7) for place in (40, 41))
+    assert manifest["rows"] == {
+        "read": read,
+        "converted": read - rejected,
+        "rejected": rejected,
+        "filtered": 0,
+    }
+    hashed = [entry["sha256"] is not None for entry in manifest["inputs"]]
+    assert hashed == [42 * (n + 1) < limit for n in range(7)]
+    assert run(many, tmp_path / "out", limit=limit).already_done
+
+
+def test_first_rows_counts_bad_rows_by_their_place() -> None:
+    bad = [BadRow(row=n, detail="", found="") for n in (1, 4)]
+    batch = Batch(file="f", rows=[0, 2, 3], values="abc", keys="xyz", bad=bad)
+    cut = shard.first_rows(batch, 3)
+    assert (list(cut.rows), list(cut.values), list(cut.keys or ())) == (
+        [0, 2],
+        ["a", "b"],
+        ["x", "y"],
+    )
+    assert [b.row for b in cut.bad] == [1]
+    assert shard.first_rows(batch, 5) is batch
+
+
+def test_groups_account_for_every_row(tmp_path: Path) -> None:
+    rows = [{"c": i % 3, "n": 9 - i, "t": f"turn {i}"} for i in range(9)]
+    write_rows(tmp_path / "raw.jsonl", [*rows, {"c": 7, "n": 1, "t": "alone"}, "{"])
+    manifest = run(tmp_path / "raw.jsonl", tmp_path / "out", CHATS).manifest
+    assert manifest["rows"] == {"read": 11, "converted": 9, "rejected": 2, "filtered": 0}
+    assert manifest["records"]["written"] == 3
+    assert manifest["rejects"] == {"bad_row": 1, "no_assistant": 1}
+    first = next(read_records(tmp_path / "out/records"))
+    assert [m["content"] for m in first["messages"]] == ["turn 6", "turn 3", "turn 0"]
+
+
+def test_where_everything_is_filtered_the_result_is_empty_and_no_error(tmp_path: Path) -> None:
+    write_rows(tmp_path / "raw.jsonl", pt_rows(5))
+    document = {**PT, "where": [{"path": "id", "in": ["nobody"]}]}
+    manifest = run(tmp_path / "raw.jsonl", tmp_path / "out", document).manifest
+    assert manifest["rows"] == {"read": 5, "converted": 0, "rejected": 0, "filtered": 5}
+    assert manifest["records"]["filtered"] == 5
+    assert manifest["rejects"] == {}
+    assert list((tmp_path / "out/records").iterdir()) == []
+
+
+def test_where_every_row_is_rejected_nothing_is_committed(tmp_path: Path) -> None:
+    write_rows(tmp_path / "raw.jsonl", [*pt_rows(3), "{"])
+    with pytest.raises(ConversionError) as caught:
+        run(tmp_path / "raw.jsonl", tmp_path / "out", {**PT, "text": "txet"})
+    message = str(caught.value)
+    assert "every row was rejected (4 read): empty_text 3, bad_row 1" in message
+    assert "raw.jsonl row 0: empty_text at txet" in message
+    assert [p.name for p in tmp_path.iterdir()] == ["raw.jsonl"]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.usefixtures("small_shards")
+def test_a_file_that_ends_too_early_commits_nothing(
+    many: Path, tmp_path: Path, workers: int
+) -> None:
+    whole = gzip.compress(("\n".join(json.dumps(r) for r in pt_rows(20_000))).encode())
+    (many / "9.jsonl.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(SourceError, match=r"9\.jsonl\.gz"):
+        run(many, tmp_path / "out", workers=workers)
+    assert [p.name for p in tmp_path.iterdir()] == ["raw"]
+
+
+def test_a_file_that_grows_while_it_is_read_is_noticed(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "raw.jsonl", pt_rows(5))
+    source = open_source(str(path))
+    write_rows(path, pt_rows(6))
+    with pytest.raises(SourceError, match="changed while it was read"):
+        convert(source, bind(PT, ()), tmp_path / "out", ConvertOptions(workers=1))
+    assert [p.name for p in tmp_path.iterdir()] == ["raw.jsonl"]
+
+
+def test_an_irrelevant_source_is_committed_as_such(many: Path, tmp_path: Path) -> None:
+    source = open_source(str(many))
+    out = tmp_path / "out"
+    result = finish_irrelevant(source, out, "no running text", ConvertOptions())
+    assert result.manifest["decision"] == "irrelevant"
+    assert result.manifest["reason"] == "no running text"
+    assert set(result.manifest["rows"].values()) == {0}
+    assert len(result.manifest["inputs"]) == 7
+    assert list((out / "records").iterdir()) == []
+    assert finish_irrelevant(source, out, "no running text", ConvertOptions()).already_done
+    with pytest.raises(OutputError, match="--overwrite"):
+        run(many, out)
+    assert run(many, tmp_path / "by mapping", {"version": 2, "text": None}).manifest[
+        "decision"
+    ] == ("irrelevant")
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    trained = Tokenizer(models.BPE())
+    trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trained.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=300,
+        special_tokens=["<|endoftext|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    trained.train_from_iterator(["a text number"], trainer)
+    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
+    trained.save(str(path))
+    return path
+
+
+def test_tokens_are_made_of_the_records_in_order(
+    many: Path, tmp_path: Path, tokenizer: Path
+) -> None:
+    from tokenizers import Tokenizer
+
+    from ingot.converters.megatron import IndexedReader
+
+    manifest = run(many, tmp_path / "out", tokenizer=tokenizer).manifest
+    assert manifest["tokens"]["documents"] == 280
+    assert {e["path"] for e in manifest["files"]} >= {
+        f"tokens/raw.{end}" for end in ("bin", "idx", "meta.json")
+    }
+    data = IndexedReader(tmp_path / "out/tokens/raw")
+    loaded = Tokenizer.from_file(str(tokenizer))
+    records = list(read_records(tmp_path / "out/records"))
+    for number in (0, 279):
+        ids = data[number].tolist()
+        assert ids[-1] == loaded.token_to_id("<|endoftext|>")
+        assert loaded.decode(ids[:-1]) == records[number]["text"]
+    run(many, tmp_path / "again", tokenizer=tokenizer)
+    assert tree(tmp_path / "again") == tree(tmp_path / "out")
+
+
+def test_an_unfit_tokenizer_is_found_before_anything_is_read(many: Path, tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text("{}")
+    with pytest.raises(ConversionError, match=r"t\.json"):
+        run(many, tmp_path / "out", tokenizer=tmp_path / "t.json")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["raw", "t.json"]
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("train", "train"),
+        ("../../etc/passwd", "etc_passwd"),
+        ("数据 集", "数据_集"),
+        ("...", "tokens"),
+        ("é" * 300, "é" * 50),
+    ],
+)
+def test_token_files_have_safe_names(source: str, name: str) -> None:
+    assert tokens_name(source) == name
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from ingot.converters.errors import OutputError
+from ingot.converters.job import ConvertOptions, convert
+from ingot.converters.mapping import bind
+from ingot.converters.readers import open_source
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+source = open_source(sys.argv[1])
+mapping = bind({"version": 2, "text": "text"}, ())
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+options = ConvertOptions(records=sys.argv[3], workers=1, overwrite=True)
+try:
+    convert(source, mapping, Path(sys.argv[2]), options)
+except OutputError as error:
+    sys.exit(str(error))
+"""
+
+
+@pytest.mark.parametrize("records", ["parquet", "jsonl"])
+def test_a_destination_without_room_is_an_output_error(tmp_path: Path, records: str) -> None:
+    rows = [{"text": os.urandom(300).hex()} for _ in range(500)]
+    raw = write_rows(tmp_path / "raw.jsonl", rows)
+    out = tmp_path / "out"
+    run(write_rows(tmp_path / "small.jsonl", pt_rows(3)), out)
+    before = tree(out, run_json=True)
+    command = [sys.executable, "-c", FULL, str(raw), str(out), records]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert "cannot be written" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert tree(out, run_json=True) == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "raw.jsonl", "small.jsonl"]
+
+
+def test_options_and_results_are_values() -> None:
+    assert dataclasses.replace(ConvertOptions(), limit=3) == ConvertOptions(limit=3)
