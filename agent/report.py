@@ -107,13 +107,14 @@ def _source_lines(state: State) -> Iterator[str]:
         whole = " (all of them)" if sample["complete"] else ""
         yield f"{sample['rows']} rows sampled{whole}, {sample['bad']} of them unreadable."
     for one in source["left_out"]:
-        yield f"- left out: {code(one['name'])}: {line(one['why'])}"
+        yield f"- left out: {code(one['name'])}: {line(one['reason'])}"
 
 
 def _usage_lines(usage: dict[str, Json]) -> Iterator[str]:
     if usage:
         yield from ("", "## Model", "")
-        yield f"Parts of the sample were sent to {code(usage['host'])}, model {code(usage['model'])}."
+        where = f"{code(usage['host'])}, model {code(usage['model'])}"
+        yield f"Parts of the sample were sent to {where}."
 
 
 def _result_lines(manifest: dict[str, Json], rejects: Sequence[str]) -> Iterator[str]:

@@ -63,18 +63,30 @@ def _parse(text: str, *, cut_off: bool) -> Document:
     if not body:
         raise _not_json("a JSON object", "an empty reply")
     try:
-        parsed = json.loads(body, parse_constant=_no_constant)
+        parsed = _first_object(body)
     except ValueError:
         if cut_off:
             raise _not_json("a complete JSON object", "a reply cut off at its limit") from None
         parsed = _repaired(body)
     if not isinstance(parsed, dict):
-        raise _not_json("one JSON object and nothing else", f"{body[:60]!r}")
+        raise _not_json("one JSON object and nothing else", _short(body))
+    return parsed
+
+
+def _first_object(body: str) -> Json:
+    """The JSON object in the text; prose around it is passed over, a second object is not."""
+    start = max(body.find("{"), 0)
+    parsed, end = _DECODER.raw_decode(body, start)
+    if "{" in body[end:] or "[" in body[:start]:
+        raise _not_json("one JSON object and nothing else", _short(body))
     return parsed
 
 
 def _no_constant(name: str) -> None:
     raise ValueError(name)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 
 def _repaired(body: str) -> Json:
@@ -175,7 +187,19 @@ def _wanted(error: "ValidationError") -> str:
     if error.validator == "type":
         kinds = error.validator_value
         return "the type " + (kinds if isinstance(kinds, str) else " or ".join(kinds))
+    if error.validator == "anyOf":
+        return " or ".join(_alternative(one) for one in error.validator_value)
     return _short(error.message, most=160)
+
+
+def _alternative(schema: Document) -> str:
+    """One branch of an `anyOf` in words."""
+    if "enum" in schema:
+        return ", ".join(map(str, schema["enum"]))
+    if "properties" in schema:
+        return f"an object with {', '.join(schema['properties'])}"
+    kinds = schema.get("type", "a value")
+    return kinds if isinstance(kinds, str) else " or ".join(kinds)
 
 
 def _short(value: Json, *, most: int = 80) -> str:

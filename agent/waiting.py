@@ -1,0 +1,44 @@
+"""A proposal that waits for a person: the folder OUT.proposal/ with the mapping and its report."""
+
+import shlex
+from pathlib import Path
+
+from ingot.agent.report import mapping_bytes, proposal_text
+from ingot.agent.state import State
+from ingot.converters.commit import write_file, writing
+
+MAPPING, REPORT = "mapping.json", "report.md"
+
+
+def proposal_folder(out: str) -> Path:
+    """Where the proposal of a run into `out` lies."""
+    path = Path(out)
+    return path.with_name(f"{path.name}.proposal")
+
+
+def put_down(state: State, out: str) -> Path:
+    """Write the proposal for a reviewer; files of an earlier proposal are replaced.
+
+    Raises:
+        OutputError: the folder cannot be written.
+    """
+    folder = proposal_folder(out)
+    mapping = (state.get("proposal") or {}).get("mapping")
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_file(folder / REPORT, proposal_text(state).encode())
+        if mapping:
+            write_file(folder / MAPPING, mapping_bytes(mapping))
+        else:
+            (folder / MAPPING).unlink(missing_ok=True)
+    return folder
+
+
+def way_on(state: State, folder: Path) -> str:
+    """The commands that go on from a waiting proposal."""
+    order = state["order"]
+    run = f"ingot run {shlex.quote(order['source'])} --out {shlex.quote(order['out'])}"
+    given = f"{run} --mapping {shlex.quote(str(folder / MAPPING))} --yes"
+    if (state.get("proposal") or {}).get("mapping"):
+        return f"read {folder / REPORT}, correct {folder / MAPPING} if need be, then: {given}"
+    return f"read {folder / REPORT}, then write a mapping and: {run} --mapping FILE"

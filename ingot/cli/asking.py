@@ -1,0 +1,98 @@
+"""Questions to the person at the terminal, and what is needed before anything can be asked."""
+
+import json
+import os
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from ingot.cli.options import Mapper
+from ingot.converters.errors import MappingError, OutputError
+
+if TYPE_CHECKING:
+    from ingot.agent.context import Context
+    from ingot.agent.state import State
+
+Answer = dict[str, Any]
+
+
+def context_for(mapper: Mapper, model: str | None, base_url: str | None) -> "Context":
+    """The working set of a run; asking for a model without saying which is a usage error."""
+    from ingot.agent.context import Context
+    from ingot.agent.mappers.endpoint import configured
+
+    endpoint = configured(model, base_url)
+    if mapper is Mapper.llm and endpoint is None:
+        missing = (
+            "--mapper llm needs a model: --model or INGOT_MODEL, and OPENAI_API_KEY or --base-url"
+        )
+        raise typer.BadParameter(missing)
+    return Context(endpoint=endpoint)
+
+
+def mapping_file(path: Path) -> Answer:
+    """The document of a mapping file.
+
+    Raises:
+        MappingError: it cannot be read, is no JSON, or is no mapping.
+    """
+    from ingot.converters.mapping import load
+
+    return load(path)
+
+
+def ask(state: "State", context: "Context") -> Answer:
+    """Show the proposal and ask until there is an answer."""
+    from ingot.agent.preview import preview
+    from ingot.cli import show
+    from ingot.cli.console import notes, plain
+
+    console = notes()
+    console.print(plain(show.summary_line(state["proposal"] or {}), "bold"))
+    try:
+        show.preview(console, preview(state, context))
+    except MappingError as error:
+        console.print(plain(str(error), "red"))
+    show.problems(console, state.get("problems", []))
+    answer = typer.prompt("Convert with this mapping? [y]es, [e]dit, [n]o", default="n", err=True)
+    if answer.strip().lower() in ("y", "yes"):
+        return {"decisions": [{"type": "approve"}]}
+    if answer.strip().lower() in ("e", "edit"):
+        return edited((state["proposal"] or {})["mapping"])
+    return {"decisions": [{"type": "reject", "message": "not approved"}]}
+
+
+def edited(mapping: Answer) -> Answer:
+    """The mapping as it comes back from the person's editor."""
+    text = json.dumps(mapping, ensure_ascii=False, indent=2) + "\n"
+    while True:
+        text = _in_editor(text)
+        try:
+            document = json.loads(text)
+        except ValueError as error:
+            typer.prompt(f"Not JSON ({error}). Press return to go on", default="", err=True)
+            continue
+        action = {"name": "convert", "args": {"mapping": document}}
+        return {"decisions": [{"type": "edit", "edited_action": action}]}
+
+
+def _in_editor(text: str) -> str:
+    """The text after $VISUAL or $EDITOR had it.
+
+    Raises:
+        OutputError: there is no such editor, or it failed.
+    """
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
+        file = Path(folder, "mapping.json")
+        file.write_text(text, encoding="utf-8")
+        try:
+            subprocess.run([*shlex.split(editor), str(file)], check=True)
+        except (OSError, ValueError, subprocess.CalledProcessError) as error:
+            hint = "set EDITOR to an editor that waits until the file is closed"
+            raise OutputError(editor, "the editor failed", hint) from error
+        return file.read_text(encoding="utf-8")

@@ -1,0 +1,86 @@
+"""What the commands print with: output to stdout; progress, questions and errors to stderr.
+
+Text from data and files is of unknown origin: control characters never reach a terminal.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ingot.converters.rows import Json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from ingot.converters.job import Progress, Watch
+
+_PIPE_WIDTH = 160
+
+
+def safe(text: str) -> str:
+    """The text without control characters but line breaks and tabs (tabs as blanks)."""
+    kept = (c if c.isprintable() or c == "\n" else " " for c in text)
+    return "".join(kept)
+
+
+def plain(text: str, style: str = "") -> "Text":
+    """Text for rich that is no markup, whatever it holds."""
+    from rich.text import Text
+
+    return Text(safe(text), style=style)
+
+
+def output() -> "Console":
+    """The console for results; wide where it is no terminal, so that paths stay whole."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
+
+
+def notes() -> "Console":
+    """The console for everything that is not the result."""
+    from rich.console import Console
+
+    width = None if sys.stderr.isatty() else _PIPE_WIDTH
+    return Console(stderr=True, width=width, highlight=False)
+
+
+def print_json(document: Json) -> None:
+    """A document on stdout, for programs."""
+    sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
+
+
+def complain(text: str) -> None:
+    """One error on stderr; needs the standard library alone, as it may be all that works."""
+    sys.stderr.write(f"error: {safe(text)}\n")
+
+
+def interactive() -> bool:
+    """Whether a person can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+@contextmanager
+def meter() -> Iterator["Watch"]:
+    """Shows how far a conversion is, on stderr and only if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[said]}"))
+    with Bar(*columns, console=notes(), transient=True) as bar:
+        tasks: dict[str, object] = {}
+
+        def watch(progress: "Progress") -> None:
+            said = f"{progress.rows:,} rows, {progress.records:,} records"
+            if progress.stage not in tasks:
+                tasks[progress.stage] = bar.add_task(progress.stage, total=progress.shards, said="")
+            task = tasks[progress.stage]
+            bar.update(task, completed=progress.shards_done, said=said)  # type: ignore[arg-type]
+
+        yield watch

@@ -1,0 +1,75 @@
+"""How a run ends: what is printed, where a waiting proposal lies, and the exit code."""
+
+from typing import TYPE_CHECKING, NoReturn
+
+from ingot.converters.errors import ConversionError, ReviewNeeded
+from ingot.converters.rows import Json
+
+if TYPE_CHECKING:
+    from ingot.agent.context import Context
+    from ingot.agent.state import State
+
+_WHY = {
+    "rejected": "the proposal was not approved",
+    "unmappable": "the data cannot be mapped without a person",
+    "unusable": "no proposal that could be run",
+}
+
+
+def end(state: "State", context: "Context", *, as_json: bool) -> None:
+    """Print the outcome; raises what stands for an exit code other than 0.
+
+    Raises:
+        ReviewNeeded: a person has to decide.
+        ConversionError: a gate failed.
+    """
+    from ingot.agent.preview import preview
+    from ingot.cli import show
+    from ingot.cli.console import output, print_json
+
+    told = state["outcome"]
+    if as_json:
+        print_json(told)
+    else:
+        show.outcome(output(), told)
+        show.problems(output(), told["problems"])
+        if told["status"] == "dry_run" and told["check"]:
+            show.preview(output(), preview(state, context))
+    stop_unless_done(state, told)
+
+
+def stop_unless_done(state: "State", told: dict[str, Json]) -> None:
+    """Raise what stands for an outcome that is no success; nothing for a success.
+
+    Raises:
+        ReviewNeeded: a person has to decide.
+        ConversionError: a gate failed.
+    """
+    status = told["status"]
+    if status == "waiting":
+        stop_waiting(state, told["why"])
+    if status in _WHY:
+        stop_waiting(state, _WHY[status])
+    if status == "blocked":
+        where, hint = _laid_down(state)
+        raise ConversionError(where, f"a gate failed: {told['why']}", hint)
+
+
+def stop_waiting(state: "State", why: str) -> NoReturn:
+    """Lay the proposal down for a person.
+
+    Raises:
+        ReviewNeeded: always; it names the folder and the command that goes on.
+    """
+    where, hint = _laid_down(state)
+    raise ReviewNeeded(where, why, hint)
+
+
+def _laid_down(state: "State") -> tuple[str, str]:
+    from ingot.agent.waiting import put_down, way_on
+
+    out = state["order"]["out"]
+    if out is None:
+        return state["order"]["source"], ""
+    folder = put_down(state, out)
+    return f"{folder}/", way_on(state, folder)

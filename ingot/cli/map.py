@@ -1,0 +1,115 @@
+"""`ingot map`: propose a mapping, convert nothing."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ingot.cli import options as o
+
+if TYPE_CHECKING:
+    from ingot.agent.state import State
+
+
+def map_command(
+    source: o.SourceArgument,
+    mode: o.ModeOption = o.Mode.auto,
+    mapper: o.MapperOption = o.Mapper.auto,
+    language: o.LanguageOption = None,
+    source_name: o.SourceNameOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write the mapping here.  [default: stdout]",
+            show_default=False,
+        ),
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say why, choice by choice, with runner-ups.")
+    ] = False,
+    model: o.ModelOption = None,
+    base_url: o.BaseUrlOption = None,
+    overwrite: o.OverwriteOption = False,
+    as_json: o.JsonOption = False,
+) -> None:
+    """Propose a mapping for review; nothing is converted."""
+    from ingot.agent.graph import build_graph
+    from ingot.agent.state import Order
+    from ingot.cli.asking import context_for
+    from ingot.cli.ending import stop_unless_done
+
+    order = Order(
+        source=source,
+        mode=mode.value,
+        mapper=mapper.value,
+        language=language,
+        source_name=source_name,
+        model=model,
+        dry_run=True,
+    )
+    context = context_for(mapper, model, base_url)
+    state: State = build_graph().invoke({"order": order.to_json()}, context=context)  # type: ignore[assignment]
+    _write_mapping(state, out, overwrite=overwrite, as_json=as_json)
+    _explain(state, full=explain, on_stdout=out is not None and not as_json)
+    stop_unless_done(state, state["outcome"])
+    _stop_at_problems(state)
+
+
+def _write_mapping(state: "State", out: Path | None, *, overwrite: bool, as_json: bool) -> None:
+    """The mapping to its file or to stdout; of an irrelevant source the one that says so.
+
+    Raises:
+        OutputError: the file is there already or cannot be written.
+    """
+    from ingot.agent.report import mapping_bytes
+    from ingot.cli.console import print_json
+
+    document = state["outcome"]["mapping"]
+    if document is None and state["outcome"]["status"] == "irrelevant":
+        document = {"version": 2, "text": None}
+    if out is not None and document is not None:
+        _write(out, mapping_bytes(document), overwrite=overwrite)
+    if as_json:
+        print_json(state["outcome"])
+    elif out is None and document is not None:
+        typer.echo(mapping_bytes(document), nl=False)
+
+
+def _write(out: Path, content: bytes, *, overwrite: bool) -> None:
+    from ingot.converters.commit import write_file, writing
+    from ingot.converters.errors import OutputError
+
+    with writing(out):
+        if out.exists() and not overwrite:
+            raise OutputError(str(out), "is there already", "choose another name, or: --overwrite")
+        write_file(out, content)
+
+
+def _explain(state: "State", *, full: bool, on_stdout: bool) -> None:
+    from ingot.agent.preview import path_rows
+    from ingot.cli import show
+    from ingot.cli.console import notes, output, plain
+
+    console = output() if on_stdout else notes()
+    proposal, check = state.get("proposal"), state.get("check")
+    if proposal is None:
+        return
+    if not full:
+        console.print(plain(show.summary_line(proposal)))
+        return
+    show.evidence(console, proposal)
+    if check:
+        show.coverage(console, f"{check['ok_rows']}/{check['rows']} rows", path_rows(check))
+
+
+def _stop_at_problems(state: "State") -> None:
+    """A proposal that fails on the sample is worth showing, and no success."""
+    from ingot.converters.errors import ConversionError, Problem
+
+    found = [str(Problem(**one)) for one in state.get("problems", [])]
+    if found:
+        where = f"the proposed mapping for {state['order']['source']}"
+        raise ConversionError(where, "; ".join(found), "correct it by hand, then: ingot check")

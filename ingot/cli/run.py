@@ -1,0 +1,99 @@
+"""`ingot run`: from raw data to records and tokens, with a review in between."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ingot.cli import options as o
+
+if TYPE_CHECKING:
+    from ingot.agent.context import Context
+    from ingot.agent.session import Session
+    from ingot.agent.state import Order, State
+
+
+def run(
+    source: o.SourceArgument,
+    out: o.OutOption,
+    mode: o.ModeOption = o.Mode.auto,
+    mapper: o.MapperOption = o.Mapper.auto,
+    mapping: Annotated[
+        Path | None,
+        typer.Option(
+            "--mapping",
+            metavar="FILE",
+            help="Use this mapping; no mapper is asked.",
+            show_default=False,
+        ),
+    ] = None,
+    tokenizer: o.TokenizerOption = None,
+    records: o.RecordsOption = o.Records.parquet,
+    language: o.LanguageOption = None,
+    source_name: o.SourceNameOption = None,
+    limit: o.LimitOption = None,
+    model: o.ModelOption = None,
+    base_url: o.BaseUrlOption = None,
+    dry_run: o.DryRunOption = False,
+    overwrite: o.OverwriteOption = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Approve a proposal that passes the gates; ask nobody.")
+    ] = False,
+    as_json: o.JsonOption = False,
+) -> None:
+    """Sample, propose a mapping, check it, have it reviewed, convert.
+
+    Writes records/, rejected/, tokens/, mapping.json, report.md and manifest.json into DIR.
+    """
+    from ingot.agent.state import Order
+    from ingot.cli.asking import context_for, mapping_file
+
+    order = Order(
+        source=source,
+        out=str(out),
+        mode=mode.value,
+        mapper="file" if mapping else mapper.value,
+        mapping=mapping_file(mapping) if mapping else None,
+        mapping_file=str(mapping) if mapping else None,
+        tokenizer=str(tokenizer) if tokenizer else None,
+        records=records.value,
+        language=language,
+        source_name=source_name,
+        limit=limit,
+        overwrite=overwrite,
+        yes=yes,
+        dry_run=dry_run,
+        model=model,
+    )
+    _run(order, context_for(mapper, model, base_url), as_json=as_json)
+
+
+def _run(order: "Order", context: "Context", *, as_json: bool) -> None:
+    from ingot.agent.session import session
+    from ingot.cli.console import meter
+    from ingot.cli.ending import end
+
+    with session(order, context) as current:
+        with meter() as context.progress:
+            state = current.begin()
+        while current.waits():
+            answer = _asked(current, state)
+            with meter() as context.progress:
+                state = current.answer(answer)
+        current.forget()
+    end(state, context, as_json=as_json)
+
+
+def _asked(current: "Session", state: "State") -> dict[str, object]:
+    """The answer of the person at the terminal.
+
+    Raises:
+        ReviewNeeded: there is nobody to ask; the run keeps waiting.
+    """
+    from ingot.cli.asking import ask
+    from ingot.cli.console import interactive
+    from ingot.cli.ending import stop_waiting
+
+    if not interactive():
+        stop_waiting(state, "no terminal to ask on, and no --yes")
+    return ask(state, current.context)

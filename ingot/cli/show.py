@@ -1,0 +1,135 @@
+"""How previews, checks and outcomes look in a terminal."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ingot.cli.console import plain
+from ingot.converters.errors import Problem
+from ingot.converters.rows import Json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from ingot.agent.preview import Preview
+
+_EXAMPLE_CHARS = 700
+_FIRST_REJECTS = 3
+
+
+def preview(console: "Console", seen: "Preview") -> None:
+    """Mapping, coverage per path, and rows beside the records made of them."""
+    console.print(plain("Mapping", "bold"))
+    console.print(grid(seen.lines))
+    coverage(console, seen.coverage, seen.paths)
+    for number, (row, record) in enumerate(seen.examples, start=1):
+        console.print(plain(f"Row {number}", "bold"))
+        console.print(grid([("before", shown(row)), ("after", shown(record))]))
+
+
+def coverage(console: "Console", share: str, paths: Iterable[Sequence[str]]) -> None:
+    """Rows that give records, and in how many rows each path is found."""
+    console.print(plain(f"Coverage {share}", "bold"))
+    console.print(grid((f"{path} {place}", found) for path, place, found in paths))
+
+
+def evidence(console: "Console", proposal: Mapping[str, Json]) -> None:
+    """Why the mapper chose as it did."""
+    console.print(plain(summary_line(proposal), "bold"))
+    lines = []
+    for one in proposal["evidence"]:
+        other = f" Runner-up: {one['runner_up']}." if one["runner_up"] else ""
+        why = f"{one['choice']} ({one['confidence']:.2f}): {one['why']}{other}"
+        lines.append((one["target"], why))
+    console.print(grid(lines))
+
+
+def failures(console: "Console", check: Mapping[str, Json]) -> None:
+    """Records that were not made of the sample, by reason, and what else was noticed."""
+    if check["failures"]:
+        console.print(plain(f"Not converted: {counted(check['failures'], count_last=True)}"))
+    for warning in check["warnings"]:
+        console.print(plain(f"warning: {warning}", "yellow"))
+
+
+def problems(console: "Console", found: Iterable[Mapping[str, Json]]) -> None:
+    """What is wrong with a mapping on the data."""
+    for one in found:
+        console.print(plain(f"problem: {Problem(**one)}", "red"))
+
+
+def summary_line(proposal: Mapping[str, Json]) -> str:
+    """The decision in one line."""
+    sure = f"confidence {proposal['confidence']:.2f}"
+    return f"{proposal['decision']} by {proposal['mapper']}, {sure}: {proposal['reason']}"
+
+
+def outcome(console: "Console", told: Mapping[str, Json]) -> None:
+    """The summary at the end of a run."""
+    if told["decision"]:
+        console.print(plain(summary_line(told), "bold"))
+    console.print(grid(_outcome_lines(told)))
+
+
+def _outcome_lines(told: Mapping[str, Json]) -> Iterable[tuple[str, str]]:
+    check, result = told["check"], told["result"]
+    if check:
+        share = f"{check['ok_rows']}/{check['rows']} sampled rows"
+        yield "coverage", f"{share} ({check['coverage']:.1%} of the records without an error)"
+    if told["usage"]:
+        yield "model", _usage(told["usage"])
+    if result:
+        yield from _result_lines(result)
+
+
+def _usage(usage: Mapping[str, Json]) -> str:
+    sent = f"{usage['chars_sent']:,} characters in {usage['calls']} calls"
+    return f"{usage['model']} at {usage['host']}: {sent}"
+
+
+def _result_lines(result: Mapping[str, Json]) -> Iterable[tuple[str, str]]:
+    manifest = result["manifest"]
+    yield "rows", counted(manifest["rows"])
+    yield "records", counted(manifest["records"])
+    if manifest["rejects"]:
+        yield "rejected", counted(manifest["rejects"], count_last=True)
+    for one in result["first_rejects"][:_FIRST_REJECTS]:
+        yield "", one
+    for key, count in manifest["warnings"]["meta"].items():
+        yield "warning", f"meta.{key}: null in {count:,} records"
+    for warning in manifest["warnings"]["mapping"]:
+        yield "warning", warning
+    if manifest["tokens"]:
+        tokens = manifest["tokens"]
+        yield "tokens", f"{tokens['tokens']:,} in {tokens['documents']:,} documents"
+    for note in result["notes"]:
+        yield "note", note
+    yield "files", result["out"]
+
+
+def counted(counts: Mapping[str, Json], *, count_last: bool = False) -> str:
+    """Counts as text: "990 converted, 10 rejected", or "bad_row 3" with the count last."""
+    pairs = [(name, f"{count:,}") for name, count in counts.items()]
+    return ", ".join(
+        f"{name} {count}" if count_last else f"{count} {name}" for name, count in pairs
+    )
+
+
+def grid(rows: Iterable[Sequence[str]]) -> "Table":
+    """Rows of cells without lines; the first column keeps its width where it can."""
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="cyan", overflow="fold", max_width=44)
+    table.add_column(overflow="fold")
+    for row in rows:
+        table.add_row(*(plain(cell) for cell in row))
+    return table
+
+
+def shown(value: Json) -> str:
+    """A row or record as people read it, cut to a screenful."""
+    text = json.dumps(value, ensure_ascii=False, indent=1)
+    left_out = len(text) - _EXAMPLE_CHARS
+    return text if left_out <= 0 else f"{text[:_EXAMPLE_CHARS]} ...(+{left_out} characters)"

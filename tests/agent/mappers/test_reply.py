@@ -1,0 +1,151 @@
+"""From the text that a model replied to a valid reply: what is repaired, what is refused."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ingot.agent.mappers.reply import read
+from ingot.converters import contracts
+from ingot.converters.errors import MappingError
+
+META = dict.fromkeys(
+    ("source", "language", "timestamp", "token_count", "quality_score", "original_id")
+)
+FULL: dict[str, Any] = {
+    "decision": "pt",
+    "reason": "The body is running text.",
+    "root": None,
+    "each": None,
+    "group": None,
+    "where": [],
+    "text": ["title", "body"],
+    "messages": None,
+    "system": None,
+    "meta": {**META, "original_id": "id"},
+    "confidence": 0.9,
+}
+SAID = json.dumps(FULL)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SAID,
+        f"\n  {SAID}\n",
+        f"```json\n{SAID}\n```",
+        f"Here it is:\n```\n{SAID}\n```\nDone.",
+        f"<think>{{maybe}} this?</think>\n{SAID}",
+        SAID.replace("null", "None"),
+        SAID.replace('"', "'"),
+        SAID[:-1] + ",}",
+        SAID.replace('"where"', '/* none */ "where"'),
+    ],
+)
+def test_a_reply_is_read_however_it_is_wrapped_or_spelt(text: str) -> None:
+    assert read(text) == FULL
+
+
+def test_unicode_escapes_are_characters() -> None:
+    assert read(json.dumps({**FULL, "text": ["正文"]}, ensure_ascii=True))["text"] == ["正文"]
+
+
+@pytest.mark.parametrize(
+    ("text", "got"),
+    [
+        ("", "an empty reply"),
+        ("   \n", "an empty reply"),
+        ("I cannot help with that.", "I cannot help"),
+        (f"{SAID}{SAID}", "decision"),
+        ("[1, 2]", "[1, 2]"),
+    ],
+)
+def test_what_is_not_one_object_is_refused(text: str, got: str) -> None:
+    with pytest.raises(MappingError, match="not_json") as caught:
+        read(text)
+    assert got in str(caught.value)
+
+
+def test_a_reply_that_was_cut_off_is_not_repaired() -> None:
+    half = SAID[: len(SAID) // 2]
+    with pytest.raises(MappingError, match="cut off"):
+        read(half, cut_off=True)
+
+
+def test_left_out_nullable_keys_are_completed() -> None:
+    reply = read('{"decision": "pt", "text": "body", "meta": {"original_id": "id"}}')
+    assert reply == {**FULL, "reason": "", "confidence": 0.5, "text": ["body"]}
+
+
+def test_a_reply_in_the_form_of_version_1_is_understood() -> None:
+    said = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": ["a"]}]}
+    reply = read(json.dumps(said))
+    assert reply["decision"] == "sft"
+    assert reply["messages"][0] == {"each": [], "role": "user", "content": ["q"], "loss_mask": None}
+    assert read('{"text": null}')["decision"] == "irrelevant"
+
+
+def test_nested_forms_are_completed() -> None:
+    said = {
+        "decision": "sft",
+        "group": {"by": "chat"},
+        "messages": [
+            {
+                "each": "turns[*]",
+                "role": {"path": "from"},
+                "content": [{"options": "o[*]"}, {"template": "{{a}}"}],
+            }
+        ],
+    }
+    reply = read(json.dumps(said))
+    assert reply["group"] == {"by": ["chat"], "sort": None}
+    assert reply["messages"] == [
+        {
+            "each": ["turns[*]"],
+            "role": {"path": "from", "map": []},
+            "content": [
+                {"options": ["o[*]"], "label": None, "pick": None},
+                {"template": "{{a}}", "each": []},
+            ],
+            "loss_mask": None,
+        }
+    ]
+    assert contracts.violations("llm", reply) == []
+
+
+@pytest.mark.parametrize(("said", "read_as"), [(1.7, 1.0), (-1, 0.0), (None, 0.5), (0, 0.0)])
+def test_confidence_is_a_share(said: Any, read_as: float) -> None:
+    assert read(json.dumps({**FULL, "confidence": said}))["confidence"] == read_as
+
+
+@pytest.mark.parametrize(
+    ("wrong", "pointer", "expected"),
+    [
+        ({"decision": "maybe"}, "/decision", "one of pt, sft, irrelevant, unmappable"),
+        ({"extra": 1}, "", "Additional properties"),
+        ({"text": [3]}, "/text/0", "string or an object with template, each or"),
+        (
+            {"messages": [{"each": [], "role": "human", "content": ["q"], "loss_mask": None}]},
+            "/messages/0/role",
+            "one of user, assistant, system, tool",
+        ),
+        ({"meta": {**META, "id": "x"}}, "/meta", "Additional properties"),
+        ({"confidence": "high"}, "/confidence", "type number"),
+        ({"where": [{"path": "a", "op": "==", "values": [1]}]}, "/where/0/op", "one of in, not_in"),
+    ],
+)
+def test_what_the_schema_forbids_is_a_problem_that_a_model_can_act_on(
+    wrong: dict[str, Any], pointer: str, expected: str
+) -> None:
+    with pytest.raises(MappingError) as caught:
+        read(json.dumps({**FULL, **wrong}))
+    found = caught.value.problems[0]
+    assert (found.pointer, found.code) == (pointer, "schema")
+    assert expected in found.expected
+
+
+def test_at_most_five_problems_are_told() -> None:
+    many = [{"path": "a", "op": "==", "values": [1]}] * 9
+    with pytest.raises(MappingError) as caught:
+        read(json.dumps({**FULL, "where": many}))
+    assert len(caught.value.problems) == 5
