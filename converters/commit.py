@@ -383,6 +383,12 @@ def stage(
         except (SourceError, ConversionError):
             _end_failed(places, staged, keep=False)
             raise
+        except OutputError as error:
+            _end_failed(places, staged, keep=True)
+            if not Path(error.where).is_relative_to(staged.work.parent):
+                raise
+            # People know the destination, not the hidden folder beside it.
+            raise OutputError(str(out), error.problem, error.hint) from error
         except BaseException:
             _end_failed(places, staged, keep=True)
             raise

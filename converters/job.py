@@ -37,6 +37,7 @@ from ingot.converters.commit import Finished, Staged, encode, stage, writing
 from ingot.converters.errors import ConversionError, SourceError
 from ingot.converters.language import Mapping, to_document
 from ingot.converters.readers import Source, SourceFile
+from ingot.converters.readers.archives import TarMember
 from ingot.converters.readers.spec import SourceSpec
 from ingot.converters.records import RecordFormat
 from ingot.converters.rows import Json
@@ -152,7 +153,7 @@ def convert(
             source, out, reason, options, extra_files=extra_files, extra_run=extra_run
         )
     if not source.files:
-        hint = "; ".join(f"{one.name}: {one.reason}" for one in source.left_out[:3])
+        hint = "; ".join(f"{one.name}: {one.why}" for one in source.left_out[:3])
         raise SourceError(source.location, "no file with data in it", hint)
     identity = manifests.Identity(
         source=source,
@@ -254,16 +255,29 @@ def _tokenizer_facts(file: Path) -> dict[str, Json]:
 
 
 def plan_shards(files: Sequence[SourceFile]) -> list[tuple[SourceFile, ...]]:
-    """Consecutive files together up to `SHARD_BYTES` (as stored), at least one a shard."""
+    """Consecutive files together up to `SHARD_BYTES` (as stored), at least one a shard.
+
+    The members of a compressed tar stay together whatever their size: such an archive can only be
+    read forwards, and every further shard would read it from its start again.
+    """
     shards: list[list[SourceFile]] = []
     size = 0
     for file in files:
-        if not shards or size + file.bytes > SHARD_BYTES:
+        fits = shards and size + file.bytes <= SHARD_BYTES
+        if not fits and not (shards and _reads_on(shards[-1][-1], file)):
             shards.append([])
             size = 0
         shards[-1].append(file)
         size += file.bytes
     return [tuple(shard) for shard in shards]
+
+
+def _reads_on(before: SourceFile, file: SourceFile) -> bool:
+    """Whether a file lies further on in the compressed tar of the one before."""
+    this, last = file.place, before.place
+    if not isinstance(this, TarMember) or not isinstance(last, TarMember):
+        return False
+    return this.offset is None and this.archive == last.archive
 
 
 @contextmanager
@@ -344,9 +358,12 @@ class _Job:
         self, number: int, files: tuple[SourceFile, ...], limit: int | None = None
     ) -> ShardTask:
         source = self.identity.source
+        # Only its own files: a task travels to its worker.
+        listing = dataclasses.replace(source.listing, entries=())
+        own = dataclasses.replace(source, files=files, left_out=(), roots=(), listing=listing)
         return ShardTask(
             number=number,
-            source=dataclasses.replace(source, files=files, left_out=(), roots=()),
+            source=own,
             mapping=self.mapping,
             source_name=self.options.source_name or source.name,
             language=self.options.language,

@@ -174,7 +174,7 @@ def build(
             read.get(file.name) or {"name": file.name, "bytes": file.bytes, **unread}
             for file in identity.source.files
         ],
-        "left_out": [{"name": one.name, "reason": one.reason} for one in identity.source.left_out],
+        "left_out": [{"name": one.name, "reason": one.why} for one in identity.source.left_out],
         "rows": {name: counts.rows[name] for name in ROWS},
         "records": {name: counts.records[name] for name in RECORDS},
         "rejects": dict(counts.rejects),

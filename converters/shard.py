@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 from uuid import uuid4
@@ -77,15 +78,15 @@ class Counts:
     paths: dict[str, list[int]] = field(default_factory=dict)
     first_rejects: list[str] = field(default_factory=list)
 
-    def add_batch(self, unified: Unified) -> None:
-        """Count one batch."""
+    def add_batch(self, unified: Unified, rejects: list[Reject]) -> None:
+        """Count one batch and its rejects, in the order of the file."""
         self.rows["converted"] += unified.converted
         self.rows["rejected"] += unified.rejected
         self.rows["filtered"] += unified.filtered
         self.records["written"] += len(unified.records)
         self.records["ragged"] += unified.ragged
         self.meta.update(unified.meta_failures)
-        for reject in unified.rejects:
+        for reject in rejects:
             if reject.reason == "filtered":
                 self.records["filtered"] += 1
                 continue
@@ -254,12 +255,22 @@ def convert_shard(
             found: dict[str, Json] = json.loads(done.read_bytes())
             return found
         draft = task.work / f".{shard_name(task.number)}-{uuid4().hex[:8]}"
-        (draft / RECORDS).mkdir(parents=True)
-        (draft / REJECTED).mkdir()
-        shard = _convert(task, draft, tick)
-        (draft / SHARD).write_bytes(encode(shard))
-        sync_tree(draft)
-        _place(draft, task.folder)
+        try:
+            return _converted(task, draft, tick)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+
+
+def _converted(
+    task: ShardTask, draft: Path, tick: Callable[[int, int], None] | None
+) -> dict[str, Json]:
+    (draft / RECORDS).mkdir(parents=True)
+    (draft / REJECTED).mkdir()
+    shard = _convert(task, draft, tick)
+    (draft / SHARD).write_bytes(encode(shard))
+    sync_tree(draft)
+    _place(draft, task.folder)
     return shard
 
 
@@ -288,9 +299,10 @@ def _convert(
     with parts, RejectWriter(draft / REJECTED) as rejected:
         for batch in batches:
             unified = unifier.batch(batch)
+            rejects = sorted(unified.rejects, key=attrgetter("row"))
             parts.write(unified.records)
-            rejected.write(unified.rejects)
-            counts.add_batch(unified)
+            rejected.write(rejects)
+            counts.add_batch(unified, rejects)
             if tick:
                 tick(reading.rows, counts.records["written"])
     counts.add_paths(unifier.stats.counts)

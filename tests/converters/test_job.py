@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 from ingot.converters import job, shard
 from ingot.converters.assemble import tokens_name
+from ingot.converters.contracts import validator
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.job import ConvertOptions, Progress, Result, convert, finish_irrelevant
 from ingot.converters.mapping import Mapping, bind
@@ -83,6 +85,7 @@ def test_a_result_holds_what_its_manifest_says(many: Path, tmp_path: Path) -> No
     )
     manifest = json.loads((tmp_path / "out/manifest.json").read_text())
     assert manifest == result.manifest
+    assert list(validator("manifest").iter_errors(manifest)) == []
     assert manifest["decision"] == "pt"
     assert manifest["rows"] == {"read": 294, "converted": 280, "rejected": 14, "filtered": 0}
     assert manifest["rejects"] == {"bad_row": 7, "empty_text": 7}
@@ -173,20 +176,31 @@ def test_parts_are_closed_at_their_bound(
     )
 
 
+def shards_of(location: Path) -> list[list[str]]:
+    files = open_source(str(location)).files
+    return [[file.name for file in one] for one in job.plan_shards(files)]
+
+
+@pytest.mark.usefixtures("small_shards")
 def test_shards_pack_neighbours_and_leave_large_files_alone(tmp_path: Path) -> None:
-    for name, size in {"a": 2000, "b": 2000, "c": 9000, "d": 100, "e": 4900, "f": 1}.items():
-        row = {"text": "x" * (size - len('{"text": ""}\n'))} if size > 20 else None
-        write_rows(tmp_path / "raw" / f"{name}.jsonl", [row] if row else ["7"])
-    files = open_source(str(tmp_path / "raw")).files
-    shards = [[f.name for f in s] for s in plan(files, 5000)]
-    assert shards[0] == ["a.jsonl", "b.jsonl"]
-    assert ["c.jsonl"] in shards
+    for name, size in {"a": 2000, "b": 2000, "c": 9000, "d": 100, "e": 4800, "f": 200}.items():
+        write_rows(tmp_path / "raw" / f"{name}.jsonl", [{"text": "x" * (size - 13)}])
+    expected = [["a.jsonl", "b.jsonl"], ["c.jsonl"], ["d.jsonl", "e.jsonl"], ["f.jsonl"]]
+    assert shards_of(tmp_path / "raw") == expected
 
 
-def plan(files: Any, size: int) -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(job, "SHARD_BYTES", size)
-        return job.plan_shards(files)
+@pytest.mark.usefixtures("small_shards")
+def test_a_compressed_tar_is_one_shard_and_a_plain_one_is_not(many: Path, tmp_path: Path) -> None:
+    for mode in ("w", "w:gz"):
+        with tarfile.open(tmp_path / f"set{mode[2:]}.tar", mode) as archive:
+            archive.add(many, arcname="many")
+    assert [len(one) for one in shards_of(tmp_path / "set.tar")] == [2, 2, 2, 1]
+    assert [len(one) for one in shards_of(tmp_path / "setgz.tar")] == [7]
+    packed = run(tmp_path / "setgz.tar", tmp_path / "out")
+    assert packed.manifest["rows"] == run(many, tmp_path / "plain").manifest["rows"]
+    assert [e["sha256"] for e in packed.manifest["inputs"]] == [
+        hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(many.iterdir())
+    ]
 
 
 class TestDestination:
@@ -367,6 +381,7 @@ def test_an_irrelevant_source_is_committed_as_such(many: Path, tmp_path: Path) -
     source = open_source(str(many))
     out = tmp_path / "out"
     result = finish_irrelevant(source, out, "no running text", ConvertOptions())
+    assert list(validator("manifest").iter_errors(result.manifest)) == []
     assert result.manifest["decision"] == "irrelevant"
     assert result.manifest["reason"] == "no running text"
     assert set(result.manifest["rows"].values()) == {0}
@@ -407,6 +422,7 @@ def test_tokens_are_made_of_the_records_in_order(
     from ingot.converters.megatron import IndexedReader
 
     manifest = run(many, tmp_path / "out", tokenizer=tokenizer).manifest
+    assert list(validator("manifest").iter_errors(manifest)) == []
     assert manifest["tokens"]["documents"] == 280
     assert {e["path"] for e in manifest["files"]} >= {
         f"tokens/raw.{end}" for end in ("bin", "idx", "meta.json")
@@ -472,7 +488,7 @@ def test_a_destination_without_room_is_an_output_error(tmp_path: Path, records: 
     command = [sys.executable, "-c", FULL, str(raw), str(out), records]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1, done.stderr
-    assert "cannot be written" in done.stderr
+    assert done.stderr.startswith(f"{out}: cannot be written")
     assert "Traceback" not in done.stderr
     assert tree(out, run_json=True) == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "raw.jsonl", "small.jsonl"]
