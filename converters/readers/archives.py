@@ -1,0 +1,248 @@
+"""Members of zip and tar archives as files of a source, read in place and never unpacked to disk.
+
+An uncompressed tar is read by offset. A compressed tar can only be read forwards: its members keep
+the archive's order and one reading position is kept per thread, so that reading them in turn costs one
+pass. Names that point outside the archive, links and devices are never opened.
+"""
+
+import io
+import tarfile
+import threading
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, cast
+
+from ingot.converters.errors import SourceError
+from ingot.converters.readers.compression import compression_of, decompressed
+from ingot.converters.readers.faults import reading
+from ingot.converters.readers.storage import Entry, Place
+
+MAX_MEMBERS = 1_000_000
+# A zip member says how large it becomes; more than this per stored byte, and large, is a trap.
+MAX_RATIO = 1_100
+FREE_BYTES = 1 << 30
+_TAR_MAGIC = (257, b"ustar")
+
+
+def archive_kind(head: bytes) -> str | None:
+    """`zip` or `tar` by the first bytes (of the decompressed file, at least 512), else None."""
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return "zip"
+    offset, magic = _TAR_MAGIC
+    return "tar" if head[offset : offset + 5] == magic else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ZipMember:
+    """A member of a zip archive."""
+
+    archive: Place
+    member: str
+
+    def __str__(self) -> str:
+        return f"{self.archive}::{self.member}"
+
+    def open(self) -> BinaryIO:
+        """The member's bytes. Raises SourceError."""
+        with reading(str(self)):
+            opened = _taken(self.archive) or _OpenZip(self.archive)
+            return cast(BinaryIO, _Returning(opened.zip.open(self.member), self.archive, opened))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TarMember:
+    """A member of a tar archive; `offset` is where its bytes begin in an uncompressed one."""
+
+    archive: Place
+    member: str
+    number: int
+    size: int
+    offset: int | None
+
+    def __str__(self) -> str:
+        return f"{self.archive}::{self.member}"
+
+    def open(self) -> BinaryIO:
+        """The member's bytes. Raises SourceError."""
+        with reading(str(self)):
+            if self.offset is None:
+                return self._forward()
+            raw = self.archive.open()
+            raw.seek(self.offset)
+            return cast(BinaryIO, io.BufferedReader(_Window(raw, self.size)))
+
+    def _forward(self) -> BinaryIO:
+        cursor = _taken(self.archive)
+        if not isinstance(cursor, _TarCursor) or cursor.number > self.number:
+            cursor = _TarCursor(self.archive)
+        return cast(BinaryIO, _Returning(cursor.member(self.number), self.archive, cursor))
+
+
+class _OpenZip:
+    """An open zip archive with its directory read."""
+
+    def __init__(self, archive: Place) -> None:
+        self.zip = zipfile.ZipFile(archive.open())
+
+
+class _TarCursor:
+    """A reading position in a compressed tar; `number` is the next member."""
+
+    def __init__(self, archive: Place) -> None:
+        self.tar = tarfile.open(fileobj=decompressed(archive.open(), str(archive)), mode="r|")
+        self.number = 0
+
+    def member(self, number: int) -> BinaryIO:
+        while (info := self.tar.next()) is not None:
+            self.number += 1
+            self.tar.members = []  # else every header read so far stays in memory
+            if self.number == number + 1:
+                return cast(BinaryIO, self.tar.extractfile(info))
+        raise EOFError
+
+
+_open_archives = threading.local()
+
+
+def _taken(archive: Place) -> "_OpenZip | _TarCursor | None":
+    """Take the archive this thread has open out of its slot: one reader at a time uses it."""
+    key, opened = getattr(_open_archives, "slot", (None, None))
+    _open_archives.slot = (None, None)
+    return cast("_OpenZip | _TarCursor", opened) if key == archive else None
+
+
+class _Returning(io.RawIOBase):
+    """A member's bytes; closing puts the open archive back for the next member."""
+
+    def __init__(self, inner: object, archive: Place, opened: "_OpenZip | _TarCursor") -> None:
+        self._inner = cast(BinaryIO, inner)
+        self._archive = archive
+        self._opened = opened
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return self._inner.seekable()
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._inner.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._inner.tell()
+
+    def read(self, size: int = -1) -> bytes:
+        return self._inner.read(size)
+
+    def close(self) -> None:
+        if not self.closed:
+            _open_archives.slot = (self._archive, self._opened)
+        super().close()
+
+
+class _Window(io.RawIOBase):
+    """`size` bytes of a file from its present position, seekable; closing closes the file."""
+
+    def __init__(self, raw: BinaryIO, size: int) -> None:
+        self._raw = raw
+        self._start = raw.tell()
+        self._size = size
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        base = {0: 0, 1: self.tell(), 2: self._size}[whence]
+        return self._raw.seek(self._start + max(0, base + offset)) - self._start
+
+    def tell(self) -> int:
+        return self._raw.tell() - self._start
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        data = self._raw.read(max(0, min(len(buffer), self._size - self.tell())))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def members(entry: Entry, kind: str) -> Iterator[Entry | tuple[str, str]]:
+    """The members of an archive as entries, or (name, why) for those that are left out.
+
+    Raises:
+        SourceError: a broken archive, too many members, or a member that is a decompression bomb.
+    """
+    with reading(str(entry.place), "read the archive"):
+        found = _zip_members(entry) if kind == "zip" else _tar_members(entry)
+        for number, member in enumerate(found):
+            if number >= MAX_MEMBERS:
+                raise SourceError(str(entry.place), f"more than {MAX_MEMBERS} members")
+            yield member
+
+
+def _unsafe(name: str) -> bool:
+    parts = name.replace("\\", "/").split("/")
+    return name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0]
+
+
+def _zip_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:
+    with entry.place.open() as raw, zipfile.ZipFile(raw) as archive:
+        infos = sorted(archive.infolist(), key=lambda info: info.filename)
+    for info in infos:
+        if info.is_dir():
+            continue
+        if _unsafe(info.filename):
+            yield info.filename, "its name points outside the archive"
+        elif info.flag_bits & 1:
+            yield info.filename, "encrypted"
+        else:
+            _refuse_bomb(entry, info)
+            place = ZipMember(archive=entry.place, member=info.filename)
+            yield Entry(name=info.filename, place=place, bytes=info.file_size)
+
+
+def _refuse_bomb(entry: Entry, info: zipfile.ZipInfo) -> None:
+    if info.file_size > FREE_BYTES and info.file_size > MAX_RATIO * info.compress_size:
+        problem = f"member {info.filename} would grow to {info.file_size} bytes"
+        raise SourceError(str(entry.place), problem, "refused: it looks like a decompression bomb")
+
+
+def _tar_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:
+    with entry.place.open() as raw:
+        packed = compression_of(raw.read(8)) is not None
+        raw.seek(0)
+        stream = decompressed(raw, str(entry.place)) if packed else raw
+        with tarfile.open(fileobj=stream, mode="r|" if packed else "r:") as tar:
+            for number, info in enumerate(_headers(tar)):
+                if info.isdir():
+                    continue
+                if _unsafe(info.name):
+                    yield info.name, "its name points outside the archive"
+                elif not info.isreg():
+                    yield info.name, "not a regular file"
+                else:
+                    yield _tar_entry(entry, info, number, packed)
+
+
+def _headers(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    while (info := tar.next()) is not None:
+        tar.members = []
+        yield info
+
+
+def _tar_entry(entry: Entry, info: tarfile.TarInfo, number: int, packed: bool) -> Entry:
+    place = TarMember(
+        archive=entry.place,
+        member=info.name,
+        number=number,
+        size=info.size,
+        offset=None if packed else info.offset_data,
+    )
+    name = info.name.removeprefix("./")
+    return Entry(name=name, place=place, bytes=info.size, mtime_ns=int(info.mtime) * 1_000_000_000)

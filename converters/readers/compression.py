@@ -1,0 +1,145 @@
+"""Decompression by content: gzip, Zstandard, bzip2 and xz are told by their first bytes."""
+
+import bz2
+import gzip
+import io
+import lzma
+from typing import BinaryIO, Protocol, cast
+
+import zstandard
+
+from ingot.converters.errors import SourceError
+from ingot.converters.readers.faults import cut_off, reading
+
+_MAGIC = {
+    b"\x1f\x8b": "gz",
+    b"\x28\xb5\x2f\xfd": "zst",
+    b"BZh": "bz2",
+    b"\xfd7zXZ\x00": "xz",
+}
+# Beyond this much output, more output per input byte than real text ever gives is refused.
+FREE_BYTES = 1 << 30
+MAX_RATIO = 1_100
+
+
+def compression_of(head: bytes) -> str | None:
+    """`gz`, `zst`, `bz2` or `xz` by the first bytes (at least 6 of them), else None."""
+    return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
+
+
+def decompressed(raw: BinaryIO, where: str) -> BinaryIO:
+    """The decompressed bytes of a stream, or the stream itself where it is not compressed.
+
+    Errors while it is read are `SourceError`s that name `where`; a stream that ends too early is one of
+    them, after all bytes before that point were given.
+    """
+    with reading(where):
+        head = raw.read(6)
+        raw.seek(0)
+    codec = compression_of(head)
+    return raw if codec is None else cast(BinaryIO, _Checked(raw, codec, where))
+
+
+class _Readable(Protocol):
+    def read(self, size: int) -> bytes: ...
+
+
+class _Counted:
+    """The compressed side of a stream, counting its bytes."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self.raw = raw
+        self.count = 0
+
+    def read(self, size: int = -1) -> bytes:
+        data = self.raw.read(size)
+        self.count += len(data)
+        return data
+
+
+class _Zstd:
+    """Zstandard frames in a row. The library's own reader does not notice a stream that is cut off."""
+
+    _FEED = 1 << 13  # small, because one call gives everything that its input stands for
+
+    def __init__(self, raw: _Readable) -> None:
+        self._raw = raw
+        self._out = io.BytesIO()
+        self._frame = self._next_frame()
+        self._begun = False
+
+    def _next_frame(self) -> "zstandard.ZstdDecompressionObj":
+        return zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
+
+    def read(self, size: int) -> bytes:
+        while not (data := self._out.read(size)):
+            chunk = self._raw.read(self._FEED)
+            if not chunk:
+                if self._begun:
+                    raise EOFError
+                return b""
+            self._out = io.BytesIO(self._feed(chunk))
+        return data
+
+    def _feed(self, chunk: bytes) -> bytes:
+        parts = []
+        while chunk:
+            self._begun = True
+            parts.append(self._frame.decompress(chunk))
+            if not self._frame.eof:
+                break
+            chunk = self._frame.unused_data
+            self._frame = self._next_frame()
+            self._begun = False
+        return b"".join(parts)
+
+
+_CODECS = {
+    "gz": lambda raw: gzip.GzipFile(fileobj=raw, mode="rb"),
+    "zst": _Zstd,
+    "bz2": lambda raw: bz2.BZ2File(raw, "rb"),
+    "xz": lambda raw: lzma.LZMAFile(raw, "rb"),
+}
+
+
+class _Checked(io.RawIOBase):
+    """Decompressed bytes, with errors translated and growth watched."""
+
+    def __init__(self, raw: BinaryIO, codec: str, where: str) -> None:
+        self._counted = _Counted(raw)
+        self._raw = raw
+        self._where = where
+        self._codec = codec
+        self._given = 0
+        self._inner = cast(_Readable, _CODECS[codec](cast(BinaryIO, self._counted)))
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Up to `size` bytes (all with -1). Raises SourceError."""
+        if size < 0:
+            return b"".join(iter(lambda: self.read(1 << 20), b""))
+        try:
+            with reading(self._where, f"decompress ({self._codec})"):
+                data = self._inner.read(size)
+        except EOFError as error:
+            raise self._short() from error
+        self._given += len(data)
+        if self._given > FREE_BYTES and self._given > MAX_RATIO * self._counted.count:
+            hint = "refused: it looks like a decompression bomb"
+            raise SourceError(self._where, f"over {MAX_RATIO} times its size unpacked", hint)
+        return data
+
+    def _short(self) -> SourceError:
+        detail = f"the {self._codec} data ends after {self._given} bytes of content"
+        return cut_off(self._where, detail)
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()

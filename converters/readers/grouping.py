@@ -1,0 +1,141 @@
+"""Which files of a source belong together, and what of their facts is a guess."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ingot.converters.readers.delimited import column_names
+from ingot.converters.readers.facts import FileFacts, LeftOut, SourceFile
+from ingot.converters.readers.spec import SourceSpec
+
+_FAMILY = {"jsonl": "JSON", "json": "JSON"}
+# Plain text beside structured data is usually a list or a note about it.
+_WEIGHT = {"text": 0.25}
+
+
+@dataclass(slots=True)
+class _Group:
+    """Files that are read together; `shape` is the union of theirs."""
+
+    family: str
+    shape: frozenset[str]
+    files: list[SourceFile]
+
+    @property
+    def weight(self) -> float:
+        return sum(max(1, file.bytes) for file in self.files) * _WEIGHT.get(self.family, 1.0)
+
+    def takes(self, file: SourceFile) -> bool:
+        """Whether a file has the same format and at least half of the smaller shape in common."""
+        if _family(file) != self.family:
+            return False
+        shape = file.facts.shape
+        fewer = min(len(shape), len(self.shape))
+        return fewer == 0 or 2 * len(shape & self.shape) >= fewer
+
+
+def _family(file: SourceFile) -> str:
+    return _FAMILY.get(file.facts.format, file.facts.format)
+
+
+def main_group(
+    files: Sequence[SourceFile], spec: SourceSpec
+) -> tuple[tuple[SourceFile, ...], list[LeftOut]]:
+    """The files of the main shape, in their order, and the others with the reason.
+
+    The main shape is the one with most bytes. Files that were chosen by name (`source.files`) stay
+    together whatever their columns, as long as the format is the same.
+    """
+    files = _one_value_lines(_same_headers(files, spec))
+    groups = _groups(files)
+    if not groups:
+        return (), []
+    main = max(groups, key=lambda group: group.weight)
+    kept = {file.name for file in main.files}
+    if spec.files is not None:
+        kept |= {file.name for file in files if _family(file) == main.family}
+    others = [
+        LeftOut(name=file.name, why=f"another shape than the main files: {_described(file)}")
+        for file in files
+        if file.name not in kept
+    ]
+    return tuple(file for file in files if file.name in kept), others
+
+
+def _groups(files: Sequence[SourceFile]) -> list[_Group]:
+    groups: list[_Group] = []
+    for file in sorted(files, key=lambda file: (-file.bytes, file.name)):
+        group = next((group for group in groups if group.takes(file)), None)
+        if group is None:
+            groups.append(_Group(_family(file), file.facts.shape, [file]))
+        else:
+            group.files.append(file)
+            group.shape |= file.facts.shape
+    return groups
+
+
+def _described(file: SourceFile) -> str:
+    names = sorted(file.facts.shape)
+    shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+    return f"{file.facts.format}{f' with {shown}' if shown else ''}"
+
+
+def _one_value_lines(files: Sequence[SourceFile]) -> list[SourceFile]:
+    """A file of one object beside files of one object per line holds one line as well."""
+    lines = [file.facts.shape for file in files if file.facts.format == "jsonl"]
+    return [
+        _with(file, format="jsonl", layout="list")
+        if file.facts.layout == "object" and _one_line(file) and file.facts.shape in lines
+        else file
+        for file in files
+    ]
+
+
+def _one_line(file: SourceFile) -> bool:
+    return file.facts.format == "json" and "one line" in file.facts.guessed
+
+
+def _with(file: SourceFile, **facts: object) -> SourceFile:
+    return replace(file, facts=replace(file.facts, **facts))  # type: ignore[arg-type]
+
+
+def _same_headers(files: Sequence[SourceFile], spec: SourceSpec) -> list[SourceFile]:
+    """Tables of one width have all a header or none: parts of one table begin differently."""
+    if spec.columns is not None:
+        return list(files)
+    tables = [file for file in files if file.facts.format == "csv"]
+    headerless = {len(file.facts.columns) for file in tables if not file.facts.header}
+    out = []
+    for file in files:
+        facts = file.facts
+        alone = sum(other.facts.columns == facts.columns for other in tables) == 1
+        if facts.format == "csv" and facts.header and alone and len(facts.columns) in headerless:
+            names = column_names([""] * len(facts.columns))
+            guesses = facts.guessed | {"columns"}
+            changed = {"header": False, "columns": names, "shape": frozenset(names)}
+            out.append(_with(file, **changed, guessed=guesses))
+        else:
+            out.append(file)
+    return out
+
+
+def guessed(files: Sequence[SourceFile]) -> SourceSpec:
+    """The facts that a later run could guess otherwise, where all files agree on them."""
+    return SourceSpec(
+        format=_agreed(files, "format"),
+        encoding=_agreed(files, "encoding"),
+        delimiter=_agreed(files, "delimiter"),
+        quote=_agreed(files, "quote"),
+        columns=_columns(files),
+    )
+
+
+def _agreed(files: Iterable[SourceFile], fact: str) -> str | None:
+    values = {getattr(file.facts, fact) for file in files}
+    some = any(fact in file.facts.guessed for file in files)
+    return values.pop() if some and len(values) == 1 else None
+
+
+def _columns(files: Sequence[SourceFile]) -> tuple[str, ...] | None:
+    facts: list[FileFacts] = [file.facts for file in files if "columns" in file.facts.guessed]
+    names = {fact.columns for fact in facts}
+    return names.pop() if len(names) == 1 and len(facts) == len(files) else None

@@ -1,0 +1,165 @@
+"""Short runs of rows from places spread over a file, for files that can be entered in the middle."""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ingot.converters.readers import columnar
+from ingot.converters.readers.arrowvalues import rows_of
+from ingot.converters.readers.facts import SourceFile
+from ingot.converters.readers.faults import reading
+from ingot.converters.readers.files import text_stretches
+from ingot.converters.readers.lines import is_utf8
+from ingot.converters.readers.spec import SourceSpec
+from ingot.converters.readers.storage import LocalFile, RemoteFile
+from ingot.converters.readers.stretch import Broken, Stretch
+
+_ENOUGH = 64  # rows of a run that are read at most
+_LEAST_BYTES = 64 << 10
+_MOST_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """A run of rows: number of the first one (None = not known), and how they are read."""
+
+    first_row: int | None
+    stretches: Callable[[], Iterator[Stretch]]
+
+
+def runs(
+    file: SourceFile, spec: SourceSpec, count: int, most_bytes: int, chance: random.Random
+) -> list[Run] | None:
+    """About `count` runs spread over a file, or None where it can only be read from its beginning.
+
+    Raises:
+        SourceError: the file cannot be read.
+    """
+    facts = file.facts
+    if facts.compression is not None or not isinstance(file.place, LocalFile | RemoteFile):
+        return None
+    if facts.format == "parquet":
+        return _parquet_runs(file, count, chance)
+    if facts.format == "arrow" and isinstance(file.place, LocalFile):
+        return _arrow_runs(file, count, chance)
+    by_line = facts.format in ("jsonl", "csv", "text") and spec.root != "$" and not facts.multiline
+    if by_line and _splits_at_lines(facts.encoding) and facts.newline == "\n":
+        return _line_runs(file, spec, count, most_bytes, chance)
+    return None
+
+
+def _splits_at_lines(encoding: str) -> bool:
+    """Whether the byte 10 is always a line end: true of all but UTF-16 and UTF-32."""
+    return is_utf8(encoding.removesuffix("-sig")) or not encoding.lower().startswith(
+        ("utf-", "utf_")
+    )
+
+
+def _parquet_runs(file: SourceFile, count: int, chance: random.Random) -> list[Run]:
+    where = str(file.place)
+    with columnar.open_parquet(file.place.open(), where) as opened:
+        sizes = [
+            opened.metadata.row_group(n).num_rows for n in range(opened.metadata.num_row_groups)
+        ]
+    firsts = [sum(sizes[:number]) for number in range(len(sizes))] if len(sizes) < 10_000 else None
+
+    def make(group: int) -> Run:
+        def stretches() -> Iterator[Stretch]:
+            with file.place.open() as stream:
+                yield from _first(columnar.parquet_rows(stream, where, [group]), _ENOUGH)
+
+        return Run(first_row=None if firsts is None else firsts[group], stretches=stretches)
+
+    return [make(group) for group in _chosen(len(sizes), count, chance)]
+
+
+def _first(stretches: Iterator[Stretch], rows: int) -> Iterator[Stretch]:
+    for stretch in stretches:
+        yield Stretch(values=stretch.values[:rows], keys=stretch.keys)
+        rows -= len(stretch.values)
+        if rows <= 0:
+            return
+
+
+def _arrow_runs(file: SourceFile, count: int, chance: random.Random) -> list[Run]:
+    """Runs of a mapped Arrow file: going over its batches reads their headers only."""
+    where = str(file.place)
+    with reading(where):
+        mapped = pa.memory_map(where)
+        is_file = mapped.read(len(columnar.ARROW_FILE)) == columnar.ARROW_FILE
+        mapped.seek(0)
+        reader = pa.ipc.open_file(mapped) if is_file else pa.ipc.open_stream(mapped)
+        numbers = range(reader.num_record_batches) if is_file else None
+        batches = [reader.get_batch(n) for n in numbers] if numbers is not None else list(reader)
+    names = columnar.column_names(reader.schema.names)
+    starts = [0]
+    for batch in batches:
+        starts.append(starts[-1] + batch.num_rows)
+
+    def make(number: int) -> Run:
+        def stretches() -> Iterator[Stretch]:
+            with reading(where):
+                yield Stretch(values=rows_of(batches[number].slice(0, _ENOUGH), names)[0])
+
+        return Run(first_row=starts[number], stretches=stretches)
+
+    return [make(number) for number in _chosen(len(batches), count, chance)]
+
+
+def _chosen(total: int, count: int, chance: random.Random) -> list[int]:
+    """`count` of `total` numbers at even distances, each shifted by chance; all if there are fewer."""
+    if total <= count:
+        return list(range(total))
+    bounds = [total * number // count for number in range(count + 1)]
+    return [chance.randrange(start, stop) for start, stop in zip(bounds, bounds[1:], strict=False)]
+
+
+def _line_runs(
+    file: SourceFile, spec: SourceSpec, count: int, most_bytes: int, chance: random.Random
+) -> list[Run]:
+    bounds = [file.bytes * number // count for number in range(count + 1)]
+    size = min(_MOST_BYTES, max(_LEAST_BYTES, most_bytes // count))
+
+    def make(number: int) -> Run:
+        start, stop = bounds[number], bounds[number + 1]
+        if number:
+            start = chance.randint(start, max(start, stop - size))
+
+        def stretches() -> Iterator[Stretch]:
+            data = _lines_at(file, start, min(stop, file.bytes), size)
+            yield from _rows(file, spec, data, at_start=start == 0)
+
+        return Run(first_row=0 if start == 0 else None, stretches=stretches)
+
+    return [make(number) for number in range(count)]
+
+
+def _lines_at(file: SourceFile, start: int, stop: int, size: int) -> bytes:
+    """Whole lines from `start` on: those that begin before `stop`, from about `size` bytes."""
+    with file.open_raw() as raw, reading(str(file.place)):
+        raw.seek(max(0, start - 1))
+        skipped = b"" if start == 0 else raw.readline(_MOST_BYTES)
+        begin = max(0, start - 1) + len(skipped)
+        if begin >= stop or (start and not skipped.endswith(b"\n")):
+            return b""
+        data = raw.read(size)
+        return data + raw.readline(_MOST_BYTES)
+
+
+def _rows(file: SourceFile, spec: SourceSpec, data: bytes, *, at_start: bool) -> Iterator[Stretch]:
+    """The rows of a piece of a file. In the middle of a table, where a piece may begin inside a quoted
+    field, rows that do not fit are passed over: they say nothing about the data."""
+    from ingot.converters.readers.lines import utf8_blocks
+    from ingot.converters.readers.sniff import Bytes
+    from dataclasses import replace
+
+    if not at_start:
+        file = replace(file, facts=replace(file.facts, header=False))
+    parts = utf8_blocks(Bytes(data), file.facts.encoding, file.facts.newline)
+    for stretch in text_stretches(file, spec, parts):
+        if at_start or file.facts.format != "csv":
+            yield stretch
+        else:
+            yield Stretch(values=[row for row in stretch.values if type(row) is not Broken])

@@ -1,0 +1,249 @@
+"""A sample of a source: rows spread over all of it, bounded in bytes, the same for the same seed.
+
+Rows are taken in short runs of neighbours, so that rows that belong together (turns of one conversation)
+are seen together. How a file is sampled depends on what it allows:
+
+- a small source is read whole;
+- plain JSONL, text, and CSV: from places spread over the file, each run beginning at the next line
+  (the number of such a row is not known and given as -1);
+- Parquet and Arrow: from row groups and record batches spread over the file;
+- all else (compressed, one JSON value, UTF-16): from the beginning, up to the file's share of the bytes.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import orjson
+
+from ingot.converters.readers.facts import SourceFile
+from ingot.converters.readers.files import file_stretches
+from ingot.converters.readers.ranges import Run, runs
+from ingot.converters.readers.source import Source
+from ingot.converters.readers.stretch import Stretch, to_batches
+from ingot.converters.rows import BadRow, Batch, Json
+
+UNKNOWN_ROW = -1
+_RUN_ROWS = 10
+_FILES = 40  # files that share the rows at first; more are opened while rows are missing
+_MOST_FILES = 1000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampledRow:
+    """A row with its place; `row` is -1 where its number is not known, `key` None where it has none."""
+
+    file: str
+    row: int
+    key: str | None
+    value: Json
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampledBad:
+    """A row of the sample that cannot be read."""
+
+    file: str
+    bad: BadRow
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sample:
+    """Rows of a source.
+
+    Attributes:
+        rows: in the source's order.
+        bad: rows that cannot be read, met on the way.
+        complete: whether every row of the source is in `rows` or `bad`.
+        total_rows: number of rows of the source, None where that is not known.
+        files_seen: number of files that rows were looked for in.
+    """
+
+    rows: tuple[SampledRow, ...]
+    bad: tuple[SampledBad, ...]
+    complete: bool
+    total_rows: int | None
+    files_seen: int
+
+
+def draw(source: Source, *, rows: int = 200, max_bytes: int = 8 << 20, seed: int = 0) -> Sample:
+    """Draw a sample.
+
+    Args:
+        source: what to sample.
+        rows: how many rows are wanted; a source with no more is sampled whole.
+        max_bytes: about how many bytes of rows may be read (at least one row of a file always is).
+        seed: other seeds give other rows of a source that is not sampled whole.
+
+    Raises:
+        SourceError: a file that is looked into cannot be read.
+    """
+    whole = _read_whole(source, max_bytes)
+    if whole is not None:
+        return _from_whole(whole, rows, seed, len(source.files))
+    return _Drawing(source, rows, max_bytes, seed).sample()
+
+
+def _read_whole(source: Source, max_bytes: int) -> list[SampledRow | SampledBad] | None:
+    """Every row of a source that is no larger than `max_bytes`, else None."""
+    if sum(file.bytes for file in source.files) > max_bytes:
+        return None
+    held: list[SampledRow | SampledBad] = []
+    size = 0
+    for batch in source.batches():
+        held += _items(batch)
+        size += _size(batch)
+        if size > 2 * max_bytes:  # compressed
+            return None
+    return held
+
+
+def _items(batch: Batch) -> list[SampledRow | SampledBad]:
+    """The rows of a batch in their order, bad ones among them."""
+    keys: Sequence[str | None] = batch.keys or [None] * len(batch.values)
+    good: list[SampledRow | SampledBad] = [
+        SampledRow(file=batch.file, row=row, key=key, value=value)
+        for row, key, value in zip(batch.rows, keys, batch.values, strict=True)
+    ]
+    if not batch.bad:
+        return good
+    good += [SampledBad(file=batch.file, bad=bad) for bad in batch.bad]
+    return sorted(good, key=_row_number)
+
+
+def _row_number(item: SampledRow | SampledBad) -> int:
+    return item.row if isinstance(item, SampledRow) else item.bad.row
+
+
+def _size(batch: Batch) -> int:
+    try:
+        return len(orjson.dumps(list(batch.values)))
+    except TypeError:  # integers beyond 64 bits
+        return len(repr(batch.values))
+
+
+def _from_whole(held: list[SampledRow | SampledBad], rows: int, seed: int, files: int) -> Sample:
+    complete = len(held) <= rows
+    chosen = held if complete else _spread(held, rows, random.Random(seed))
+    return _sample(chosen, complete=complete, total=len(held), files=files)
+
+
+def _sample(
+    items: Sequence[SampledRow | SampledBad], *, complete: bool, total: int | None, files: int
+) -> Sample:
+    return Sample(
+        rows=tuple(item for item in items if isinstance(item, SampledRow)),
+        bad=tuple(item for item in items if isinstance(item, SampledBad)),
+        complete=complete,
+        total_rows=total,
+        files_seen=files,
+    )
+
+
+def _spread(
+    held: list[SampledRow | SampledBad], rows: int, chance: random.Random
+) -> list[SampledRow | SampledBad]:
+    """`rows` of more items, in runs of neighbours at even distances, each shifted by chance."""
+    count = max(1, rows // _RUN_ROWS)
+    out: list[SampledRow | SampledBad] = []
+    for number in range(count):
+        start, stop = len(held) * number // count, len(held) * (number + 1) // count
+        size = rows * (number + 1) // count - rows * number // count
+        first = chance.randint(start, max(start, stop - size))
+        out += held[first : first + size]
+    return out
+
+
+class _Drawing:
+    """Draws from a source that is not read whole, file after file until rows or bytes are used up."""
+
+    def __init__(self, source: Source, rows: int, max_bytes: int, seed: int) -> None:
+        self._source = source
+        self._rows = rows
+        self._bytes = max_bytes
+        self._chance = random.Random(seed)
+        self._found: dict[int, list[SampledRow | SampledBad]] = {}
+
+    def sample(self) -> Sample:
+        places = _evenly(len(self._source.files), self._chance)[:_MOST_FILES]
+        sharing = min(len(places), _FILES)
+        for number, place in enumerate(places):
+            missing = self._rows - sum(map(len, self._found.values()))
+            if missing <= 0 or (self._bytes <= 0 and self._found):
+                break
+            shares = max(1, sharing - number)
+            self._take(place, -(-missing // shares), max(1, self._bytes // shares))
+        items = [item for place in sorted(self._found) for item in self._found[place]]
+        return _sample(items, complete=False, total=self._total(), files=len(self._found))
+
+    def _take(self, place: int, rows: int, most_bytes: int) -> None:
+        """Rows of one file, at most `rows`, from about `most_bytes` bytes."""
+        file = self._source.files[place]
+        spec = self._source.spec
+        count = max(1, -(-rows // _RUN_ROWS))
+        found: list[SampledRow | SampledBad] = []
+        plan = runs(file, spec, count, most_bytes, self._chance)
+        if plan is None:
+            found, used = self._from_beginning(file, rows, most_bytes)
+        else:
+            found, used = self._from_runs(file, plan, rows, most_bytes)
+        self._bytes -= used
+        self._found[place] = found
+
+    def _from_beginning(
+        self, file: SourceFile, rows: int, most_bytes: int
+    ) -> tuple[list[SampledRow | SampledBad], int]:
+        held: list[SampledRow | SampledBad] = []
+        used = 0
+        for batch in self._batches(file, file_stretches(file, self._source.spec)):
+            held += _items(batch)
+            used += _size(batch)
+            if used >= most_bytes:
+                break
+        return (held if len(held) <= rows else _spread(held, rows, self._chance)), used
+
+    def _from_runs(
+        self, file: SourceFile, plan: Sequence[Run], rows: int, most_bytes: int
+    ) -> tuple[list[SampledRow | SampledBad], int]:
+        found: list[SampledRow | SampledBad] = []
+        used = 0
+        for number, run in enumerate(plan):
+            left = len(plan) - number
+            size = -(-(rows - len(found)) // left)
+            items: list[SampledRow | SampledBad] = []
+            for batch in self._batches(file, run.stretches()):
+                items += _items(batch)
+            items = [_placed(item, run.first_row) for item in islice(items, size)]
+            found += items
+            used += _size_of(items)
+            if used >= most_bytes:
+                break
+        return found, used
+
+    def _batches(self, file: SourceFile, stretches: Iterator[Stretch]) -> Iterator[Batch]:
+        return to_batches(file.name, stretches, self._source.spec.json_fields or (), _RUN_ROWS)
+
+    def _total(self) -> int | None:
+        counts = [file.facts.rows for file in self._source.files]
+        return None if None in counts else sum(count or 0 for count in counts)
+
+
+def _placed(item: SampledRow | SampledBad, first_row: int | None) -> SampledRow | SampledBad:
+    """An item of a run with its number in the file, -1 where the run's place is not known."""
+    row = UNKNOWN_ROW if first_row is None else first_row + _row_number(item)
+    if isinstance(item, SampledRow):
+        return replace(item, row=row)
+    return replace(item, bad=replace(item.bad, row=row))
+
+
+def _size_of(items: Sequence[SampledRow | SampledBad]) -> int:
+    return sum(len(repr(item)) for item in items)
+
+
+def _evenly(count: int, chance: random.Random) -> list[int]:
+    """All numbers below `count`, so ordered that every beginning of the list is spread evenly."""
+    shift = chance.randrange(count) if count else 0
+    width = max(1, count - 1).bit_length()
+    turned = (int(f"{number:0{width}b}"[::-1], 2) for number in range(1 << width))
+    return [(number + shift) % count for number in turned if number < count]
