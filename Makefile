@@ -22,7 +22,7 @@ demo: $(VENV)/.core.stamp ## the main job on every data set of examples/, offlin
 	$(BIN)/python examples/run_demo.py
 
 test: $(VENV)/.dev.stamp ## the test suite
-	$(BIN)/python -m pytest -m "not long" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 test-long: $(VENV)/.dev.stamp ## kills, fuzz and big inputs
 	$(BIN)/python -m pytest -m long

@@ -8,7 +8,8 @@ IngotError
 ├── ReviewNeeded     a person has to decide before going on   exit 3
 └── ModelError       an LLM endpoint failed                   exit 4
 
-Fields are positional, so that errors survive pickling between processes; the text is made in `__str__`.
+Fields are positional, so that errors survive pickling between processes; the text is made in
+`__str__`.
 Foreign errors are translated once, at the boundary, with `raise ... from`.
 """
 
@@ -21,7 +22,7 @@ class IngotError(Exception):
     exit_code = 1
 
 
-class _Located(IngotError):
+class _LocatedError(IngotError):
     """An error with a place, a problem and what to do about it."""
 
     def __init__(self, where: str, problem: str, hint: str = "") -> None:
@@ -35,20 +36,23 @@ class _Located(IngotError):
         return f"{text} ({self.hint})" if self.hint else text
 
 
-class SourceError(_Located):
+class SourceError(_LocatedError):
     """The raw data cannot be read. Fields: where (file, URL or folder), problem, hint."""
 
 
-class ConversionError(_Located):
+class ConversionError(_LocatedError):
     """A conversion cannot go on. Fields: where, problem, hint."""
 
 
-class OutputError(_Located):
+class OutputError(_LocatedError):
     """The destination cannot be written or is taken. Fields: where, problem, hint."""
 
 
-class ReviewNeeded(_Located):
-    """A person has to decide. Fields: where (the proposal), problem (why), hint (the command that goes on)."""
+class ReviewNeeded(_LocatedError):  # noqa: N818 - a state, not a mistake
+    """A person has to decide.
+
+    Fields: where (the proposal), problem (why), hint (the command that goes on).
+    """
 
     exit_code = 3
 
@@ -57,8 +61,9 @@ class ReviewNeeded(_Located):
 class Problem:
     """One thing that is wrong in a mapping.
 
-    `pointer` is a JSON Pointer into the mapping document, `code` one of the language reference's error
-    names (`bad_path`, `unresolved_path`, ...) or `schema`; `nearest` is the closest path that exists.
+    `pointer` is a JSON Pointer into the mapping document, `code` one of the language reference's
+    error names (`bad_path`, `unresolved_path`, ...) or `schema`; `nearest` is the closest path that
+    exists.
     """
 
     pointer: str
@@ -73,7 +78,10 @@ class Problem:
 
 
 class MappingError(IngotError):
-    """A mapping is wrong; carries every problem at once. Fields: where (file or mapper), problems."""
+    """A mapping is wrong; carries every problem at once.
+
+    Fields: where (file or mapper), problems.
+    """
 
     exit_code = 2
 
@@ -87,7 +95,7 @@ class MappingError(IngotError):
         return "\n  ".join([f"{self.where}: {count} in the mapping", *map(str, self.problems)])
 
 
-class ModelError(_Located):
+class ModelError(_LocatedError):
     """An LLM endpoint failed. Fields: where (host or model), problem, hint, retryable."""
 
     exit_code = 4

@@ -5,15 +5,17 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 # Readers give JSON types only: None, bool, int, float, str, list, dict. Times, decimals, bytes and
-# Arrow scalars are turned into these at the reader, and a text that is not valid Unicode is a bad row.
+# Arrow scalars are turned into these at the reader, and a text that is not valid Unicode is a bad
+# row.
 Json: TypeAlias = Any
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BadRow:
-    """A row that could not be read: its number in the file from 0, why, and the start of what was found.
+    """A row that could not be read: its number in the file from 0, why, the start of what was found.
 
-    `reason` is `bad_row`, or `bad_json` where a field that should hold JSON does not (then `path` names it).
+    `reason` is `bad_row`, or `bad_json` where a field that should hold JSON does not (then `path`
+    names it).
     """
 
     row: int
@@ -31,7 +33,8 @@ class Batch:
         file: name of the file relative to the source, with `/`.
         rows: number of each row in its file, from 0, aligned with `values`.
         values: the rows, JSON types only.
-        keys: what `~` gives for each row (an object's key, a whole file's stem), None = the row number.
+        keys: what `~` gives for each row (an object's key, a whole file's stem), None = the row
+            number.
         weights: input rows behind each value (a group of rows is one value), None = 1 each.
         bad: rows of this stretch that could not be read.
         table: the same rows as a `pyarrow.RecordBatch` where the file is columnar, else None.
@@ -48,9 +51,10 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reject:
-    """A row or record that did not become a record (`reason` from the closed list in docs/mapping.md).
+    """A row or record that did not become a record.
 
-    `rows` is the number of input rows this is the only outcome of (0 where the row gave other records).
+    `reason` is from the closed list in docs/mapping.md; `rows` is the number of input rows this is
+    the only outcome of (0 where the row gave other records).
     """
 
     file: str

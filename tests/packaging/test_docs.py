@@ -1,0 +1,99 @@
+"""What the documents name exists: files, commands, options; and what exists is documented."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from ingot.cli.app import app
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+WITH_COMMANDS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+CODE = re.compile(r"```.*?\n(.*?)```|^ {4}(.*)$|`([^`\n]+)`", re.DOTALL | re.MULTILINE)
+INVOCATION = re.compile(r"(?<![\w./-])ingot +([a-z][\w-]*)([^\n|;&#]*)")
+OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
+
+
+def commands() -> dict[str, Any]:
+    """The commands by the words that call them, groups walked."""
+    found: dict[str, Any] = {}
+
+    def walk(command: Any, words: tuple[str, ...]) -> None:
+        for name, child in getattr(command, "commands", {}).items():
+            walk(child, (*words, name))
+        if words:
+            found[" ".join(words)] = command
+
+    walk(typer.main.get_command(app), ())
+    return found
+
+
+def options(command: Any) -> set[str]:
+    """The long options of a command."""
+    spelled = {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
+    return {option for option in spelled if option.startswith("--")} | {"--help"}
+
+
+def code(document: Path) -> list[str]:
+    """The code of a document: fenced blocks, indented blocks, spans; continued lines joined."""
+    text = document.read_text(encoding="utf-8").replace("\\\n", " ")
+    return ["".join(groups) for groups in CODE.findall(text)]
+
+
+def invocations(document: Path) -> list[tuple[str, set[str]]]:
+    """Every `ingot COMMAND ...` in the code of a document: the command and its long options."""
+    return [
+        (name, set(OPTION.findall(rest)))
+        for block in code(document)
+        for name, rest in INVOCATION.findall(block)
+    ]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(document):
+    links = LINK.findall(document.read_text(encoding="utf-8"))
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", WITH_COMMANDS, ids=lambda path: path.name)
+def test_commands_and_options_named_exist(document):
+    known = commands()
+    unknown = [
+        (name, sorted(named - options(known[name])) if name in known else "no such command")
+        for name, named in invocations(document)
+        if name not in known or named - options(known[name])
+    ]
+    assert unknown == []
+
+
+def test_readme_names_every_command():
+    assert {name for name, _ in invocations(ROOT / "README.md")} >= set(commands())
+
+
+@pytest.mark.parametrize("name", sorted(commands()))
+def test_every_option_is_documented(name):
+    section = re.split(r"^#+ ", (ROOT / "docs/cli.md").read_text(encoding="utf-8"), flags=re.M)
+    (text,) = (part for part in section if part.startswith((f"`ingot {name}`", f"ingot {name}")))
+    assert sorted(options(commands()[name]) - {"--help"} - set(OPTION.findall(text))) == []
+
+
+@pytest.mark.parametrize("name", sorted(commands()))
+def test_every_option_has_a_help_text(name):
+    params = commands()[name].params
+    assert [p.name for p in params if p.param_type_name == "option" and not p.help] == []
+
+
+def test_readme_shows_the_make_targets_that_exist():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z][\w-]*):", makefile, flags=re.M))
+    named = {
+        target
+        for document in (ROOT / "README.md", ROOT / "CONTRIBUTING.md")
+        for block in code(document)
+        for target in re.findall(r"(?<![\w-])make ([a-z][\w-]*)", block)
+    }
+    assert named <= targets
