@@ -12,7 +12,7 @@ Json: TypeAlias = Any
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BadRow:
-    """A row that could not be read: its number in the file from 0, why, the start of what was found.
+    """A row that could not be read: its number in the file from 0, why, and what was found there.
 
     `reason` is `bad_row`, or `bad_json` where a field that should hold JSON does not (then `path`
     names it).

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 WITH_COMMANDS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
-CODE = re.compile(r"```.*?\n(.*?)```|^ {4}(.*)$|`([^`\n]+)`", re.DOTALL | re.MULTILINE)
+CODE = re.compile(r"```.*?\n(.*?)```|^ {4}([^\n]*)$|`([^`\n]+)`", re.DOTALL | re.MULTILINE)
 INVOCATION = re.compile(r"(?<![\w./-])ingot +([a-z][\w-]*)([^\n|;&#]*)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 
@@ -59,7 +59,7 @@ def test_links_lead_somewhere(document):
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("document", WITH_COMMANDS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", WITH_COMMANDS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_commands_and_options_named_exist(document):
     known = commands()
     unknown = [
