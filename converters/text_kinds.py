@@ -36,13 +36,21 @@ _OPTION = re.compile(r"[(\[（【]?[A-Ha-h1-8][)\]）】.．、:：]\s*\S.*", re
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _HAN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 _QUESTION_END = re.compile(r"[?？؟][\s\"'”’」』)）]*$|_{2,}|（\s*）|\(\s{2,}\)")
+_VERBS = (
+    "write give list explain describe create generate find name compute calculate translate summarize summarise "
+    "classify identify tell make suggest provide compose rewrite design implement answer solve determine complete "
+    "rephrase revise rework modify alter take repeat expand shorten change edit convert compare discuss draft develop "
+    "imagine act pretend suppose consider evaluate assess analyze analyse recommend propose outline categorize "
+    "construct build add remove replace extract organize sort rank choose select pick show prove let"
+)
 _ASKING = re.compile(
-    r"\s*(?:what|who|whom|whose|when|where|why|how|which|is|are|was|were|do|does|did|can|could|should|would|will|if"
-    r"|write|give|list|explain|describe|create|generate|find|name|compute|calculate|translate|summari[sz]e|classify"
-    r"|identify|tell|make|suggest|provide|compose|rewrite|design|implement|given|answer|solve|determine|complete"
-    r"|que|quel|quelle|quels|quelles|qui|comment|pourquoi|combien|explique[rz]?|donne[rz]?|écri[rstvez]+|résume[rz]?"
-    r"|was|wer|wie|warum|wo|wann|welche[rsn]?|erkläre|schreibe|nenne|qué|cuál|cómo|quién|por qué|dónde|escrib[ea]"
-    r")\b",
+    r"\s*(?:now,? |please |could you |and |then |then, )?(?:what|who|whom|whose|when|where|why|how|which|is|are|was"
+    r"|were|do|does|did|can|could|should|would|will|if|given|"
+    + "|".join(_VERBS.split())
+    + r"|que|quel|quelle|quels|quelles|qui|comment|pourquoi|combien|explique[rz]?|donne[rz]?|écri[rstvez]+|résume[rz]?"
+    r"|wer|wie|warum|wo|wann|welche[rsn]?|erkläre|schreibe|nenne|qué|cuál|cómo|quién|por qué|dónde|escrib[ea]"
+    r"|traduis|traduisez|cite[rz]?|rédige[rz]?|resume|explica|traduce|что|как|почему|кто|где|когда|напиши|объясни"
+    r")\b|[^.?!\n]{0,80}\byour (?:previous|earlier|last|prior) (?:response|reply|answer)",
     re.IGNORECASE,
 )
 _ASKING_CJK = re.compile(

@@ -11,6 +11,7 @@ from ingot.agent.mappers.rules.choices import (
     find_options,
     inside_question,
     refers,
+    unnamed_choice,
 )
 from ingot.agent.mappers.rules.draft import Draft, user_assistant
 from ingot.agent.mappers.rules.names import language_of
@@ -66,7 +67,9 @@ def answers(column: Column) -> float:
     )
     code = 0.15 * column.looks("code")
     prose = 0.1 * min(1.0, column.words / 12)
-    against = 0.15 * column.looks("question") + 0.9 * column.named("rejected")
+    against = 0.15 * column.looks("question") + 0.9 * max(
+        column.named("rejected"), column.named("example")
+    )
     return name + code + prose - against - 0.3 * (column.looks("json") > 0.9)
 
 
@@ -242,8 +245,8 @@ def _belongs(column: Column, cast: Cast) -> bool:
 
 
 def _score(cast: Cast, total: float, unused: float) -> float:
-    base = 0.42 + 0.24 * min(total, 2.1)
-    return max(0.0, min(0.97, base - 0.25 * unused))
+    base = 0.42 + 0.24 * min(total, 1.9) + 0.06 * max(0.0, total - 1.9)
+    return max(0.0, min(0.97, base - 0.2 * unused))
 
 
 def _unused(columns: Sequence[Column], used: frozenset[str]) -> float:
@@ -300,10 +303,19 @@ def _options_of(view: View, columns: Sequence[Column], cast: Cast) -> Cast:
 
 
 def _draft(
-    view: View, columns: Sequence[Column], score: float, question: Column, answer: Column
+    view: View,
+    columns: Sequence[Column],
+    score: float,
+    question: Column,
+    answer: Column,
+    options: Options | None = None,
 ) -> Draft:
     taken = {question.path, answer.path}
-    cast = _options_of(view, columns, Cast(question=question, answer=answer))
+    cast = Cast(question=question, answer=answer)
+    if options:
+        cast = replace(cast, options=options, how=refers(options, answer))
+    else:
+        cast = _options_of(view, columns, cast)
     if cast.options:
         taken |= cast.options.paths
     system = _system(columns, taken)
@@ -319,7 +331,8 @@ def _draft(
     body: dict[str, Json] = {"messages": messages}
     if system:
         body["system"] = system.path
-    return Draft(
+    raw = max(answer.looks("json"), question.looks("json")) > 0.9
+    draft = Draft(
         kind="sft",
         body=body,
         score=_score(cast, score + 0.3 * bool(cast.how), _unused(columns, used)),
@@ -330,6 +343,7 @@ def _draft(
             _evidence("assistant", answer, answers(answer)),
         ),
     )
+    return draft.times(0.85) if raw else draft
 
 
 def _evidence(role: str, column: Column, score: float) -> Evidence:
@@ -346,6 +360,10 @@ def question_answer_drafts(view: View) -> list[Draft]:
     spoken = _translation(columns)
     if spoken:
         return [_draft(view, columns, 1.7, *spoken)]
+    chosen = unnamed_choice(columns)
+    if chosen:
+        question, answer, options = chosen
+        return [_draft(view, columns, 1.5, question, answer, options)]
     drafts = [_draft(view, columns, *found) for found in _pairs(columns)[:4] if found[0] > 0.25]
     return drafts
 

@@ -255,3 +255,35 @@ def answer_value(options: Options, answer: Column, how: str) -> Json:
         return {**options.bare, "pick": answer.path}
     table = {str(place + 1): str(place) for place in range(len(options.keys))}
     return {**options.bare, "pick": {"path": answer.path, "map": table}}
+
+
+def _answer_places(answer: Column) -> int:
+    """How many options an answer column must have beside it, by the letters or numbers in it; 0 = none."""
+    marks = {re.sub(r"[^A-Za-z0-9]", "", text).upper() for text in answer.present}
+    if not marks or not all(len(mark) == 1 for mark in marks) or answer.distinct < 2:
+        return 0
+    if marks <= set("ABCDEFGH"):
+        return ord(max(marks)) - ord("A") + 1
+    return int(max(marks)) if marks <= set("0123456789") and answer.words < 1 else 0
+
+
+def unnamed_choice(columns: Sequence[Column]) -> tuple[Column, Column, Options] | None:
+    """A question, its options and the answer's letter where names do not tell them: by order and form.
+
+    A column of letters, as many columns of texts side by side as the letters count, and before them one
+    whose texts ask.
+    """
+    flat = [c for c in columns if not c.many]
+    if any(_letter_of(c) and len(c.name) == 1 or c.named("options") >= 0.8 for c in flat):
+        return None
+    for answer in (c for c in flat if c.nature == "letter"):
+        count = _answer_places(answer)
+        before = [c for c in flat if c.position < answer.position]
+        if count < 2 or len(before) < count + 1:
+            continue
+        options, question = before[-count:], before[-count - 1]
+        told = all(c.nature in ("text", "label", "number", "mark", "time") for c in options)
+        named = any(c.named("answer") >= 0.9 or c.named("question") >= 0.9 for c in options)
+        if told and not named and question.text and question.words >= 3:
+            return question, answer, _columns_options(options)
+    return None

@@ -110,9 +110,17 @@ def _mixed(reading: Reading, modes: Sequence[str]) -> Iterator[Draft]:
 
 def _document(draft: Draft, reading: Reading, meta: dict[str, Json]) -> dict[str, Json]:
     document: dict[str, Json] = {"version": 2}
-    if reading.source:
-        document["source"] = reading.source
+    source = _needed(reading.source, draft)
+    if source:
+        document["source"] = source
     return {**document, **reading.outer, **draft.body, "meta": meta}
+
+
+def _needed(source: dict[str, Json], draft: Draft) -> dict[str, Json]:
+    """The facts of a reading without the parsed strings that the draft does not look into."""
+    kept = [p for p in source.get("json_fields", ()) if any(u.startswith(p) for u in draft.used)]
+    rest = {key: value for key, value in source.items() if key != "json_fields"}
+    return {**rest, "json_fields": kept} if kept else rest
 
 
 def _without_meta(draft: Draft, reading: Reading) -> dict[str, Json]:
