@@ -7,7 +7,7 @@ makes its own from the environment.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ingot.agent.mappers import MAPPERS, auto, llm
+from ingot.agent.mappers import auto, llm
 from ingot.agent.mappers.endpoint import Endpoint, configured
 from ingot.agent.mappers.proposal import Request
 from ingot.agent.mappers.turn import History, Turn, Turner
@@ -47,7 +47,9 @@ class Context:
             SourceError: it cannot be read.
         """
         if (location, spec) not in self._sources:
-            self._sources[location, spec] = open_source(location, spec)
+            known = self._sources.get((location, SourceSpec()))
+            found = known.with_spec(spec) if known else open_source(location, spec)
+            self._sources[location, spec] = found
         return self._sources[location, spec]
 
     def sample(self, location: str, spec: SourceSpec = SourceSpec()) -> Sample:
@@ -72,7 +74,9 @@ def turners(endpoint: Endpoint | None) -> dict[str, Turner]:
 
 
 def _rules(source: Source, sample: Sample, request: Request, history: History) -> Turn:
-    proposal = MAPPERS["rules"](source, sample, request)
+    from ingot.agent.mappers.rules.propose import propose
+
+    proposal = propose(source, sample, request)
     return Turn(proposal=proposal, mapper="rules")
 
 

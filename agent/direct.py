@@ -24,7 +24,7 @@ def tried(order: Order, context: Context) -> State:
         state = {**state, **node(state, context)}
     if not state["sample"]["rows"] and not state["sample"]["bad"]:
         left_out = context.source(order.source, stated_spec(order)).left_out
-        hint = "; ".join(f"{one.name}: {one.reason}" for one in left_out[:3])
+        hint = "; ".join(f"{one.name}: {one.why}" for one in left_out[:3])
         raise SourceError(order.source, "no row of data in it", hint)
     return state
 

@@ -44,8 +44,8 @@ def _proposal_lines(state: State) -> Iterator[str]:
     if proposal is None:
         yield "No proposal: the mapper's answers could not be read as one."
     else:
-        yield f"**{_DECIDED[proposal['decision']]}** (by {proposal['mapper']}, "
-        yield f"confidence {proposal['confidence']:.2f})"
+        sure = f"(by {proposal['mapper']}, confidence {proposal['confidence']:.2f})"
+        yield f"**{_DECIDED[proposal['decision']]}** {sure}"
         yield ""
         yield line(proposal["reason"])
     yield from _problem_lines(state.get("problems", []))
@@ -107,7 +107,7 @@ def _source_lines(state: State) -> Iterator[str]:
         whole = " (all of them)" if sample["complete"] else ""
         yield f"{sample['rows']} rows sampled{whole}, {sample['bad']} of them unreadable."
     for one in source["left_out"]:
-        yield f"- left out: {code(one['name'])}: {line(one['reason'])}"
+        yield f"- left out: {code(one['name'])}: {line(one['why'])}"
 
 
 def _usage_lines(usage: dict[str, Json]) -> Iterator[str]:

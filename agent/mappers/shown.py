@@ -83,9 +83,13 @@ def _files(source: Source) -> list[str]:
 def _roots(source: Source) -> list[str]:
     if not source.roots:
         return []
-    offered = [f"{clean(one.path)} ({one.rows} rows; {one.why})" for one in source.roots]
+    offered = [f"{clean(one.path)} ({_rows_told(one.rows)}{one.why})" for one in source.roots]
     taken = source.spec.root or "default"
     return [f"The rows below are for root {taken}; roots offered: {'; '.join(offered)}"]
+
+
+def _rows_told(rows: int | None) -> str:
+    return "" if rows is None else f"{rows} rows; "
 
 
 def _path_line(facts: PathFacts) -> str:

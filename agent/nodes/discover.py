@@ -32,7 +32,7 @@ def facts(source: Source) -> dict[str, Json]:
         "name": source.name,
         "files": len(source.files),
         "bytes": sum(file.bytes or 0 for file in source.files),
-        "left_out": [{"name": one.name, "reason": one.reason} for one in source.left_out],
+        "left_out": [{"name": one.name, "why": one.why} for one in source.left_out],
     }
 
 

@@ -4,7 +4,6 @@ from ingot.agent import gates
 from ingot.agent.report import proposal_text
 from ingot.agent.state import Order, State
 from ingot.converters import contracts
-from ingot.converters.errors import ConversionError
 from ingot.converters.rows import Json
 
 ACTION = "convert"
@@ -20,7 +19,10 @@ def review(state: State) -> State:
         return {"review": by_gates(state)}
     from langgraph.types import interrupt
 
-    return answered(state, interrupt(question(state)))
+    answer = interrupt(question(state))
+    while fault := fault_of(answer):  # an answer that is none is kept too: it must not end the run
+        answer = interrupt(question(state, fault))
+    return answered(state, answer)
 
 
 def by_gates(state: State) -> dict[str, Json]:
@@ -34,13 +36,18 @@ def by_gates(state: State) -> dict[str, Json]:
     return {"decision": "approve", "why": "all gates passed"}
 
 
-def question(state: State) -> dict[str, Json]:
-    """The interrupt's value, in the form that agent inboxes show and answer."""
+def question(state: State, fault: str = "") -> dict[str, Json]:
+    """The interrupt's value, in the form that agent inboxes show and answer.
+
+    Args:
+        state: the graph's state.
+        fault: what was wrong with the last answer.
+    """
     proposal = state["proposal"] or {}
     action = {
         "name": ACTION,
         "args": {"mapping": proposal["mapping"]},
-        "description": proposal_text(state),
+        "description": f"{fault}\n\n{proposal_text(state)}".lstrip(),
     }
     schema = {
         "type": "object",
@@ -52,12 +59,8 @@ def question(state: State) -> dict[str, Json]:
 
 
 def answered(state: State, answer: Json) -> State:
-    """What the answer `{"decisions": [...]}` makes of the state.
-
-    Raises:
-        ConversionError: the answer is none of the allowed decisions.
-    """
-    decision = _decision(answer)
+    """What a faultless answer `{"decisions": [...]}` makes of the state."""
+    decision = answer["decisions"][0]
     if decision["type"] == "edit":
         mapping = decision["edited_action"]["args"]["mapping"]
         proposal = {**(state["proposal"] or {}), "mapping": mapping, "mapper": "edited"}
@@ -66,16 +69,14 @@ def answered(state: State, answer: Json) -> State:
     return {"review": {"decision": decision["type"], "why": why}}
 
 
-def _decision(answer: Json) -> dict[str, Json]:
-    from jsonschema import ValidationError, validate
+def fault_of(answer: Json) -> str:
+    """What is wrong with the form of an answer, "" if nothing is."""
+    from jsonschema import Draft202012Validator
 
-    try:
-        validate(answer, _ANSWER)
-    except ValidationError as error:
-        hint = 'answer {"decisions": [{"type": "approve" | "edit" | "reject", ...}]}'
-        raise ConversionError("review", f"not an answer: {error.message}"[:300], hint) from error
-    decision: dict[str, Json] = answer["decisions"][0]
-    return decision
+    for error in Draft202012Validator(_ANSWER).iter_errors(answer):
+        wanted = '{"decisions": [{"type": "approve" | "edit" | "reject", ...}]}'
+        return f"Not an answer ({error.message[:200]}); answer {wanted}."
+    return ""
 
 
 _EDITED = {
