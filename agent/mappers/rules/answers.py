@@ -1,5 +1,6 @@
 """Questions and answers in columns: which column is asked, which answers, and what belongs beside them."""
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -10,12 +11,14 @@ from ingot.agent.mappers.rules.choices import (
     answer_value,
     find_options,
     inside_question,
+    lettered_columns,
     refers,
     unnamed_choice,
 )
 from ingot.agent.mappers.rules.draft import Draft, user_assistant
-from ingot.agent.mappers.rules.names import language_of
-from ingot.agent.mappers.rules.table import Column, View, names_around
+from ingot.agent.mappers.rules.names import language_of, spelled, strength
+from ingot.agent.mappers.rules.table import Column, View, last_name, names_around
+from ingot.converters.paths import compile_path
 from ingot.converters.rows import Json
 
 ANSWERING = ("text", "label", "letter", "number", "mark")
@@ -53,7 +56,9 @@ def asks(column: Column) -> float:
         0.45 * column.named("body"),
         0.4 * column.named("context"),
     )
-    return name + 0.35 * column.looks("question") - 0.5 * column.named("rejected")
+    name = max(name, 0.7 * column.named("history") * (not column.many))
+    against = 0.5 * column.named("rejected") + 0.4 * column.looks("code")
+    return name + 0.35 * column.looks("question") - against
 
 
 def answers(column: Column) -> float:
@@ -65,7 +70,7 @@ def answers(column: Column) -> float:
         0.4 * column.named("rationale"),
         0.3 * column.named("lead"),
     )
-    code = 0.15 * column.looks("code")
+    code = 0.4 * column.looks("code")
     prose = 0.1 * min(1.0, column.words / 12)
     against = 0.15 * column.looks("question") + 0.9 * max(
         column.named("rejected"), column.named("example")
@@ -234,8 +239,10 @@ def _place(column: Column, cast: Cast) -> str | None:
 
 
 def _more(column: Column, question: Column) -> bool:
-    return (
-        column.spelled_stem == question.spelled_stem if hasattr(column, "spelled_stem") else False
+    """The second of two texts that are judged together: `sentence2`, `text_b`, a hypothesis."""
+    first, second = spelled(question.name), spelled(column.name)
+    return (first, second) in (("premise", "hypothesis"), ("text_a", "text_b")) or (
+        first[:-1] == second[:-1] and first[-1:] == "1" and second[-1:] == "2"
     )
 
 
@@ -246,7 +253,7 @@ def _belongs(column: Column, cast: Cast) -> bool:
 
 def _score(cast: Cast, total: float, unused: float) -> float:
     base = 0.42 + 0.24 * min(total, 1.9) + 0.06 * max(0.0, total - 1.9)
-    return max(0.0, min(0.97, base - 0.2 * unused))
+    return max(0.0, min(0.97, base - 0.1 * unused))
 
 
 def _unused(columns: Sequence[Column], used: frozenset[str]) -> float:
@@ -259,28 +266,20 @@ def _unused(columns: Sequence[Column], used: frozenset[str]) -> float:
 def _answer_parts(cast: Cast) -> list[Json]:
     answer = cast.answer
     value: Json = answer.path
-    if answer.many and answer.path.endswith("[*]"):
-        value = answer.path.removesuffix("[*]") + "[0]"
-        value = answer.path if _letters_list(answer) else _first(answer, value)
+    if answer.many and answer.nature != "letter":
+        value = _first(answer)
     if cast.options and cast.how:
         value = answer_value(cast.options, answer, cast.how)
-    if cast.rationale:
-        return [cast.rationale.path, value]
-    return [value]
+    return [cast.rationale.path, value] if cast.rationale else [value]
 
 
-def _letters_list(answer: Column) -> bool:
-    return answer.nature == "letter"
-
-
-def _first(answer: Column, first: str) -> Json:
-    """The first answer that is not empty: the first one where the data never leaves it empty."""
+def _first(answer: Column) -> Json:
+    """The first answer that is not empty: number 0 where the data never leaves it empty."""
     gaps = any(row and not str(row[0] or "").strip() for row in answer.values)
     longest = max((len(row) for row in answer.values), default=1)
-    if not gaps:
-        return first
-    stem = answer.path.removesuffix("[*]")
-    return {"any_of": [f"{stem}[{place}]" for place in range(min(longest, 5))]}
+    places = range(min(longest, 5)) if gaps else range(1)
+    paths = [answer.path.replace("[*]", f"[{place}]", 1) for place in places]
+    return {"any_of": paths} if gaps else paths[0]
 
 
 def _question_parts(cast: Cast) -> list[Json]:
@@ -331,7 +330,11 @@ def _draft(
     body: dict[str, Json] = {"messages": messages}
     if system:
         body["system"] = system.path
-    raw = max(answer.looks("json"), question.looks("json")) > 0.9
+    if tools := tools_beside(view):
+        body["tools"] = tools
+    if where := marked_good(view, used):
+        body["where"] = where
+    raw = _texts_in_json(answer) or question.looks("json") > 0.9
     draft = Draft(
         kind="sft",
         body=body,
@@ -344,6 +347,40 @@ def _draft(
         ),
     )
     return draft.times(0.85) if raw else draft
+
+
+def _texts_in_json(column: Column) -> bool:
+    """Whether a column spells lists of texts as JSON, which are answers only when parsed."""
+    if column.looks("json") < 0.9:
+        return False
+    try:
+        values = [json.loads(text) for text in column.present[:20]]
+    except ValueError:
+        return False
+    return all(isinstance(v, list) and all(isinstance(x, str) for x in v) for v in values)
+
+
+def tools_beside(view: View) -> Json:
+    """Tool definitions beside a conversation, as JSON text; None where there are none."""
+    for facts in view.facts.paths:
+        plain = len(compile_path(facts.path).steps) == 1
+        if plain and strength(last_name(facts.path), "tools") >= 0.9:
+            if facts.types.get("list") or facts.types.get("object"):
+                return {"path": facts.path, "as": "json"}
+            if facts.types.get("string"):
+                return facts.path
+    return None
+
+
+def marked_good(view: View, used: frozenset[str]) -> list[Json] | None:
+    """Binary feedback: the rows marked good."""
+    for column in view.columns:
+        truths = column.facts.types.get("boolean", 0) >= 0.9 * max(1, len(column.present))
+        good = truths and not column.many and column.distinct == 2 and column.named("good") >= 0.9
+        beside = any(names_around(column.path) == names_around(path) for path in used)
+        if good and column.path not in used and (beside or not names_around(column.path)):
+            return [{"path": column.path, "in": [True]}]
+    return None
 
 
 def _evidence(role: str, column: Column, score: float) -> Evidence:
@@ -360,14 +397,29 @@ def question_answer_drafts(view: View) -> list[Draft]:
     spoken = _translation(columns)
     if spoken:
         return [_draft(view, columns, 1.7, *spoken)]
-    chosen = unnamed_choice(columns)
+    chosen = unnamed_choice(columns) or _named_choice(view, columns)
     if chosen:
-        question, answer, options = chosen
-        return [_draft(view, columns, 1.5, question, answer, options)]
-    drafts = [_draft(view, columns, *found) for found in _pairs(columns)[:4] if found[0] > 0.25]
-    return drafts
+        return [_draft(view, columns, 1.5, *chosen)]
+    lettered = lettered_columns(columns)
+    rest = [c for c in columns if c not in lettered]
+    return [_draft(view, rest, *found) for found in _pairs(rest)[:4] if found[0] > 0.25]
 
 
-def labelled_answer(text: str) -> bool:
-    """Whether a text is an option's letter."""
-    return bool(re.fullmatch(r"[(（]?[A-J][)）.]?", text.strip()))
+def _named_choice(view: View, columns: Sequence[Column]) -> tuple[Column, Column, Options] | None:
+    """A question with options and a column that says which one is right."""
+    options = find_options(view, columns)
+    if options is None:
+        return None
+    rest = [c for c in columns if c.path not in options.paths]
+    asked = max(
+        (c for c in rest if _askable(c)), key=lambda c: (asks(c), -c.position), default=None
+    )
+    if asked is None or asks(asked) < 0.3 or inside_question(asked.texts):
+        return None
+    told = [
+        (max(c.named("answer"), 0.8 * c.named("label")) + 0.1 * c.fill, -c.position, c)
+        for c in rest
+        if c is not asked and max(c.named("answer"), c.named("label")) >= 0.5 and refers(options, c)
+    ]
+    best = max(told, key=lambda one: one[:2], default=None)
+    return (asked, best[2], options) if best else None

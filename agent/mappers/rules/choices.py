@@ -287,3 +287,10 @@ def unnamed_choice(columns: Sequence[Column]) -> tuple[Column, Column, Options] 
         if told and not named and question.text and question.words >= 3:
             return question, answer, _columns_options(options)
     return None
+
+
+def lettered_columns(columns: Sequence[Column]) -> list[Column]:
+    """Columns A, B, C (at least three): options, whatever else their names may mean."""
+    found = [c for c in columns if len(c.name) == 1 and _letter_of(c) and not c.many]
+    names = "".join(c.name.upper() for c in found)
+    return found if len(found) >= 3 and names.startswith("ABC") else []

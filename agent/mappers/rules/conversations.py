@@ -4,13 +4,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ingot.agent.mappers.proposal import Evidence
-from ingot.agent.mappers.rules.answers import answers, question_answer_drafts
+from ingot.agent.mappers.rules.answers import (
+    answers,
+    marked_good,
+    question_answer_drafts,
+    tools_beside,
+)
 from ingot.agent.mappers.rules.dialogue import Talk, talks
 from ingot.agent.mappers.rules.draft import Draft
 from ingot.agent.mappers.rules.names import strength
 from ingot.agent.mappers.rules.table import Column, View, last_name
 from ingot.agent.mappers.rules.transcripts import Markers, content_of, markers_of
-from ingot.converters.paths import compile_path
 from ingot.converters.rows import Json
 
 
@@ -37,28 +41,8 @@ def _system(view: View, talk: Talk) -> str | None:
 
 
 def _below(column: Column, talk: Talk) -> bool:
-    return column.path.startswith(f"{talk.path}[") or column.path.startswith(f"{talk.path}.")
-
-
-def _tools(view: View) -> Json:
-    """Tool definitions beside a conversation, as JSON text."""
-    for facts in view.facts.paths:
-        plain = len(compile_path(facts.path).steps) == 1
-        if plain and strength(last_name(facts.path), "tools") >= 0.9:
-            if facts.types.get("list") or facts.types.get("object"):
-                return {"path": facts.path, "as": "json"}
-            if facts.types.get("string"):
-                return facts.path
-    return None
-
-
-def _good(view: View) -> list[Json] | None:
-    """Binary feedback: the rows marked good."""
-    for column in view.columns:
-        plain = column.facts.types.get("boolean", 0) >= 0.9 * max(1, len(column.present))
-        if plain and not column.many and column.distinct == 2 and column.named("good") >= 0.9:
-            return [{"path": column.path, "in": [True]}]
-    return None
+    path = column.path
+    return path == talk.path or path.startswith((f"{talk.path}[", f"{talk.path}."))
 
 
 def _ending(view: View, talk: Talk) -> tuple[list[dict[str, Json]], list[str]] | None:
@@ -163,9 +147,9 @@ def _talk_draft(view: View, talk: Talk) -> Draft | None:
     body: dict[str, Json] = {"messages": list(talk.entries)}
     if system := _system(view, talk):
         body["system"] = system
-    if (tools := _tools(view)) is not None:
+    if (tools := tools_beside(view)) is not None:
         body["tools"] = tools
-    if where := _good(view):
+    if where := marked_good(view, talk.used):
         body["where"] = where
     if _named(talk.path, "history") >= 0.9 and (draft := _history(view, talk)):
         return draft
@@ -211,7 +195,7 @@ def _candidates(view: View) -> Sequence[Column]:
 
 def _transcript(view: View, column: Column) -> Draft | None:
     markers = markers_of(column)
-    if markers is None:
+    if markers is None or _told_elsewhere(view, column, markers):
         return None
     entry: dict[str, Json] = {
         "role": {"split": markers.split},
@@ -220,6 +204,24 @@ def _transcript(view: View, column: Column) -> Draft | None:
     if column.many:
         entry = {"each": column.path, **entry, "content": content_of("$", markers)}
     return _finish_transcript(view, column, markers, entry)
+
+
+def _told_elsewhere(view: View, column: Column, markers: Markers) -> bool:
+    """Whether the rows also say in columns what the transcript wraps, or answer it as a whole."""
+    flat = question_answer_drafts(view)
+    if not flat or flat[0].score < 0.85:
+        return False
+    parts = [c for path in flat[0].used if (c := view.column(path))]
+    if column.path not in flat[0].used:
+        return all(
+            _inside(column, c) for c in parts if c.looks("question") > 0.3 or c.chars
+        ) or any(_inside(column, c) and c.words > 4 for c in parts)
+    return markers.ends_open < 0.1 and not any(_inside(column, c) for c in parts if c is not column)
+
+
+def _inside(outer: Column, inner: Column) -> bool:
+    both = [(a, b) for a, b in zip(outer.texts, inner.texts, strict=True) if a and b]
+    return bool(both) and sum(b.strip() in a for a, b in both) > 0.7 * len(both)
 
 
 def _finish_transcript(

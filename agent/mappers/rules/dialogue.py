@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from ingot.agent.mappers.proposal import Evidence
 from ingot.agent.mappers.rules.names import role_of, strength
-from ingot.agent.mappers.rules.table import View, hits, last_name, text_of
+from ingot.agent.mappers.rules.table import Column, View, hits, last_name, text_of
+from ingot.agent.mappers.rules.transcripts import wrapping_marks
 from ingot.converters.paths import Mark, compile_path, steps_text
 from ingot.converters.profile import PathFacts
 from ingot.converters.rows import Json
@@ -60,6 +61,13 @@ def inner_path(path: str, prefix: str) -> str:
     return rest.removeprefix(".") or "$"
 
 
+def _under(element: str, inner: str) -> str:
+    """The path of a field in its row."""
+    if inner == "$":
+        return element
+    return element + inner if inner.startswith("[") else f"{element}.{inner}"
+
+
 def lists_of(view: View) -> Iterator[tuple[str, str]]:
     """Places with several elements: their path, and the path of an element (`[*]` or `.*`)."""
     for facts in view.facts.paths:
@@ -95,7 +103,7 @@ def role_values(facts: PathFacts) -> dict[str, int] | None:
 
 
 def _sequences(view: View, element: str, inner: str) -> list[list[str]]:
-    path = element if inner == "$" else f"{element}.{inner}" if inner[0] != "[" else element + inner
+    path = _under(element, inner)
     return [[text_of(v) for v in hits(path, row)] for row in view.nodes]
 
 
@@ -109,6 +117,12 @@ def _alternates(sequences: list[list[str]]) -> bool:
 def role_map(values: dict[str, int], sequences: list[list[str]]) -> dict[str, str | None] | None:
     """Speakers to roles: by what their names stand for, else two strangers by who begins."""
     named = {value: role_of(value) for value in values}
+    if (
+        set(named.values()) == {"user", "system"}
+        and len(values) == 2
+        and _answered(named, sequences)
+    ):
+        return {value: "user" if role == "user" else "assistant" for value, role in named.items()}
     if all(named.values()) and _speaks_both(named):
         return {value: None if role == "drop" else role for value, role in named.items()}
     known = {role for role in named.values() if role in ("user", "assistant")}
@@ -125,6 +139,12 @@ def role_map(values: dict[str, int], sequences: list[list[str]]) -> dict[str, st
     if all(named.values()) and set(named.values()) <= {"user", "system"}:
         return {value: role for value, role in named.items()}
     return None
+
+
+def _answered(named: dict[str, str | None], sequences: list[list[str]]) -> bool:
+    """Whether a `system` is the machine of a dialogue: it speaks later than the first turn, again and again."""
+    later = [named.get(value) for s in sequences for value in s[1:]]
+    return later.count("system") > 0.3 * len(later)
 
 
 def _speaks_both(named: dict[str, str | None]) -> bool:
@@ -190,10 +210,6 @@ def _head(inner: str) -> str:
     return inner.split(".")[0].split("[")[0]
 
 
-def _each(element: str, view: View) -> str:
-    return element
-
-
 def _mask(fields: list[Field]) -> str | None:
     """A field that says which turns are trained on."""
     for one in fields:
@@ -234,7 +250,7 @@ def _with_roles(view: View, path: str, element: str, fields: list[Field]) -> Tal
         evidence=(
             Evidence(target="messages.role", choice=field.inner, why=spoken, confidence=sure),
         ),
-        used=frozenset({f"{element}.{content}"}),
+        used=frozenset({_under(element, content)}),
     )
 
 
@@ -248,6 +264,13 @@ def _side(name: str) -> tuple[float, float]:
     )
     assistant = strength(name, "answer")
     return max(user, float(role == "user")), max(assistant, float(role == "assistant"))
+
+
+def _bare_text(view: View, element: str, one: Field) -> Json:
+    """A side's text without the speaker's mark before it and the end mark after it, where all have them."""
+    texts = [t for s in _sequences(view, element, one.inner) for t in s if t.strip()]
+    marks = wrapping_marks(texts)
+    return {"path": one.inner, "replace": dict.fromkeys(marks, "")} if marks else one.inner
 
 
 def _as_pairs(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
@@ -265,24 +288,24 @@ def _as_pairs(view: View, path: str, element: str, fields: list[Field]) -> Talk 
     entries: list[dict[str, Json]] = []
     system = [f for f in texts if strength(f.name, "system") >= 0.8 and f not in (user, assistant)]
     entries = [
-        {"each": element, "role": "user", "content": user.inner},
-        {"each": element, "role": "assistant", "content": assistant.inner},
+        {"each": element, "role": "user", "content": _bare_text(view, element, user)},
+        {"each": element, "role": "assistant", "content": _bare_text(view, element, assistant)},
     ]
-    talk = Talk(
+    named = strength(last_name(path), "turns") if path != "$" else 0.7
+    spoken = role_of(user.name) == "user" and role_of(assistant.name) == "assistant"
+    system_at = [
+        Evidence(target="system", choice=f"{path}[0].{f.inner}", why="a system field in the turns")
+        for f in system[:1]
+    ]
+    return Talk(
         path=path,
         entries=tuple(entries),
-        score=0.75 + 0.1 * score,
+        score=0.6 + 0.1 * score + 0.15 * max(named, 0.7 * spoken),
         why=f"each element of {path} is a turn: {user.name} and {assistant.name}",
         ends_open=0.0,
-        used=frozenset({f"{element}.{user.inner}", f"{element}.{assistant.inner}"}),
-        evidence=tuple(
-            Evidence(
-                target="system", choice=f"{path}[0].{f.inner}", why="a system field in the turns"
-            )
-            for f in system[:1]
-        ),
+        used=frozenset({_under(element, user.inner), _under(element, assistant.inner)}),
+        evidence=tuple(system_at),
     )
-    return talk
 
 
 def _in_turn(view: View, path: str, element: str, content: str, why: str, score: float) -> Talk:
@@ -303,7 +326,7 @@ def _in_turn(view: View, path: str, element: str, content: str, why: str, score:
                 confidence=score,
             ),
         ),
-        used=frozenset({element if content == "$" else f"{element}.{content}"}),
+        used=frozenset({_under(element, content)}),
     )
 
 
@@ -377,7 +400,10 @@ def talks(view: View) -> list[Talk]:
     """Every place that holds a conversation, best first."""
     found: list[Talk] = []
     for path, element in lists_of(view):
-        if path != "$" and strength(last_name(path), "rejected") >= 0.8:
+        if (
+            path != "$"
+            and max(strength(last_name(path), s) for s in ("rejected", "example")) >= 0.8
+        ):
             continue
         fields = fields_of(view, element)
         talk = (
@@ -389,4 +415,55 @@ def talks(view: View) -> list[Talk]:
         )
         if talk:
             found.append(talk)
+    found += _in_step(view)
     return sorted(found, key=lambda talk: -talk.score)
+
+
+def _in_step(view: View) -> list[Talk]:
+    """Two lists of the same lengths, questions in one and answers in the other."""
+    columns = [c for c in view.columns if c.many and c.text and c.path.count("[*]") == 1]
+    best: tuple[float, Column, Column] | None = None
+    for question in columns:
+        for answer in columns:
+            score = _side(_list_name(question))[0] + _side(_list_name(answer))[1]
+            if question.path != answer.path and score >= 1.5 and _equal_lengths(question, answer):
+                score -= 0.01 * (answer.position + question.position) + 0.3 * answer.named(
+                    "rejected"
+                )
+                best = max(
+                    best or (0.0, question, answer), (score, question, answer), key=lambda b: b[0]
+                )
+    return [_stepped(view, best[1], best[2])] if best else []
+
+
+def _list_name(column: Column) -> str:
+    return last_name(column.path.split("[*]")[0] or "$")
+
+
+def _equal_lengths(a: Column, b: Column) -> bool:
+    if a.path.split("[*]")[0] == b.path.split("[*]")[0]:
+        return False
+    sizes = [(len(x), len(y)) for x, y in zip(a.values, b.values, strict=True) if x or y]
+    same = sum(x == y for x, y in sizes)
+    return (
+        bool(sizes)
+        and same >= 0.95 * len(sizes)
+        and sum(x > 1 for x, _ in sizes) > 0.3 * len(sizes)
+    )
+
+
+def _stepped(view: View, question: Column, answer: Column) -> Talk:
+    each = [c.path.split("[*]")[0] + "[*]" for c in (question, answer)]
+    inner = [c.path.removeprefix(e) for c, e in zip((question, answer), each, strict=True)]
+    entries = tuple(
+        {"each": each, "role": role, "content": f"[{place}]{rest}"}
+        for place, (role, rest) in enumerate(zip(("user", "assistant"), inner, strict=True))
+    )
+    return Talk(
+        path=each[0].removesuffix("[*]"),
+        entries=entries,
+        score=0.94,
+        why=f"{each[0]} and {each[1]} are questions and answers in step",
+        ends_open=0.0,
+        used=frozenset({question.path, answer.path}),
+    )

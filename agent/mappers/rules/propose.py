@@ -59,9 +59,8 @@ def readings(source: Source, sample: Sample) -> Iterator[Reading]:
 
 
 def _roots(source: Source, single: bool) -> Iterator[Reading]:
-    for place, root in enumerate(source.roots[:4]):
-        if root.path == source.spec.root:
-            continue
+    others = [root for root in source.roots if root.path not in (source.spec.root, "$")]
+    for place, root in enumerate(others[:4]):
         other = source.with_spec(replace(source.spec, root=root.path))
         try:
             sample = draw(other)

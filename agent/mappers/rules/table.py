@@ -185,7 +185,7 @@ class View:
         found = [self._column(f, f.path, many) for f, many in inside if many is not None]
         for up in self._around():
             facts = profile_values([(hits(up, node) or [None])[0] for node in self.nodes])
-            found.append(self._column(facts.paths[0], up, False))
+            found.append(self._column(facts.paths[0], up, up.endswith("[*]")))
         return tuple(replace(column, position=place) for place, column in enumerate(found))
 
     def _column(self, facts: PathFacts, path: str, many: bool) -> Column:
@@ -199,8 +199,11 @@ class View:
             up, marks = around(node), "^"
             while up is not None:
                 for key, value in up.value.items():
+                    name = f"{marks}.{quote_name(key)}".replace(".[", "[")
                     if isinstance(value, str | int | float) and value != "":
-                        found[f"{marks}.{quote_name(key)}".replace(".[", "[")] = None
+                        found[name] = None
+                    elif isinstance(value, list) and value and isinstance(value[0], str):
+                        found[f"{name}[*]"] = None
                 up, marks = around(up), f"{marks}.^"
         return list(found)
 

@@ -22,12 +22,14 @@ _MARKERS = (
     re.compile(r"(?P<lead>\n*)(?P<open><\|im_start\|>)" + _NAME + r"(?P<close>)(?P<colon>)(?=\n)"),
     # at the start of a line: Human:, ### Response:, **Q:**
     re.compile(
-        r"(?:^|(?P<lead>\n+))[ \t]*(?P<open>#{2,4} ?|\*\*)?"
+        r"(?:^|(?P<lead>\n+)[ \t]*|(?=### ?))(?P<open>#{2,4} ?|\*\*)?"
         + _NAME
         + r"(?P<close>)(?P<colon> ?[:：]\*\*|\*\*[:：]| ?[:：])"
     ),
 )
-_ENDS = re.compile(r"<\|?(?:endoftext|im_end|eot_id|end|eoh|eom|eos|eor|eoc|eot|/s|e_o_s)\|?>|</s>")
+_ENDS = re.compile(
+    r"<\|?(?:endoftext|s|im_end|eot_id|end|eoh|eom|eos|eor|eoc|eot|/s|e_o_s)\|?>|</s>"
+)
 _SPEAKER_LINE = re.compile(r"(?:^|\n)(?P<name>[^\n:：]{1,20}[:：])")
 
 
@@ -69,7 +71,16 @@ def _named_markers(texts: Sequence[str]) -> tuple[dict[str, str], Counter[str], 
                 text.lstrip()
             )
             fresh[spelling] += bool(match["lead"]) or at_start
+    for marker, role in tables()["markers"].items():
+        places = [(t, i) for t in texts for i in _places(t, marker)]
+        if places:
+            roles[marker] = role
+            seen[marker] = len(places)
     return roles, seen, fresh
+
+
+def _places(text: str, marker: str) -> list[int]:
+    return [m.start() for m in re.finditer(re.escape(marker), text)]
 
 
 def _two_strangers(texts: Sequence[str]) -> dict[str, str]:
@@ -135,27 +146,60 @@ def _judge(texts: Sequence[str], split: dict[str, str], introduction: str) -> tu
 
 def markers_of(column: Column) -> Markers | None:
     """The markers of a column of transcripts, None where it holds none."""
-    texts = [text for text in column.present if text.strip()][:200]
-    if not texts:
+    raw = [text for text in column.present if text.strip()][:200]
+    ends = _end_marks(raw)
+    texts = [_without(text, ends) for text in raw]
+    split = _split(texts) if texts else {}
+    if not {"user", "assistant"} <= set(split.values()):
         return None
-    roles, seen, fresh = _named_markers(texts)
-    kept = {m: r for m, r in roles.items() if seen[m] >= max(1, 0.02 * len(texts))}
-    if not {"user", "assistant"} <= set(kept.values()):
-        kept = _two_strangers(texts)
-        fresh = seen = Counter(dict.fromkeys(kept, 1))
-    if not {"user", "assistant"} <= set(kept.values()):
-        return None
-    split = {("\n" + m if fresh[m] == seen[m] else m): role for m, role in kept.items()}
     introduction = _introduction(texts, split)
     share, open_end = _judge(texts, split, introduction)
     if share < 0.9:
         return None
-    replace = {mark: "" for mark in _end_marks(texts)}
-    if introduction:
-        replace = {introduction: "", **replace}
+    nothing = [introduction, *ends] if introduction else ends
+    replace = dict.fromkeys(nothing, "")
     return Markers(split=split, replace=replace, share=share, ends_open=open_end)
+
+
+def _without(text: str, marks: Sequence[str]) -> str:
+    for mark in marks:
+        text = text.replace(mark, "")
+    return text
+
+
+def _split(texts: Sequence[str]) -> dict[str, str]:
+    """Markers to roles; one that always stands at a line's start keeps the line break."""
+    roles, seen, fresh = _named_markers(texts)
+    kept = {m: r for m, r in roles.items() if seen[m] >= max(1, 0.02 * len(texts))}
+    if not {"user", "assistant"} <= set(kept.values()):
+        kept = _two_strangers(texts)
+        return {"\n" + marker: role for marker, role in kept.items()}
+    return {("\n" + m if fresh[m] == seen[m] else m): role for m, role in kept.items()}
 
 
 def content_of(path: str, markers: Markers) -> Json:
     """The content of the entry that is cut."""
     return {"path": path, "replace": markers.replace} if markers.replace else path
+
+
+_PREFIX = re.compile(
+    r"\s*(?:<\|[^<>|]{1,30}\|>|\[\|[^\[\]|]{1,30}\|\]|\[[^\[\]]{1,20}\]|<[A-Za-z_ ]{1,20}>|[A-Z][\w ]{1,18})[:：] ?"
+)
+
+
+def wrapping_marks(texts: Sequence[str]) -> list[str]:
+    """Marks that carry nothing: a speaker's mark before every text, an end mark after it."""
+    if len(texts) < 3:
+        return []
+    starts = Counter(m.group() for t in texts if (m := _PREFIX.match(t)))
+    ends = Counter(m for t in texts for m in _ENDS.findall(t[-30:])[-1:])
+    marks = [
+        mark
+        for mark, count in starts.most_common(1)
+        if count >= 0.95 * len(texts) and _speaker(mark)
+    ]
+    return marks + [mark for mark, count in ends.most_common(1) if count >= 0.9 * len(texts)]
+
+
+def _speaker(mark: str) -> bool:
+    return role_of(re.sub(r"[^\w ]", "", mark)) is not None
