@@ -34,11 +34,12 @@ from ingot.converters.assemble import (
     tokens_name,
 )
 from ingot.converters.commit import Finished, Staged, encode, stage, writing
-from ingot.converters.errors import ConversionError, SourceError
+from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.language import Mapping, to_document
 from ingot.converters.readers import Source, SourceFile
 from ingot.converters.readers.archives import TarMember
 from ingot.converters.readers.spec import SourceSpec
+from ingot.converters.readers.storage import LocalFile
 from ingot.converters.records import RecordFormat
 from ingot.converters.rows import Json
 from ingot.converters.runner import Runner, in_order, processes
@@ -155,6 +156,7 @@ def convert(
     if not source.files:
         hint = "; ".join(f"{one.name}: {one.why}" for one in source.left_out[:3])
         raise SourceError(source.location, "no file with data in it", hint)
+    _check_apart(source, out)
     identity = manifests.Identity(
         source=source,
         decision=mapping.kind,
@@ -210,6 +212,17 @@ def _result(
     return Result(
         out=staged.out, manifest=manifest, run=run, notes=staged.notes, first_rejects=first
     )
+
+
+def _check_apart(source: Source, out: Path) -> None:
+    """Refuse to replace a folder by what is made of its own files."""
+    top = out.resolve()
+    for file in source.files:
+        if isinstance(file.place, LocalFile) and Path(file.place.path).resolve().is_relative_to(
+            top
+        ):
+            problem = f"holds a file of the source: {file.name}"
+            raise OutputError(str(out), problem, "choose a destination outside the source")
 
 
 def _already_done(staged: Staged, done: Finished) -> Result:

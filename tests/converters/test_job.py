@@ -247,6 +247,14 @@ class TestDestination:
         run(many, tmp_path / "out")
         assert run(many, tmp_path / "out", {**PT, "provenance": {"mapper": "x"}}).already_done
 
+    def test_a_source_inside_its_destination_is_refused(self, many: Path, tmp_path: Path) -> None:
+        out = tmp_path / "out"
+        run(many, out, records="jsonl")
+        document = {"version": 2, "text": "text"}
+        with pytest.raises(OutputError, match="holds a file of the source"):
+            run(out / "records", out, document, overwrite=True)
+        assert not run(out / "records", tmp_path / "next", document).already_done
+
 
 class Stops:
     """A runner in this process that is interrupted before its n-th shard."""
