@@ -1,143 +1,140 @@
 """The main job on every data set beside this file, offline: `make demo`.
 
-    python examples/run_demo.py [NAME ...]
+    python examples/run_demo.py [--out demo] [NAME ...]
 
-Runs the installed `ingot run` on each folder (or on those named) with the embedded rules mapper,
-writes to `demo/NAME/`, and prints what was decided. Exits with 1 if a run fails.
+Runs the installed `ingot run` on each folder (or on those named) with the embedded rules mapper and
+prints for each what was decided, coverage, records, rejects, tokens and where the files lie. Exits
+with 1 if a run fails.
 """
 
+import argparse
 import json
 import shlex
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich import box
 from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
+from ingot.agent.preview import describe
 from ingot.converters.rows import Json
 
 ROOT = Path(__file__).resolve().parent.parent
 TOKENIZER = "examples/tokenizer/tokenizer.json"
-CODE_FOLDERS = {"tokenizer", "__pycache__"}
+NO_DATA = ("tokenizer", "__pycache__")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """One run: its exit code, what it said, seconds, and what lies in the output folder."""
+class Run:
+    """One `ingot run --json`: exit code, the outcome it printed, what it said on stderr."""
 
     name: str
+    out: str
     exit_code: int
+    told: dict[str, Json]
     said: str
-    seconds: float
-    manifest: dict[str, Json]
-    mapping: dict[str, Json]
-    tokens: int | None
 
 
 def example_names() -> list[str]:
     """The folders with raw data, sorted."""
-    folders = (p for p in (ROOT / "examples").iterdir() if p.is_dir())
-    return sorted(p.name for p in folders if p.name not in CODE_FOLDERS)
+    folders = (path for path in (ROOT / "examples").iterdir() if path.is_dir())
+    return sorted(path.name for path in folders if path.name not in NO_DATA)
 
 
-def command(name: str) -> list[str]:
+def command(name: str, out: str) -> list[str]:
     """The command line, to be run in the repository's root."""
-    out = f"demo/{name}"
-    options = ["--mapper", "rules", "--tokenizer", TOKENIZER, "--yes", "--overwrite"]
-    return ["ingot", "run", f"examples/{name}", "--out", out, *options]
+    wanted = ["--mapper", "rules", "--tokenizer", TOKENIZER, "--yes", "--overwrite", "--json"]
+    return ["ingot", "run", f"examples/{name}", "--out", out, *wanted]
 
 
-def read_json(path: Path) -> dict[str, Json]:
-    """A JSON object, or an empty one where the run left no such file."""
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-
-
-def count_tokens(out: Path) -> int | None:
-    """Tokens of the data set, as written beside its `.bin`; None where there is none."""
-    metas = [read_json(p) for p in sorted(out.glob("tokens/*.meta.json"))]
-    return sum(m["tokens"] for m in metas) if metas else None
-
-
-def run(name: str) -> Outcome:
-    """Run one data set and read back what lies in its output folder."""
-    started = time.monotonic()
-    argv = [sys.executable, "-m", *command(name)]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, encoding="utf-8")
-    out = ROOT / "demo" / name
-    return Outcome(
-        name=name,
-        exit_code=done.returncode,
-        said=(done.stderr + done.stdout).strip(),
-        seconds=time.monotonic() - started,
-        manifest=read_json(out / "manifest.json") if done.returncode == 0 else {},
-        mapping=read_json(out / "mapping.json"),
-        tokens=count_tokens(out),
+def run(name: str, out: str) -> Run:
+    """Run one data set."""
+    argv = [sys.executable, "-m", *command(name, out)]
+    done = subprocess.run(
+        argv, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", check=False
     )
+    told = json.loads(done.stdout) if done.returncode == 0 else {}
+    return Run(name=name, out=out, exit_code=done.returncode, told=told, said=done.stderr.strip())
 
 
-def paths_in(value: Json) -> list[str]:
-    """The paths that a value of the mapping language takes its text from, in order."""
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, list):
-        return [path for part in value for path in paths_in(part)]
-    if isinstance(value, dict):
-        keys = ("path", "concat", "any_of")
-        return [path for key in keys if key in value for path in paths_in(value[key])]
-    return []
+def cells(one: Run) -> Iterator[str]:
+    """One run in the table."""
+    yield one.name
+    if one.exit_code != 0:
+        yield f"[red]failed: {one.exit_code}[/]"
+        return
+    check, manifest = one.told["check"], one.told["result"]["manifest"]
+    yield one.told["decision"]
+    yield f"{check['ok_rows']}/{check['rows']}" if check else "-"
+    yield f"{manifest['rows']['read']:,}"
+    yield f"{manifest['records']['written']:,}"
+    yield f"{manifest['rows']['rejected']:,}"
+    yield f"{manifest['tokens']['tokens']:,}" if manifest["tokens"] else "-"
 
 
-def role_of(entry: dict[str, Json]) -> str:
-    """How a message gets its role, in a word or two."""
-    role = entry["role"]
-    return role if isinstance(role, str) else f"role from {role['path']}"
-
-
-def mapped_fields(mapping: dict[str, Json]) -> str:
-    """What a mapping takes, in a line: `text: title + body`, `user: question; assistant: ...`."""
-    if mapping.get("text"):
-        return "text: " + " + ".join(paths_in(mapping["text"]))
-    entries = mapping.get("messages") or []
-    return "; ".join(f"{role_of(e)}: {' + '.join(paths_in(e['content']))}" for e in entries)
-
-
-def row_of(outcome: Outcome) -> list[str]:
-    """The cells of one run in the table."""
-    if outcome.exit_code != 0:
-        return [outcome.name, f"[red]failed ({outcome.exit_code})", *[""] * 5]
-    rows, records = outcome.manifest["rows"], outcome.manifest["records"]
-    coverage = outcome.mapping.get("provenance", {}).get("coverage", "")
-    numbers = [rows["read"], records["written"], rows["rejected"], outcome.tokens]
-    cells = ["-" if n is None else f"{n:,}" for n in numbers]
-    return [outcome.name, outcome.manifest["decision"], str(coverage), *cells]
-
-
-def table(outcomes: list[Outcome]) -> Table:
+def summary(runs: list[Run]) -> Table:
     """All runs side by side; fits 80 columns."""
-    grid = Table(title="ingot run, rules mapper", title_justify="left")
-    for heading in ("data set", "decided", "coverage"):
-        grid.add_column(heading, no_wrap=True)
-    for heading in ("rows", "records", "rejected", "tokens"):
-        grid.add_column(heading, justify="right", no_wrap=True)
-    for outcome in outcomes:
-        grid.add_row(*row_of(outcome))
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("data set", "decided"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("coverage", "rows", "records", "rejected", "tokens"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for one in runs:
+        table.add_row(*cells(one))
+    return table
+
+
+def details(one: Run) -> Table:
+    """What was taken from where, what was rejected, and where the files lie."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="cyan", no_wrap=True)
+    grid.add_column(overflow="fold")
+    if one.exit_code != 0:
+        grid.add_row("failed", escape(one.said))
+        return grid
+    manifest = one.told["result"]["manifest"]
+    grid.add_row("decided", escape(f"{one.told['decision']}: {one.told['reason']}"))
+    for target, how in describe(one.told["mapping"] or {}):
+        grid.add_row(target, escape(how))
+    reasons = manifest["rejects"] | {"filtered": manifest["rows"]["filtered"]}
+    lost = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items() if count)
+    if lost:
+        grid.add_row("left out", lost)
+    made = sorted(path.name + "/" * path.is_dir() for path in (ROOT / one.out).iterdir())
+    grid.add_row("files", escape(f"{one.out}/: {' '.join(made)}"))
     return grid
 
 
-def main(names: list[str]) -> int:
-    """Run, print the table and where everything lies; the process's exit status."""
+def options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="default: all of them")
+    parser.add_argument("--out", default="demo", help="folder for the results")
+    args = parser.parse_args()
+    unknown = sorted(set(args.names) - set(example_names()))
+    if unknown:
+        parser.error(f"no such example: {', '.join(unknown)}; there are {example_names()}")
+    return args
+
+
+def main() -> int:
+    """Run, print what came of each and the table; the process's exit status."""
+    args, runs = options(), []
     console = Console(highlight=False)
-    outcomes = []
-    for name in names:
-        console.print(f"[dim]$ {shlex.join(command(name))}", soft_wrap=True)
-        outcomes.append(run(name))
-    console.print(table(outcomes))
-    failed = [o for o in outcomes if o.exit_code != 0]
-    return 1 if failed else 0
+    for name in args.names or example_names():
+        out = f"{args.out}/{name}"
+        console.print(f"[bold]$ {escape(shlex.join(command(name, out)))}", soft_wrap=True)
+        runs.append(run(name, out))
+        console.print(Padding(details(runs[-1]), (0, 0, 1, 2)))
+    console.print(summary(runs))
+    return int(any(one.exit_code != 0 for one in runs))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:] or example_names()))
+    sys.exit(main())
