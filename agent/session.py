@@ -1,7 +1,8 @@
 """One run of the graph from a door: begun, stopped for review, gone on with in any process.
 
-A run is known by what was ordered and by the state of its input, so the same command finds the run
-that waits for its review; a changed input or option begins a new one. A finished run is forgotten.
+There is one run per destination. It is known by what was ordered and by the state of its input, so
+the same command finds the run that waits for its review or was killed; a changed input or option
+begins a new one in its place. A finished run is forgotten.
 """
 
 import hashlib
@@ -25,20 +26,19 @@ if TYPE_CHECKING:
 
     from ingot.agent.graph import Graph
 
-APPROVE: Json = {"decisions": [{"type": "approve"}]}
-
 # What may differ between the command that stopped and the one that goes on.
-_FREE = ("yes", "dry_run", "overwrite")
+_FREE = ("yes", "overwrite")
 
 
-def thread_of(order: Order, source: Source) -> str:
-    """The name of a run: a hash of the order and of place, names, sizes and times of the input."""
-    document = {key: value for key, value in order.to_json().items() if key not in _FREE}
-    document["source"] = place(source)
-    document["out"] = str(Path(order.out).absolute()) if order.out else None
-    document["version"] = __version__
-    document["files"] = [stamp(file) for file in source.files]
-    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:32]
+def once(order: Order, context: Context) -> State:
+    """A run that neither stops nor is kept: a dry run, or a proposal alone.
+
+    Raises:
+        IngotError: whatever a node raises.
+    """
+    from ingot.agent.graph import build_graph
+
+    return cast("State", build_graph().invoke({"order": order.to_json()}, context=context))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,18 +49,19 @@ class Session:
         graph: compiled with the checkpointer that holds the run.
         order: what was ordered.
         context: what the nodes work with.
-        thread: the run's name in the checkpoints.
+        key: what tells this run from another one into the same destination.
     """
 
     graph: "Graph"
     order: Order
     context: Context
-    thread: str
+    key: str
 
     @property
     def config(self) -> "RunnableConfig":
         """How LangGraph is told which run is meant."""
-        return {"configurable": {"thread_id": self.thread}}
+        out = str(Path(self.order.out or "").absolute())
+        return {"configurable": {"thread_id": hashlib.sha256(out.encode()).hexdigest()[:32]}}
 
     def begin(self) -> State:
         """Run to the review or the end, taking up what an earlier process left.
@@ -69,10 +70,12 @@ class Session:
             IngotError: whatever a node raises; the run stays where it was.
         """
         held = self.graph.get_state(self.config)
-        if held.next:
-            # The order of now counts: --yes may have been added, --overwrite too.
-            self.graph.update_state(self.config, {"order": self.order.to_json()}, as_node=None)
-        return self._advance(None if held.next else {"order": self.order.to_json()})
+        order: State = {"order": self.order.to_json(), "key": self.key}
+        if held.next and held.values.get("key") == self.key:
+            self.graph.update_state(self.config, order)  # --yes may have been added
+            return self._advance(None)
+        self.forget()
+        return self._advance(order)
 
     def answer(self, answer: Json) -> State:
         """Go on from the review with `{"decisions": [...]}`.
@@ -92,14 +95,10 @@ class Session:
         """Remove the run from the checkpoints."""
         saver = self.graph.checkpointer
         if saver and not isinstance(saver, bool):
-            saver.delete_thread(self.thread)
+            saver.delete_thread(self.config["configurable"]["thread_id"])
 
     def _advance(self, what: Any) -> State:  # noqa: ANN401
         self.graph.invoke(what, self.config, context=self.context)
-        return self.state()
-
-    def state(self) -> State:
-        """The state as it stands in the checkpoints."""
         return cast("State", self.graph.get_state(self.config).values)
 
 
@@ -113,8 +112,14 @@ def session(order: Order, context: Context, *, home: Path | None = None) -> Iter
     """
     from ingot.agent.graph import build_graph
 
-    source = context.source(order.source)
+    key = key_of(order, context.source(order.source))
     with checkpoints(home) as saver:
-        yield Session(
-            graph=build_graph(saver), order=order, context=context, thread=thread_of(order, source)
-        )
+        yield Session(graph=build_graph(saver), order=order, context=context, key=key)
+
+
+def key_of(order: Order, source: Source) -> str:
+    """A hash of the order, of this version, and of place, names, sizes and times of the input."""
+    document = {key: value for key, value in order.to_json().items() if key not in _FREE}
+    document |= {"source": place(source), "version": __version__}
+    document["files"] = [stamp(file) for file in source.files]
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()

@@ -63,6 +63,7 @@ class State(TypedDict, total=False):
 
     Attributes:
         order: `Order.to_json()`.
+        key: what the run was begun with, see `session.key_of`.
         source: name, number of files, bytes, what was left out and why.
         sample: rows, bad rows, whether it is complete, rows of the whole where known.
         proposal: `Proposal.to_json()`, its mapping bound to version 2 once it is validated.
@@ -78,6 +79,7 @@ class State(TypedDict, total=False):
     """
 
     order: dict[str, Json]
+    key: str
     source: dict[str, Json]
     sample: dict[str, Json]
     proposal: dict[str, Json] | None

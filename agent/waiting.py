@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 
 from ingot.agent.report import mapping_bytes, proposal_text
-from ingot.agent.state import State
+from ingot.agent.state import Order, State
 from ingot.converters.commit import write_file, writing
 
 MAPPING, REPORT = "mapping.json", "report.md"
@@ -36,9 +36,19 @@ def put_down(state: State, out: str) -> Path:
 
 def way_on(state: State, folder: Path) -> str:
     """The commands that go on from a waiting proposal."""
-    order = state["order"]
-    run = f"ingot run {shlex.quote(order['source'])} --out {shlex.quote(order['out'])}"
-    given = f"{run} --mapping {shlex.quote(str(folder / MAPPING))} --yes"
-    if (state.get("proposal") or {}).get("mapping"):
-        return f"read {folder / REPORT}, correct {folder / MAPPING} if need be, then: {given}"
-    return f"read {folder / REPORT}, then write a mapping and: {run} --mapping FILE"
+    order = Order(**state["order"])
+    if not (state.get("proposal") or {}).get("mapping"):
+        return f"read {folder / REPORT}, write a mapping, then: {command(order, mapping='FILE')}"
+    corrected = command(order, mapping=str(folder / MAPPING))
+    return f"read {folder / REPORT}, correct {folder / MAPPING} where needed, then: {corrected}"
+
+
+def command(order: Order, *, mapping: str) -> str:
+    """The command line of an order with a mapping that a person has approved."""
+    words = ["ingot", "run", order.source, "--out", order.out or "", "--mapping", mapping]
+    for option in ("tokenizer", "records", "language", "source_name", "limit"):
+        value = getattr(order, option)
+        if value is not None and value != getattr(Order(source=""), option):
+            words += [f"--{option.removesuffix('_name')}", str(value)]
+    words += ["--overwrite"] if order.overwrite else []
+    return shlex.join([*words, "--yes"])

@@ -1,6 +1,7 @@
 """report: the outcome of a run as one JSON object, which the doors print."""
 
 from ingot.agent.state import State
+from ingot.converters.rows import Json
 
 # What a review's decision means for the run.
 _STATUS = {
@@ -14,23 +15,25 @@ _STATUS = {
 
 def report(state: State) -> State:
     """Sum the run up."""
-    proposal, check = state.get("proposal") or {}, state.get("check") or {}
-    mapping = proposal.get("mapping")
+    return {"outcome": outcome(state)}
+
+
+def outcome(state: State) -> dict[str, Json]:
+    """The run as it stands, for people and programs."""
+    proposal = state.get("proposal") or {}
     return {
-        "outcome": {
-            "status": status(state),
-            "why": state.get("review", {}).get("why", ""),
-            "source": state["source"],
-            "decision": proposal.get("decision"),
-            "mapper": proposal.get("mapper"),
-            "confidence": proposal.get("confidence"),
-            "reason": proposal.get("reason"),
-            "mapping": mapping,
-            "check": check or None,
-            "problems": state.get("problems", []),
-            "usage": state.get("usage", {}),
-            "result": state.get("result") or None,
-        }
+        "status": status(state),
+        "why": state.get("review", {}).get("why", ""),
+        "source": state["source"],
+        "decision": proposal.get("decision"),
+        "mapper": proposal.get("mapper"),
+        "confidence": proposal.get("confidence"),
+        "reason": proposal.get("reason"),
+        "mapping": proposal.get("mapping"),
+        "check": state.get("check"),
+        "problems": state.get("problems", []),
+        "usage": state.get("usage", {}),
+        "result": state.get("result") or None,
     }
 
 

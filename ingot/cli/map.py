@@ -36,7 +36,7 @@ def map_command(
     as_json: o.JsonOption = False,
 ) -> None:
     """Propose a mapping for review; nothing is converted."""
-    from ingot.agent.graph import build_graph
+    from ingot.agent.session import once
     from ingot.agent.state import Order
     from ingot.cli.asking import context_for
     from ingot.cli.ending import stop_unless_done
@@ -50,8 +50,7 @@ def map_command(
         model=model,
         dry_run=True,
     )
-    context = context_for(mapper, model, base_url)
-    state: State = build_graph().invoke({"order": order.to_json()}, context=context)  # type: ignore[assignment]
+    state = once(order, context_for(mapper, model, base_url))
     _write_mapping(state, out, overwrite=overwrite, as_json=as_json)
     _explain(state, full=explain, on_stdout=out is not None and not as_json)
     stop_unless_done(state, state["outcome"])

@@ -72,6 +72,8 @@ TokenizerOption = Annotated[
     typer.Option(
         "--tokenizer",
         metavar="FILE",
+        exists=True,
+        dir_okay=False,
         help="tokenizer.json: also make Megatron .bin/.idx.",
         rich_help_panel=_WRITE,
         show_default=False,

@@ -69,31 +69,38 @@ def run(
 
 
 def _run(order: "Order", context: "Context", *, as_json: bool) -> None:
-    from ingot.agent.session import session
+    from ingot.agent.session import once, session
     from ingot.cli.console import meter
     from ingot.cli.ending import end
 
+    if order.dry_run:
+        end(once(order, context), context, as_json=as_json)
+        return
     with session(order, context) as current:
         with meter() as context.progress:
             state = current.begin()
         while current.waits():
-            answer = _asked(current, state)
+            answer = _asked(current, state, as_json=as_json)
             with meter() as context.progress:
                 state = current.answer(answer)
         current.forget()
     end(state, context, as_json=as_json)
 
 
-def _asked(current: "Session", state: "State") -> dict[str, object]:
+def _asked(current: "Session", state: "State", *, as_json: bool) -> dict[str, object]:
     """The answer of the person at the terminal.
 
     Raises:
         ReviewNeeded: there is nobody to ask; the run keeps waiting.
     """
+    from ingot.agent.nodes.report import outcome
     from ingot.cli.asking import ask
-    from ingot.cli.console import interactive
+    from ingot.cli.console import interactive, print_json
     from ingot.cli.ending import stop_waiting
 
     if not interactive():
-        stop_waiting(state, "no terminal to ask on, and no --yes")
+        why = "a person has to approve the proposal: there is no terminal to ask on, and no --yes"
+        if as_json:
+            print_json({**outcome(state), "status": "waiting", "why": why})
+        stop_waiting(state, why)
     return ask(state, current.context)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ingot.cli.console import plain
+from ingot.cli.console import plain, safe
 from ingot.converters.errors import Problem
 from ingot.converters.rows import Json
 
@@ -16,22 +16,24 @@ if TYPE_CHECKING:
 
 _EXAMPLE_CHARS = 700
 _FIRST_REJECTS = 3
+_ROWS = ("read", "converted", "rejected", "filtered")
+_RECORDS = ("written", "rejected", "filtered")
 
 
 def preview(console: "Console", seen: "Preview") -> None:
     """Mapping, coverage per path, and rows beside the records made of them."""
     console.print(plain("Mapping", "bold"))
-    console.print(grid(seen.lines))
+    grid(console, seen.lines)
     coverage(console, seen.coverage, seen.paths)
     for number, (row, record) in enumerate(seen.examples, start=1):
         console.print(plain(f"Row {number}", "bold"))
-        console.print(grid([("before", shown(row)), ("after", shown(record))]))
+        grid(console, [("before", shown(row)), ("after", shown(record))])
 
 
 def coverage(console: "Console", share: str, paths: Iterable[Sequence[str]]) -> None:
     """Rows that give records, and in how many rows each path is found."""
     console.print(plain(f"Coverage {share}", "bold"))
-    console.print(grid((f"{path} {place}", found) for path, place, found in paths))
+    grid(console, paths)
 
 
 def evidence(console: "Console", proposal: Mapping[str, Json]) -> None:
@@ -42,7 +44,7 @@ def evidence(console: "Console", proposal: Mapping[str, Json]) -> None:
         other = f" Runner-up: {one['runner_up']}." if one["runner_up"] else ""
         why = f"{one['choice']} ({one['confidence']:.2f}): {one['why']}{other}"
         lines.append((one["target"], why))
-    console.print(grid(lines))
+    grid(console, lines)
 
 
 def failures(console: "Console", check: Mapping[str, Json]) -> None:
@@ -69,14 +71,15 @@ def outcome(console: "Console", told: Mapping[str, Json]) -> None:
     """The summary at the end of a run."""
     if told["decision"]:
         console.print(plain(summary_line(told), "bold"))
-    console.print(grid(_outcome_lines(told)))
+    grid(console, _outcome_lines(told))
 
 
 def _outcome_lines(told: Mapping[str, Json]) -> Iterable[tuple[str, str]]:
     check, result = told["check"], told["result"]
     if check:
-        share = f"{check['ok_rows']}/{check['rows']} sampled rows"
-        yield "coverage", f"{share} ({check['coverage']:.1%} of the records without an error)"
+        failures = counted(check["failures"], count_last=True)
+        share = f"{check['ok_rows']}/{check['rows']} sampled rows give records"
+        yield "coverage", f"{share} ({failures})" if failures else share
     if told["usage"]:
         yield "model", _usage(told["usage"])
     if result:
@@ -90,8 +93,8 @@ def _usage(usage: Mapping[str, Json]) -> str:
 
 def _result_lines(result: Mapping[str, Json]) -> Iterable[tuple[str, str]]:
     manifest = result["manifest"]
-    yield "rows", counted(manifest["rows"])
-    yield "records", counted(manifest["records"])
+    yield "rows", counted({name: manifest["rows"][name] for name in _ROWS})
+    yield "records", counted({name: manifest["records"][name] for name in _RECORDS})
     if manifest["rejects"]:
         yield "rejected", counted(manifest["rejects"], count_last=True)
     for one in result["first_rejects"][:_FIRST_REJECTS]:
@@ -116,16 +119,44 @@ def counted(counts: Mapping[str, Json], *, count_last: bool = False) -> str:
     )
 
 
-def grid(rows: Iterable[Sequence[str]]) -> "Table":
-    """Rows of cells without lines; the first column keeps its width where it can."""
+def grid(console: "Console", rows: Iterable[Sequence[str]]) -> None:
+    """Rows of cells without lines; whole lines and no padding where it is no terminal."""
+    cells = [[safe(cell) for cell in row] for row in rows]
+    if console.is_terminal:
+        console.print(_table(cells))
+        return
+    widths = [max(map(cell_width, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        _plain_row(console, row, widths)
+
+
+def _table(cells: Iterable[Sequence[str]]) -> "Table":
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2))
-    table.add_column(style="cyan", overflow="fold", max_width=44)
-    table.add_column(overflow="fold")
-    for row in rows:
+    table.add_column(style="cyan", overflow="fold", max_width=40)
+    for row in cells:
         table.add_row(*(plain(cell) for cell in row))
     return table
+
+
+def _plain_row(console: "Console", row: Sequence[str], widths: Sequence[int]) -> None:
+    """One row; a cell of several lines goes on below itself."""
+    start = sum(widths[:-1]) + 2 * (len(widths) - 1)
+    padded = [
+        cell + " " * (width - cell_width(cell)) for cell, width in zip(row, widths, strict=True)
+    ]
+    first, *more = row[-1].split("\n")
+    lines = ["  ".join([*padded[:-1], first]), *(" " * start + line for line in more)]
+    for line in lines:
+        console.print(plain(line.rstrip()), soft_wrap=True)
+
+
+def cell_width(text: str) -> int:
+    """Columns that the longest line of a text takes in a terminal."""
+    from rich.cells import cell_len
+
+    return max(map(cell_len, text.split("\n")))
 
 
 def shown(value: Json) -> str:
