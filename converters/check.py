@@ -36,13 +36,15 @@ class PathUse:
     """One path of a mapping in its place.
 
     `scope` are the `each` around it, outermost first; `need` says what its absence costs: the record
-    (`required`), a part of a text (`part`), or an optional value.
+    (`required`), a part of a text (`part`), or an optional value. `of_row` marks the keys of `group`,
+    which are looked up in the rows before they are grouped.
     """
 
     pointer: str
     path: Path
     scope: Scope
     need: Need
+    of_row: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -207,10 +209,11 @@ def _coverage(records: int, failures: Counter[str]) -> float:
 def uses(mapping: Mapping) -> Iterator[PathUse]:
     """Every path of a mapping with its pointer into the version 2 document."""
     if mapping.group:
-        for number, path in enumerate(mapping.group.by):
-            yield PathUse(pointer=f"/group/by/{number}", path=path, scope=(), need="required")
+        keys = {f"/group/by/{n}": path for n, path in enumerate(mapping.group.by)}
         if mapping.group.sort:
-            yield PathUse(pointer="/group/sort", path=mapping.group.sort, scope=(), need="part")
+            keys["/group/sort"] = mapping.group.sort
+        for pointer, path in keys.items():
+            yield PathUse(pointer=pointer, path=path, scope=(), need="required", of_row=True)
     yield from _layout_uses(mapping.outer, mapping.outer.each, "")
     for number, variant in enumerate(mapping.any_of):
         each = lay_over(mapping.outer, variant).each
@@ -279,7 +282,7 @@ def unresolved(mapping: Mapping, nodes: Sequence[Node]) -> list[Problem]:
     """A problem for every path that resolves in no row at all; none where there are no rows."""
     if not nodes:
         return []
-    found = [(use, _in_scope(use.scope, nodes)) for use in uses(mapping)]
+    found = [(use, _looked_up_in(use, nodes)) for use in uses(mapping)]
     missing = [(use, around) for use, around in found if not _resolves(use.path, around)]
     return [_unresolved_problem(use, around) for use, around in missing if around]
 
@@ -295,9 +298,12 @@ def _unresolved_problem(use: PathUse, around: list[Node]) -> Problem:
     )
 
 
-def _in_scope(scope: Scope, nodes: Sequence[Node]) -> list[Node]:
+def _looked_up_in(use: PathUse, nodes: Sequence[Node]) -> list[Node]:
+    """The values that a path is applied to: the rows of a group, or the elements of its scope."""
+    if use.of_row:
+        return [Node(row) for node in nodes for row in node.value]
     inside = list(nodes)
-    for each in scope:
+    for each in use.scope:
         inside = [hit for node in inside for hit in _safely(each, node)]
     return inside
 
@@ -332,7 +338,8 @@ def _shown_path(use: PathUse) -> str:
 
 
 def _state(use: PathUse, node: Node) -> str:
-    hits = [hit for inner in _in_scope(use.scope, [node]) for hit in _safely((use.path,), inner)]
+    around = _looked_up_in(use, [node])
+    hits = [hit for inner in around for hit in _safely((use.path,), inner)]
     if any(hit.value is not None for hit in hits):
         return "resolved"
     return "null" if hits else "missing"

@@ -1,0 +1,155 @@
+"""The gate between a proposal and a conversion: what a mapping makes of a sample."""
+
+from typing import Any
+
+import pytest
+
+from ingot.converters.check import CheckReport, check, uses
+from ingot.converters.mapping import bind
+from ingot.converters.rows import BadRow
+from ingot.converters.sample import Sample, SampledBad, SampledRow
+
+
+def sample_of(rows: list[Any], bad: int = 0) -> Sample:
+    return Sample(
+        rows=tuple(
+            SampledRow(file="a.jsonl", row=i, key=None, value=row) for i, row in enumerate(rows)
+        ),
+        bad=tuple(
+            SampledBad(file="a.jsonl", bad=BadRow(row=len(rows) + i, detail="cut", found="{"))
+            for i in range(bad)
+        ),
+        complete=True,
+        total_rows=len(rows) + bad,
+        files_seen=1,
+    )
+
+
+def run(document: dict[str, Any], rows: list[Any], **options: Any) -> CheckReport:
+    sample = sample_of(rows, options.pop("bad", 0))
+    return check(bind(document, rows), sample, source_name="a", **options)
+
+
+def test_coverage_per_path() -> None:
+    rows = [{"t": "x", "m": {"id": 1}}, {"t": "y", "m": {"id": None}}, {"t": "z"}]
+    report = run({"version": 2, "text": "t", "meta": {"original_id": "m.id"}}, rows)
+    assert [(p.path, p.pointer, p.resolved, p.null, p.missing) for p in report.paths] == [
+        ("t", "/text", 3, 0, 0),
+        ("m.id", "/meta/original_id", 1, 1, 1),
+    ]
+    assert (report.rows, report.ok_rows, report.records, report.coverage) == (3, 3, 3, 1.0)
+    assert report.problems == ()
+    assert report.examples[0] == (rows[0], {"text": "x", "meta": report.examples[0][1]["meta"]})
+
+
+@pytest.mark.parametrize(
+    ("document", "pointer", "nearest"),
+    [
+        ({"version": 2, "text": "bodi"}, "/text", "body"),
+        ({"version": 2, "text": ["title", "body"], "system": None}, "/text/0", None),
+        ({"version": 2, "each": "para[*]", "text": "text"}, "/each", "paras[*]"),
+        ({"version": 2, "each": "paras[*]", "text": "txt"}, "/text", "text"),
+        ({"version": 2, "text": "body", "meta": {"original_id": "Id"}}, "/meta/original_id", "id"),
+        (
+            {
+                "version": 2,
+                "text": {"concat": ["body", {"template": "{{txt}}", "each": "paras[*]"}]},
+            },
+            "/text/1/template",
+            "text",
+        ),
+        (
+            {
+                "version": 2,
+                "messages": [{"each": "paras[*]", "role": {"path": "rol"}, "content": "text"}],
+            },
+            "/messages/0/role/path",
+            "role",
+        ),
+    ],
+)
+def test_a_path_that_resolves_nowhere_is_a_problem_with_its_place_and_the_nearest(
+    document: dict[str, Any], pointer: str, nearest: str | None
+) -> None:
+    rows = [{"id": 1, "body": "b", "paras": [{"text": "p", "role": "user"}]}]
+    found = [p for p in run(document, rows).problems if p.code == "unresolved_path"]
+    assert [(p.pointer, p.nearest) for p in found] == [(pointer, nearest)]
+
+
+def test_every_pointer_leads_into_the_saved_document() -> None:
+    from ingot.converters.mapping import to_document
+
+    document = {
+        "version": 2,
+        "group": {"by": ["g"], "sort": "s"},
+        "each": "[*]",
+        "where": [{"path": "w", "in": [1]}],
+        "any_of": [
+            {"text": {"path": "a[*]", "pick": "p", "each": "e[*]"}},
+            {
+                "messages": [
+                    {"each": ["x[*]", "y[*]"], "role": {"path": "r"}, "content": ["c", "d"]},
+                    {"role": "assistant", "content": {"any_of": ["k", "l"]}, "loss_mask": "m"},
+                ],
+                "system": {"template": "{{t}}"},
+            },
+        ],
+        "meta": {"original_id": {"concat": ["i", "j"], "sep": "-"}},
+    }
+    mapping = bind(document)
+    saved = to_document(mapping)
+    found = list(uses(mapping))
+    assert len(found) == 18
+    for use in found:
+        place: Any = saved
+        for step in use.pointer.split("/")[1:]:
+            place = place[int(step) if isinstance(place, list) else step]
+        assert use.path.text in str(place), use.pointer
+
+
+def test_coverage_counts_hard_errors_and_not_soft_ones() -> None:
+    rows: list[Any] = [{"t": "x"}] * 7 + [{"t": ""}] * 2 + [{"t": [1]}]
+    report = run({"version": 2, "text": "t"}, rows)
+    assert report.failures == {"empty_text": 2, "not_text": 1}
+    assert report.coverage == 0.9
+    assert {p.code for p in report.problems} == {"not_text", "coverage"}
+    assert run({"version": 2, "text": "t"}, rows[:9]).problems == ()
+
+
+def test_rows_that_cannot_be_read_count_against_coverage() -> None:
+    report = run({"version": 2, "text": "t"}, [{"t": "x"}] * 9, bad=1)
+    assert (report.rows, report.coverage) == (10, 0.9)
+    assert [p.code for p in report.problems] == ["coverage"]
+    lenient = run({"version": 2, "text": "t"}, [{"t": "x"}] * 9, bad=1, min_coverage=0.9)
+    assert lenient.problems == ()
+
+
+def test_an_unmapped_role_is_a_problem_however_rare() -> None:
+    rows = [{"m": [{"r": "user", "c": "Hi"}, {"r": "assistant", "c": "Ho"}]}] * 200
+    rows = [*rows, {"m": [{"r": "bot", "c": "Hi"}]}]
+    document = {
+        "version": 2,
+        "messages": [{"each": "m[*]", "role": {"path": "r"}, "content": "c"}],
+    }
+    (problem,) = run(document, rows).problems
+    assert (problem.code, problem.pointer, problem.got) == ("unmapped_value", "r", "bot (1 times)")
+
+
+def test_nothing_left_is_a_problem() -> None:
+    report = run({"version": 2, "text": "t"}, [{"t": None}, {"t": " "}])
+    assert [p.code for p in report.problems] == ["no_records"]
+
+
+def test_group_keys_are_looked_up_in_the_rows() -> None:
+    rows = [{"c": 1, "n": n, "t": f"t{n}"} for n in (2, 1)]
+    document = {"version": 2, "group": {"by": ["c"], "sort": "n"}, "text": "[*].t"}
+    report = run(document, rows)
+    assert report.problems == ()
+    assert report.examples[0][1]["text"] == "t1\nt2"
+    (problem,) = run({**document, "group": {"by": ["c"], "sort": "N"}}, rows).problems
+    assert (problem.pointer, problem.nearest) == ("/group/sort", "n")
+
+
+def test_an_irrelevant_mapping_converts_nothing_and_has_no_problems() -> None:
+    report = run({"version": 2, "text": None}, [{"a": 1}])
+    assert (report.rows, report.records, report.problems) == (1, 0, ())
