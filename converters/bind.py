@@ -131,7 +131,7 @@ def infer_roles(
     """Fill in the roles that a version 1 document leaves out.
 
     By field name first (a system-like name only where the column hardly varies), then by position:
-    the last message is the assistant's, the others the user's. A role that is present is never touched.
+    the last message is the assistant's, the others the user's. A present role is never touched.
     """
     messages = document.get("messages")
     if not isinstance(messages, list):

@@ -1,7 +1,7 @@
 """A mapping run on sampled rows: what resolves, what becomes of each row, and what is wrong.
 
-This is the deterministic gate between a proposal and a conversion; it sees every sampled row, a model
-never more than a few.
+This is the deterministic gate between a proposal and a conversion; it sees every sampled row, a
+model never more than a few.
 """
 
 from collections import Counter
@@ -35,9 +35,9 @@ Scope = tuple[tuple[Path, ...], ...]
 class PathUse:
     """One path of a mapping in its place.
 
-    `scope` are the `each` around it, outermost first; `need` says what its absence costs: the record
-    (`required`), a part of a text (`part`), or an optional value. `of_row` marks the keys of `group`,
-    which are looked up in the rows before they are grouped.
+    `scope` are the `each` around it, outermost first; `need` says what its absence costs: the
+    record (`required`), a part of a text (`part`), or an optional value. `of_row` marks the keys of
+    `group`, which are looked up in the rows before they are grouped.
     """
 
     pointer: str
