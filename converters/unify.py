@@ -330,7 +330,7 @@ def _condition(condition: Condition, stats: PathStats) -> Callable[[Node], None]
 def _meta(
     values: dict[str, Value], defaults: dict[str, str | None], stats: PathStats, tally: _Tally
 ) -> Callable[[Node], dict[str, Json]]:
-    singles = [(key, compile_single(value, stats), _CASTS[key]) for key, value in values.items()]
+    singles = [(key, compile_single(value, stats), CASTS[key]) for key, value in values.items()]
 
     blank = {key: defaults.get(key) for key in META_KEYS}
 
@@ -388,7 +388,7 @@ def _as_score(found: Json) -> float:
     return float(score)
 
 
-_CASTS: dict[str, Callable[[Json], Json]] = {
+CASTS: dict[str, Callable[[Json], Json]] = {
     "source": _as_text,
     "language": _as_text,
     "timestamp": _as_text,
