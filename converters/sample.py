@@ -1,13 +1,14 @@
 """A sample of a source: rows spread over all of it, bounded in bytes, the same for the same seed.
 
-Rows are taken in short runs of neighbours, so that rows that belong together (turns of one conversation)
-are seen together. How a file is sampled depends on what it allows:
+Rows are taken in short runs of neighbours, so that rows that belong together (turns of one
+conversation) are seen together. How a file is sampled depends on what it allows:
 
 - a small source is read whole;
 - plain JSONL, text, and CSV: from places spread over the file, each run beginning at the next line
   (the number of such a row is not known and given as -1);
 - Parquet and Arrow: from row groups and record batches spread over the file;
-- all else (compressed, one JSON value, UTF-16): from the beginning, up to the file's share of the bytes.
+- all else (compressed, one JSON value, UTF-16): from the beginning, up to the file's share of the
+  bytes.
 """
 
 import random
@@ -32,7 +33,7 @@ _MOST_FILES = 1000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampledRow:
-    """A row with its place; `row` is -1 where its number is not known, `key` None where it has none."""
+    """A row with its place; `row` is -1 where it is not known, `key` None where it has none."""
 
     file: str
     row: int
@@ -156,7 +157,7 @@ def _spread(
 
 
 class _Drawing:
-    """Draws from a source that is not read whole, file after file until rows or bytes are used up."""
+    """Draws from a source that is not read whole, file after file while rows are missing."""
 
     def __init__(self, source: Source, rows: int, max_bytes: int, seed: int) -> None:
         self._source = source

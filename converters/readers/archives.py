@@ -1,8 +1,8 @@
 """Members of zip and tar archives as files of a source, read in place and never unpacked to disk.
 
 An uncompressed tar is read by offset. A compressed tar can only be read forwards: its members keep
-the archive's order and one reading position is kept per thread, so that reading them in turn costs one
-pass. Names that point outside the archive, links and devices are never opened.
+the archive's order and one reading position is kept per thread, so that reading them in turn costs
+one pass. Names that point outside the archive, links and devices are never opened.
 """
 
 import io
@@ -46,7 +46,9 @@ class ZipMember:
     def open(self) -> BinaryIO:
         """The member's bytes. Raises SourceError."""
         with reading(str(self)):
-            opened = _taken(self.archive) or _OpenZip(self.archive)
+            opened = _taken(self.archive)
+            if not isinstance(opened, _OpenZip):
+                opened = _OpenZip(self.archive)
             return cast(BinaryIO, _Returning(opened.zip.open(self.member), self.archive, opened))
 
 
@@ -90,13 +92,14 @@ class _TarCursor:
     """A reading position in a compressed tar; `number` is the next member."""
 
     def __init__(self, archive: Place) -> None:
-        self.tar = tarfile.open(fileobj=decompressed(archive.open(), str(archive)), mode="r|")
+        stream = decompressed(archive.open(), str(archive))
+        self.tar = tarfile.open(fileobj=stream, mode="r|")  # noqa: SIM115 - stays open
         self.number = 0
 
     def member(self, number: int) -> BinaryIO:
         while (info := self.tar.next()) is not None:
             self.number += 1
-            self.tar.members = []  # else every header read so far stays in memory
+            _forget_headers(self.tar)
             if self.number == number + 1:
                 return cast(BinaryIO, self.tar.extractfile(info))
         raise EOFError
@@ -203,8 +206,13 @@ def _zip_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:
             yield info.filename, "encrypted"
         else:
             _refuse_bomb(entry, info)
-            place = ZipMember(archive=entry.place, member=info.filename)
-            yield Entry(name=info.filename, place=place, bytes=info.file_size)
+            yield Entry(
+                name=info.filename,
+                place=ZipMember(archive=entry.place, member=info.filename),
+                bytes=info.file_size,
+                mtime_ns=entry.mtime_ns,
+                etag=f"crc32:{info.CRC:08x}",
+            )
 
 
 def _refuse_bomb(entry: Entry, info: zipfile.ZipInfo) -> None:
@@ -232,8 +240,13 @@ def _tar_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:
 
 def _headers(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     while (info := tar.next()) is not None:
-        tar.members = []
+        _forget_headers(tar)
         yield info
+
+
+def _forget_headers(tar: tarfile.TarFile) -> None:
+    """Drop the headers read so far, which a tar object keeps: an archive may hold a million."""
+    tar.members = []  # type: ignore[attr-defined]
 
 
 def _tar_entry(entry: Entry, info: tarfile.TarInfo, number: int, packed: bool) -> Entry:

@@ -1,8 +1,8 @@
 """Arrow columns to JSON values, and to the plain Arrow columns that mean the same.
 
-Times become ISO 8601 text, decimals exact numbers (text where a float would not be exact), binary its
-UTF-8 text, dictionaries their values, maps objects; numbers that are not finite become null, as JSON has
-none and they stand for missing values in columnar files.
+Times become ISO 8601 text, decimals exact numbers (text where a float would not be exact), binary
+its UTF-8 text, dictionaries their values, maps objects; numbers that are not finite become null, as
+JSON has none and they stand for missing values in columnar files.
 """
 
 import datetime as dt
@@ -22,14 +22,14 @@ _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _EPOCH = dt.datetime(1970, 1, 1)
 
 
-class _NotText(Exception):
+class _NotTextError(Exception):
     """Binary that is no UTF-8; never leaves this module."""
 
 
 def rows_of(
     batch: pa.RecordBatch, names: Sequence[str]
 ) -> tuple[list[Json], pa.RecordBatch | None]:
-    """The rows of a batch as objects, and the batch in plain types (None where it has no such form)."""
+    """The rows of a batch as objects, and the batch in plain types (None where it has none)."""
     converted = [_column(column) for column in batch.columns]
     columns = [values for values, _ in converted]
     rows: list[Json] = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -85,7 +85,7 @@ def _is_plain(kind: pa.DataType) -> bool:
     if pa.types.is_struct(kind):
         names = [field.name for field in kind]
         return len(set(names)) == len(names) and all(_is_plain(field.type) for field in kind)
-    return (
+    return bool(
         pa.types.is_string(kind)
         or pa.types.is_large_string(kind)
         or pa.types.is_integer(kind)
@@ -142,7 +142,7 @@ def _without_times(kind: pa.DataType) -> pa.DataType:
 def _converted(value: Any, convert: Convert) -> Json:  # noqa: ANN401 - Arrow's Python values
     try:
         return None if value is None else convert(value)
-    except _NotText as error:
+    except _NotTextError as error:
         return Broken("binary that is no UTF-8 text", str(error))
 
 
@@ -190,7 +190,7 @@ def _binary(kind: pa.DataType) -> Convert:
         try:
             return value.decode()
         except UnicodeDecodeError as error:
-            raise _NotText(found(value)) from error
+            raise _NotTextError(found(value)) from error
 
     return text
 

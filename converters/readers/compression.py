@@ -4,7 +4,8 @@ import bz2
 import gzip
 import io
 import lzma
-from typing import BinaryIO, Protocol, cast
+from collections.abc import Callable
+from typing import Any, BinaryIO, Protocol, cast
 
 import zstandard
 
@@ -30,8 +31,8 @@ def compression_of(head: bytes) -> str | None:
 def decompressed(raw: BinaryIO, where: str) -> BinaryIO:
     """The decompressed bytes of a stream, or the stream itself where it is not compressed.
 
-    Errors while it is read are `SourceError`s that name `where`; a stream that ends too early is one of
-    them, after all bytes before that point were given.
+    Errors while it is read are `SourceError`s that name `where`; a stream that ends too early is one
+    of them, after all bytes before that point were given.
     """
     with reading(where):
         head = raw.read(6)
@@ -41,7 +42,7 @@ def decompressed(raw: BinaryIO, where: str) -> BinaryIO:
 
 
 class _Readable(Protocol):
-    def read(self, size: int) -> bytes: ...
+    def read(self, size: int, /) -> bytes: ...
 
 
 class _Counted:
@@ -57,19 +58,20 @@ class _Counted:
         return data
 
 
+def _zstd_frame() -> Any:  # noqa: ANN401 - the library does not export the class
+    return zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
+
+
 class _Zstd:
-    """Zstandard frames in a row. The library's own reader does not notice a stream that is cut off."""
+    """Zstandard frames in a row; the library's own reader does not notice a cut-off stream."""
 
     _FEED = 1 << 13  # small, because one call gives everything that its input stands for
 
     def __init__(self, raw: _Readable) -> None:
         self._raw = raw
         self._out = io.BytesIO()
-        self._frame = self._next_frame()
+        self._frame = _zstd_frame()
         self._begun = False
-
-    def _next_frame(self) -> "zstandard.ZstdDecompressionObj":
-        return zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
 
     def read(self, size: int) -> bytes:
         while not (data := self._out.read(size)):
@@ -89,16 +91,16 @@ class _Zstd:
             if not self._frame.eof:
                 break
             chunk = self._frame.unused_data
-            self._frame = self._next_frame()
+            self._frame = _zstd_frame()
             self._begun = False
         return b"".join(parts)
 
 
-_CODECS = {
+_CODECS: dict[str, Callable[[Any], _Readable]] = {
     "gz": lambda raw: gzip.GzipFile(fileobj=raw, mode="rb"),
     "zst": _Zstd,
     "bz2": lambda raw: bz2.BZ2File(raw, "rb"),
-    "xz": lambda raw: lzma.LZMAFile(raw, "rb"),
+    "xz": lambda raw: lzma.LZMAFile(raw, "rb"),  # noqa: SIM115 - the caller closes it
 }
 
 
@@ -111,7 +113,7 @@ class _Checked(io.RawIOBase):
         self._where = where
         self._codec = codec
         self._given = 0
-        self._inner = cast(_Readable, _CODECS[codec](cast(BinaryIO, self._counted)))
+        self._inner = _CODECS[codec](self._counted)
 
     def readable(self) -> bool:
         return True

@@ -5,22 +5,91 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ingot.converters.readers.delimited import Dialect, column_names, split_line
+from ingot.converters.readers.delimited import column_names
+from ingot.converters.readers.quoting import Dialect, split_line
 
 RECORDS = 400
+_JUDGED_LINES = 1000
 _MAX_OPEN = 200  # lines after which a quoted field counts as one that never ends
 _SINGLE = (",", "\t", ";", "|", "\x01")
-# A run of signs that may be a delimiter of several characters; quotes and brackets are never in one.
+# Signs that may be a delimiter of several characters; quotes and brackets are never in one.
 _RUN = re.compile(r" ?[!#$%&*+,\-/:;<=>?@^_`|~\t\x01]{2,9} ?")
 _NUMBER = re.compile(r"\s*[-+]?(\d[\d,]*)?\.?\d+([eE][-+]?\d+)?%?\s*")
 _IDENTIFIER = re.compile(r"[^\W\d][\w .\-/()#:&?%]{0,39}")
 _SENTENCE = re.compile(r"[.!?。！？，,；;]\s|[。！？，；]|[.!?]$")
 _KNOWN = frozenset(
-    "id text title label content question answer query response prompt completion input output url "
-    "source target lang language date time timestamp name category class author body summary score "
-    "user assistant instruction context document sentence review rating comment abstract article "
-    "q a idx index key value type tag tags train sentiment message messages "
-    "标题 题目 内容 正文 作者 朝代 问题 答案 回答 类别 标签 日期 时间 来源 摘要 编号 序号 科室".split()
+    [
+        "id",
+        "text",
+        "title",
+        "label",
+        "content",
+        "question",
+        "answer",
+        "query",
+        "response",
+        "prompt",
+        "completion",
+        "input",
+        "output",
+        "url",
+        "source",
+        "target",
+        "lang",
+        "language",
+        "date",
+        "time",
+        "timestamp",
+        "name",
+        "category",
+        "class",
+        "author",
+        "body",
+        "summary",
+        "score",
+        "user",
+        "assistant",
+        "instruction",
+        "context",
+        "document",
+        "sentence",
+        "review",
+        "rating",
+        "comment",
+        "abstract",
+        "article",
+        "q",
+        "a",
+        "idx",
+        "index",
+        "key",
+        "value",
+        "type",
+        "tag",
+        "tags",
+        "train",
+        "sentiment",
+        "message",
+        "messages",
+        "标题",
+        "题目",
+        "内容",
+        "正文",
+        "作者",
+        "朝代",
+        "问题",
+        "答案",
+        "回答",
+        "类别",
+        "标签",
+        "日期",
+        "时间",
+        "来源",
+        "摘要",
+        "编号",
+        "序号",
+        "科室",
+    ]
 )
 
 
@@ -60,7 +129,9 @@ def guess(
         lines: lines of the head without line ends.
         whole: whether they are the whole file.
         named_table: whether the file's name says that it is a table (.csv, .tsv, ...).
-        delimiter, quote, columns: what is stated and not to be guessed.
+        delimiter: stated, not to be guessed.
+        quote: likewise.
+        columns: likewise; there is no header then.
     """
     stated = delimiter is not None or columns is not None or named_table
     trials = [
@@ -68,17 +139,30 @@ def guess(
         for mark in ([delimiter] if delimiter else _candidates(lines))
         if (trial := _best_quote(lines, mark, quote, whole)) is not None
     ]
-    good = [trial for trial in trials if _is_table(trial, stated)]
+    good = [trial for trial in trials if _is_table(trial, lines, stated)]
     if good:
-        return _described(max(good, key=_rank), columns)
+        return _described(_best(good), columns)
     if stated:
         single = _best_quote(lines, delimiter or ",", quote, whole)
         return None if single is None else _described(single, columns)
     return None
 
 
-def _rank(trial: _Trial) -> tuple[float, int, int]:
-    return (round(trial.share, 2), len(trial.dialect.delimiter), trial.width)
+def _best(trials: Sequence[_Trial]) -> _Trial:
+    """The most regular trial; several characters only where no single one does or it is in them."""
+    single = [trial for trial in trials if len(trial.dialect.delimiter) == 1]
+    best = max(single, key=_rank) if single else None
+    longer = [
+        trial
+        for trial in trials
+        if trial not in single
+        and (best is None or best.dialect.delimiter in trial.dialect.delimiter)
+    ]
+    return max(longer, key=_rank) if longer else best or trials[0]
+
+
+def _rank(trial: _Trial) -> tuple[float, int]:
+    return (round(trial.share, 2), trial.width)
 
 
 def _candidates(lines: Sequence[str]) -> list[str]:
@@ -113,21 +197,21 @@ def _best_quote(
     quoted = _trial(lines, Dialect(delimiter=delimiter, quote='"'), whole)
     if plain is None or quoted is None:
         return quoted or plain
-    if quoted.share > plain.share or (quoted.share == plain.share and _well_quoted(plain)):
+    if quoted.share > plain.share or (quoted.share == plain.share and _closes(lines, delimiter)):
         return quoted
     # Without any evidence: quoting belongs to commas and semicolons, hardly ever to tabs.
     no_quotes = not any(cell.startswith('"') for record in plain.records for cell in record)
     return quoted if no_quotes and delimiter in ",;" else plain
 
 
-def _well_quoted(trial: _Trial) -> bool:
-    """Whether cells that begin with a quote end with one, the inner ones doubled."""
-    cells = [cell for record in trial.records for cell in record if cell.startswith('"')]
-    good = sum(
-        len(cell) > 1 and cell.endswith('"') and '"' not in cell[1:-1].replace('""', "")
-        for cell in cells
-    )
-    return bool(cells) and good == len(cells)
+def _closes(lines: Sequence[str], delimiter: str) -> bool:
+    """Whether cells that begin with a quote end where the next cell or line begins."""
+    begin = rf"(?:^|(?<=\n)|(?<={re.escape(delimiter)}))"
+    end = rf"(?={re.escape(delimiter)}|\r?\n|$)"
+    cell = re.compile(rf'{begin}"(?:[^"]|"")*+"({end})?')
+    endings = [match.group(1) for match in cell.finditer("\n".join(lines[:_JUDGED_LINES]))]
+    closed = sum(ending is not None for ending in endings)
+    return bool(closed) and closed >= 0.98 * len(endings)
 
 
 def _trial(lines: Sequence[str], dialect: Dialect, whole: bool) -> _Trial | None:
@@ -166,23 +250,20 @@ def _records(lines: Sequence[str], dialect: Dialect, whole: bool) -> Iterator[li
         yield ["unfinished"]
 
 
-def _is_table(trial: _Trial, stated: bool) -> bool:
-    if trial.width < 2:
+def _is_table(trial: _Trial, lines: Sequence[str], stated: bool) -> bool:
+    mark = trial.dialect.delimiter
+    if trial.width < 2 or (len(mark) > 1 and len(trial.records[0]) != trial.width):
         return False
     if stated:
         return trial.share >= 0.5
     if trial.share < 0.95 or len(trial.records) < 2:
         return False
-    if trial.dialect.delimiter not in (",", ";", "|"):
+    if mark not in (",", ";", "|"):
         return True
     # Prose has commas too: a table shows itself by its header, its quotes or its numbers.
     return len(trial.records) >= 3 and (
-        _header_points(trial) > 0 or _has_quotes(trial) or _numeric_columns(trial.records) > 0
+        _header_points(trial) > 0 or _closes(lines, mark) or _numeric_columns(trial.records) > 0
     )
-
-
-def _has_quotes(trial: _Trial) -> bool:
-    return trial.dialect.quote == '"' and trial.width >= 2 and _well_quoted(trial)
 
 
 def _described(trial: _Trial, columns: Sequence[str] | None) -> Delimited:
@@ -201,7 +282,7 @@ def _described(trial: _Trial, columns: Sequence[str] | None) -> Delimited:
 
 
 def _fewest(records: Sequence[Sequence[str]], width: int) -> int:
-    """The least number of cells that a tenth of the rows has: such rows just lack their last cells."""
+    """The least number of cells that a tenth of the rows has: these just lack their last cells."""
     counts = Counter(len(record) for record in records)
     usual = [size for size, times in counts.items() if times * 10 >= len(records) and size < width]
     return max(1, min([*usual, width]))

@@ -1,9 +1,9 @@
 """The elements of a JSON list or object in a stream, cut out without parsing what is around them.
 
-Quotes, brackets and commas of a block are found with numpy; only those outside strings count. An element
-is handed on as its bytes, so that one that is no JSON is one bad row and the next is read as ever. What
-cannot be put right is a file whose brackets or quotes do not balance: that is an error, after all elements
-before that point.
+Quotes, brackets and commas of a block are found with numpy; only those outside strings count. An
+element is handed on as its bytes, so that one that is no JSON is one bad row and the next is read
+as ever. What cannot be put right is a file whose brackets or quotes do not balance: that is an
+error, after all elements before that point.
 """
 
 import re
@@ -191,7 +191,7 @@ def _grouped(found_elements: list[Element]) -> Iterator[list[Element]]:
 
 
 def _pieces(data: bytes, start: int, ends: Ints, held: list[bytes]) -> tuple[list[bytes], bytes]:
-    """Cut a block at `ends`; what was held goes before the first piece. Gives pieces and the rest."""
+    """Cut a block at `ends`, what was held before the first piece; gives pieces and the rest."""
     pieces = []
     for end in ends.tolist():
         pieces.append(data[start:end])
@@ -253,11 +253,9 @@ class _Cutter:
         else:
             self._held = _keep(self._held, rest, self._where)
         self._count += len(pieces)
-        return [self._element(piece) for piece in pieces]
+        return list(map(self._element if self._root.keyed else Element, pieces))
 
     def _element(self, piece: bytes) -> Element:
-        if not self._root.keyed:
-            return Element(piece)
         match = _KEY.match(piece)
         key = _key_text(match.group(1)) if match else None
         if match is None or key is None:

@@ -1,9 +1,10 @@
 """The encoding of a text file, from its bytes.
 
-UTF-8, byte order marks and UTF-16 are certain enough to be facts. 8-bit and CJK encodings are guessed:
-every candidate decodes the sample, and the one whose characters look most like text wins. Decoding without
-an error says little (gb18030 and the 8-bit encodings read almost anything), so what counts is which
-characters come out: the frequent ones of a language, letters that join into words, or rare signs.
+UTF-8, byte order marks and UTF-16 are certain enough to be facts. 8-bit and CJK encodings are
+guessed: every candidate decodes the sample, and the one whose characters look most like text wins.
+Decoding without an error says little (gb18030 and the 8-bit encodings read almost anything), so
+what counts is which characters come out: the frequent ones of a language, letters that join into
+words, or rare signs.
 """
 
 import codecs
@@ -67,7 +68,7 @@ def detect(samples: Sequence[bytes], whole: bool) -> Encoding | None:
 
 
 def _wide(head: bytes) -> Encoding | None:
-    """UTF-16 without a byte order mark: one half of each pair is often zero, and it decodes to text."""
+    """UTF-16 without a byte order mark: one half of each pair is often zero, the text sound."""
     data = head[: len(head) & ~1][:SAMPLE]
     for name, high in (("utf-16-le", data[1::2]), ("utf-16-be", data[0::2])):
         # CJK text has few zero bytes: line ends, digits and quotes, but only ever in the high half.
@@ -85,7 +86,7 @@ _CONTROLS = bytes(byte for byte in range(32) if byte not in b"\t\n\r\x0b\x0c\x1b
 
 
 def _is_text(head: bytes) -> bool:
-    """Whether hardly any control characters are in it (the separators \\x01 to \\x03 are none)."""
+    """Whether hardly any control characters are in it (separators, 1 to 3, are none)."""
     controls = len(head) - len(head.translate(None, _CONTROLS))
     return controls * 200 <= len(head)
 
@@ -166,7 +167,7 @@ def _decodes(data: bytes, name: str) -> bool:
 
 
 def _score(data: bytes, name: str) -> float:
-    """How much the decoded sample looks like text: points per byte beyond ASCII, at most about 1."""
+    """How much the decoded sample looks like text: points per byte beyond ASCII, at most 1."""
     text = data.decode(name, "replace")
     beyond = len(data) - len(data.translate(None, bytes(range(128, 256))))
     judge = _score_cjk if name in _MULTI else _score_letters

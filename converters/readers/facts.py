@@ -14,15 +14,16 @@ class FileFacts:
 
     Attributes:
         format: one of FORMATS.
-        layout: of `json`: `list`, `object` (one value of another kind too) or `values` (several in a row).
+        layout: of `json`: `list`, `object` (one value of any kind) or `values` (several in a row).
         encoding: Python codec name of text formats.
-        newline: `\\n` (also for CR LF) or `\\r`.
+        newline: LF (also for CR LF) or CR.
         compression: `gz`, `zst`, `bz2`, `xz` or None.
         delimiter, quote: of `csv`; `""` = no quoting.
         columns: names of the columns of `csv`, Parquet and Arrow.
         header: whether the first record of `csv` holds the names.
         fewest: least number of cells of a `csv` row that only lacks its last ones.
         multiline: whether quoted `csv` cells with line breaks were seen.
+        one_line: whether the file is one `json` object on one line, which `jsonl` could be too.
         rows: number of rows where the file says it, else None.
         shape: keys or columns seen at the head: files of one shape are read together.
         guessed: names of the facts that are guesses.
@@ -39,6 +40,7 @@ class FileFacts:
     header: bool = True
     fewest: int = 1
     multiline: bool = False
+    one_line: bool = False
     rows: int | None = None
     shape: frozenset[str] = field(default=frozenset())
     guessed: frozenset[str] = field(default=frozenset())
@@ -91,7 +93,7 @@ class LeftOut:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RootCandidate:
-    """A place in a JSON file where the rows may lie: `path` is a `root`, `rows` None where unknown."""
+    """Where rows may lie in a JSON file: `path` is a `root`, `rows` None where unknown."""
 
     path: str
     rows: int | None

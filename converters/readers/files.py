@@ -6,12 +6,13 @@ from contextlib import ExitStack
 from ingot.converters.errors import SourceError
 from ingot.converters.readers import columnar
 from ingot.converters.readers.compression import decompressed
-from ingot.converters.readers.delimited import Dialect, delimited_rows
+from ingot.converters.readers.delimited import delimited_rows
 from ingot.converters.readers.elements import values_in_a_row
 from ingot.converters.readers.facts import SourceFile
 from ingot.converters.readers.faults import reading
 from ingot.converters.readers.jsonrows import element_values, json_elements, json_lines, whole_file
 from ingot.converters.readers.lines import utf8_blocks
+from ingot.converters.readers.quoting import Dialect
 from ingot.converters.readers.root import Root, compile_root
 from ingot.converters.readers.spec import SourceSpec
 from ingot.converters.readers.storage import stem

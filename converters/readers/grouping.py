@@ -84,14 +84,10 @@ def _one_value_lines(files: Sequence[SourceFile]) -> list[SourceFile]:
     lines = [file.facts.shape for file in files if file.facts.format == "jsonl"]
     return [
         _with(file, format="jsonl", layout="list")
-        if file.facts.layout == "object" and _one_line(file) and file.facts.shape in lines
+        if file.facts.one_line and any(file.facts.shape & shape for shape in lines)
         else file
         for file in files
     ]
-
-
-def _one_line(file: SourceFile) -> bool:
-    return file.facts.format == "json" and "one line" in file.facts.guessed
 
 
 def _with(file: SourceFile, **facts: object) -> SourceFile:

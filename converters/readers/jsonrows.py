@@ -1,4 +1,4 @@
-"""Rows of JSON files: one value per line, elements of a list or object, values in a row, a whole file."""
+"""Rows of JSON files: a value per line, elements of a list or object, or the whole file."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,7 +7,7 @@ import orjson
 from ingot.converters.errors import SourceError
 from ingot.converters.paths import Node, RowError, compile_path
 from ingot.converters.readers.elements import Element, elements
-from ingot.converters.readers.jsonvalue import JsonFault, has_long_digits, loads
+from ingot.converters.readers.jsonvalue import JsonTextError, has_long_digits, loads
 from ingot.converters.readers.lines import line_blocks
 from ingot.converters.readers.root import Root
 from ingot.converters.readers.stretch import (
@@ -28,7 +28,7 @@ def json_lines(parts: Iterator[bytes]) -> Iterator[Stretch]:
             yield Stretch(values=_parsed(rows[start : start + BATCH_ROWS]))
 
 
-def _parsed(rows: list[bytes | None]) -> list[Json]:
+def _parsed(rows: Sequence[bytes | None]) -> list[Json]:
     try:
         if not has_long_digits(b"\n".join(rows)):  # type: ignore[arg-type] # None: TypeError below
             return [orjson.loads(row) for row in rows]  # type: ignore[arg-type]
@@ -42,7 +42,7 @@ def _one(row: bytes | None) -> Json:
         return Broken(f"line of more than {MAX_ROW_BYTES >> 20} MiB", "")
     try:
         return loads(row)
-    except JsonFault as error:
+    except JsonTextError as error:
         return Broken(str(error), found(row))
 
 
@@ -50,15 +50,15 @@ def json_elements(parts: Iterator[bytes], root: Root, where: str) -> Iterator[St
     """The elements of the list or object that `root` names, without holding the file.
 
     Raises:
-        SourceError: the root is not there, or the file is cut off or out of balance. What came before
-            was given.
+        SourceError: the root is not there, or the file is cut off or out of balance. What came
+            before was given.
     """
     for group in elements(parts, root, where):
         yield from _flattened(group, root)
 
 
 def _flattened(group: Sequence[Element], root: Root) -> Iterator[Stretch]:
-    values = [_one(element.data) if element.fault is None else element.fault for element in group]
+    values = _values(group)
     keys = [element.key or "" for element in group] if root.keyed else None
     if root.rest is None:
         yield Stretch(values=values, keys=keys)
@@ -66,6 +66,12 @@ def _flattened(group: Sequence[Element], root: Root) -> Iterator[Stretch]:
     deeper = [hit for value in values for hit in _deeper(value, root.rest)]
     if deeper:
         yield Stretch(values=[value for _, value in deeper], keys=_keys(deeper))
+
+
+def _values(group: Sequence[Element]) -> list[Json]:
+    if any(element.fault for element in group):
+        return [element.fault or _one(element.data) for element in group]
+    return _parsed([element.data for element in group])
 
 
 def _deeper(value: Json, rest: str) -> list[tuple[str | None, Json]]:
@@ -116,4 +122,4 @@ def whole_value(parts: Iterator[bytes], limit: int = MAX_ROW_BYTES) -> Json:
 def element_values(groups: Iterator[list[Element]]) -> Iterator[Stretch]:
     """The values of elements that are rows themselves."""
     for group in groups:
-        yield Stretch(values=[_one(element.data) for element in group])
+        yield Stretch(values=_values(group))

@@ -1,4 +1,4 @@
-"""One JSON text to its value, exactly: integers of any size, no NaN, no text that is not Unicode."""
+"""One JSON text to its value, exactly: integers of any size, no NaN, only valid Unicode."""
 
 import json
 import re
@@ -8,15 +8,14 @@ import orjson
 
 from ingot.converters.rows import Json
 
-# orjson reads integers beyond 64 bits as floats; such texts, found by a long run of digits, are read
-# again by the slower parser of the standard library.
+# orjson reads integers beyond 64 bits as floats; such texts, found by a long run of digits, are
+# read again by the slower parser of the standard library.
 _LONG = re.compile(rb"-[0-9]{19}|[0-9]{20}")
 _DIGITS = bytes(48 if 48 <= byte <= 57 else 32 for byte in range(256))
 _RUN = b"0" * 19
-_SHORT = 19
 
 
-class JsonFault(ValueError):
+class JsonTextError(ValueError):
     """A text is no JSON; the message says what is wrong and at which character of the row."""
 
 
@@ -26,12 +25,12 @@ def has_long_digits(data: bytes) -> bool:
 
 
 def loads(data: bytes) -> Json:
-    """The value of a JSON text in UTF-8. Raises JsonFault."""
+    """The value of a JSON text in UTF-8. Raises JsonTextError."""
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise JsonFault(_message(error)) from error
-    if len(data) >= _SHORT and _LONG.search(data):
+        raise JsonTextError(_message(error)) from error
+    if has_long_digits(data) and _LONG.search(data):
         return _exact(data)
     return value
 
@@ -40,7 +39,7 @@ def _exact(data: bytes) -> Json:
     try:
         return json.loads(data, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise JsonFault(str(error).partition(";")[0]) from error
+        raise JsonTextError(str(error).partition(";")[0]) from error
 
 
 def _no_constant(name: str) -> NoReturn:

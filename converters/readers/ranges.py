@@ -1,17 +1,20 @@
-"""Short runs of rows from places spread over a file, for files that can be entered in the middle."""
+"""Short runs of rows from places spread over a file that can be entered in the middle."""
 
+import io
 import random
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import pyarrow as pa
 
 from ingot.converters.readers import columnar
 from ingot.converters.readers.arrowvalues import rows_of
+from ingot.converters.readers.delimited import column_names
 from ingot.converters.readers.facts import SourceFile
 from ingot.converters.readers.faults import reading
 from ingot.converters.readers.files import text_stretches
-from ingot.converters.readers.lines import is_utf8
+from ingot.converters.readers.lines import utf8_blocks
 from ingot.converters.readers.spec import SourceSpec
 from ingot.converters.readers.storage import LocalFile, RemoteFile
 from ingot.converters.readers.stretch import Broken, Stretch
@@ -52,9 +55,7 @@ def runs(
 
 def _splits_at_lines(encoding: str) -> bool:
     """Whether the byte 10 is always a line end: true of all but UTF-16 and UTF-32."""
-    return is_utf8(encoding.removesuffix("-sig")) or not encoding.lower().startswith(
-        ("utf-", "utf_")
-    )
+    return not codecs.lookup(encoding).name.startswith(("utf-16", "utf-32", "utf-7"))
 
 
 def _parquet_runs(file: SourceFile, count: int, chance: random.Random) -> list[Run]:
@@ -93,7 +94,7 @@ def _arrow_runs(file: SourceFile, count: int, chance: random.Random) -> list[Run
         reader = pa.ipc.open_file(mapped) if is_file else pa.ipc.open_stream(mapped)
         numbers = range(reader.num_record_batches) if is_file else None
         batches = [reader.get_batch(n) for n in numbers] if numbers is not None else list(reader)
-    names = columnar.column_names(reader.schema.names)
+    names = column_names(reader.schema.names)
     starts = [0]
     for batch in batches:
         starts.append(starts[-1] + batch.num_rows)
@@ -109,11 +110,11 @@ def _arrow_runs(file: SourceFile, count: int, chance: random.Random) -> list[Run
 
 
 def _chosen(total: int, count: int, chance: random.Random) -> list[int]:
-    """`count` of `total` numbers at even distances, each shifted by chance; all if there are fewer."""
+    """`count` of `total` numbers at even distances, each shifted by chance; at most all."""
     if total <= count:
         return list(range(total))
     bounds = [total * number // count for number in range(count + 1)]
-    return [chance.randrange(start, stop) for start, stop in zip(bounds, bounds[1:], strict=False)]
+    return [chance.randrange(start, stop) for start, stop in pairwise(bounds)]
 
 
 def _line_runs(
@@ -149,15 +150,14 @@ def _lines_at(file: SourceFile, start: int, stop: int, size: int) -> bytes:
 
 
 def _rows(file: SourceFile, spec: SourceSpec, data: bytes, *, at_start: bool) -> Iterator[Stretch]:
-    """The rows of a piece of a file. In the middle of a table, where a piece may begin inside a quoted
-    field, rows that do not fit are passed over: they say nothing about the data."""
-    from ingot.converters.readers.lines import utf8_blocks
-    from ingot.converters.readers.sniff import Bytes
-    from dataclasses import replace
+    """The rows of a piece of a file.
 
+    A piece of the middle of a table may begin inside a quoted field: rows that do not fit are
+    passed over there, as they say nothing about the data.
+    """
     if not at_start:
         file = replace(file, facts=replace(file.facts, header=False))
-    parts = utf8_blocks(Bytes(data), file.facts.encoding, file.facts.newline)
+    parts = utf8_blocks(io.BytesIO(data), file.facts.encoding, file.facts.newline)
     for stretch in text_stretches(file, spec, parts):
         if at_start or file.facts.format != "csv":
             yield stretch

@@ -17,7 +17,7 @@ class Root:
         names: plain names and keys that lead to the container, outermost first.
         exact: for each of them, whether it is one key for certain (quoted).
         keyed: the container is an object, whose keys name the rows; else it is a list.
-        rest: path from an element of the container to the rows, None where the elements are the rows.
+        rest: path from an element of the container to the rows, None where elements are rows.
         streams: False where the whole file has to be in memory (`$`, an index on the way).
     """
 

@@ -10,18 +10,16 @@ _NAMES = re.compile(
     re.IGNORECASE,
 )
 _KINDS = {
-    "md": "document", "markdown": "document", "rst": "document", "pdf": "document", "doc": "document",
-    "docx": "document", "xls": "document", "xlsx": "document", "ppt": "document", "pptx": "document",
-    "html": "web page", "htm": "web page", "css": "web page", "svg": "image",
-    "py": "script", "ipynb": "script", "sh": "script", "js": "script", "ts": "script", "r": "script",
-    "bat": "script", "pl": "script", "c": "script", "cpp": "script", "h": "script", "java": "script",
-    "go": "script", "rs": "script",
-    "yaml": "settings", "yml": "settings", "toml": "settings", "ini": "settings", "cfg": "settings",
-    "lock": "settings",
-    "md5": "checksum", "sha1": "checksum", "sha256": "checksum", "crc": "checksum",
-    "png": "image", "jpg": "image", "jpeg": "image", "gif": "image", "bmp": "image", "webp": "image",
-    "mp3": "sound", "wav": "sound", "flac": "sound", "mp4": "video", "avi": "video", "mkv": "video",
-}  # fmt: skip
+    "document": "md markdown rst pdf doc docx xls xlsx ppt pptx",
+    "web page": "html htm css",
+    "script": "py ipynb sh js ts r bat pl c cpp h java go rs",
+    "settings": "yaml yml toml ini cfg lock",
+    "checksum": "md5 sha1 sha256 crc",
+    "image": "png jpg jpeg gif bmp webp svg",
+    "sound": "mp3 wav flac",
+    "video": "mp4 avi mkv",
+}
+_KIND_OF = {ending: kind for kind, endings in _KINDS.items() for ending in endings.split()}
 _MAGIC = (
     (b"\x89PNG", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),
@@ -50,7 +48,7 @@ def side_file(name: str) -> str | None:
         return "hidden"
     if _NAMES.fullmatch(base):
         return "side file"
-    kind = _KINDS.get(base.rpartition(".")[2].lower()) if "." in base else None
+    kind = _KIND_OF.get(base.rpartition(".")[2].lower()) if "." in base else None
     return None if kind is None else f"side file ({kind})"
 
 

@@ -1,8 +1,9 @@
 """What a file is, from its content: format, layout, encoding, dialect, columns."""
 
+import io
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 import orjson
@@ -12,6 +13,7 @@ from ingot.converters.errors import SourceError
 from ingot.converters.readers import columnar, dialect
 from ingot.converters.readers.archives import archive_kind
 from ingot.converters.readers.compression import compression_of, decompressed
+from ingot.converters.readers.delimited import column_names
 from ingot.converters.readers.elements import elements, values_in_a_row
 from ingot.converters.readers.encoding import Encoding, detect
 from ingot.converters.readers.facts import FileFacts
@@ -129,7 +131,7 @@ def _parquet(entry: Entry, seen: Peek) -> FileFacts:
     where = str(entry.place)
     stream = decompressed(entry.place.open(), where)
     with columnar.open_parquet(stream, where) as file:
-        names = columnar.column_names(file.schema_arrow.names)
+        names = column_names(file.schema_arrow.names)
         return FileFacts(
             format="parquet",
             compression=seen.compression,
@@ -172,7 +174,7 @@ class _Head:
 
 def _text(entry: Entry, seen: Peek, spec: SourceSpec, encoding: Encoding) -> FileFacts | NoData:
     newline = "\r" if b"\r" in seen.head and b"\n" not in seen.head else "\n"
-    data = b"".join(utf8_blocks(Bytes(seen.head), encoding.name, newline))
+    data = b"".join(utf8_blocks(io.BytesIO(seen.head), encoding.name, newline))
     if not data.strip():
         return NoData("blank") if seen.whole else NoData("blank at its beginning")
     guessed = frozenset({"encoding"} if encoding.guessed else ())
@@ -191,17 +193,6 @@ def _text(entry: Entry, seen: Peek, spec: SourceSpec, encoding: Encoding) -> Fil
     return _by_format(head, spec, str(entry.place))
 
 
-class Bytes:
-    """The one method of a stream that decoding needs, over bytes in memory."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    def read(self, size: int) -> bytes:
-        data, self._data = self._data[:size], self._data[size:]
-        return data
-
-
 def _by_format(head: _Head, spec: SourceSpec, where: str) -> FileFacts:
     wanted = spec.format or ("csv" if spec.delimiter or spec.columns else None)
     if wanted in (None, "json", "jsonl"):
@@ -218,8 +209,6 @@ def _by_format(head: _Head, spec: SourceSpec, where: str) -> FileFacts:
 
 
 def _changed(facts: FileFacts, **changes: object) -> FileFacts:
-    from dataclasses import replace
-
     return replace(facts, **changes)  # type: ignore[arg-type]
 
 
@@ -285,7 +274,11 @@ def _object(head: _Head) -> FileFacts | None:
     if head.whole:
         value = _loads(head.data)
         if isinstance(value, dict):
-            return _changed(head.base, format="json", layout="object", shape=_object_shape(value))
+            one_line = len([line for line in head.lines if line.strip(_SPACE)]) == 1
+            shape = _object_shape(value)
+            return _changed(
+                head.base, format="json", layout="object", shape=shape, one_line=one_line
+            )
     keys = _first_elements(head, "*")
     if keys is None and not head.whole:
         return None

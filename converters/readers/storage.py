@@ -1,13 +1,14 @@
-"""Where files lie: local paths and fsspec URLs, found by file name, folder or glob, opened for reading.
+"""Where files lie: local paths and fsspec URLs, found by file name, folder or glob.
 
 A `Place` is a small picklable value that says how the bytes of one file are opened; an `Entry` is a
 place with its name inside the source and what the storage knows about it.
 """
 
+import datetime as dt
+import glob
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
@@ -79,18 +80,11 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listing:
-    """What a location names: `base` is its readable name, `direct` whether it is one single file."""
+    """What a location names: `base` is its readable name, `direct` whether it is one file."""
 
     base: str
     direct: bool
     entries: tuple[Entry, ...]
-
-
-@cache
-def _file_system(protocol: str) -> Any:  # noqa: ANN401 - fsspec has no types
-    import fsspec
-
-    return fsspec.filesystem(protocol)
 
 
 def remote(url: str) -> tuple[Any, str]:
@@ -132,7 +126,7 @@ def _find_local(text: str, location: str) -> Listing:
     with reading(location, "list"):
         if path.is_file():
             entry = _local_entry(path.name, path)
-            return Listing(base=_stem(path.name), direct=True, entries=(entry,))
+            return Listing(base=stem(path.name), direct=True, entries=(entry,))
         if path.is_dir():
             entries = sorted(_walk(path, path, frozenset()), key=lambda entry: entry.name)
             return _nonempty(
@@ -152,7 +146,7 @@ def _local_entry(name: str, path: Path) -> Entry:
 
 
 def _walk(top: Path, folder: Path, seen: frozenset[str]) -> Iterator[Entry]:
-    """Every file below a folder; links are followed, but no folder is entered from inside itself."""
+    """Every file below a folder; links are followed, but into no folder that this one is in."""
     real = os.path.realpath(folder)
     if real in seen:
         return
@@ -164,11 +158,9 @@ def _walk(top: Path, folder: Path, seen: frozenset[str]) -> Iterator[Entry]:
 
 
 def _local_glob(text: str, location: str) -> Listing:
-    import glob
-
     top = Path(_fixed_part(text)).expanduser()
     pattern = str(Path(text).expanduser())
-    found = [Path(hit) for hit in glob.glob(pattern, recursive=True)]
+    found = [Path(hit) for hit in glob.glob(pattern, recursive=True)]  # noqa: PTH207 - absolute too
     entries = {}
     for path in found:
         for entry in _walk(top, path, frozenset()) if path.is_dir() else _one(top, path):
@@ -198,7 +190,7 @@ def _find_remote(url: str) -> Listing:
             found = file_system.glob(path, detail=True)
         elif file_system.isfile(path):
             entry = _remote_entry(file_system, file_system.info(path), path.rpartition("/")[0])
-            return Listing(base=_stem(entry.name), direct=True, entries=(entry,))
+            return Listing(base=stem(entry.name), direct=True, entries=(entry,))
         else:
             top = path.rstrip("/")
             found = file_system.find(path, detail=True)
@@ -225,7 +217,7 @@ def _remote_entry(file_system: Any, info: dict[str, Json], top: str) -> Entry:  
 def _mtime_ns(info: dict[str, Json]) -> int | None:
     for key in ("mtime", "LastModified", "last_modified", "updated"):
         value = info.get(key)
-        if hasattr(value, "timestamp"):
+        if isinstance(value, dt.datetime):
             return int(value.timestamp() * 1_000_000_000)
         if isinstance(value, int | float):
             return int(value * 1_000_000_000)
@@ -239,10 +231,6 @@ def _nonempty(listing: Listing, location: str) -> Listing:
 
 
 _COMPRESSED = (".gz", ".gzip", ".zst", ".zstd", ".bz2", ".xz", ".tgz", ".tbz2", ".txz", ".tar")
-
-
-def _stem(name: str) -> str:
-    return stem(name)
 
 
 def stem(name: str) -> str:

@@ -1,10 +1,10 @@
-"""What every format reader gives: stretches of consecutive rows, and the rows of them that are broken."""
+"""What every format reader gives: stretches of consecutive rows, broken ones among them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ingot.converters.readers.jsonvalue import JsonFault, loads
+from ingot.converters.readers.jsonvalue import JsonTextError, loads
 from ingot.converters.rows import BadRow, Batch, Json
 
 BATCH_ROWS = 256
@@ -24,7 +24,7 @@ class Broken:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stretch:
-    """Consecutive rows of a file: values (or `Broken`), and where known their keys and Arrow form."""
+    """Consecutive rows of a file: values (or `Broken`), where known their keys and Arrow form."""
 
     values: Sequence[Json]
     keys: Sequence[str] | None = None
@@ -46,8 +46,8 @@ def to_batches(
 ) -> Iterator[Batch]:
     """Number the rows of a file from 0 and give them as batches of at most `rows` rows.
 
-    `fields` are the paths of strings that hold JSON; they are parsed, and a row whose text does not parse
-    becomes a `bad_json` row.
+    `fields` are the paths of strings that hold JSON; they are parsed, and a row whose text does not
+    parse becomes a `bad_json` row.
     """
     first = 0
     for stretch in stretches:
@@ -138,5 +138,5 @@ def _parse_text(value: Json, field: str) -> Json:
         return None
     try:
         return loads(value.encode())
-    except JsonFault as error:
+    except JsonTextError as error:
         return Broken(str(error), found(value), "bad_json", field)
