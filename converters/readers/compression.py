@@ -31,8 +31,8 @@ def compression_of(head: bytes) -> str | None:
 def decompressed(raw: BinaryIO, where: str) -> BinaryIO:
     """The decompressed bytes of a stream, or the stream itself where it is not compressed.
 
-    Errors while it is read are `SourceError`s that name `where`; a stream that ends too early is one
-    of them, after all bytes before that point were given.
+    Errors while it is read are `SourceError`s that name `where`; a stream that ends too early is
+    one of them, after all bytes before that point were given.
     """
     with reading(where):
         head = raw.read(6)

@@ -1,5 +1,6 @@
 """Short runs of rows from places spread over a file that can be entered in the middle."""
 
+import codecs
 import io
 import random
 from collections.abc import Callable, Iterator

@@ -348,12 +348,7 @@ def _csv(head: _Head, spec: SourceSpec, wanted: str | None) -> FileFacts | None:
     )
     if table is None:
         return None
-    named = {"delimiter": spec.delimiter, "quote": spec.quote, "columns": spec.columns}
-    guessed = {key for key, value in named.items() if value is None}
-    if table.header:
-        guessed.discard("columns")
-    if wanted is None and not head.name.endswith(_TABLE_NAMES):
-        guessed.add("format")
+    guessed = _table_guesses(head, spec, table) | head.base.guessed
     return _changed(
         head.base,
         format="csv",
@@ -364,8 +359,22 @@ def _csv(head: _Head, spec: SourceSpec, wanted: str | None) -> FileFacts | None:
         fewest=table.fewest,
         multiline=table.multiline,
         shape=frozenset(table.columns),
-        guessed=head.base.guessed | guessed,
+        guessed=guessed,
     )
+
+
+def _table_guesses(head: _Head, spec: SourceSpec, table: dialect.Delimited) -> frozenset[str]:
+    """The facts of a table that other values could have made come out otherwise."""
+    usual = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".psv": "|"}
+    ending = next((end for end in usual if head.name.endswith(end)), None)
+    plain = table.dialect.quote == '"' and '"' not in "\n".join(head.lines)
+    open_questions = {
+        "format": spec.format is None and spec.delimiter is None and ending is None,
+        "delimiter": spec.delimiter is None and usual.get(ending or "") != table.dialect.delimiter,
+        "quote": spec.quote is None and not (plain and usual.get(ending or "") == ","),
+        "columns": spec.columns is None and not table.header,
+    }
+    return frozenset(fact for fact, is_open in open_questions.items() if is_open)
 
 
 def _bounded(lines: Sequence[str], most: int = 4000) -> Sequence[str]:
