@@ -7,7 +7,7 @@ VENV ?= .venv
 PYTEST_ARGS ?= -n auto --maxprocesses 4
 
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 # The tests read tokens back with Megatron's own reader. Its declared dependencies are GPU training's;
 # reading an index needs only torch (in the dev extra), numpy and packaging.
 MEGATRON := megatron-core==0.16.1
