@@ -184,12 +184,12 @@ def timed(argv: list[str]) -> Measured:
     return Measured(seconds=seconds, peak_mib=peak)
 
 
-def commands(shape: str, source: Path, work: Path) -> dict[str, list[str]]:
-    """What is measured, by name: each a process of its own."""
+def commands(shape: str, source: Path, work: Path, number: int) -> dict[str, list[str]]:
+    """What is measured, by name: each a process of its own, into a folder of this round."""
     mapping = work / f"{shape}.mapping.json"
     mapping.write_text(json.dumps(MAPPINGS[shape]), encoding="utf-8")
-    out = str(work / f"{shape}.out")
-    convert = ["-m", "ingot", "convert", str(mapping), str(source), "--out", out, "--overwrite"]
+    out = str(work / f"{shape}.{number}")
+    convert = ["-m", "ingot", "convert", str(mapping), str(source), "--out", out]
     made = {
         name: [sys.executable, __file__, "--ceiling", name, str(source), str(work / "ceiling.zst")]
         for name in CEILINGS
@@ -203,8 +203,8 @@ def measure(shape: str, size: int, rounds: int, work: Path) -> tuple[float, dict
     rows = generate(shape, size, source)
     print(f"{shape}: {source.stat().st_size / 1e6:,.0f} MB, {rows:,} rows", file=sys.stderr)
     runs: dict[str, list[Measured]] = {}
-    for _ in range(rounds):
-        for name, argv in commands(shape, source, work).items():
+    for number in range(rounds):
+        for name, argv in commands(shape, source, work, number).items():
             runs.setdefault(name, []).append(timed(argv))
     best = {name: min(many, key=lambda m: m.seconds) for name, many in runs.items()}
     return source.stat().st_size / 1e6, best
