@@ -75,6 +75,7 @@ def answers(column: Column) -> float:
     against = 0.15 * column.looks("question") + 0.9 * max(
         column.named("rejected"), column.named("example")
     )
+    against += 0.6 * (column.named("question") >= 0.9 and name < 0.5 and column.looks("code") < 0.5)
     return name + code + prose - against - 0.3 * (column.looks("json") > 0.9)
 
 
@@ -241,9 +242,11 @@ def _place(column: Column, cast: Cast) -> str | None:
 def _more(column: Column, question: Column) -> bool:
     """The second of two texts that are judged together: `sentence2`, `text_b`, a hypothesis."""
     first, second = spelled(question.name), spelled(column.name)
-    return (first, second) in (("premise", "hypothesis"), ("text_a", "text_b")) or (
-        first[:-1] == second[:-1] and first[-1:] == "1" and second[-1:] == "2"
-    )
+    if (first, second) in (("premise", "hypothesis"), ("text_a", "text_b"), ("sentence_a", "sentence_b")):
+        return True
+    stem = first[:-1].rstrip("_")
+    numbered = first[-1:] == "1" and second[-1:] == "2" and first[:-1] == second[:-1]
+    return numbered and stem in ("sentence", "sent", "text", "question", "phrase", "句子", "文本")
 
 
 def _belongs(column: Column, cast: Cast) -> bool:
@@ -258,7 +261,8 @@ def _score(cast: Cast, total: float, unused: float) -> float:
 
 def _unused(columns: Sequence[Column], used: frozenset[str]) -> float:
     """Share of the characters of prose that no part takes."""
-    prose = [c for c in columns if c.text and c.words >= 5 and c.named("rejected") < 0.8]
+    said = ("rejected", "answer", "rationale", "chosen")
+    prose = [c for c in columns if c.text and c.words >= 5 and max(map(c.named, said)) < 0.8]
     whole = sum(c.chars for c in prose)
     return sum(c.chars for c in prose if c.path not in used) / whole if whole else 0.0
 
@@ -397,12 +401,23 @@ def question_answer_drafts(view: View) -> list[Draft]:
     spoken = _translation(columns)
     if spoken:
         return [_draft(view, columns, 1.7, *spoken)]
+    judged = _judged(columns)
+    if judged:
+        return [_draft(view, columns, 1.4, *judged)]
     chosen = unnamed_choice(columns) or _named_choice(view, columns)
     if chosen:
         return [_draft(view, columns, 1.5, *chosen)]
     lettered = lettered_columns(columns)
     rest = [c for c in columns if c not in lettered]
     return [_draft(view, rest, *found) for found in _pairs(rest)[:4] if found[0] > 0.25]
+
+
+def _judged(columns: Sequence[Column]) -> tuple[Column, Column] | None:
+    """Two texts and a word that judges them: a premise, a hypothesis, and whether it follows."""
+    texts = [c for c in columns if c.text and not c.many]
+    firsts = [a for a in texts if any(_more(b, a) for b in texts if b is not a)]
+    words = [c for c in columns if c.nature == "label" and max(c.named("label"), c.named("answer")) >= 0.95]
+    return (firsts[0], words[0]) if firsts and words else None
 
 
 def _named_choice(view: View, columns: Sequence[Column]) -> tuple[Column, Column, Options] | None:

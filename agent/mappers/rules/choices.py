@@ -140,10 +140,10 @@ def _objects(view: View) -> Options | None:
     for facts in view.facts.paths:
         if not facts.path.endswith("[*]") or facts.path.count("[*]") != 1:
             continue
-        head = facts.path.removesuffix("[*]")
+        head = facts.path.removesuffix("[*]") or "$"
         if (
             facts.types.get("object")
-            and strength(last_name(head) if head else "", "options") >= 0.8
+            and strength(last_name(head), "options") >= 0.8
         ):
             found = _object_list(view, facts.path)
         elif facts.types.get("string") and strength(last_name(head), "options") < 1:

@@ -125,6 +125,17 @@ def _history(view: View, talk: Talk) -> Draft | None:
     )
 
 
+def _context(view: View, talk: Talk) -> str | None:
+    """The passage that all questions of a row are about."""
+    found = [
+        c
+        for c in view.texts
+        if max(c.named("context"), c.named("body")) >= 0.9 and c.words > 20 and not _below(c, talk) and not c.nested
+    ]
+    best = max(found, key=lambda c: c.chars, default=None)
+    return best.path if best and best.path not in talk.used else None
+
+
 def _repeats(view: View, column: Column, talk: Talk) -> bool:
     """Whether a column only repeats what the conversation says."""
     said = [c for c in view.columns if _below(c, talk)]
@@ -145,8 +156,11 @@ def _without(view: View, talk: Talk) -> View:
 
 def _talk_draft(view: View, talk: Talk) -> Draft | None:
     body: dict[str, Json] = {"messages": list(talk.entries)}
+    stepped = isinstance(talk.entries[0].get("each"), list)
     if system := _system(view, talk):
         body["system"] = system
+    elif stepped and (context := _context(view, talk)):
+        body["system"] = context
     if (tools := tools_beside(view)) is not None:
         body["tools"] = tools
     if where := marked_good(view, talk.used):
@@ -209,7 +223,7 @@ def _transcript(view: View, column: Column) -> Draft | None:
 def _told_elsewhere(view: View, column: Column, markers: Markers) -> bool:
     """Whether the rows also say in columns what the transcript wraps, or answer it as a whole."""
     flat = question_answer_drafts(view)
-    if not flat or flat[0].score < 0.85:
+    if not flat or flat[0].score < 0.78:
         return False
     parts = [c for path in flat[0].used if (c := view.column(path))]
     if column.path not in flat[0].used:

@@ -421,15 +421,16 @@ def talks(view: View) -> list[Talk]:
 
 def _in_step(view: View) -> list[Talk]:
     """Two lists of the same lengths, questions in one and answers in the other."""
-    columns = [c for c in view.columns if c.many and c.text and c.path.count("[*]") == 1]
+    columns = [c for c in view.columns if c.many and c.nature in ("text", "letter", "label", "number")]
     best: tuple[float, Column, Column] | None = None
     for question in columns:
         for answer in columns:
             score = _side(_list_name(question))[0] + _side(_list_name(answer))[1]
-            if question.path != answer.path and score >= 1.5 and _equal_lengths(question, answer):
-                score -= 0.01 * (answer.position + question.position) + 0.3 * answer.named(
-                    "rejected"
-                )
+            fits = question.path != answer.path and score >= 1.5 and question.text
+            if fits and _equal_lengths(question, answer):
+                score -= 0.01 * (answer.position + question.position)
+                score += 0.2 * (question.nested and question.name == answer.name)
+                score -= 0.3 * answer.named("rejected")
                 best = max(
                     best or (0.0, question, answer), (score, question, answer), key=lambda b: b[0]
                 )
@@ -452,12 +453,28 @@ def _equal_lengths(a: Column, b: Column) -> bool:
     )
 
 
+def _options_in_step(view: View, question: Column) -> str | None:
+    """A list of lists of options, as many as there are questions."""
+    for facts in view.facts.paths:
+        outer = facts.path.removesuffix("[*]")
+        named = facts.path.endswith("[*][*]") and strength(last_name(outer), "options") >= 0.8
+        sizes = [(len(hits(outer, node)), len(q)) for node, q in zip(view.nodes, question.values, strict=True)]
+        if named and all(a == b for a, b in sizes):
+            return outer
+    return None
+
+
 def _stepped(view: View, question: Column, answer: Column) -> Talk:
     each = [c.path.split("[*]")[0] + "[*]" for c in (question, answer)]
-    inner = [c.path.removeprefix(e) for c, e in zip((question, answer), each, strict=True)]
-    entries = tuple(
-        {"each": each, "role": role, "content": f"[{place}]{rest}"}
-        for place, (role, rest) in enumerate(zip(("user", "assistant"), inner, strict=True))
+    inner = [f"[{n}]" + c.path.removeprefix(e) for n, (c, e) in enumerate(zip((question, answer), each, strict=True))]
+    options = _options_in_step(view, question)
+    asked: Json = inner[0]
+    if options:
+        each.append(options)
+        asked = [asked, {"path": "[2][*]", "label": "A. "}]
+    entries: tuple[dict[str, Json], ...] = (
+        {"each": each, "role": "user", "content": asked},
+        {"each": each, "role": "assistant", "content": inner[1]},
     )
     return Talk(
         path=each[0].removesuffix("[*]"),

@@ -102,7 +102,8 @@ def _joins(column: Column, body: Column) -> bool:
         column.named("answer"),
         column.named("context"),
     )
-    prose = column.looks("prose") > 0.6 and column.words >= 6 and _off(column) < 0.8
+    least = 3.5 if column.nameless else 6
+    prose = column.looks("prose") > 0.6 and column.words >= least and _off(column) < 0.8
     return title or lead or prose or (known >= 0.95 and column.looks("prose") > 0.4)
 
 

@@ -1,8 +1,6 @@
 """The six meta keys: which columns carry them, by what the values are and what the names say."""
 
-import re
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable
 from typing import Literal
 
 from ingot.agent.mappers.proposal import Evidence
@@ -35,7 +33,8 @@ def _original_id(column: Column, used: frozenset[str]) -> float:
     named = column.named("id") * (0.7 if column.named("foreign_id") >= 0.8 else 1)
     shape = {"uuid": 0.35, "hash": 0.3, "url": 0.25, "file": 0.1}.get(column.nature, 0.0)
     if column.nature == "number" and named < 0.5:
-        return 0.4 if _nameless(column) and _long_numbers(column) else 0.0
+        first = 0.3 if column.position == 0 else 0.0
+        return (0.4 if _long_numbers(column) else first) if column.nameless else 0.0
     if column.nature in ("url", "file") and named < 0.5:
         return (
             0.3
@@ -60,11 +59,6 @@ def _original_id(column: Column, used: frozenset[str]) -> float:
         + 0.1 * (column.fill > 0.98)
         - 0.15 * _other_thing(column)
     )
-
-
-def _nameless(column: Column) -> bool:
-    """A column of a file without a header."""
-    return bool(re.fullmatch(r"c\d+", column.name))
 
 
 def _long_numbers(column: Column) -> bool:
@@ -135,7 +129,7 @@ def _language(column: Column, used: frozenset[str]) -> float:
     """Values that are language codes or names; programming languages are not."""
     if column.path in used or not column.present:
         return 0.0
-    if column.named("language") < 0.5 and column.distinct < 2:
+    if column.nameless and not (column.distinct > 1 and max(map(len, column.present)) <= 5):
         return 0.0
     known = sum(language_of(text) is not None or text in ("mix", "und") for text in column.present)
     share = known / len(column.present)
@@ -224,13 +218,3 @@ def find_meta(view: View, used: frozenset[str]) -> tuple[dict[str, Json], tuple[
             )
         )
     return meta, tuple(evidence)
-
-
-def as_date(seconds: float) -> str:
-    """An epoch as people read it, for explanations."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat()
-
-
-def names(columns: Sequence[Column]) -> str:
-    """Paths for an explanation."""
-    return ", ".join(c.path for c in columns)

@@ -174,14 +174,24 @@ def _auto_score(candidate: Candidate) -> float:
     return candidate.score if candidate.score > 0.75 else candidate.score * 0.7
 
 
-def _texts(report: CheckReport) -> list[str]:
+def _texts(report: CheckReport, role: str | None = None) -> list[str]:
     texts: list[str] = []
     for _, record in report.examples:
-        said = (
-            [m["content"] for m in record["messages"]] if "messages" in record else [record["text"]]
-        )
+        messages = record.get("messages", ())
+        said = [m["content"] for m in messages if role in (None, m["role"])] or [record.get("text", "")]
         texts += [text for text in said if text.strip() and not is_code(text)]
     return texts
+
+
+def _detected(report: CheckReport) -> tuple[str | None, float]:
+    """The language of the texts; none where questions and answers are in different ones."""
+    texts = _texts(report)
+    if any("messages" in record for _, record in report.examples):
+        sides = [detect(_texts(report, role)) for role in ("user", "assistant")]
+        known = {code for code, share in sides if code and share >= 0.7}
+        if len(known) > 1:
+            return None, 0.0
+    return detect(texts)
 
 
 def _language(
@@ -192,7 +202,7 @@ def _language(
         return meta["language"], {}, 1.0
     if request.language:
         return {"literal": request.language}, {}, 1.0
-    code, share = detect(_texts(candidate.report)) if candidate.report else (None, 0.0)
+    code, share = _detected(candidate.report) if candidate.report else (None, 0.0)
     if code is None or share < 0.7:
         return None, {}, share
     return {"literal": code}, {"language": code}, share

@@ -1,5 +1,6 @@
 """A sample as a table: the columns of its rows (scalars and lists of texts), with what they hold."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -124,6 +125,11 @@ class Column:
         types = self.facts.types
         plain = types.get("integer", 0) + types.get("number", 0) + types.get("boolean", 0)
         return plain > types.get("string", 0) or self.looks("number") > 0.9
+
+    @property
+    def nameless(self) -> bool:
+        """A column of a file without a header."""
+        return bool(re.fullmatch(r"c\d+", self.name))
 
     @cached_property
     def constant(self) -> bool:
