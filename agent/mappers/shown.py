@@ -108,7 +108,9 @@ def _path_line(facts: PathFacts) -> str:
 
 
 def _values(facts: PathFacts) -> list[str]:
-    """Values with their counts where there are few, as for roles and labels."""
+    """Values with their counts where they are few and repeat, as roles and labels do."""
+    if facts.unique:
+        return []
     few = [(value, count) for value, count in facts.values if len(str(value)) <= 60][:8]
     if not few:
         return []

@@ -1,0 +1,201 @@
+"""Runs that stop for review and go on elsewhere: checkpoints, new processes, changed input."""
+
+import json
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingot.agent.checkpoints import FILE, checkpoints, home
+from ingot.agent.context import Context
+from ingot.agent.mappers.proposal import Proposal
+from ingot.agent.mappers.scripted import Scripted
+from ingot.agent.session import once, session
+from ingot.agent.state import Order
+from ingot.converters.errors import OutputError
+
+MAPPING = {
+    "version": 2,
+    "messages": [
+        {"role": "user", "content": "ask"},
+        {"role": "assistant", "content": "reply"},
+    ],
+}
+PROPOSAL = Proposal(
+    decision="sft", mapping=MAPPING, confidence=0.9, reason="because", mapper="scripted"
+)
+APPROVE = {"decisions": [{"type": "approve"}]}
+
+# What a second process does: it knows the state folder and the run's name, and has no mapper.
+RESUME = """
+import json, sys
+from langgraph.types import Command
+from ingot.agent.checkpoints import checkpoints
+from ingot.agent.context import Context
+from ingot.agent.graph import build_graph
+with checkpoints() as saver:
+    graph = build_graph(saver)
+    config = {"configurable": {"thread_id": sys.argv[1]}}
+    assert graph.get_state(config).next == ("review",)
+    resume = Command(resume={"decisions": [{"type": "approve"}]})
+    state = graph.invoke(resume, config, context=Context())
+print(json.dumps(state["outcome"]))
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    file = tmp_path / "chat.jsonl"
+    rows = ({"ask": f"What is {n}?", "reply": f"It is {n}."} for n in range(5))
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+@pytest.fixture
+def state_folder(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+def order_of(data: Path, **given: Any) -> Order:
+    out = str(data.parent / "out")
+    return Order(source=str(data), out=out, mapper="scripted", records="jsonl", **given)
+
+
+def scripted(*answers: Proposal) -> tuple[Scripted, Context]:
+    mapper = Scripted(answers)
+    return mapper, Context(turns={"scripted": mapper})
+
+
+def test_a_run_goes_on_in_a_new_process(data: Path, state_folder: Path) -> None:
+    _, context = scripted(PROPOSAL)
+    with session(order_of(data), context, home=state_folder) as current:
+        current.begin()
+        assert current.waits()
+        thread = current.config["configurable"]["thread_id"]
+    ran = subprocess.run(
+        [sys.executable, "-c", RESUME, thread],
+        env={**os.environ, "INGOT_HOME": str(state_folder)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(ran.stdout)["status"] == "done"
+    assert (data.parent / "out" / "manifest.json").exists()
+
+
+def test_the_same_command_with_yes_approves_what_was_shown(data: Path, state_folder: Path) -> None:
+    mapper, context = scripted(PROPOSAL)
+    with session(order_of(data), context, home=state_folder) as current:
+        current.begin()
+    with session(order_of(data, yes=True), context, home=state_folder) as current:
+        assert current.begin()["outcome"]["status"] == "done"
+    assert len(mapper.asked) == 1
+
+
+def test_the_same_command_without_yes_still_waits(data: Path, state_folder: Path) -> None:
+    mapper, context = scripted(PROPOSAL)
+    for _ in range(3):
+        with session(order_of(data), context, home=state_folder) as current:
+            current.begin()
+            assert current.waits()
+    assert len(mapper.asked) == 1
+    with session(order_of(data), context, home=state_folder) as current:
+        current.begin()
+        assert current.answer(APPROVE)["outcome"]["status"] == "done"
+
+
+def test_a_changed_input_or_option_begins_a_new_run(data: Path, state_folder: Path) -> None:
+    mapper, context = scripted(PROPOSAL, PROPOSAL, PROPOSAL)
+    with session(order_of(data), context, home=state_folder) as current:
+        current.begin()
+    with session(order_of(data, language="en"), context, home=state_folder) as current:
+        current.begin()
+    with data.open("a") as file:
+        file.write(json.dumps({"ask": "More?", "reply": "No."}) + "\n")
+    other = Context(turns={"scripted": mapper})
+    with session(order_of(data, language="en"), other, home=state_folder) as current:
+        assert current.begin()["sample"]["rows"] == 6
+    assert len(mapper.asked) == 3
+
+
+def test_a_finished_run_is_forgotten(data: Path, state_folder: Path) -> None:
+    _, context = scripted(PROPOSAL)
+    with session(order_of(data, yes=True), context, home=state_folder) as current:
+        current.begin()
+        current.forget()
+    with sqlite3.connect(state_folder / FILE) as connection:
+        assert connection.execute("SELECT count(*) FROM checkpoints").fetchone() == (0,)
+        assert connection.execute("SELECT count(*) FROM writes").fetchone() == (0,)
+    connection.close()
+
+
+def test_a_run_that_failed_while_converting_goes_on_there(data: Path, state_folder: Path) -> None:
+    mapper, context = scripted(PROPOSAL)
+    out = data.parent / "out"
+    out.mkdir()
+    (out / "precious.txt").write_text("not ingot's")
+    order = order_of(data, yes=True)
+    with (
+        pytest.raises(OutputError, match="did not write"),
+        session(order, context, home=state_folder) as current,
+    ):
+        current.begin()
+    (out / "precious.txt").unlink()
+    with session(replace(order, yes=False), context, home=state_folder) as current:
+        assert current.begin()["outcome"]["status"] == "done"
+    assert len(mapper.asked) == 1
+
+
+def test_a_dry_run_keeps_nothing(data: Path) -> None:
+    _, context = scripted(PROPOSAL)
+    assert once(order_of(data, dry_run=True), context)["outcome"]["status"] == "dry_run"
+    assert not (data.parent / "out").exists()
+
+
+def test_the_checkpoints_are_for_their_owner_only(data: Path, state_folder: Path) -> None:
+    _, context = scripted(PROPOSAL)
+    with session(order_of(data), context, home=state_folder) as current:
+        current.begin()
+        modes = {stat.S_IMODE(file.stat().st_mode) for file in state_folder.iterdir()}
+    assert modes == {0o600}
+    assert stat.S_IMODE(state_folder.stat().st_mode) == 0o700
+
+
+def test_the_checkpoints_hold_no_rows(data: Path, state_folder: Path) -> None:
+    _, context = scripted(PROPOSAL)
+    with session(order_of(data), context, home=state_folder) as current:
+        current.begin()
+    content = b"".join(file.read_bytes() for file in state_folder.iterdir())
+    assert b"scripted" in content
+    assert b"It is 3" not in content
+
+
+def test_foreign_objects_in_the_checkpoints_are_not_brought_to_life(state_folder: Path) -> None:
+    with checkpoints(state_folder) as saver:
+        kind, data = saver.serde.dumps_typed({"order": Order(source="x")})
+        assert not isinstance(saver.serde.loads_typed((kind, data))["order"], Order)
+
+
+@pytest.mark.parametrize("kind", ["file in the way", "not a database"])
+def test_a_state_folder_that_cannot_be_used_is_one_clear_error(tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "state"
+    if kind == "file in the way":
+        folder.write_text("a file")
+    else:
+        folder.mkdir()
+        (folder / FILE).write_bytes(b"not a database at all" * 100)
+    with pytest.raises(OutputError, match="INGOT_HOME"), checkpoints(folder):
+        pass
+
+
+def test_where_the_state_lies() -> None:
+    assert home({"INGOT_HOME": "/x/y"}) == Path("/x/y")
+    if sys.platform == "linux":
+        assert home({"XDG_STATE_HOME": "/s"}) == Path("/s/ingot")
+        assert home({}) == Path.home() / ".local" / "state" / "ingot"
