@@ -242,7 +242,11 @@ def _place(column: Column, cast: Cast) -> str | None:
 def _more(column: Column, question: Column) -> bool:
     """The second of two texts that are judged together: `sentence2`, `text_b`, a hypothesis."""
     first, second = spelled(question.name), spelled(column.name)
-    if (first, second) in (("premise", "hypothesis"), ("text_a", "text_b"), ("sentence_a", "sentence_b")):
+    if (first, second) in (
+        ("premise", "hypothesis"),
+        ("text_a", "text_b"),
+        ("sentence_a", "sentence_b"),
+    ):
         return True
     stem = first[:-1].rstrip("_")
     numbered = first[-1:] == "1" and second[-1:] == "2" and first[:-1] == second[:-1]
@@ -416,7 +420,11 @@ def _judged(columns: Sequence[Column]) -> tuple[Column, Column] | None:
     """Two texts and a word that judges them: a premise, a hypothesis, and whether it follows."""
     texts = [c for c in columns if c.text and not c.many]
     firsts = [a for a in texts if any(_more(b, a) for b in texts if b is not a)]
-    words = [c for c in columns if c.nature == "label" and max(c.named("label"), c.named("answer")) >= 0.95]
+    words = [
+        c
+        for c in columns
+        if c.nature == "label" and max(c.named("label"), c.named("answer")) >= 0.95
+    ]
     return (firsts[0], words[0]) if firsts and words else None
 
 

@@ -75,10 +75,6 @@ def _from_list(view: View, column: Column) -> Options | None:
     )
 
 
-def _parent(path: str) -> str:
-    return steps_text(compile_path(path).steps[:-1])
-
-
 def _letter_of(column: Column) -> str | None:
     match = _LETTER_NAME.fullmatch(spelled(column.name)) or re.fullmatch(
         r"(?:选项|답|보기)([a-h1-9])", spelled(column.name)
@@ -141,10 +137,7 @@ def _objects(view: View) -> Options | None:
         if not facts.path.endswith("[*]") or facts.path.count("[*]") != 1:
             continue
         head = facts.path.removesuffix("[*]") or "$"
-        if (
-            facts.types.get("object")
-            and strength(last_name(head), "options") >= 0.8
-        ):
+        if facts.types.get("object") and strength(last_name(head), "options") >= 0.8:
             found = _object_list(view, facts.path)
         elif facts.types.get("string") and strength(last_name(head), "options") < 1:
             found = _parallel(view, facts.path)
@@ -185,14 +178,8 @@ def _row_keys(view: View, path: str) -> tuple[str, ...]:
 
 def _parallel(view: View, path: str) -> Options | None:
     """`choices.text` with `choices.label` beside it."""
-    head = compile_path(path).steps
-    around = (
-        _parent(_last_is_key(path.removesuffix("[*]")))
-        if len(head) < 2
-        else path.removesuffix("[*]")
-    )
-    stem = around.rsplit(".", 1)[0] if "." in around else None
-    if stem is None or strength(last_name(stem), "options") < 0.8:
+    stem = path.removesuffix("[*]").rpartition(".")[0]
+    if not stem or strength(last_name(stem), "options") < 0.8:
         return None
     for facts in view.facts.paths:
         beside = (

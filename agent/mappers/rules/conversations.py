@@ -130,7 +130,10 @@ def _context(view: View, talk: Talk) -> str | None:
     found = [
         c
         for c in view.texts
-        if max(c.named("context"), c.named("body")) >= 0.9 and c.words > 20 and not _below(c, talk) and not c.nested
+        if max(c.named("context"), c.named("body")) >= 0.9
+        and c.words > 20
+        and not _below(c, talk)
+        and not c.nested
     ]
     best = max(found, key=lambda c: c.chars, default=None)
     return best.path if best and best.path not in talk.used else None

@@ -421,7 +421,9 @@ def talks(view: View) -> list[Talk]:
 
 def _in_step(view: View) -> list[Talk]:
     """Two lists of the same lengths, questions in one and answers in the other."""
-    columns = [c for c in view.columns if c.many and c.nature in ("text", "letter", "label", "number")]
+    columns = [
+        c for c in view.columns if c.many and c.nature in ("text", "letter", "label", "number")
+    ]
     best: tuple[float, Column, Column] | None = None
     for question in columns:
         for answer in columns:
@@ -458,7 +460,10 @@ def _options_in_step(view: View, question: Column) -> str | None:
     for facts in view.facts.paths:
         outer = facts.path.removesuffix("[*]")
         named = facts.path.endswith("[*][*]") and strength(last_name(outer), "options") >= 0.8
-        sizes = [(len(hits(outer, node)), len(q)) for node, q in zip(view.nodes, question.values, strict=True)]
+        sizes = [
+            (len(hits(outer, node)), len(q))
+            for node, q in zip(view.nodes, question.values, strict=True)
+        ]
         if named and all(a == b for a, b in sizes):
             return outer
     return None
@@ -466,7 +471,10 @@ def _options_in_step(view: View, question: Column) -> str | None:
 
 def _stepped(view: View, question: Column, answer: Column) -> Talk:
     each = [c.path.split("[*]")[0] + "[*]" for c in (question, answer)]
-    inner = [f"[{n}]" + c.path.removeprefix(e) for n, (c, e) in enumerate(zip((question, answer), each, strict=True))]
+    inner = [
+        f"[{n}]" + c.path.removeprefix(e)
+        for n, (c, e) in enumerate(zip((question, answer), each, strict=True))
+    ]
     options = _options_in_step(view, question)
     asked: Json = inner[0]
     if options:

@@ -102,8 +102,9 @@ def _joins(column: Column, body: Column) -> bool:
         column.named("answer"),
         column.named("context"),
     )
-    least = 3.5 if column.nameless else 6
-    prose = column.looks("prose") > 0.6 and column.words >= least and _off(column) < 0.8
+    if column.nameless and column.words >= 3.5 and column.distinct > 0.9 * len(column.present):
+        return True
+    prose = column.looks("prose") > 0.6 and column.words >= 6 and _off(column) < 0.8
     return title or lead or prose or (known >= 0.95 and column.looks("prose") > 0.4)
 
 
@@ -126,18 +127,39 @@ def _quality(body: Column) -> float:
 
 def document_drafts(view: View) -> list[Draft]:
     """Drafts for rows that hold a text, best first."""
-    found = [c for c in view.columns if _textual(c)]
+    found = [c for c in (*view.columns, *view.deep) if _textual(c)]
     bodies = sorted(found, key=lambda c: (-_weight(c), c.position))[:3]
     drafts = [_draft(view, body, bodies) for body in bodies]
     return sorted((d for d in drafts if d.score > 0.2), key=lambda d: -d.score)
 
 
+def _body_value(view: View, body: Column) -> tuple[Json, list[str]]:
+    """The body's value, with the headings of its sections where they have some, and the paths it takes."""
+    if "[*]" not in body.path or body.path.endswith("[*]") and body.path.count("[*]") == 1:
+        return body.path, [body.path]
+    element, _, rest = body.path.partition("[*]")
+    element += "[*]"
+    headings = [
+        c
+        for c in view.columns
+        if c.path.startswith(element)
+        and c.named_own("title") >= 0.9
+        and c.words >= 0.5
+        and c.fill > 0.5
+    ]
+    if not headings:
+        return body.path, [body.path]
+    inner = [headings[0].path.removeprefix(element).lstrip("."), rest.lstrip(".")]
+    return {"each": element, "concat": inner}, [headings[0].path, body.path]
+
+
 def _draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft:
-    others = [c for c in view.columns if _joins(c, body)]
+    value, taken = _body_value(view, body)
+    others = [c for c in view.columns if c.path not in taken and _joins(c, body)]
     parts = sorted([*others, body], key=lambda c: _order(c, body))
     whole = sum(_weight(c) for c in bodies)
     share = _weight(body) / whole if whole else 0.0
-    text: list[Json] = [c.path for c in parts]
+    text: list[Json] = [value if c is body else c.path for c in parts]
     runner = next((c.path for c in bodies if c.path != body.path), None)
     quality = _quality(body)
     document: dict[str, Json] = {"text": joined(text)}
@@ -148,7 +170,7 @@ def _draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft:
         body=document,
         score=min(0.97, quality * (0.7 + 0.3 * share)),
         why=f"{body.path} holds running text",
-        used=frozenset(c.path for c in parts),
+        used=frozenset([*taken, *(c.path for c in parts)]),
         evidence=(
             Evidence(
                 target="text",

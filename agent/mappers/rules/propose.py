@@ -12,8 +12,10 @@ from ingot.agent.mappers.rules.language import detect
 from ingot.agent.mappers.rules.metadata import find_meta
 from ingot.agent.mappers.rules.readings import (
     Reading,
+    documents_inside,
     element_readings,
     group_reading,
+    hard_wrapped,
     parsed_strings,
     plain,
     shapes,
@@ -49,13 +51,30 @@ def readings(source: Source, sample: Sample) -> Iterator[Reading]:
     single = len(sample.rows) <= 1 and bool(source.roots)
     facts = source.guessed.to_document()
     base = plain(sample, facts, 0.65 if single else 1.0, "the rows as they are")
-    for one in (base, *_roots(source, single)):
+    for one in (base, *_roots(source, single), *_whole_files(source, sample)):
         yield one
         yield from parsed_strings(one)
         for group in group_reading(one):
             yield group
         if len(one.sample.rows) > 0:
             yield from element_readings(one)
+
+
+def _whole_files(source: Source, sample: Sample) -> Iterator[Reading]:
+    """Text files as one row each, where their lines are pieces of a running text."""
+    formats = {file.facts.format for file in source.files}
+    if formats != {"text"} or source.spec.root or not sample.rows:
+        return
+    lines = [row.value.get("text", "") for row in sample.rows if isinstance(row.value, dict)]
+    spec = replace(source.spec, format="text", root="$")
+    files = draw(source.with_spec(spec))
+    factor = 1.1 if hard_wrapped(lines) else 0.7
+    yield plain(
+        files,
+        {**source.guessed.to_document(), "format": "text", "root": "$"},
+        factor,
+        "a file is a text",
+    )
 
 
 def _roots(source: Source, single: bool) -> Iterator[Reading]:
@@ -133,7 +152,12 @@ def candidates(source: Source, sample: Sample, modes: Sequence[str]) -> list[Can
         drafts = drafts_of(reading.view, modes)
         drafts = sorted([*_mixed(reading, modes), *drafts], key=lambda d: -d.score)
         if "each" in reading.outer:
-            drafts = [d for d in drafts if d.kind == "pt" or d.why.count(" asks ")]
+            lift = 1.2 if documents_inside(reading.view) and len(reading.sample.rows) <= 40 else 1.0
+            drafts = [
+                d.times(lift) if d.kind == "pt" else d
+                for d in drafts
+                if d.kind == "pt" or " asks " in d.why
+            ]
         if "group" in reading.outer:
             drafts = [d for d in drafts if d.kind == "sft" and not d.why.count(" asks ")]
         for draft in drafts[:5]:
@@ -178,7 +202,9 @@ def _texts(report: CheckReport, role: str | None = None) -> list[str]:
     texts: list[str] = []
     for _, record in report.examples:
         messages = record.get("messages", ())
-        said = [m["content"] for m in messages if role in (None, m["role"])] or [record.get("text", "")]
+        said = [m["content"] for m in messages if role in (None, m["role"])] or [
+            record.get("text", "")
+        ]
         texts += [text for text in said if text.strip() and not is_code(text)]
     return texts
 

@@ -1,6 +1,7 @@
 """The ways in which the rows of a source can be read: as they are, other roots, parsed strings, groups, elements."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -143,6 +144,46 @@ def element_readings(reading: Reading) -> Iterator[Reading]:
             factor=0.9 * reading.factor,
             why=f"one record per element of {path}",
         )
+
+
+def documents_inside(view: View) -> bool:
+    """Whether elements are documents of their own: with a title or an id each, and a text of some length."""
+    texts = [c for c in view.columns if c.text and not c.path.startswith("^")]
+    body = max(texts, key=lambda c: c.chars, default=None)
+    if body is None or body.words < 15:
+        return False
+    own = [c for c in view.columns if not c.path.startswith("^") and c is not body and not c.many]
+    titled = any(
+        c.named("title") >= 0.9 and c.distinct > 0.5 * len(c.present) and c.fill > 0.8 for c in own
+    )
+    marked = any(
+        c.fill > 0.9
+        and c.distinct == len(c.present)
+        and (
+            c.named("id") >= 0.95
+            and c.nature in ("hash", "uuid", "mark", "text")
+            or c.named("url") == 1
+        )
+        for c in own
+    )
+    return titled or marked
+
+
+def hard_wrapped(texts: Sequence[str]) -> bool:
+    """Whether lines are pieces of a running text: most stop in the middle of a sentence."""
+    lines = [t.strip() for t in texts if t.strip()]
+    if len(lines) < 4:
+        return False
+    open_end = sum(not re.search(r"[.!?。！？…\"'”’」』)）:：;；]$", t) for t in lines)
+    low = sum(t[:1].islower() for t in lines)
+    blank = 1 - len(lines) / len(texts)
+    size = sorted(len(t) for t in lines)
+    even = size[len(size) // 2] > 0.6 * size[int(0.95 * (len(size) - 1))]
+    return (
+        low > 0.2 * len(lines)
+        or (blank > 0.15 and open_end < 0.9 * len(lines))
+        or (open_end > 0.5 * len(lines) and even and size[-1] < 120 and blank > 0)
+    )
 
 
 def _runs(values: Sequence[Json]) -> list[int]:

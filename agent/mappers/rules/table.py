@@ -119,6 +119,10 @@ class Column:
         own, *outer = self.names
         return max([strength(own, slot), *(0.95 * strength(name, slot) for name in outer)])
 
+    def named_own(self, slot: str) -> float:
+        """How far its own name alone says so."""
+        return strength(self.name, slot)
+
     @cached_property
     def numeric(self) -> bool:
         """Numbers or truth values, as such or as texts."""
@@ -187,8 +191,8 @@ class View:
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """Scalars of the record and of objects in it, texts in lists, and scalars around it."""
-        inside = ((f, _many(f.path)) for f in self.facts.paths if _has_scalars(f))
-        found = [self._column(f, f.path, many) for f, many in inside if many is not None]
+        inside = ((f, wildcards(f.path)) for f in self.facts.paths if _has_scalars(f))
+        found = [self._column(f, f.path, wild > 0) for f, wild in inside if wild in (0, 1)]
         for up in self._around():
             facts = profile_values([(hits(up, node) or [None])[0] for node in self.nodes])
             found.append(self._column(facts.paths[0], up, up.endswith("[*]")))
@@ -213,6 +217,12 @@ class View:
                 up, marks = around(up), f"{marks}.^"
         return list(found)
 
+    @cached_property
+    def deep(self) -> tuple[Column, ...]:
+        """Texts in lists inside lists (`sections[*].paragraphs[*]`)."""
+        inside = [f for f in self.facts.paths if f.chars and (wildcards(f.path) or 0) > 1]
+        return tuple(self._column(f, f.path, True) for f in inside)
+
     def column(self, path: str) -> Column | None:
         """The column at a path."""
         return next((c for c in self.columns if c.path == path), None)
@@ -231,15 +241,12 @@ def around(node: Node) -> Node | None:
     return up
 
 
-def _many(path: str) -> bool | None:
-    """False for a path without wildcards, True for one with a single `[*]`, else None."""
+def wildcards(path: str) -> int | None:
+    """How many `[*]` a path has; None where it also has other marks or numbers."""
     steps = compile_path(path).steps
     wild = [step for step in steps if isinstance(step, Mark)]
-    if any(isinstance(step, Index) for step in steps) or len(wild) > 1:
-        return None
-    if not wild:
-        return False
-    return True if wild[0].mark == "[*]" else None
+    odd = any(isinstance(step, Index) for step in steps) or any(s.mark != "[*]" for s in wild)
+    return None if odd else len(wild)
 
 
 def _has_scalars(facts: PathFacts) -> bool:
