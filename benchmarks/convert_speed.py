@@ -10,14 +10,15 @@ Makes a JSONL file of the wanted size for each shape, then in turn, in one sitti
   converter which writes compressed records has to do.
 * `ingot convert`: the installed command, in a process of its own, from start to exit.
 
-Prints MB/s of input (10^6 bytes), the best of the rounds, the peak memory of all the processes of
-a run together (Linux: proportional set size, sampled every 50 ms) and ingot's share of each
-ceiling. The ceilings use one core; ingot uses what it takes by itself. The texts are sentences of
-random words from the example `en_field_notes`, by a fixed seed.
+Prints seconds and CPU seconds, MB/s of input (10^6 bytes), the peak memory of all the processes
+of a run together (Linux: proportional set size, sampled every 50 ms) and ingot's share of each
+ceiling; of the rounds the fastest. The ceilings use one core; ingot uses what it takes by itself.
+The texts are sentences of random words from the example `en_field_notes`, by a fixed seed.
 """
 
 import argparse
 import json
+import os
 import random
 import subprocess
 import sys
@@ -62,9 +63,10 @@ MAPPINGS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """Seconds of wall clock and peak memory in MiB of a process and its children."""
+    """Seconds of wall clock and of CPU, and peak memory in MiB, of a process and its children."""
 
     seconds: float
+    cpu_seconds: float
     peak_mib: float
 
 
@@ -166,9 +168,15 @@ def memory_mib(pid: int) -> float:
     return total / 1024
 
 
+def cpu_of_children() -> float:
+    """CPU seconds of all the ended children of this process and theirs."""
+    spent = os.times()
+    return spent.children_user + spent.children_system
+
+
 def timed(argv: list[str]) -> Measured:
     """Run a process to its end; its output is shown only if it fails."""
-    started, peak = time.monotonic(), 0.0
+    started, spent, peak = time.monotonic(), cpu_of_children(), 0.0
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(argv, stdout=said, stderr=said)
         while True:
@@ -181,7 +189,8 @@ def timed(argv: list[str]) -> Measured:
         if code != 0:
             said.seek(0)
             sys.exit(f"{' '.join(argv)}\n{said.read().decode(errors='replace')}")
-    return Measured(seconds=seconds, peak_mib=peak)
+    cpu_seconds = cpu_of_children() - spent
+    return Measured(seconds=seconds, cpu_seconds=cpu_seconds, peak_mib=peak)
 
 
 def commands(shape: str, source: Path, work: Path, number: int) -> dict[str, list[str]]:
@@ -216,7 +225,8 @@ def add_rows(table: Table, shape: str, megabytes: float, best: dict[str, Measure
     for name, run in best.items():
         share = "" if name == "ingot convert" else f"{run.seconds / ingot:.0%}"
         rate = f"{megabytes / run.seconds:,.0f}"
-        table.add_row(shape, name, f"{run.seconds:.2f}", rate, f"{run.peak_mib:,.0f}", share)
+        times = f"{run.seconds:.2f}", f"{run.cpu_seconds:.2f}"
+        table.add_row(shape, name, *times, rate, f"{run.peak_mib:,.0f}", share)
 
 
 def options() -> argparse.Namespace:
@@ -240,7 +250,7 @@ def main() -> None:
     table = Table(title="ingot convert against its ceilings", title_justify="left")
     for heading in ("shape", "process"):
         table.add_column(heading)
-    for heading in ("s", "MB/s", "peak MiB", "ingot reaches"):
+    for heading in ("s", "CPU s", "MB/s", "peak MiB", "ingot reaches"):
         table.add_column(heading, justify="right")
     with tempfile.TemporaryDirectory(prefix="convert-speed-") as scratch:
         work = args.keep or Path(scratch)
