@@ -75,6 +75,7 @@ def answers(column: Column) -> float:
     against = 0.15 * column.looks("question") + 0.9 * max(
         column.named("rejected"), column.named("example")
     )
+    against += 0.4 * column.named("context") * (name < 0.5)
     against += 0.6 * (column.named("question") >= 0.9 and name < 0.5 and column.looks("code") < 0.5)
     return name + code + prose - against - 0.3 * (column.looks("json") > 0.9)
 
@@ -123,8 +124,14 @@ def _rivals(column: Column, columns: Sequence[Column]) -> int:
     return len(same) if names_around(column.path) else 0
 
 
+def _only_text(columns: Sequence[Column]) -> list[Column]:
+    """Of two columns of text the first, whatever its name says: keywords that a poem is made of."""
+    texts = [c for c in columns if c.text and max(c.named("id"), c.named("url")) < 0.8 and c.words >= 1.5]
+    return texts[:1] if len(texts) == 2 else []
+
+
 def _pairs(columns: Sequence[Column]) -> list[tuple[float, Column, Column]]:
-    questions = [c for c in columns if _askable(c)]
+    questions = [c for c in columns if _askable(c)] or _only_text(columns)
     replies = [c for c in columns if _answerable(c)]
     scored = [
         (_pair_score(q, a) - 0.2 * min(2, _rivals(a, columns)), q, a)
@@ -443,6 +450,11 @@ def _named_choice(view: View, columns: Sequence[Column]) -> tuple[Column, Column
         (max(c.named("answer"), 0.8 * c.named("label")) + 0.1 * c.fill, -c.position, c)
         for c in rest
         if c is not asked and max(c.named("answer"), c.named("label")) >= 0.5 and refers(options, c)
+    ]
+    told = told or [
+        (0.4, -c.position, c)
+        for c in rest
+        if c.nature in ("number", "letter") and 1 < c.distinct <= len(options.keys) and refers(options, c)
     ]
     best = max(told, key=lambda one: one[:2], default=None)
     return (asked, best[2], options) if best else None

@@ -4,12 +4,13 @@ Every list of the rows is asked what its elements are: objects with a speaker an
 with both sides of a turn, pairs, or bare texts that alternate.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ingot.agent.mappers.proposal import Evidence
-from ingot.agent.mappers.rules.names import role_of, strength
+from ingot.agent.mappers.rules.names import role_of, spelled, strength
 from ingot.agent.mappers.rules.table import Column, View, hits, last_name, text_of
 from ingot.agent.mappers.rules.transcripts import wrapping_marks
 from ingot.converters.paths import Mark, compile_path, steps_text
@@ -18,6 +19,7 @@ from ingot.converters.rows import Json
 from ingot.converters.text_kinds import is_question, words_in
 
 MAX_ROLES = 16
+_NUMBERED = re.compile(r"(.*?)_?(\d+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +119,9 @@ def _alternates(sequences: list[list[str]]) -> bool:
 def role_map(values: dict[str, int], sequences: list[list[str]]) -> dict[str, str | None] | None:
     """Speakers to roles: by what their names stand for, else two strangers by who begins."""
     named = {value: role_of(value) for value in values}
+    letters = {value.lower() for value in values if len(value) == 1}
+    if letters and not {"q", "a"} <= letters:
+        named = {value: role if len(value) > 1 else None for value, role in named.items()}
     if (
         set(named.values()) == {"user", "system"}
         and len(values) == 2
@@ -266,6 +271,12 @@ def _side(name: str) -> tuple[float, float]:
     return max(user, float(role == "user")), max(assistant, float(role == "assistant"))
 
 
+def _machine(one: Field) -> float:
+    """A `system` beside a `user` that says something else every time is the machine of a dialogue."""
+    varied = one.facts.distinct > 0.5 * one.facts.filled
+    return 0.7 * (role_of(one.name) == "system" and varied)
+
+
 def _bare_text(view: View, element: str, one: Field) -> Json:
     """A side's text without the speaker's mark before it and the end mark after it, where all have them."""
     texts = [t for s in _sequences(view, element, one.inner) for t in s if t.strip()]
@@ -279,7 +290,7 @@ def _as_pairs(view: View, path: str, element: str, fields: list[Field]) -> Talk 
     if len(texts) < 2:
         return None
     ranked = sorted(
-        ((_side(a.name)[0] + _side(b.name)[1], a, b) for a in texts for b in texts if a is not b),
+        ((_side(a.name)[0] + max(_side(b.name)[1], _machine(b)), a, b) for a in texts for b in texts if a is not b),
         key=lambda one: -one[0],
     )
     score, user, assistant = ranked[0]
@@ -416,6 +427,7 @@ def talks(view: View) -> list[Talk]:
         if talk:
             found.append(talk)
     found += _in_step(view)
+    found += _numbered(view)
     return sorted(found, key=lambda talk: -talk.score)
 
 
@@ -492,3 +504,33 @@ def _stepped(view: View, question: Column, answer: Column) -> Talk:
         ends_open=0.0,
         used=frozenset({question.path, answer.path}),
     )
+
+
+def _numbered(view: View) -> list[Talk]:
+    """Turns in columns of their own: `user_1`, `bot_1`, `user_2`, ... or `turn1`, `turn2`, `turn3`."""
+    found: dict[int, list[tuple[str, Column]]] = {}
+    for column in view.columns:
+        match = _NUMBERED.fullmatch(spelled(column.name))
+        if match and not column.many and column.text:
+            found.setdefault(int(match[2]), []).append((match[1], column))
+    stems = list(dict.fromkeys(stem for turns in found.values() for stem, _ in turns))
+    roles = [role_of(stem) for stem in stems]
+    if len(stems) == 2 and set(roles) == {"user", "assistant"}:
+        order = sorted(zip(roles, stems, strict=True), key=lambda one: one[0] == "assistant")
+        said = [(role, c) for n in sorted(found) for role, s in order for t, c in found[n] if t == s]
+    elif len(stems) == 1 and max(strength(stems[0], s) for s in ("turns", "utterance")) >= 0.8:
+        said = [(("user", "assistant")[n % 2], found[k][0][1]) for n, k in enumerate(sorted(found))]
+    else:
+        return []
+    if len(said) < 3:
+        return []
+    return [
+        Talk(
+            path=said[0][1].path,
+            entries=tuple({"role": role, "content": column.path} for role, column in said),
+            score=0.93,
+            why=f"{len(said)} columns are the turns of a conversation",
+            ends_open=float(said[-1][0] != "assistant"),
+            used=frozenset(column.path for _, column in said),
+        )
+    ]

@@ -37,8 +37,8 @@ def _inside(name: str, aliases: frozenset[str]) -> float:
     """How well a part of a name of several words is an alias: the last words count most."""
     words = name.split("_")
     for start in range(1, len(words)):
-        if "_".join(words[start:]) in aliases:
-            return 0.8
+        if (tail := "_".join(words[start:])) in aliases:
+            return 0.8 if len(tail) > 1 else 0.4
     for end in range(len(words) - 1, 0, -1):
         if "_".join(words[:end]) in aliases and len("_".join(words[:end])) > 1:
             return 0.5

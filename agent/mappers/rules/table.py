@@ -117,7 +117,9 @@ class Column:
     def named(self, slot: str) -> float:
         """How far the name says that it is a slot of the alias tables."""
         own, *outer = self.names
-        return max([strength(own, slot), *(0.95 * strength(name, slot) for name in outer)])
+        known = max([strength(own, slot), *(0.95 * strength(name, slot) for name in outer)])
+        around = names_around(self.path)
+        return max(known, 0.7 * strength(around[-1], slot)) if around else known
 
     def named_own(self, slot: str) -> float:
         """How far its own name alone says so."""
