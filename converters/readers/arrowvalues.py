@@ -51,7 +51,7 @@ def _checked(rows: list[Json], columns: list[list[Json]]) -> list[Json]:
 
 def _column(column: pa.Array) -> tuple[list[Json], pa.Array | None]:
     """A column as JSON values and as a plain Arrow array of the same values."""
-    column = _storage(column)
+    column = storage(column)
     kind = column.type
     if _is_plain(kind):
         return _texts(column), column
@@ -64,15 +64,21 @@ def _column(column: pa.Array) -> tuple[list[Json], pa.Array | None]:
     return values, None
 
 
-def _storage(column: pa.Array) -> pa.Array:
+def time_texts(column: pa.Array) -> pa.Array:
+    """A column of times, dates or durations as the texts that the rows have."""
+    convert = converter(column.type)
+    return pa.array([_converted(value, convert) for value in _python(column)], pa.string())
+
+
+def storage(column: pa.Array) -> pa.Array:
     """Without extension types, dictionaries, run ends and views at the top."""
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
-        return _storage(column.storage)
+        return storage(column.storage)
     if pa.types.is_dictionary(kind):
-        return _storage(column.dictionary_decode())
+        return storage(column.dictionary_decode())
     if pa.types.is_run_end_encoded(kind):
-        return _storage(column.cast(kind.value_type))
+        return storage(column.cast(kind.value_type))
     if pa.types.is_string_view(kind):
         return column.cast(pa.large_string())
     return column.cast(pa.large_binary()) if pa.types.is_binary_view(kind) else column

@@ -7,6 +7,7 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ingot.converters.readers.arrowrows import lazy_rows
 from ingot.converters.readers.arrowvalues import rows_of
 from ingot.converters.readers.delimited import column_names
 from ingot.converters.readers.faults import cut_off, reading
@@ -94,8 +95,9 @@ def _stretches(
             batch = next(batches, None)
             if batch is None:
                 return
-            values, table = rows_of(batch, names)
-        yield Stretch(values=values, table=table)
+            lazy = lazy_rows(batch, names)
+            values, table = lazy or rows_of(batch, names)
+        yield Stretch(values=values, table=table, sound=lazy is not None)
 
 
 def arrow_columns(stream: BinaryIO, where: str) -> tuple[str, ...]:

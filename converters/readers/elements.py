@@ -108,9 +108,10 @@ class _Finder:
         self._before = text[-_KEY_BYTES:]
         start = 0
         while not self.missing:
-            hits = self._candidates(marks, start)
+            hits, ended = self._candidates(marks, start)
             hit = next((h for h in hits if self._takes(text, shift + int(marks.places[h]))), None)
             if hit is None:
+                self.missing = ended
                 return None
             self._level += 1
             start = hit + 1
@@ -119,15 +120,14 @@ class _Finder:
                 return None if self.missing else hit
         return None
 
-    def _candidates(self, marks: _Marks, start: int) -> list[int]:
-        """Brackets that open a value of the searched object; notes where that object ends."""
+    def _candidates(self, marks: _Marks, start: int) -> tuple[list[int], bool]:
+        """Brackets that open a value of the searched object, and whether that object ends here."""
         depths = marks.depths[start:]
         ends = np.flatnonzero(depths < self._level)
         stop = int(ends[0]) if ends.size else len(depths)
-        self.missing = bool(ends.size)
         here = (marks.kinds[start : start + stop] == _OPEN) & (depths[:stop] == self._level + 1)
         hits: list[int] = (np.flatnonzero(here) + start).tolist()
-        return hits
+        return hits, bool(ends.size)
 
     def _takes(self, text: bytes, place: int) -> bool:
         """Whether the bracket at `place` opens the next value on the way; takes its names."""

@@ -103,8 +103,9 @@ def whole_file(
         raise SourceError(where, f"root {path}: {error.reason} at {error.path}") from error
     if not nodes:
         raise SourceError(where, f"root {path} is not in the file", "see the roots offered")
-    keys = [str(node.key) for node in nodes] if path.endswith("*") else None
-    yield Stretch(values=[node.value for node in nodes], keys=keys)
+    keys = [node.key for node in nodes if isinstance(node.key, str)]
+    keyed = len(keys) == len(nodes) and path.endswith("*")
+    yield Stretch(values=[node.value for node in nodes], keys=keys if keyed else None)
 
 
 def whole_value(parts: Iterator[bytes], limit: int = MAX_ROW_BYTES) -> Json:

@@ -63,6 +63,7 @@ def line_blocks(parts: Iterator[bytes]) -> Iterator[list[bytes | None]]:
     carry: list[bytes] = []
     held = 0
     skipping = False
+    ready: list[bytes | None] = []
     for part in parts:
         lines: list[bytes | None] = part.split(b"\n")  # type: ignore[assignment]
         if len(lines) > 1:
@@ -70,11 +71,16 @@ def line_blocks(parts: Iterator[bytes]) -> Iterator[list[bytes | None]]:
             carry, held, skipping = [], 0, False
         last = lines.pop() or b""
         if lines:
-            yield lines
+            if ready:
+                yield ready
+            ready = lines
         held += len(last)
         skipping = skipping or held > MAX_ROW_BYTES
         carry = [] if skipping else [*carry, last]
+    # A last line without its line end belongs to the last block, not to one of its own.
     if skipping:
-        yield [TOO_LONG]
+        ready.append(TOO_LONG)
     elif carry and (end := b"".join(carry)):
-        yield [end]
+        ready.append(end)
+    if ready:
+        yield ready

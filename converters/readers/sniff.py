@@ -1,6 +1,7 @@
 """What a file is, from its content: format, layout, encoding, dialect, columns."""
 
 import io
+import operator
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -230,9 +231,13 @@ def _json(head: _Head, spec: SourceSpec, wanted: str | None) -> FileFacts | None
 
 def _is_lines(head: _Head) -> bool:
     """Whether (most) lines are JSON values of their own."""
-    lines = [line for line in head.lines if line.strip(_SPACE)][:100]
-    values = [_loads(line.strip(_SPACE).encode("utf-8", "replace")) for line in lines]
-    held = sum(isinstance(value, dict | list) for value in values)
+    lines = [line.strip(_SPACE) for line in head.lines if line.strip(_SPACE)][:100]
+    values = [_loads(line.encode("utf-8", "replace")) for line in lines]
+    whole = [isinstance(value, dict | list) for value in values]
+    # A broken row still looks like one, but does not make a file of lines by itself.
+    held = sum(map(operator.or_, whole, map(_looks_whole, lines))) if any(whole) else 0
+    if len(lines) == 1 and isinstance(values[0], list):
+        return False
     if head.name.endswith(_LINES_NAMES):
         return held * 2 >= len(lines) or all(value is not None for value in values)
     if len(lines) >= 2:
@@ -240,6 +245,10 @@ def _is_lines(head: _Head) -> bool:
         table = head.name.endswith(_TABLE_NAMES)
         return held * 2 > len(lines) or (texts == len(lines) and not table)
     return False
+
+
+def _looks_whole(line: str) -> bool:
+    return (line[0], line[-1]) in (("{", "}"), ("[", "]"))
 
 
 def _loads(data: bytes) -> Json:

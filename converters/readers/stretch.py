@@ -24,11 +24,15 @@ class Broken:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stretch:
-    """Consecutive rows of a file: values (or `Broken`), where known their keys and Arrow form."""
+    """Consecutive rows of a file: values (or `Broken`), where known their keys and Arrow form.
+
+    `sound` says that no value is `Broken`, so that nobody has to look at each of them.
+    """
 
     values: Sequence[Json]
     keys: Sequence[str] | None = None
     table: Any | None = None
+    sound: bool = False
 
 
 Reader = Callable[[], Iterator[Stretch]]
@@ -65,12 +69,13 @@ def _part(stretch: Stretch, start: int, stop: int) -> Stretch:
         values=stretch.values[start:stop],
         keys=None if stretch.keys is None else stretch.keys[start:stop],
         table=None if table is None else table.slice(start, stop - start),
+        sound=stretch.sound,
     )
 
 
 def _batch(name: str, first: int, part: Stretch) -> Batch:
     values = part.values
-    broken = [place for place, value in enumerate(values) if type(value) is Broken]
+    broken = [] if part.sound else [p for p, value in enumerate(values) if type(value) is Broken]
     if not broken:
         rows = range(first, first + len(values))
         return Batch(file=name, rows=rows, values=values, keys=part.keys, table=part.table)

@@ -1,0 +1,318 @@
+"""JSON in all its layouts: exact values, broken rows in their place, files larger than memory."""
+
+import json
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingot.converters.errors import SourceError
+from ingot.converters.readers import SourceSpec, open_source
+from ingot.converters.readers.elements import elements, values_in_a_row
+from ingot.converters.readers.jsonvalue import JsonTextError, loads
+from ingot.converters.readers.root import compile_root
+from ingot.converters.rows import Batch, Json
+
+
+def write(folder: Path, name: str, content: str | bytes) -> str:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return str(path)
+
+
+def read(
+    location: str, spec: SourceSpec = SourceSpec()
+) -> tuple[list[Json], list[tuple[int, str]]]:
+    batches = list(open_source(location, spec).batches())
+    values = [value for batch in batches for value in batch.values]
+    return values, [(bad.row, bad.reason) for batch in batches for bad in batch.bad]
+
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(codec="utf-8")),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(codec="utf-8")), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON_VALUES)
+def test_a_value_is_read_as_the_standard_library_reads_it(value: Json) -> None:
+    text = json.dumps(value).encode()
+    assert loads(text) == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("18446744073709551616", 18446744073709551616),
+        ("-9223372036854775809", -9223372036854775809),
+        ('{"n": [1, 123456789012345678901234567890]}', {"n": [1, 123456789012345678901234567890]}),
+        ('"12345678901234567890123"', "12345678901234567890123"),
+        ("0.12345678901234567890123", 0.12345678901234567890123),
+        ('{"a": 1, "a": 2}', {"a": 2}),
+        ('"\\u4e2d\\ud83d\\ude00\\u0000"', "中😀\0"),
+    ],
+)
+def test_values_are_exact(text: str, value: Json) -> None:
+    assert loads(text.encode()) == value
+    assert type(loads(text.encode())) is type(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["NaN", "[Infinity]", '{"a": -Infinity}', '"\\ud800"', "{'a': 1}", "[1,]", "", "1 2", "1e999"]
+    + ["[" * 3000, '"\xff"', '"a\tb"', "[NaN, 123456789012345678901234567890]", "9" * 5000],
+)
+def test_what_is_no_json_is_refused(text: str) -> None:
+    with pytest.raises(JsonTextError):
+        loads(text.encode("latin-1"))
+
+
+def _parts(data: bytes, size: int) -> list[bytes]:
+    return [data[start : start + size] for start in range(0, len(data), size)]
+
+
+@given(
+    st.lists(JSON_VALUES, max_size=6),
+    st.integers(1, 40),
+    st.sampled_from([None, 1]),
+    st.booleans(),
+)
+def test_elements_of_a_list_do_not_depend_on_block_bounds(
+    values: list[Json], size: int, indent: int | None, ascii_only: bool
+) -> None:
+    document = {"meta": {"data": [1], "x": '[\\"'}, "data": values, "after": {"k": [2]}}
+    text = json.dumps(document, indent=indent, ensure_ascii=ascii_only).encode()
+    root = compile_root("data[*]", "test")
+    groups = elements(iter(_parts(text, size)), root, "test")
+    assert [loads(element.data) for group in groups for element in group] == json.loads(
+        json.dumps(values)
+    )
+
+
+@given(st.dictionaries(st.text(st.characters(codec="utf-8")), JSON_VALUES), st.integers(1, 40))
+def test_members_of_an_object_keep_their_keys(members: dict[str, Json], size: int) -> None:
+    text = json.dumps(members, ensure_ascii=False).encode()
+    groups = elements(iter(_parts(text, size)), compile_root("*", "test"), "test")
+    read_back = {element.key: loads(element.data) for group in groups for element in group}
+    assert read_back == json.loads(json.dumps(members))
+
+
+@given(
+    st.lists(st.dictionaries(st.text(), st.integers() | st.text(), max_size=3), min_size=1),
+    st.sampled_from(["", "\n", ",\n", " "]),
+    st.integers(1, 30),
+)
+def test_values_in_a_row_are_told_apart(
+    values: list[dict[str, Json]], between: str, size: int
+) -> None:
+    text = between.join(json.dumps(value, indent=2) for value in values).encode()
+    groups = values_in_a_row(iter(_parts(text, size)), "test")
+    assert [loads(element.data) for group in groups for element in group] == values
+
+
+def test_rows_before_the_end_of_a_cut_off_list_are_given(tmp_path: Path) -> None:
+    rows = [{"id": number, "text": "x" * 50} for number in range(1000)]
+    path = write(tmp_path, "cut.json", json.dumps(rows)[:-30])
+    seen: list[Json] = []
+    with pytest.raises(SourceError, match=r"cut\.json: cut off: the JSON ends inside element 999"):
+        for batch in open_source(path).batches():
+            seen += batch.values
+    assert seen == rows[:999]
+
+
+def test_a_broken_element_is_one_bad_row(tmp_path: Path) -> None:
+    path = write(
+        tmp_path, "a.json", '[{"a": 1}, {"a": nope}, {"a": 3}, {"a": "say "hi" now"}, {"a": 5}]'
+    )
+    values, bad = read(path)
+    assert values == [{"a": 1}, {"a": 3}, {"a": 5}]
+    assert bad == [(1, "bad_row"), (3, "bad_row")]
+
+
+def test_something_behind_the_list_is_an_error(tmp_path: Path) -> None:
+    rows = json.dumps([{"a": number} for number in range(100)])
+    source = open_source(write(tmp_path, "a.json", rows), SourceSpec(format="json"))
+    write(tmp_path, "a.json", rows + "\n[3]")
+    with pytest.raises(SourceError, match="after the JSON value comes"):
+        list(source.batches())
+
+
+def test_broken_lines_keep_their_place_and_the_rest_is_read(tmp_path: Path) -> None:
+    lines = [
+        '{"a": 1}',
+        "",
+        "oops",
+        '{"a": NaN}',
+        "   ",
+        '{"a": "\\ud800"}',
+        '{"a": 12345678901234567890123}',
+    ]
+    path = write(tmp_path, "a.jsonl", "\r\n".join(lines))
+    batch = next(open_source(path).batches())
+    assert list(batch.values) == [{"a": 1}, {"a": 12345678901234567890123}]
+    assert list(batch.rows) == [0, 4]
+    assert [(bad.row, bad.found) for bad in batch.bad] == [
+        (1, "oops"),
+        (2, '{"a": NaN}'),
+        (3, '{"a": "\\ud800"}'),
+    ]
+
+
+def test_bytes_that_are_no_utf8_break_one_row_only(tmp_path: Path) -> None:
+    good = [f'{{"t": "中文 {number}"}}'.encode() for number in range(50)]
+    path = write(tmp_path, "a.jsonl", b"\n".join([*good, b'{"t": "\xff\xfe"}', *good]))
+    values, bad = read(path)
+    assert len(values) == 100
+    assert bad == [(50, "bad_row")]
+
+
+PRETTY = json.dumps({"a": 1, "t": "x"}, indent=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "layout", "values"),
+    [
+        ("a.json", '{"a": 1}\n{"a": 2}\n', "jsonl", [{"a": 1}, {"a": 2}]),
+        ("a.jsonl", '[{"a": 1}, {"a": 2}]', "json list", [{"a": 1}, {"a": 2}]),
+        ("a.jsonl", '[\n {"a": 1},\n {"a": 2}\n]\n', "json list", [{"a": 1}, {"a": 2}]),
+        ("noext", '{"a": 1}\n{"a": 2}\n', "jsonl", [{"a": 1}, {"a": 2}]),
+        ("a.json", PRETTY + "\n" + PRETTY, "json values", [{"a": 1, "t": "x"}] * 2),
+        ("a.json", '{"a": 1}{"a": 2}{"a": 3}', "json values", [{"a": 1}, {"a": 2}, {"a": 3}]),
+        ("a.json", '{"a": 1},\n{"a": 2},\n', "json values", [{"a": 1}, {"a": 2}]),
+        ("a.json", PRETTY, "json object", [{"a": 1, "t": "x"}]),
+        ("a.json", '{"a": 1}', "json object", [{"a": 1}]),
+        ("a.jsonl", '{"a": 1}', "jsonl", [{"a": 1}]),
+        ("a.json", '["x", "y"]', "json list", ["x", "y"]),
+        ("a.json", "[]", "json list", []),
+        ("a.json", "[1, 2,\n3]", "json list", [1, 2, 3]),
+        ("a.jsonl", '["u", "v"]\n["w", "x"]\n', "jsonl", [["u", "v"], ["w", "x"]]),
+        ("a.jsonl", '"one"\n"two"\n', "jsonl", ["one", "two"]),
+        ("a.txt", '\ufeff{"a": 1}\n{"a": 2}', "jsonl", [{"a": 1}, {"a": 2}]),
+    ],
+)
+def test_layouts_are_told_by_content(
+    tmp_path: Path, name: str, content: str, layout: str, values: list[Json]
+) -> None:
+    path = write(tmp_path, name, content)
+    facts = open_source(path).files[0].facts
+    assert layout == (facts.format if facts.format == "jsonl" else f"json {facts.layout}")
+    assert read(path) == (values, [])
+
+
+def test_a_first_line_that_is_broken_does_not_hide_the_format(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.jsonl", 'garbage\n{"a": 1}\n{"a": 2}\n')
+    assert read(path) == ([{"a": 1}, {"a": 2}], [(0, "bad_row")])
+
+
+def test_a_first_row_longer_than_the_head_is_read(tmp_path: Path) -> None:
+    rows = [{"text": "y" * 700_000}, {"text": "z"}]
+    lines = write(tmp_path, "a.jsonl", "\n".join(map(json.dumps, rows)))
+    listed = write(tmp_path, "b.json", json.dumps(rows, indent=1))
+    assert read(lines) == (rows, [])
+    assert read(listed) == (rows, [])
+
+
+KEYED = {"id1": {"q": "a", "n": 1}, "id2": {"q": "b", "n": 2}, "id3": {"q": "c", "n": 3}}
+
+
+@pytest.mark.parametrize(
+    ("document", "root", "values", "keys"),
+    [
+        (KEYED, "*", list(KEYED.values()), list(KEYED)),
+        ({"data": [1, 2], "v": 1}, "data[*]", [1, 2], None),
+        ({"v": "data", "data": {"items": [{"a": 1}]}}, "data.items[*]", [{"a": 1}], None),
+        ({"data": {"x": 1, "y": 2}}, "data.*", [1, 2], ["x", "y"]),
+        ({"a.b": [1], "a": {"b": [2]}}, "a.b[*]", [1], None),
+        ({"a": {"b": [2]}, "a.b": [1]}, "$['a']['b'][*]", [2], None),
+        ({"a": {"c": 1}, "z": {"b": [9]}, "k": 1}, "$", None, ["file"]),
+        ({"data": [{"ps": [1, 2]}, {"ps": [3]}, {}]}, "data[*].ps[*]", [1, 2, 3], None),
+        ([{"rows": [5]}, {"rows": [6, 7]}], "[1].rows[*]", [6, 7], None),
+        ([[1], [2]], "$", [[[1], [2]]], ["file"]),
+    ],
+)
+def test_root_says_where_the_rows_lie(
+    tmp_path: Path, document: Json, root: str, values: list[Json] | None, keys: list[str] | None
+) -> None:
+    for indent in (None, 2):
+        path = write(tmp_path, "file.json", json.dumps(document, indent=indent))
+        batches = list(open_source(path, SourceSpec(root=root)).batches())
+        found = [value for batch in batches for value in batch.values]
+        assert found == ([document] if values is None else values)
+        assert [list(batch.keys) if batch.keys is not None else None for batch in batches] == [keys]
+
+
+@pytest.mark.parametrize(
+    ("document", "root", "message"),
+    [
+        ({"data": [1]}, "rows[*]", "no list at root rows"),
+        ({"a": {"c": 1}, "z": {"b": [9]}}, "a.b[*]", "no list at root a.b"),
+        ({"data": {"x": 1}}, "data[*]", "no list at root data"),
+        ([1, 2], "data[*]", "no list at root data"),
+        ([1], "[3]", "root \\[3\\] is not in the file"),
+        ({"data": [1]}, "data[?x]", "root 'data"),
+    ],
+)
+def test_a_root_that_is_not_there_is_an_error(
+    tmp_path: Path, document: Json, root: str, message: str
+) -> None:
+    path = write(tmp_path, "file.json", json.dumps(document))
+    with pytest.raises(SourceError, match=message):
+        read(path, SourceSpec(root=root, format="json"))
+
+
+def test_root_is_refused_where_a_line_is_a_row(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.jsonl", '{"a": [1]}\n{"a": [2]}\n')
+    with pytest.raises(SourceError, match="root is for JSON files"):
+        read(path, SourceSpec(root="a[*]", format="jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("document", "best"),
+    [
+        ({"name": "exam", "examples": [{"q": "1"}, {"q": "2"}, {"q": "3"}]}, "examples[*]"),
+        ({"data": {"train": [{"q": "1"}, {"q": "2"}, {"q": "3"}]}}, "data.train[*]"),
+        (KEYED, "*"),
+        ({f"doc-{n}": "long text " * 10 for n in range(12)}, "*"),
+        ({"title": "t", "body": "running text " * 40, "refs": [{"n": 1}]}, "$"),
+        ({"loss": 1.5, "steps": 3}, "$"),
+    ],
+)
+def test_roots_are_offered_best_first(tmp_path: Path, document: Json, best: str) -> None:
+    source = open_source(write(tmp_path, "file.json", json.dumps(document)))
+    assert source.roots[0].path == best
+    assert "$" in [root.path for root in source.roots]
+    rows = sum(len(batch.values) for batch in source.with_spec(SourceSpec(root=best)).batches())
+    assert rows == source.roots[0].rows
+
+
+def test_json_fields_are_parsed_before_anything_else(tmp_path: Path) -> None:
+    rows = [
+        {"id": 1, "chat": '[{"role": "user"}]', "meta": {"x": '{"y": 1}'}},
+        {"id": 2, "chat": None, "meta": {}},
+        {"id": 3, "chat": "  ", "meta": {"x": {"y": 2}}},
+        {"id": 4, "chat": "[broken", "meta": {}},
+    ]
+    path = write(tmp_path, "a.jsonl", "\n".join(map(json.dumps, rows)))
+    batch = next(open_source(path, SourceSpec(json_fields=("chat", "meta.x"))).batches())
+    assert [row["chat"] for row in batch.values] == [[{"role": "user"}], None, None]
+    assert batch.values[0]["meta"] == {"x": {"y": 1}}
+    (bad,) = batch.bad
+    assert (bad.row, bad.reason, bad.path, bad.found) == (3, "bad_json", "chat", "[broken")
+
+
+def test_batches_are_small_and_numbered_through(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.jsonl", "\n".join('{"a": %d}' % n for n in range(1000)))
+    batches: list[Batch] = list(open_source(path).batches())
+    assert max(len(batch.values) for batch in batches) <= 256
+    assert [row for batch in batches for row in batch.rows] == list(range(1000))
+    assert orjson.dumps([v["a"] for b in batches for v in b.values]) == orjson.dumps([*range(1000)])
