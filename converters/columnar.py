@@ -30,7 +30,8 @@ from ingot.converters.columnar_meta import Meta, compile_meta
 from ingot.converters.columnar_values import Filter, Scope, compile_filter, compile_texts
 from ingot.converters.evaluate import PathStats
 from ingot.converters.language import Layout, Mapping
-from ingot.converters.record_kinds import PT_SCHEMA, SFT_SCHEMA, RecordKind, to_batch
+from ingot.converters.readers.arrowrows import ArrowRows
+from ingot.converters.record_kinds import PT_SCHEMA, SFT_SCHEMA, RecordKind, one_batch, to_batch
 from ingot.converters.rows import Batch, Reject
 from ingot.converters.unify import Unified, Unifier
 
@@ -261,11 +262,14 @@ def _row_of(reject: Reject) -> int:
 
 def _of_rows(batch: Batch, places: Places) -> Batch:
     """Some rows of a batch, and all that could not be read."""
+    chosen, values = places.tolist(), batch.values
     return Batch(
         file=batch.file,
-        rows=[batch.rows[place] for place in places.tolist()],
-        values=[batch.values[place] for place in places.tolist()],
-        keys=None if batch.keys is None else [batch.keys[place] for place in places.tolist()],
+        rows=[batch.rows[place] for place in chosen],
+        values=values.take(chosen)
+        if isinstance(values, ArrowRows)
+        else [values[place] for place in chosen],
+        keys=None if batch.keys is None else [batch.keys[place] for place in chosen],
         bad=batch.bad,
     )
 
@@ -335,14 +339,3 @@ def _merged(
         order = np.argsort([*rows, *(row for row in handed.rows if row not in failed)])
         table = table.take(pa.array(order))
     return replace(both, table=table, rejects=[*rejects, *unreadable])
-
-
-def one_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Batches of one schema (at least one of them) as one batch."""
-    if len(batches) == 1:
-        return batches[0]
-    columns = [
-        pa.concat_arrays([batch.column(place) for batch in batches])
-        for place in range(batches[0].num_columns)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingot.converters.paths import Index, Key, Names, Path
+from ingot.converters.readers.arrowvalues import time_texts
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Places: TypeAlias = npt.NDArray[np.int64]
@@ -253,14 +254,15 @@ def count_looks(looks: list[Look], kept: Mask) -> None:
 def plain_type(kind: pa.DataType | None) -> pa.DataType | None:
     """The type in which scalars of a type are looked at, None where they have no text.
 
-    Text of every kind is `string`, floats are `double`, dictionaries are their values.
+    Text and times of every kind are `string`, floats `double`, dictionaries their values.
     """
     types = pa.types
     if kind is None:
         return pa.string()
     if types.is_dictionary(kind):
         return plain_type(kind.value_type)
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+    text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    if text or types.is_temporal(kind):
         return pa.string()
     if types.is_floating(kind):
         return pa.float64()
@@ -277,7 +279,7 @@ def plain(array: pa.Array) -> pa.Array:
     if pa.types.is_floating(kind):
         wide = array.cast(pa.float64())
         return pc.if_else(pc.is_finite(wide), wide, pa.scalar(None, pa.float64()))
-    return array.cast(plain_type(kind))
+    return time_texts(array) if pa.types.is_temporal(kind) else array.cast(plain_type(kind))
 
 
 def scalar_way(path: Path, kind: pa.DataType) -> Way:

@@ -5,14 +5,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+import numpy as np
+import numpy.typing as npt
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.rows import Json
 
 Record = dict[str, Json]
 RecordKind = Literal["pt", "sft"]
+Counts = npt.NDArray[np.int64]
 
 RECORD_KEY: Final = b"ingot.record"  # key-value metadata of a Parquet part: "pt" or "sft"
 
@@ -111,6 +115,24 @@ def _sft_chars(record: Record) -> int:
     return fixed + sum([len(message["content"]) for message in record["messages"]])
 
 
+def _pt_batch_chars(batch: pa.RecordBatch) -> Counts:
+    return _lengths(batch.column("text"))
+
+
+def _sft_batch_chars(batch: pa.RecordBatch) -> Counts:
+    messages = batch.column("messages")
+    contents = _lengths(pc.struct_field(messages.flatten(), "content"))
+    ends = np.cumsum(pc.list_value_length(messages).to_numpy())
+    before = np.concatenate(([0], np.cumsum(contents)))
+    turns = np.diff(before[np.concatenate(([0], ends)).astype(np.int64)])
+    return _lengths(batch.column("system")) + _lengths(batch.column("tools")) + turns
+
+
+def _lengths(texts: pa.Array) -> Counts:
+    lengths: Counts = pc.fill_null(pc.utf8_length(texts), 0).to_numpy().astype(np.int64)
+    return lengths
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kind:
     """What there is to know about one kind of record.
@@ -120,6 +142,7 @@ class Kind:
         columns: records to the arrays of that schema.
         ordered: a record to the object that a JSONL line holds, keys in their fixed order.
         chars: characters of text in a record.
+        batch_chars: the same for every record of a batch.
         repeats: columns with few different values: the only ones worth a Parquet dictionary.
         long: columns of long text: statistics would only copy their values into the footer.
     """
@@ -128,6 +151,7 @@ class Kind:
     columns: Callable[[Sequence[Record]], list[pa.Array]]
     ordered: Callable[[Record], Record]
     chars: Callable[[Record], int]
+    batch_chars: Callable[[pa.RecordBatch], Counts]
     repeats: tuple[str, ...]
     long: tuple[str, ...]
 
@@ -146,6 +170,7 @@ KINDS: Final[dict[RecordKind, Kind]] = {
         columns=_pt_columns,
         ordered=_pt_ordered,
         chars=_pt_chars,
+        batch_chars=_pt_batch_chars,
         repeats=_META_REPEATS,
         long=("text",),
     ),
@@ -154,6 +179,7 @@ KINDS: Final[dict[RecordKind, Kind]] = {
         columns=_sft_columns,
         ordered=_sft_ordered,
         chars=_sft_chars,
+        batch_chars=_sft_batch_chars,
         repeats=(f"{_MESSAGE}.role", "system", "tools", *_META_REPEATS),
         long=(f"{_MESSAGE}.content", "system", "tools"),
     ),
@@ -191,6 +217,26 @@ def to_batch(records: Sequence[Record], kind: RecordKind, *, where: str) -> pa.R
     """
     with fitting(kind, where):
         return pa.RecordBatch.from_arrays(KINDS[kind].columns(records), schema=KINDS[kind].schema)
+
+
+def to_records(batch: pa.RecordBatch) -> list[Record]:
+    """A batch of records as dicts (`tools` only if it is not null)."""
+    records: list[Record] = batch.to_pylist()
+    for record in records:
+        if "tools" in record and record["tools"] is None:
+            del record["tools"]
+    return records
+
+
+def one_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Batches of one schema, at least one, as one batch."""
+    if len(batches) == 1:
+        return batches[0]
+    columns = [
+        pa.concat_arrays([batch.column(place) for batch in batches])
+        for place in range(batches[0].num_columns)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
 
 
 def to_lines(records: Sequence[Record], kind: RecordKind, *, where: str) -> bytes:

@@ -27,6 +27,7 @@ from ingot.converters.record_kinds import (
     RecordKind,
     json_line,
     to_batch,
+    to_records,
 )
 from ingot.converters.record_sinks import SINKS, JsonlSink, ParquetSink, RecordFormat
 from ingot.converters.rows import Reject
@@ -92,13 +93,22 @@ class RecordWriter:
 
     def write(self, records: Sequence[Record]) -> None:
         """Append records, in order."""
-        if not records:
-            return
-        with _output(self.path):
-            if self._sink is None:
-                self._sink = SINKS[self._format](self._staged, self._kind)
-            self._sink.write(records)
-        self.rows += len(records)
+        if records:
+            with _output(self.path):
+                self._opened().write(records)
+            self.rows += len(records)
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Append records that are a batch of the kind's schema; the part is the same."""
+        if batch.num_rows:
+            with _output(self.path):
+                self._opened().write_batch(batch)
+            self.rows += batch.num_rows
+
+    def _opened(self) -> ParquetSink | JsonlSink:
+        if self._sink is None:
+            self._sink = SINKS[self._format](self._staged, self._kind)
+        return self._sink
 
     def close(self) -> None:
         """Finish the part: it is whole and under its name afterwards."""
@@ -270,7 +280,7 @@ def read_records(location: Path | Sequence[Path]) -> Iterator[Record]:
     for file in record_files(location):
         if file.suffix == ".parquet":
             for batch in _parquet_batches(file, READ_ROWS):
-                yield from _dicts(batch)
+                yield from to_records(batch)
         else:
             for records in _jsonl_batches(file, READ_ROWS):
                 yield from records
@@ -301,14 +311,6 @@ def _not_records(file: Path) -> ConversionError:
     return ConversionError(
         str(file), "holds no unified records", "convert the data set first: `ingot convert`"
     )
-
-
-def _dicts(batch: pa.RecordBatch) -> list[Record]:
-    records: list[Record] = batch.to_pylist()
-    for record in records:
-        if "tools" in record and record["tools"] is None:
-            del record["tools"]
-    return records
 
 
 def _jsonl_batches(file: Path, rows: int) -> Iterator[list[Record]]:

@@ -62,6 +62,11 @@ class Unified:
     ragged: int = 0
     meta_failures: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def written(self) -> int:
+        """How many records there are."""
+        return len(self.records)
+
 
 class Unifier:
     """Executes one mapping on batches of rows.
