@@ -1,6 +1,9 @@
 """What the documents name exists: files, commands, options; and what exists is documented."""
 
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -97,3 +100,21 @@ def test_readme_shows_the_make_targets_that_exist():
         for target in re.findall(r"(?<![\w-])make ([a-z][\w-]*)", block)
     }
     assert named <= targets
+
+
+def transcript() -> list[tuple[str, str]]:
+    """The commands of the README's transcript, each with what it is said to print."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (session,) = re.findall(r"transcript:begin.*?```console\n(.*?)```", text, flags=re.DOTALL)
+    return re.findall(r"^\$ ([^\n]*)\n(.*?)(?=^\$ |\Z)", session, flags=re.DOTALL | re.MULTILINE)
+
+
+def test_transcript_is_what_the_commands_print(tmp_path):
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    programs = {"ingot": [sys.executable, "-m", "ingot"], "head": ["head"]}
+    for line, said in transcript():
+        program, *arguments = shlex.split(line)
+        command = [*programs[program], *arguments]
+        run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
+        assert run.stdout.replace(str(tmp_path), "/home/you/ingot") == said
