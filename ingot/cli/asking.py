@@ -58,12 +58,22 @@ def ask(state: "State", context: "Context") -> Answer:
     except MappingError as error:
         console.print(plain(str(error), "red"))
     show.problems(console, state.get("problems", []))
-    answer = typer.prompt("Convert with this mapping? [y]es, [e]dit, [n]o", default="n", err=True)
-    if answer.strip().lower() in ("y", "yes"):
+    answer = _typed("Convert with this mapping? [y]es, [e]dit, [n]o: ").lower()
+    if answer in ("y", "yes"):
         return {"decisions": [{"type": "approve"}]}
-    if answer.strip().lower() in ("e", "edit"):
+    if answer in ("e", "edit"):
         return edited((state["proposal"] or {})["mapping"])
     return {"decisions": [{"type": "reject", "message": "not approved"}]}
+
+
+def _typed(question: str) -> str:
+    """What the person typed, "" at the end of input."""
+    from ingot.cli.console import notes, plain
+
+    try:
+        return notes().input(plain(question)).strip()
+    except EOFError:
+        return ""
 
 
 def edited(mapping: Answer) -> Answer:
@@ -74,7 +84,7 @@ def edited(mapping: Answer) -> Answer:
         try:
             document = json.loads(text)
         except ValueError as error:
-            typer.prompt(f"Not JSON ({error}). Press return to go on", default="", err=True)
+            _typed(f"That is no JSON ({error}). Return goes back to the editor. ")
             continue
         action = {"name": "convert", "args": {"mapping": document}}
         return {"decisions": [{"type": "edit", "edited_action": action}]}

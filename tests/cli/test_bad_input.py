@@ -1,0 +1,194 @@
+"""Bad input ends in one clear line and the exit code that the documentation promises."""
+
+import gzip
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from ingot.cli.app import app
+
+MAPPING = {"version": 2, "text": "body"}
+ROWS = [{"body": f"Sentence {n} of a longer text that is worth reading."} for n in range(200)]
+LINES = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INGOT_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    Path("good.jsonl").write_bytes(LINES)
+    Path("mapping.json").write_text(json.dumps(MAPPING))
+
+
+def ends(code: int, *words: str) -> str:
+    """What is said on stderr by a command that ends with this code; nothing is on stdout."""
+    ran = CliRunner().invoke(app, list(words))
+    if ran.exception and not isinstance(ran.exception, SystemExit):
+        raise ran.exception
+    assert ran.exit_code == code, ran.output
+    assert "Traceback" not in ran.output
+    return ran.stderr
+
+
+def one_line(text: str) -> str:
+    """The text, which is one error on one line."""
+    assert text.startswith("error: ")
+    assert text.count("\n") == 1, text
+    return text
+
+
+def _binary(name: str) -> None:
+    Path(name).write_bytes(random.Random(5).randbytes(5000))
+
+
+def _cut_gz(name: str) -> None:
+    whole = gzip.compress(random.Random(5).randbytes(200).hex().encode() + b"\n" + LINES)
+    Path(name).write_bytes(whole[: len(whole) // 2])
+
+
+def _cut_parquet(name: str) -> None:
+    pq.write_table(pa.Table.from_pylist(ROWS), name)
+    whole = Path(name).read_bytes()
+    Path(name).write_bytes(whole[: len(whole) // 2])
+
+
+SOURCES = {
+    "missing": lambda name: None,
+    "empty_folder": lambda name: Path(name).mkdir(),
+    "binary.bin": _binary,
+    "cut.jsonl.gz": _cut_gz,
+    "cut.parquet": _cut_parquet,
+    "empty.jsonl": lambda name: Path(name).write_bytes(b""),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("command", ["run", "map", "check", "convert"])
+def test_a_source_that_cannot_be_read(name: str, command: str) -> None:
+    SOURCES[name](name)
+    words = {
+        "run": ["run", name, "--out", "out", "--yes"],
+        "map": ["map", name],
+        "check": ["check", "mapping.json", name],
+        "convert": ["convert", "mapping.json", name, "--out", "out"],
+    }[command]
+    assert name in one_line(ends(1, *words))
+    assert not Path("out").exists()
+    assert not Path("out.proposal").exists()
+
+
+def test_a_glob_that_matches_nothing() -> None:
+    assert "no*.jsonl" in one_line(ends(1, "run", "no*.jsonl", "--out", "out"))
+
+
+def test_a_misspelt_path() -> None:
+    Path("wrong.json").write_text(json.dumps({"version": 2, "text": "bdoy"}))
+    convert = one_line(ends(1, "convert", "wrong.json", "good.jsonl", "--out", "out"))
+    assert "wrong.json" in convert
+    assert "nearest: body" in convert
+    run = ("run", "good.jsonl", "--out", "out", "--mapping", "wrong.json", "--yes")
+    ran = CliRunner().invoke(app, list(run))
+    assert ran.exit_code == 1
+    assert "nearest: body" in ran.stderr
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"version": 2, "txt": "body"}', "txt"),
+        ('{"version": 2, "text": "a["}', "bad_path"),
+        ('{"version": 3, "text": "a"}', "/version"),
+        ("{not json", "bad_json"),
+        ("[]", "JSON object"),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "check", "convert"])
+def test_an_invalid_mapping_file(content: str, said: str, command: str) -> None:
+    Path("wrong.json").write_text(content)
+    words = {
+        "run": ["run", "good.jsonl", "--out", "out", "--mapping", "wrong.json"],
+        "check": ["check", "wrong.json", "good.jsonl"],
+        "convert": ["convert", "wrong.json", "good.jsonl", "--out", "out"],
+    }[command]
+    text = ends(2, *words)
+    assert text.startswith("error: wrong.json: ")
+    assert said in text
+
+
+def test_a_mapping_file_that_is_not_there() -> None:
+    assert "nowhere.json" in ends(2, "convert", "nowhere.json", "good.jsonl", "--out", "out")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "good.jsonl", "--out", "out", "--mode", "chat"], "'chat' is not one of"),
+        (["run", "good.jsonl", "--out", "out", "--mapper", "magic"], "--mapper"),
+        (["run", "good.jsonl", "--out", "out", "--records", "csv"], "--records"),
+        (["run", "good.jsonl", "--out", "out", "--language", "klingon"], "klingon"),
+        (["run", "good.jsonl", "--out", "out", "--limit", "0"], "--limit"),
+        (["run", "good.jsonl", "--out", "out", "--limit", "many"], "--limit"),
+        (["run", "good.jsonl", "--out", "out", "--mapper", "llm"], "INGOT_MODEL"),
+        (["run", "good.jsonl", "--out", "out", "--tokenizer", "none.json"], "none.json"),
+        (["run", "good.jsonl", "--out", "out", "--fast"], "--fast"),
+        (["run", "good.jsonl"], "--out"),
+        (["run"], "SOURCE"),
+        (["convert", "mapping.json", "good.jsonl", "--out", "out", "--mapper", "llm"], "--mapper"),
+        (["melt"], "melt"),
+    ],
+)
+def test_usage(words: list[str], said: str) -> None:
+    text = ends(2, *words)
+    assert said in text.splitlines()[-1]
+
+
+@pytest.mark.parametrize("command", ["run", "convert"])
+@pytest.mark.parametrize("out", ["good.jsonl", "good.jsonl/out", "taken", "/proc/ingot-out"])
+def test_a_destination_that_cannot_be_written(command: str, out: str) -> None:
+    Path("taken").mkdir()
+    Path("taken/letter.txt").write_text("dear reader")
+    words = ["good.jsonl", "--out", out]
+    more = ["--mapping", "mapping.json", "--yes"] if command == "run" else []
+    before = ["mapping.json"] if command == "convert" else []
+    text = one_line(ends(1, command, *before, *words, *more))
+    assert out.split("/")[-1] in text
+    assert Path("good.jsonl").read_bytes() == LINES
+    assert [p.name for p in Path("taken").iterdir()] == ["letter.txt"]
+
+
+def test_a_tokenizer_that_is_none() -> None:
+    words = ("convert", "mapping.json", "good.jsonl", "--out", "out", "--tokenizer", "mapping.json")
+    assert "mapping.json" in one_line(ends(1, *words))
+    assert not Path("out").exists()
+
+
+def test_every_row_rejected() -> None:
+    Path("mapping.json").write_text(json.dumps({"version": 2, "text": "body.inner"}))
+    Path("odd.jsonl").write_text('{"body": {"inner": ["x"]}}\n' * 5)
+    assert "not_text 5" in ends(1, "convert", "mapping.json", "odd.jsonl", "--out", "out")
+    assert not Path("out").exists()
+
+
+def test_a_state_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INGOT_HOME", "good.jsonl")
+    assert "INGOT_HOME" in one_line(ends(1, "run", "good.jsonl", "--out", "out", "--yes"))
+    ends(0, "map", "good.jsonl", "--mode", "pt")  # nothing is kept, so nothing is needed
+
+
+def test_a_proposal_that_cannot_be_laid_down(tmp_path: Path) -> None:
+    Path("out.proposal").write_text("in the way")
+    text = one_line(ends(1, "run", "good.jsonl", "--out", "out"))
+    assert "out.proposal" in text
+
+
+def test_names_from_archives_cannot_steer_the_terminal() -> None:
+    ran: Any = CliRunner().invoke(app, ["run", "\x1b[2Jgone", "--out", "out"])
+    assert ran.exit_code == 1
+    assert "\x1b" not in ran.stderr

@@ -1,0 +1,143 @@
+"""`ingot run` with a person at a terminal: a real pseudo-terminal, a real process."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+TOPICS = ("rivers", "bridges", "clouds", "violins", "bread", "maps", "glass", "salt")
+
+
+class Terminal:
+    """A process whose three streams are one terminal, and what it has shown so far."""
+
+    def __init__(self, words: list[str], folder: Path, **environment: str) -> None:
+        self.shown = ""
+        master, slave = pty.openpty()
+        self._master = master
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "ingot", *words],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            cwd=folder,
+            env={**os.environ, "TERM": "xterm", "COLUMNS": "100", **environment},
+            start_new_session=True,
+        )
+        os.close(slave)
+
+    def until(self, text: str) -> None:
+        """Read until the text is shown."""
+        self._read(lambda: text in self.shown)
+        assert text in self.shown, self.shown
+
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def end(self) -> int:
+        """Read what is left and give the exit code."""
+        self._read(lambda: False)
+        code = self.process.wait(timeout=60)
+        os.close(self._master)
+        return code
+
+    def _read(self, enough: Callable[[], bool]) -> None:
+        until = time.monotonic() + 60
+        while not enough() and time.monotonic() < until:
+            try:
+                piece = os.read(self._master, 65536)
+            except OSError:  # the terminal is gone with its last process
+                return
+            if not piece:
+                return
+            self.shown += piece.decode(errors="replace")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    rows = (
+        {"question": f"What is known of {topic}?", "answer": f"Much is known of {topic} by now."}
+        for topic in TOPICS * 3
+    )
+    (tmp_path / "raw.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+def run(folder: Path, *more: str, **environment: str) -> Terminal:
+    words = ["run", "raw.jsonl", "--out", "out", "--mode", "sft", "--mapper", "rules", *more]
+    return Terminal(words, folder, INGOT_HOME=str(folder / "state"), **environment)
+
+
+def test_the_preview_is_shown_and_yes_converts(folder: Path) -> None:
+    terminal = run(folder)
+    terminal.until("[n]o")
+    for shown in ("Mapping", "24/24 rows", "Row 3", "before", "after", "Much is known of rivers"):
+        assert shown in terminal.shown
+    assert not (folder / "out").exists()
+    terminal.type("y\n")
+    assert terminal.end() == 0
+    assert "24 converted" in terminal.shown
+    assert (folder / "out" / "manifest.json").exists()
+
+
+def test_return_alone_converts_nothing(folder: Path) -> None:
+    terminal = run(folder)
+    terminal.until("[n]o")
+    terminal.type("\n")
+    assert terminal.end() == 3
+    assert "not approved" in terminal.shown
+    assert not (folder / "out").exists()
+    assert (folder / "out.proposal" / "mapping.json").exists()
+
+
+def test_an_edited_mapping_is_shown_again(folder: Path) -> None:
+    editor = folder / "editor.sh"
+    editor.write_text('#!/bin/sh\nsed -i s/\\"question\\"/\\"qestion\\"/ "$1"\n')
+    fixer = folder / "fixer.sh"
+    fixer.write_text(
+        "#!/bin/sh\n"
+        f'if [ -e {folder}/once ]; then sed -i s/qestion/question/ "$1"\n'
+        f'else touch {folder}/once; sed -i s/question/qestion/ "$1"; fi\n'
+    )
+    fixer.chmod(0o755)
+    terminal = run(folder, VISUAL=str(fixer))
+    terminal.until("[n]o")
+    terminal.type("e\n")
+    terminal.until("nearest: question")
+    terminal.until("[n]o")
+    terminal.shown = ""
+    terminal.type("e\n")
+    terminal.until("[n]o")
+    assert "nearest" not in terminal.shown
+    terminal.type("y\n")
+    assert terminal.end() == 0
+    provenance = json.loads((folder / "out" / "mapping.json").read_text())["provenance"]
+    assert provenance["edited"] is True
+
+
+def test_an_editor_that_fails_is_one_clear_error(folder: Path) -> None:
+    terminal = run(folder, VISUAL="/nonexistent/editor")
+    terminal.until("[n]o")
+    terminal.type("e\n")
+    assert terminal.end() == 1
+    assert "the editor failed" in terminal.shown
+    again = run(folder)  # the run still waits
+    again.until("[n]o")
+    again.type("y\n")
+    assert again.end() == 0
+
+
+def test_control_c_ends_quietly(folder: Path) -> None:
+    terminal = run(folder)
+    terminal.until("[n]o")
+    os.killpg(terminal.process.pid, signal.SIGINT)
+    assert terminal.end() == 130
+    assert "Traceback" not in terminal.shown
+    assert not (folder / "out").exists()
