@@ -7,6 +7,7 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ingot.converters.errors import SourceError
 from ingot.converters.readers.arrowrows import lazy_rows
 from ingot.converters.readers.arrowvalues import rows_of
 from ingot.converters.readers.delimited import column_names
@@ -33,8 +34,16 @@ def seekable(stream: BinaryIO) -> BinaryIO:
 
 
 def open_parquet(stream: BinaryIO, where: str) -> pq.ParquetFile:
-    """A Parquet file. Raises SourceError where it is cut off or damaged."""
+    """A Parquet file. Raises SourceError, and closes the stream, where it is damaged."""
     stream = seekable(stream)
+    try:
+        return _whole_parquet(stream, where)
+    except SourceError:
+        stream.close()
+        raise
+
+
+def _whole_parquet(stream: BinaryIO, where: str) -> pq.ParquetFile:
     with reading(where):
         size = stream.seek(0, 2)
         stream.seek(max(0, size - 4))
