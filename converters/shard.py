@@ -18,15 +18,17 @@ from pathlib import Path
 from types import TracebackType
 from uuid import uuid4
 
+from ingot.converters.columnar import ColumnarUnified
 from ingot.converters.commit import encode, sync_tree, writing
 from ingot.converters.errors import ConversionError, SourceError
+from ingot.converters.executors import AnyUnifier
 from ingot.converters.group import grouped
 from ingot.converters.mapping import Mapping
 from ingot.converters.readers import Source, SourceFile
 from ingot.converters.record_kinds import RecordKind
 from ingot.converters.records import RecordFormat, RecordWriter, RejectWriter
 from ingot.converters.rows import Batch, Json, Reject
-from ingot.converters.unify import Record, Unified, Unifier
+from ingot.converters.unify import Unified
 
 # A part is closed before the batch that finds it at either bound.
 PART_RECORDS = 1_000_000
@@ -78,12 +80,12 @@ class Counts:
     paths: dict[str, list[int]] = field(default_factory=dict)
     first_rejects: list[str] = field(default_factory=list)
 
-    def add_batch(self, unified: Unified, rejects: list[Reject]) -> None:
+    def add_batch(self, unified: Unified | ColumnarUnified, rejects: list[Reject]) -> None:
         """Count one batch and its rejects, in the order of the file."""
         self.rows["converted"] += unified.converted
         self.rows["rejected"] += unified.rejected
         self.rows["filtered"] += unified.filtered
-        self.records["written"] += len(unified.records)
+        self.records["written"] += unified.written
         self.records["ragged"] += unified.ragged
         self.meta.update(unified.meta_failures)
         for reject in rejects:
@@ -169,12 +171,15 @@ class _Parts:
     def _next(self) -> RecordWriter:
         return RecordWriter(self._folder, kind=self._kind, format=self._format, part=self._number)
 
-    def write(self, records: list[Record]) -> None:
+    def write(self, unified: Unified | ColumnarUnified) -> None:
         if self._writer.rows >= PART_RECORDS or self._writer.bytes >= PART_BYTES:
             self._writer.close()
             self._number += 1
             self._writer = self._next()
-        self._writer.write(records)
+        if isinstance(unified, ColumnarUnified):
+            self._writer.write_batch(unified.table)
+        else:
+            self._writer.write(unified.records)
 
     def __enter__(self) -> "_Parts":
         return self
@@ -290,7 +295,7 @@ def _convert(
     started = time.monotonic()
     counts = Counts()
     reading = _Reading(task)
-    unifier = Unifier(task.mapping, source_name=task.source_name, language=task.language)
+    unifier = AnyUnifier(task.mapping, source_name=task.source_name, language=task.language)
     batches = reading.batches()
     if task.mapping.group:
         batches = grouped(batches, task.mapping.group, folder=draft)
@@ -300,7 +305,7 @@ def _convert(
         for batch in batches:
             unified = unifier.batch(batch)
             rejects = sorted(unified.rejects, key=attrgetter("row"))
-            parts.write(unified.records)
+            parts.write(unified)
             rejected.write(rejects)
             counts.add_batch(unified, rejects)
             if tick:
