@@ -248,7 +248,7 @@ def _is_empty(folder: Path) -> bool:
     return folder.is_dir() and not any(folder.iterdir())
 
 
-def _check_free(out: Path, overwrite: bool) -> None:
+def _check_free(out: Path, overwrite: bool, difference: str | None) -> None:
     if not out.exists() or _is_empty(out):
         return
     if not out.is_dir():
@@ -257,9 +257,7 @@ def _check_free(out: Path, overwrite: bool) -> None:
         problem = "holds files that ingot did not write"
         raise OutputError(str(out), problem, "choose a folder that does not exist yet")
     if not overwrite:
-        problem = "holds the result of another input, mapping or options"
-        if finished(out) is None:
-            problem = "holds a damaged result"
+        problem = f"holds another result: {difference}" if difference else "holds a damaged result"
         raise OutputError(str(out), problem, "choose another folder, or replace it: --overwrite")
 
 
@@ -340,7 +338,11 @@ def _end_failed(places: _Places, staged: Staged, *, keep: bool) -> None:
 
 @contextmanager
 def stage(
-    out: Path, *, key: str, same: Callable[[Finished], bool], overwrite: bool = False
+    out: Path,
+    *,
+    key: str,
+    difference: Callable[[Finished], str | None],
+    overwrite: bool = False,
 ) -> Iterator[Staged]:
     """Take hold of a destination, for one run.
 
@@ -356,7 +358,8 @@ def stage(
     Args:
         out: the destination folder.
         key: a hash of everything that decides the result.
-        same: whether a finished result is the one that this run would make.
+        difference: what tells a finished result from the one that this run would make, for people;
+            None if it is the same.
         overwrite: replace another result.
 
     Raises:
@@ -369,14 +372,15 @@ def stage(
         with writing(out):
             notes = _recover(places)
         there = finished(places.out)
-        if there is not None and same(there):
+        differs = difference(there) if there else None
+        if there is not None and differs is None:
             with writing(out):
                 notes += _clear(places, keep=None)
             gone = places.out
             yield Staged(out=places.out, work=gone, result=gone, done=there, notes=tuple(notes))
             return
         with writing(out):
-            _check_free(places.out, overwrite)
+            _check_free(places.out, overwrite, differs)
             staged = _open(places, key, notes)
         try:
             yield staged

@@ -20,7 +20,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -164,7 +164,7 @@ def convert(
         options=_options_document(options, source.name),
     )
     watch = progress or (lambda _: None)
-    with stage(out, key=identity.key(), same=identity.made, overwrite=options.overwrite) as staged:
+    with _stage(out, identity, options) as staged:
         if staged.done:
             return _already_done(staged, staged.done)
         job = _Job(identity=identity, mapping=mapping, options=options, staged=staged, watch=watch)
@@ -194,7 +194,7 @@ def finish_irrelevant(
         mapping_sha256=None,
         options=_options_document(dataclasses.replace(options, tokenizer=None), source.name),
     )
-    with stage(out, key=identity.key(), same=identity.made, overwrite=options.overwrite) as staged:
+    with _stage(out, identity, options) as staged:
         if staged.done:
             return _already_done(staged, staged.done)
         with writing(out):
@@ -211,6 +211,14 @@ def _result(
     first = tuple(counts.first_rejects)
     return Result(
         out=staged.out, manifest=manifest, run=run, notes=staged.notes, first_rejects=first
+    )
+
+
+def _stage(
+    out: Path, identity: manifests.Identity, options: ConvertOptions
+) -> AbstractContextManager[Staged]:
+    return stage(
+        out, key=identity.key(), difference=identity.difference, overwrite=options.overwrite
     )
 
 

@@ -69,29 +69,34 @@ class Identity:
             [
                 place(self.source),
                 [stamp(file) for file in self.source.files],
-                *self._settled(),
+                self._settled(),
             ]
         )
 
-    def _settled(self) -> tuple[Json, ...]:
-        return self.decision, self.mapping_sha256, self.options, VERSIONS
+    def _settled(self) -> dict[str, Json]:
+        return {
+            "decision": self.decision,
+            "mapping_sha256": self.mapping_sha256,
+            "options": self.options,
+            "versions": VERSIONS,
+        }
 
-    def made(self, there: Finished) -> bool:
-        """Whether a finished result is the one that this run would make.
+    def difference(self, there: Finished) -> str | None:
+        """What tells a finished result from the one that this run would make; None if nothing does.
 
         Inputs are equal where place, names, sizes and times of change are, else by content.
         """
-        manifest = there.manifest
-        settled = tuple(
-            manifest.get(key) for key in ("decision", "mapping_sha256", "options", "versions")
-        )
-        if settled != self._settled():
-            return False
+        for key, ours in self._settled().items():
+            theirs = there.manifest.get(key)
+            if theirs != ours:
+                return _DIFFERENCES[key].format(_changed(theirs, ours))
         files = self.source.files
-        inputs = manifest.get("inputs") or []
+        inputs = there.manifest.get("inputs") or []
         if [(i["name"], i["bytes"]) for i in inputs] != [(f.name, f.bytes) for f in files]:
-            return False
-        return there.run.get("inputs") == input_stamps(self.source) or self._same_content(inputs)
+            return "other files"
+        if there.run.get("inputs") == input_stamps(self.source) or self._same_content(inputs):
+            return None
+        return "other content of the files"
 
     def _same_content(self, inputs: list[dict[str, Json]]) -> bool:
         """Whether the files that were read hold what they held; unread ones are known by size."""
@@ -104,6 +109,21 @@ class Identity:
             )
         except IngotError:
             return False  # the conversion will say what is wrong with the file
+
+
+_DIFFERENCES = {
+    "decision": "another decision",
+    "mapping_sha256": "another mapping",
+    "options": "other options ({})",
+    "versions": "another version of ingot",
+}
+
+
+def _changed(theirs: Json, ours: Json) -> str:
+    """The keys under which two objects differ."""
+    if not isinstance(theirs, dict) or not isinstance(ours, dict):
+        return ""
+    return ", ".join(key for key in ours if theirs.get(key) != ours[key])
 
 
 def _digest(document: Json) -> str:

@@ -27,10 +27,10 @@ def fill(staged: Staged, text: str) -> dict:
 
 
 def run(out: Path, text: str = "one", *, key: str = KEY, overwrite: bool = False) -> Staged:
-    def same(there: Finished) -> bool:
-        return (there.folder / "data/a.txt").read_text() == text
+    def difference(there: Finished) -> str | None:
+        return None if (there.folder / "data/a.txt").read_text() == text else "another text"
 
-    with stage(out, key=key, same=same, overwrite=overwrite) as staged:
+    with stage(out, key=key, difference=difference, overwrite=overwrite) as staged:
         if staged.done is None:
             staged.commit(fill(staged, text), {"seconds": 1})
     return staged
@@ -57,7 +57,7 @@ def test_a_commit_leaves_the_result_and_nothing_else(tmp_path: Path) -> None:
 
 def test_nothing_is_visible_before_the_commit(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with stage(out, key=KEY, same=lambda _: False) as staged:
+    with stage(out, key=KEY, difference=lambda _: "all") as staged:
         fill(staged, "one")
         assert not out.exists()
         assert all(p.name.startswith(".out.ingot-") for p in tmp_path.iterdir())
@@ -77,7 +77,7 @@ def test_an_equal_result_is_done_with_and_without_overwrite(tmp_path: Path) -> N
 def test_another_result_needs_overwrite(tmp_path: Path) -> None:
     out = tmp_path / "out"
     run(out)
-    with pytest.raises(OutputError, match=r"another input, mapping or options.*--overwrite"):
+    with pytest.raises(OutputError, match=r"holds another result: another text .*--overwrite"):
         run(out, "two")
     assert content(out) == "one"
     run(out, "two", overwrite=True)
@@ -126,7 +126,7 @@ def test_an_empty_folder_and_a_link_to_one_are_free(tmp_path: Path) -> None:
 @pytest.mark.parametrize("error", [SourceError("a", "b"), ConversionError("a", "b")])
 def test_after_an_error_of_the_data_nothing_stays(tmp_path: Path, error: Exception) -> None:
     def attempt() -> None:
-        with stage(tmp_path / "out", key=KEY, same=lambda _: False) as staged:
+        with stage(tmp_path / "out", key=KEY, difference=lambda _: "all") as staged:
             (staged.work / "00000").mkdir()
             raise error
 
@@ -140,7 +140,7 @@ def test_after_other_errors_finished_work_serves_the_next_equal_run(
     tmp_path: Path, error: BaseException
 ) -> None:
     def attempt(work: bool) -> None:
-        with stage(tmp_path / "out", key=KEY, same=lambda _: False) as staged:
+        with stage(tmp_path / "out", key=KEY, difference=lambda _: "all") as staged:
             if work:
                 (staged.work / "00000").mkdir()
             raise error
@@ -150,7 +150,7 @@ def test_after_other_errors_finished_work_serves_the_next_equal_run(
     assert not list(tmp_path.iterdir())
     with pytest.raises(type(error)):
         attempt(work=True)
-    with stage(tmp_path / "out", key=KEY, same=lambda _: False) as staged:
+    with stage(tmp_path / "out", key=KEY, difference=lambda _: "all") as staged:
         assert staged.resumed
         assert (staged.work / "00000").is_dir()
 
@@ -217,7 +217,7 @@ class TestCrashWhileReplacing:
 def test_a_failed_rename_puts_the_old_result_back(tmp_path: Path) -> None:
     out = tmp_path / "out"
     run(out)
-    with stage(out, key=KEY, same=lambda _: False, overwrite=True) as staged:
+    with stage(out, key=KEY, difference=lambda _: "all", overwrite=True) as staged:
         new = fill(staged, "two")
         # The operating system refuses to rename a folder by its `..`.
         gone = Staged(out=staged.out, work=staged.work, result=staged.result / "data" / "..")
@@ -231,7 +231,7 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from ingot.converters.commit import stage
-with stage(Path(sys.argv[1]), key="0" * 20, same=lambda _: False):
+with stage(Path(sys.argv[1]), key="0" * 20, difference=lambda _: "all"):
     print("ready", flush=True)
     time.sleep(60)
 """
@@ -277,7 +277,7 @@ from pathlib import Path
 from ingot.converters.commit import stage
 from ingot.converters.errors import OutputError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-with stage(Path(sys.argv[1]), key="0" * 20, same=lambda _: False, overwrite=True) as staged:
+with stage(Path(sys.argv[1]), key="0" * 20, difference=lambda _: "all", overwrite=True) as staged:
     resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
     manifest = {"versions": {"ingot": "1"}, "files": [], "long": "x" * 1000}
     try:

@@ -220,8 +220,18 @@ class TestDestination:
         assert run(moved, out).already_done
         assert tree(out, run_json=True) == before
 
-    @pytest.mark.parametrize("change", ["content", "file", "mapping", "option"])
-    def test_another_result_needs_overwrite(self, many: Path, tmp_path: Path, change: str) -> None:
+    @pytest.mark.parametrize(
+        ("change", "problem"),
+        [
+            ("content", "other content of the files"),
+            ("file", "other files"),
+            ("mapping", "another mapping"),
+            ("option", r"other options \(language\)"),
+        ],
+    )
+    def test_another_result_needs_overwrite(
+        self, many: Path, tmp_path: Path, change: str, problem: str
+    ) -> None:
         out = tmp_path / "out"
         run(many, out)
         before = tree(out, run_json=True)
@@ -235,7 +245,7 @@ class TestDestination:
             document = {**PT, "text": {"concat": ["id", "text"]}}
         else:
             options = {"language": "zh"}
-        with pytest.raises(OutputError, match="--overwrite"):
+        with pytest.raises(OutputError, match=f"holds another result: {problem} .*--overwrite"):
             run(many, out, document, **options)
         assert tree(out, run_json=True) == before
         assert not run(many, out, document, overwrite=True, **options).already_done
