@@ -27,6 +27,8 @@ from ingot.converters.sample import Sample
 from ingot.converters.unify import SOFT_REASONS, Record, Unifier
 
 MIN_COVERAGE = 0.98
+# Above this share of unreadable rows the files are read wrongly, or are broken.
+MAX_UNREADABLE = 0.1
 Need = Literal["required", "part", "optional"]
 Scope = tuple[tuple[Path, ...], ...]
 
@@ -66,7 +68,8 @@ class CheckReport:
     Attributes:
         rows: sampled rows, unreadable ones included (a group counts as one).
         records: records made; `failures` counts the others by reason.
-        coverage: share of records without a hard error (soft outcomes do not count against it).
+        unreadable: sampled rows that the reader could not read: rejects, but no fault of the mapping.
+        coverage: share of the other records without a hard error (soft outcomes do not count).
         paths: coverage of every path, in the order of the mapping.
         problems: what makes the mapping wrong for this data; empty = it may be used.
         warnings: what was noticed and is no fault.
@@ -76,6 +79,7 @@ class CheckReport:
 
     rows: int
     ok_rows: int
+    unreadable: int
     records: int
     failures: dict[str, int]
     coverage: float
@@ -109,7 +113,7 @@ def check(
     batches = list(sample_batches(sample, mapping))
     nodes = [node for batch in batches for node in _nodes(batch)]
     if mapping.kind == "irrelevant":
-        return _empty_report(len(nodes) + len(sample.bad), mapping)
+        return _empty_report(len(nodes), len(sample.bad), mapping)
     unifier = Unifier(mapping, source_name=source_name, language=language)
     records, ok_rows, ragged = 0, 0, 0
     examples: list[tuple[Json, Record]] = []
@@ -124,15 +128,18 @@ def check(
             if unified.records and len(examples) < show:
                 examples.append((one.values[0], unified.records[0]))
     failures = Counter(reject.reason for reject in rejects)
-    coverage = _coverage(records, failures)
+    unreadable = len(sample.bad)
+    coverage = _coverage(records, failures, unreadable)
     problems = [
         *unresolved(mapping, nodes),
         *_reject_problems(rejects),
         *_outcome_problems(records, failures, coverage, min_coverage),
+        *_reading_problems(unreadable, len(nodes)),
     ]
     return CheckReport(
         rows=len(nodes) + len(sample.bad),
         ok_rows=ok_rows,
+        unreadable=unreadable,
         records=records,
         failures=dict(failures.most_common()),
         coverage=coverage,
@@ -145,10 +152,11 @@ def check(
     )
 
 
-def _empty_report(rows: int, mapping: Mapping) -> CheckReport:
+def _empty_report(rows: int, unreadable: int, mapping: Mapping) -> CheckReport:
     return CheckReport(
-        rows=rows,
+        rows=rows + unreadable,
         ok_rows=0,
+        unreadable=unreadable,
         records=0,
         failures={},
         coverage=1.0,
@@ -197,9 +205,11 @@ def _single_rows(batch: Batch) -> Iterator[Batch]:
         yield Batch(file=batch.file, rows=[], values=[], bad=batch.bad)
 
 
-def _coverage(records: int, failures: Counter[str]) -> float:
+def _coverage(records: int, failures: Counter[str], unreadable: int) -> float:
+    """The share without a hard error; rows that could not even be read say nothing of a mapping."""
     hard = sum(count for reason, count in failures.items() if reason not in SOFT_REASONS)
-    total = records + sum(failures.values())
+    hard -= unreadable
+    total = records + sum(failures.values()) - unreadable
     return 1.0 if not total else (total - hard) / total
 
 
@@ -373,3 +383,10 @@ def _outcome_problems(
         yield Problem("", "coverage", expected, f"{coverage:.1%} ({said})")
     if not records and failures:
         yield Problem("", "no_records", "at least one record", said)
+
+
+def _reading_problems(unreadable: int, readable: int) -> Iterator[Problem]:
+    total = unreadable + readable
+    if total and unreadable / total > MAX_UNREADABLE:
+        expected = f"at most {MAX_UNREADABLE:.0%} of the rows unreadable"
+        yield Problem("/source", "unreadable", expected, f"{unreadable} of {total}")

@@ -116,12 +116,13 @@ def test_coverage_counts_hard_errors_and_not_soft_ones() -> None:
     assert run({"version": 2, "text": "t"}, rows[:9]).problems == ()
 
 
-def test_rows_that_cannot_be_read_count_against_coverage() -> None:
+def test_unreadable_rows_are_no_fault_of_the_mapping_until_they_are_many() -> None:
     report = run({"version": 2, "text": "t"}, [{"t": "x"}] * 9, bad=1)
-    assert (report.rows, report.coverage) == (10, 0.9)
-    assert [p.code for p in report.problems] == ["coverage"]
-    lenient = run({"version": 2, "text": "t"}, [{"t": "x"}] * 9, bad=1, min_coverage=0.9)
-    assert lenient.problems == ()
+    assert (report.rows, report.unreadable, report.coverage) == (10, 1, 1.0)
+    assert report.failures == {"bad_row": 1}
+    assert report.problems == ()
+    (problem,) = run({"version": 2, "text": "t"}, [{"t": "x"}] * 9, bad=2).problems
+    assert (problem.code, problem.got) == ("unreadable", "2 of 11")
 
 
 def test_an_unmapped_role_is_a_problem_however_rare() -> None:
