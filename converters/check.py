@@ -68,7 +68,7 @@ class CheckReport:
     Attributes:
         rows: sampled rows, unreadable ones included (a group counts as one).
         records: records made; `failures` counts the others by reason.
-        unreadable: sampled rows that the reader could not read: rejects, but no fault of the mapping.
+        unreadable: sampled rows that could not be read: rejects, but no fault of the mapping.
         coverage: share of the other records without a hard error (soft outcomes do not count).
         paths: coverage of every path, in the order of the mapping.
         problems: what makes the mapping wrong for this data; empty = it may be used.
