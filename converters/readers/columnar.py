@@ -12,7 +12,7 @@ from ingot.converters.readers.arrowrows import lazy_rows
 from ingot.converters.readers.arrowvalues import rows_of
 from ingot.converters.readers.delimited import column_names
 from ingot.converters.readers.faults import cut_off, reading
-from ingot.converters.readers.stretch import BATCH_ROWS, Stretch
+from ingot.converters.readers.stretch import TABLE_ROWS, Stretch
 
 BATCH_BYTES = 1 << 20
 _SPOOLED = 64 << 20  # a file without random access is held in memory up to here, then on disk
@@ -69,8 +69,12 @@ def _batch_rows(metadata: pq.FileMetaData) -> int:
     """Rows per batch so that a batch has about BATCH_BYTES."""
     groups = [metadata.row_group(number) for number in range(min(metadata.num_row_groups, 8))]
     rows = sum(group.num_rows for group in groups)
-    size = sum(group.total_byte_size for group in groups)
-    return max(16, min(BATCH_ROWS, BATCH_BYTES * rows // size)) if rows and size else BATCH_ROWS
+    return _rows_that_fit(rows, sum(group.total_byte_size for group in groups))
+
+
+def _rows_that_fit(rows: int, size: int) -> int:
+    """How many rows have about BATCH_BYTES, where `rows` have `size`; at least 16."""
+    return max(16, min(TABLE_ROWS, BATCH_BYTES * rows // size)) if rows and size else TABLE_ROWS
 
 
 def arrow_rows(stream: BinaryIO, where: str) -> Iterator[Stretch]:
@@ -92,8 +96,9 @@ def arrow_rows(stream: BinaryIO, where: str) -> Iterator[Stretch]:
 
 def _sliced(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        for start in range(0, batch.num_rows, BATCH_ROWS):
-            yield batch.slice(start, BATCH_ROWS)
+        most = _rows_that_fit(batch.num_rows, batch.nbytes)
+        for start in range(0, batch.num_rows, most):
+            yield batch.slice(start, most)
 
 
 def _stretches(

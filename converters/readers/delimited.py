@@ -90,14 +90,15 @@ class Table:
 
     def _read_row(self, cells: list[str], lines: int) -> Json:
         """A row, None for a blank line, `Broken` for what has to be looked at line by line."""
-        blank = not cells or (
+        if not cells:
+            return None
+        # White space alone: a blank line, or quoted cells; the cells do not tell which.
+        unclear = (
             lines == 1
             and not any(cell and not cell.isspace() for cell in cells)
             and (len(cells) == 1 or self._dialect.delimiter.isspace())
         )
-        if blank:
-            return None
-        if len(cells) == self._width:
+        if len(cells) == self._width and not unclear:
             return dict(zip(self._names, cells, strict=True))
         return Broken("", "")
 

@@ -102,6 +102,7 @@ class Delimited:
     columns: tuple[str, ...]
     fewest: int
     multiline: bool
+    width: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -176,6 +177,8 @@ def _candidates(lines: Sequence[str]) -> list[str]:
 def _is_long_mark(run: str, sample: Sequence[str]) -> bool:
     """Whether the signs of a run are delimiters only as a whole."""
     signs = set(run.strip(" "))
+    if "/" in signs:  # an address
+        return False
     if (
         signs <= {","}
         or signs <= {"\t"}
@@ -277,6 +280,7 @@ def _described(trial: _Trial, columns: Sequence[str] | None) -> Delimited:
         header=header,
         columns=names,
         fewest=_fewest(trial.records, len(names)),
+        width=trial.width,
         multiline=any("\n" in cell for record in trial.records for cell in record),
     )
 
@@ -304,12 +308,12 @@ def _header_points(trial: _Trial) -> float:
     first, *rest = [record for record in trial.records if len(record) == trial.width] or [[]]
     if not first or first != trial.records[0]:
         return -1.0
-    if len(set(first)) < len(first) or any(_NUMBER.fullmatch(cell) for cell in first):
+    if any(_NUMBER.fullmatch(cell) for cell in first):
         return -10.0
     if len(first) == 1 and not rest:
         return -1.0
     names = sum(_looks_like_name(cell) for cell in first)
-    points = 2.0 * names / len(first) - 1.5
+    points = 2.0 * names / len(first) - 1.5 - (len(set(first)) < len(first))
     points += sum(cell.strip().lower() in _KNOWN for cell in first)
     return points + sum(
         _column_points(cell, [row[i] for row in rest]) for i, cell in enumerate(first)

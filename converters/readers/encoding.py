@@ -71,9 +71,9 @@ def _wide(head: bytes) -> Encoding | None:
     """UTF-16 without a byte order mark: one half of each pair is often zero, the text sound."""
     data = head[: len(head) & ~1][:SAMPLE]
     for name, high in (("utf-16-le", data[1::2]), ("utf-16-be", data[0::2])):
-        # CJK text has few zero bytes: line ends, digits and quotes, but only ever in the high half.
+        # CJK text has few zero bytes (line ends, digits, quotes), and nearly all in the high half.
         low = data[0::2] if name == "utf-16-le" else data[1::2]
-        if not high.count(0) or low.count(0):
+        if high.count(0) <= 2 * low.count(0):
             continue
         text = data.decode(name, "replace")
         good = sum(char.isalnum() or char.isspace() or char.isprintable() for char in text)

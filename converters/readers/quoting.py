@@ -144,10 +144,13 @@ class Records:
         if line.text is None or len(self._raw) > MAX_LINES or self._open is None:
             self._give_back(out, pending)
             return
-        cells = split_line(line.text, self._dialect, self._open)
+        text = line.text.removesuffix("\r")
+        cells = split_line(text, self._dialect, self._open)
         if not isinstance(cells, list):
+            if text != line.text:
+                cells.field.append("\r")
+            self._open = cells
             return
-        cells[-1] = cells[-1].removesuffix("\r")
         row = self._row(cells, self._raw[0].text or "")
         if type(row) is Broken:
             self._give_back(out, pending)

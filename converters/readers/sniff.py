@@ -203,7 +203,7 @@ def _by_format(head: _Head, spec: SourceSpec, where: str) -> FileFacts:
         if wanted is not None:
             raise SourceError(where, f"not {wanted}", "leave `format` out to have it found")
     if wanted in (None, "csv"):
-        facts = _csv(head, spec, wanted)
+        facts = _csv(head, spec, wanted, where)
         if facts is not None:
             return facts
     return _changed(head.base, format="text", shape=frozenset({"text"}))
@@ -346,7 +346,7 @@ def _object_shape(value: dict[str, Json]) -> frozenset[str]:
     return frozenset(value)
 
 
-def _csv(head: _Head, spec: SourceSpec, wanted: str | None) -> FileFacts | None:
+def _csv(head: _Head, spec: SourceSpec, wanted: str | None, where: str) -> FileFacts | None:
     table = dialect.guess(
         _bounded(head.lines),
         whole=head.whole,
@@ -357,6 +357,9 @@ def _csv(head: _Head, spec: SourceSpec, wanted: str | None) -> FileFacts | None:
     )
     if table is None:
         return None
+    if spec.columns is not None and table.width > len(spec.columns):
+        problem = f"{len(spec.columns)} names for {table.width} columns"
+        raise SourceError(where, problem, "correct source.columns")
     guessed = _table_guesses(head, spec, table) | head.base.guessed
     return _changed(
         head.base,

@@ -8,6 +8,9 @@ from ingot.converters.readers.jsonvalue import JsonTextError, loads
 from ingot.converters.rows import BadRow, Batch, Json
 
 BATCH_ROWS = 256
+TABLE_ROWS = (
+    1024  # of a batch with an Arrow form: whole columns cost little per row, much per batch
+)
 MAX_ROW_BYTES = 256 << 20  # a larger row is refused: memory stays bounded whatever the file holds
 FOUND = 200  # characters of a broken row that are shown
 
@@ -50,13 +53,15 @@ def to_batches(
 ) -> Iterator[Batch]:
     """Number the rows of a file from 0 and give them as batches of at most `rows` rows.
 
+    Stretches of a columnar file may have up to TABLE_ROWS, as their reader has cut them.
     `fields` are the paths of strings that hold JSON; they are parsed, and a row whose text does not
     parse becomes a `bad_json` row.
     """
     first = 0
     for stretch in stretches:
-        for start in range(0, len(stretch.values), rows):
-            part = _part(stretch, start, start + rows)
+        most = rows if stretch.table is None else max(rows, TABLE_ROWS)
+        for start in range(0, len(stretch.values), most):
+            part = _part(stretch, start, start + most)
             yield _batch(name, first + start, _with_fields(part, fields) if fields else part)
         first += len(stretch.values)
 

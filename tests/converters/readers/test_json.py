@@ -15,6 +15,8 @@ from ingot.converters.readers.jsonvalue import JsonTextError, loads
 from ingot.converters.readers.root import compile_root
 from ingot.converters.rows import Batch, Json
 
+AS_FOUND = SourceSpec()
+
 
 def write(folder: Path, name: str, content: str | bytes) -> str:
     path = folder / name
@@ -22,9 +24,7 @@ def write(folder: Path, name: str, content: str | bytes) -> str:
     return str(path)
 
 
-def read(
-    location: str, spec: SourceSpec = SourceSpec()
-) -> tuple[list[Json], list[tuple[int, str]]]:
+def read(location: str, spec: SourceSpec = AS_FOUND) -> tuple[list[Json], list[tuple[int, str]]]:
     batches = list(open_source(location, spec).batches())
     values = [value for batch in batches for value in batch.values]
     return values, [(bad.row, bad.reason) for batch in batches for bad in batch.bad]
@@ -69,8 +69,11 @@ def test_values_are_exact(text: str, value: Json) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["NaN", "[Infinity]", '{"a": -Infinity}', '"\\ud800"', "{'a': 1}", "[1,]", "", "1 2", "1e999"]
-    + ["[" * 3000, '"\xff"', '"a\tb"', "[NaN, 123456789012345678901234567890]", "9" * 5000],
+    [
+        *("NaN", "[Infinity]", '{"a": -Infinity}', "[NaN, 123456789012345678901234567890]"),
+        *('"\\ud800"', '"\xff"', '"a\tb"', "{'a': 1}", "[1,]", "", "1 2"),
+        *("1e999", "[" * 3000, "9" * 5000),
+    ],
 )
 def test_what_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(JsonTextError):
@@ -124,9 +127,9 @@ def test_rows_before_the_end_of_a_cut_off_list_are_given(tmp_path: Path) -> None
     rows = [{"id": number, "text": "x" * 50} for number in range(1000)]
     path = write(tmp_path, "cut.json", json.dumps(rows)[:-30])
     seen: list[Json] = []
+    batches = open_source(path).batches()
     with pytest.raises(SourceError, match=r"cut\.json: cut off: the JSON ends inside element 999"):
-        for batch in open_source(path).batches():
-            seen += batch.values
+        seen.extend(value for batch in batches for value in batch.values)
     assert seen == rows[:999]
 
 
@@ -311,7 +314,7 @@ def test_json_fields_are_parsed_before_anything_else(tmp_path: Path) -> None:
 
 
 def test_batches_are_small_and_numbered_through(tmp_path: Path) -> None:
-    path = write(tmp_path, "a.jsonl", "\n".join('{"a": %d}' % n for n in range(1000)))
+    path = write(tmp_path, "a.jsonl", "\n".join(json.dumps({"a": n}) for n in range(1000)))
     batches: list[Batch] = list(open_source(path).batches())
     assert max(len(batch.values) for batch in batches) <= 256
     assert [row for batch in batches for row in batch.rows] == list(range(1000))

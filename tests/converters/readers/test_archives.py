@@ -1,0 +1,234 @@
+"""Archives and compression: members in place, nothing unpacked to disk, damage told apart from data."""
+
+import bz2
+import gzip
+import io
+import lzma
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from ingot.converters.errors import SourceError
+from ingot.converters.readers import Source, archives, compression, open_source
+from ingot.converters.readers.archives import TarMember
+
+CODECS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": zstandard.compress,
+}
+ROWS = b"".join(b'{"n": %d, "text": "row %d"}\n' % (n, n * n) for n in range(5000))
+
+
+def numbers(source: Source) -> list[int]:
+    return [row["n"] for batch in source.batches() for row in batch.values]
+
+
+def make_zip(path: Path, files: dict[str, bytes]) -> str:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return str(path)
+
+
+def make_tar(path: Path, files: dict[str, bytes], mode: str = "") -> str:
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as archive:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    path.write_bytes(CODECS[mode](raw.getvalue()) if mode else raw.getvalue())
+    return str(path)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.jsonl.gz", "rows"])
+def test_compression_is_told_by_content(tmp_path: Path, codec: str, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(CODECS[codec](ROWS))
+    source = open_source(str(path))
+    assert source.files[0].facts.compression == codec
+    assert numbers(source) == list(range(5000))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_several_streams_in_one_file(tmp_path: Path, codec: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(CODECS[codec](ROWS) + CODECS[codec](ROWS))
+    assert numbers(open_source(str(path))) == [*range(5000), *range(5000)]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_cut_off_stream_is_an_error_after_its_rows(tmp_path: Path, codec: str) -> None:
+    rows = b"".join(b'{"n": %d, "t": "%d"}\n' % (n, hash((n, "x"))) for n in range(200_000))
+    data = CODECS[codec](rows)
+    path = tmp_path / "rows.jsonl.x"
+    path.write_bytes(data[: len(data) * 3 // 4])
+    seen: list[int] = []
+    batches = open_source(str(path)).batches()
+    with pytest.raises(SourceError, match=rf"rows\.jsonl\.x: cut off: the {codec} data ends after"):
+        seen.extend(row["n"] for batch in batches for row in batch.values)
+    assert len(seen) > 50_000
+    assert seen == list(range(len(seen)))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_damage_inside_a_stream_is_an_error(tmp_path: Path, codec: str) -> None:
+    rows = b"".join(b'{"n": %d, "t": "%d"}\n' % (n, hash((n, "x"))) for n in range(20_000))
+    data = bytearray(CODECS[codec](rows))
+    data[len(data) // 2 : len(data) // 2 + 50] = bytes(50)
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(bytes(data))
+    with pytest.raises(SourceError, match=r"rows\.jsonl"):
+        numbers(open_source(str(path)))
+
+
+def test_a_decompression_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "FREE_BYTES", 1 << 20)
+    path = tmp_path / "bomb.jsonl.zst"
+    path.write_bytes(zstandard.compress(b'{"n": 1}\n' * 3_000_000))
+    with pytest.raises(SourceError, match="decompression bomb"):
+        numbers(open_source(str(path)))
+
+
+MEMBERS = {
+    "set/b.jsonl": ROWS,
+    "set/a.jsonl": ROWS[: ROWS.index(b'{"n": 3,')],
+    "set/README.md": b"x",
+}
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz", "tar.zst", "tar.bz2", "tar.xz"])
+@pytest.mark.parametrize("name", ["data.{}", "data"])
+def test_members_are_read_in_place(tmp_path: Path, kind: str, name: str) -> None:
+    path = tmp_path / name.format(kind)
+    if kind == "zip":
+        make_zip(path, MEMBERS)
+    else:
+        make_tar(path, MEMBERS, kind.removeprefix("tar").removeprefix("."))
+    source = open_source(str(path))
+    # A compressed tar is only read forwards, so its members keep their order.
+    order = ["set/a.jsonl", "set/b.jsonl"]
+    forward = kind.startswith("tar.")
+    assert [file.name for file in source.files] == (order[::-1] if forward else order)
+    assert [item.name for item in source.left_out] == ["set/README.md"]
+    expected = [[0, 1, 2], list(range(5000))]
+    assert numbers(source) == [
+        n for part in (expected[::-1] if forward else expected) for n in part
+    ]
+    assert [file.bytes for file in source.files] == [len(MEMBERS[f.name]) for f in source.files]
+    backwards = [n for file in source.files[::-1] for b in source.batches([file]) for n in b.rows]
+    assert len(backwards) == 5003
+    assert source.open_raw(source.files[0]).read() == MEMBERS[source.files[0].name]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_two_members_may_be_open_at_once(tmp_path: Path) -> None:
+    for path in (
+        make_zip(tmp_path / "a.zip", MEMBERS),
+        make_tar(tmp_path / "a.tar", MEMBERS),
+        make_tar(tmp_path / "a.tgz", MEMBERS, "gz"),
+    ):
+        source = open_source(path)
+        both = zip(source.batches(source.files[:1]), source.batches(source.files[1:]), strict=False)
+        first, second = next(iter(both))
+        assert {first.values[0]["n"], second.values[0]["n"]} == {0}
+        assert len(numbers(source)) == 5003
+
+
+def test_reading_a_compressed_tar_in_order_is_one_pass(tmp_path: Path) -> None:
+    files = {f"{number:03d}.jsonl": b'{"n": %d}\n' % number for number in range(40)}
+    source = open_source(make_tar(tmp_path / "a.tar.gz", files, "gz"))
+    first = source.files[0].place
+    assert isinstance(first, TarMember)
+    opened: list[int] = []
+    original = archives._TarCursor.__init__
+
+    def counted(self: archives._TarCursor, *args: object) -> None:
+        opened.append(1)
+        original(self, *args)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(archives._TarCursor, "__init__", counted)
+        assert numbers(source) == list(range(40))
+    assert len(opened) <= 1
+
+
+def test_an_archive_inside_a_folder(tmp_path: Path) -> None:
+    make_zip(tmp_path / "part.zip", {"a.jsonl": ROWS})
+    (tmp_path / "b.jsonl").write_bytes(ROWS)
+    source = open_source(str(tmp_path))
+    assert [file.name for file in source.files] == ["b.jsonl", "part.zip/a.jsonl"]
+    assert len(numbers(source)) == 10_000
+
+
+def test_members_may_be_compressed_and_columnar(tmp_path: Path) -> None:
+    table = io.BytesIO()
+    pq.write_table(pa.table({"n": list(range(10))}), table)
+    packed = {"a.parquet": table.getvalue()}
+    for path in (make_zip(tmp_path / "a.zip", packed), make_tar(tmp_path / "b.tgz", packed, "gz")):
+        assert numbers(open_source(path)) == list(range(10))
+    path = make_tar(tmp_path / "c.tar", {"x.jsonl.gz": gzip.compress(ROWS)})
+    assert len(numbers(open_source(path))) == 5000
+
+
+def test_names_that_point_outside_are_never_opened(tmp_path: Path) -> None:
+    evil = {"../up.jsonl": ROWS, "/root.jsonl": ROWS, "a/../../b.jsonl": ROWS, "C:\\x.jsonl": ROWS}
+    for path in (
+        make_zip(tmp_path / "a.zip", {**evil, "good.jsonl": ROWS}),
+        make_tar(tmp_path / "a.tar", {**evil, "good.jsonl": ROWS}),
+    ):
+        source = open_source(path)
+        assert [file.name for file in source.files] == ["good.jsonl"]
+        assert {item.why for item in source.left_out} == {"its name points outside the archive"}
+        assert len(source.left_out) == 4
+
+
+def test_links_in_a_tar_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.tar"
+    with tarfile.open(path, "w") as archive:
+        info = tarfile.TarInfo("passwd.jsonl")
+        info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(info)
+        data = tarfile.TarInfo("good.jsonl")
+        data.size = len(ROWS)
+        archive.addfile(data, io.BytesIO(ROWS))
+    source = open_source(str(path))
+    assert [(item.name, item.why) for item in source.left_out] == [
+        ("passwd.jsonl", "not a regular file")
+    ]
+
+
+def test_a_zip_bomb_is_refused_before_it_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "FREE_BYTES", 1 << 20)
+    monkeypatch.setattr(archives, "MAX_RATIO", 100)
+    path = make_zip(tmp_path / "a.zip", {"a.jsonl": b" " * (8 << 20)})
+    with pytest.raises(SourceError, match=r"a\.jsonl would grow to 8388608 bytes"):
+        open_source(path)
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar", "tgz"])
+def test_a_broken_archive_is_an_error(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"a.{kind}"
+    if kind == "zip":
+        make_zip(path, MEMBERS)
+    else:
+        make_tar(path, MEMBERS, "gz" if kind == "tgz" else "")
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 3])
+    with pytest.raises(SourceError, match=rf"a\.{kind}"):
+        numbers(open_source(str(path)))
+
+
+def test_an_archive_without_data_is_an_empty_source(tmp_path: Path) -> None:
+    source = open_source(make_zip(tmp_path / "a.zip", {"README.md": b"x"}))
+    assert source.files == ()
