@@ -1,13 +1,14 @@
 """Rows of Parquet and Arrow IPC files (file and stream form), a bounded number at a time."""
 
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO, cast
+from contextlib import contextmanager
+from typing import BinaryIO, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingot.converters.errors import SourceError
 from ingot.converters.readers.arrowrows import lazy_rows
 from ingot.converters.readers.arrowvalues import rows_of
 from ingot.converters.readers.delimited import column_names
@@ -20,38 +21,40 @@ PARQUET = b"PAR1"
 ARROW_FILE = b"ARROW1"
 ARROW_STREAM = b"\xff\xff\xff\xff"
 
+_Batches: TypeAlias = Iterator[pa.RecordBatch]
 
-def seekable(stream: BinaryIO) -> BinaryIO:
+
+@contextmanager
+def random_access(stream: BinaryIO) -> Iterator[BinaryIO]:
     """The stream itself, or an unnamed temporary copy of one that cannot go back."""
     if stream.seekable():
-        return stream
-    copy = tempfile.SpooledTemporaryFile(max_size=_SPOOLED)  # noqa: SIM115 - closed by the reader
-    while data := stream.read(1 << 20):
-        copy.write(data)
-    stream.close()
-    copy.seek(0)
-    return cast(BinaryIO, copy)
+        yield stream
+        return
+    with tempfile.SpooledTemporaryFile(max_size=_SPOOLED) as copy:
+        shutil.copyfileobj(stream, copy, 1 << 20)
+        copy.seek(0)
+        yield cast(BinaryIO, copy)
 
 
-def open_parquet(stream: BinaryIO, where: str) -> pq.ParquetFile:
-    """A Parquet file. Raises SourceError, and closes the stream, where it is damaged."""
-    stream = seekable(stream)
-    try:
-        return _whole_parquet(stream, where)
-    except SourceError:
-        stream.close()
-        raise
+@contextmanager
+def open_parquet(stream: BinaryIO, where: str) -> Iterator[pq.ParquetFile]:
+    """A Parquet file; the stream stays open. Raises SourceError where it is cut off or damaged."""
+    with random_access(stream) as source:
+        with reading(where):
+            size = source.seek(0, 2)
+            source.seek(max(0, size - 4))
+            if size < 12 or source.read(4) != PARQUET:
+                raise cut_off(where, "the Parquet file has no footer")
+            source.seek(0)
+        with reading(where, "read the Parquet footer of"):
+            file = pq.ParquetFile(source)
+        yield file
 
 
-def _whole_parquet(stream: BinaryIO, where: str) -> pq.ParquetFile:
-    with reading(where):
-        size = stream.seek(0, 2)
-        stream.seek(max(0, size - 4))
-        if size < 12 or stream.read(4) != PARQUET:
-            raise cut_off(where, "the Parquet file has no footer")
-        stream.seek(0)
-    with reading(where, "read the Parquet footer of"):
-        return pq.ParquetFile(stream)
+def parquet_facts(stream: BinaryIO, where: str) -> tuple[tuple[str, ...], int]:
+    """The column names of a Parquet file and its number of rows. Raises SourceError."""
+    with open_parquet(stream, where) as file:
+        return column_names(file.schema_arrow.names), int(file.metadata.num_rows)
 
 
 def parquet_rows(
@@ -77,33 +80,41 @@ def _rows_that_fit(rows: int, size: int) -> int:
     return max(16, min(TABLE_ROWS, BATCH_BYTES * rows // size)) if rows and size else TABLE_ROWS
 
 
+@contextmanager
+def open_arrow(stream: BinaryIO, where: str) -> Iterator[tuple[tuple[str, ...], _Batches]]:
+    """The column names and the batches of an Arrow IPC file or stream. Raises SourceError."""
+    with random_access(stream) as source:
+        with reading(where, "read the Arrow schema of"):
+            is_file = source.read(len(ARROW_FILE)) == ARROW_FILE
+            source.seek(0)
+            reader = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
+        yield column_names(reader.schema.names), _batches(reader) if is_file else iter(reader)
+
+
+def _batches(reader: pa.RecordBatchFileReader) -> _Batches:
+    return (reader.get_batch(number) for number in range(reader.num_record_batches))
+
+
+def arrow_columns(stream: BinaryIO, where: str) -> tuple[str, ...]:
+    """The column names of an Arrow IPC file or stream. Raises SourceError."""
+    with open_arrow(stream, where) as (names, _):
+        return names
+
+
 def arrow_rows(stream: BinaryIO, where: str) -> Iterator[Stretch]:
     """The rows of an Arrow IPC file or stream. Raises SourceError."""
-    stream = seekable(stream)
-    with reading(where):
-        is_file = stream.read(len(ARROW_FILE)) == ARROW_FILE
-    with reading(where, "read the Arrow schema of"):
-        stream.seek(0)
-        reader = pa.ipc.open_file(stream) if is_file else pa.ipc.open_stream(stream)
-    names = column_names(reader.schema.names)
-    batches = (
-        (reader.get_batch(number) for number in range(reader.num_record_batches))
-        if is_file
-        else iter(reader)
-    )
-    yield from _stretches(_sliced(batches), names, where)
+    with open_arrow(stream, where) as (names, batches):
+        yield from _stretches(_sliced(batches), names, where)
 
 
-def _sliced(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _sliced(batches: _Batches) -> _Batches:
     for batch in batches:
         most = _rows_that_fit(batch.num_rows, batch.nbytes)
         for start in range(0, batch.num_rows, most):
             yield batch.slice(start, most)
 
 
-def _stretches(
-    batches: Iterator[pa.RecordBatch], names: Sequence[str], where: str
-) -> Iterator[Stretch]:
+def _stretches(batches: _Batches, names: Sequence[str], where: str) -> Iterator[Stretch]:
     while True:
         with reading(where):
             batch = next(batches, None)
@@ -112,13 +123,3 @@ def _stretches(
             lazy = lazy_rows(batch, names)
             values, table = lazy or rows_of(batch, names)
         yield Stretch(values=values, table=table, sound=lazy is not None)
-
-
-def arrow_columns(stream: BinaryIO, where: str) -> tuple[str, ...]:
-    """The column names of an Arrow IPC file or stream. Raises SourceError."""
-    stream = seekable(stream)
-    with reading(where, "read the Arrow schema of"):
-        is_file = stream.read(len(ARROW_FILE)) == ARROW_FILE
-        stream.seek(0)
-        reader = pa.ipc.open_file(stream) if is_file else pa.ipc.open_stream(stream)
-        return column_names(reader.schema.names)
