@@ -126,7 +126,9 @@ def _rivals(column: Column, columns: Sequence[Column]) -> int:
 
 def _only_text(columns: Sequence[Column]) -> list[Column]:
     """Of two columns of text the first, whatever its name says: keywords that a poem is made of."""
-    texts = [c for c in columns if c.text and max(c.named("id"), c.named("url")) < 0.8 and c.words >= 1.5]
+    texts = [
+        c for c in columns if c.text and max(c.named("id"), c.named("url")) < 0.8 and c.words >= 1.5
+    ]
     return texts[:1] if len(texts) == 2 else []
 
 
@@ -137,7 +139,7 @@ def _pairs(columns: Sequence[Column]) -> list[tuple[float, Column, Column]]:
         (_pair_score(q, a) - 0.2 * min(2, _rivals(a, columns)), q, a)
         for q in questions
         for a in replies
-        if q.path != a.path and not _same(q, a)
+        if q.path != a.path and (_said(q, a) or _explicit(q, a)) and not _same(q, a)
     ]
     return sorted(scored, key=lambda one: (-one[0], one[1].position, one[2].position))
 
@@ -356,12 +358,33 @@ def _draft(
         score=_score(cast, score + 0.3 * bool(cast.how), _unused(columns, used)),
         why=f"{question.path} asks and {answer.path} answers",
         used=used,
+        explicit=_explicit(question, answer),
         evidence=(
             _evidence("user", question, asks(question)),
             _evidence("assistant", answer, answers(answer)),
         ),
     )
     return draft.times(0.85) if raw else draft
+
+
+def _explicit(question: Column, answer: Column) -> bool:
+    """Whether names say who asks and who answers; or, without names, the form of the texts does."""
+    if question.nameless:
+        return question.looks("question") >= 0.6
+    asked = max(question.named(slot) for slot in ("question", "instruction", "input"))
+    replies = max(answer.named("answer"), answer.named("chosen"))
+    whole = replies >= 0.95 and answer.words >= 5 and question.named("body") >= 0.95
+    return (asked >= 0.75 and replies >= 0.75) or whole
+
+
+def _said(question: Column, answer: Column) -> bool:
+    """Whether at least one of two columns holds more than names and short labels."""
+    told = [
+        max(c.looks("sentence"), c.looks("question"), c.looks("code")) for c in (question, answer)
+    ]
+    unlike = all(c.distinct > 0.9 * len(c.present) and c.words >= 2.5 for c in (question, answer))
+    prose = max(question.looks("prose"), answer.looks("prose")) > 0.5
+    return max(told) > 0.3 or max(question.words, answer.words) >= 8 or (unlike and prose)
 
 
 def _texts_in_json(column: Column) -> bool:
@@ -454,7 +477,9 @@ def _named_choice(view: View, columns: Sequence[Column]) -> tuple[Column, Column
     told = told or [
         (0.4, -c.position, c)
         for c in rest
-        if c.nature in ("number", "letter") and 1 < c.distinct <= len(options.keys) and refers(options, c)
+        if c.nature in ("number", "letter")
+        and 1 < c.distinct <= len(options.keys)
+        and refers(options, c)
     ]
     best = max(told, key=lambda one: one[:2], default=None)
     return (asked, best[2], options) if best else None

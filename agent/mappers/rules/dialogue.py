@@ -290,7 +290,12 @@ def _as_pairs(view: View, path: str, element: str, fields: list[Field]) -> Talk 
     if len(texts) < 2:
         return None
     ranked = sorted(
-        ((_side(a.name)[0] + max(_side(b.name)[1], _machine(b)), a, b) for a in texts for b in texts if a is not b),
+        (
+            (_side(a.name)[0] + max(_side(b.name)[1], _machine(b)), a, b)
+            for a in texts
+            for b in texts
+            if a is not b
+        ),
         key=lambda one: -one[0],
     )
     score, user, assistant = ranked[0]
@@ -517,12 +522,14 @@ def _numbered(view: View) -> list[Talk]:
     roles = [role_of(stem) for stem in stems]
     if len(stems) == 2 and set(roles) == {"user", "assistant"}:
         order = sorted(zip(roles, stems, strict=True), key=lambda one: one[0] == "assistant")
-        said = [(role, c) for n in sorted(found) for role, s in order for t, c in found[n] if t == s]
+        said = [
+            (role, c) for n in sorted(found) for role, s in order for t, c in found[n] if t == s
+        ]
     elif len(stems) == 1 and max(strength(stems[0], s) for s in ("turns", "utterance")) >= 0.8:
         said = [(("user", "assistant")[n % 2], found[k][0][1]) for n, k in enumerate(sorted(found))]
     else:
         return []
-    if len(said) < 3:
+    if len(said) < 2:
         return []
     return [
         Talk(

@@ -155,6 +155,7 @@ def _body_value(view: View, body: Column) -> tuple[Json, list[str]]:
 
 def _draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft:
     value, taken = _body_value(view, body)
+    prompts = max(body.named("question"), body.named("turns")) >= 0.9 and body.named("body") < 0.9
     others = [c for c in view.columns if c.path not in taken and _joins(c, body)]
     parts = sorted([*others, body], key=lambda c: _order(c, body))
     whole = sum(_weight(c) for c in bodies)
@@ -170,6 +171,7 @@ def _draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft:
         body=document,
         score=min(0.97, quality * (0.7 + 0.3 * share)),
         why=f"{body.path} holds running text",
+        explicit=not prompts,
         used=frozenset([*taken, *(c.path for c in parts)]),
         evidence=(
             Evidence(

@@ -16,6 +16,7 @@ class Draft:
         score: 0..1, how well names and values speak for it.
         why: the reason in a few words.
         used: paths of the data that the body takes text from.
+        explicit: names or speakers say that this is a conversation; or, of a text, that it is one.
         evidence: decisions inside it.
     """
 
@@ -24,6 +25,7 @@ class Draft:
     score: float
     why: str
     used: frozenset[str] = frozenset()
+    explicit: bool = True
     evidence: tuple[Evidence, ...] = field(default=())
 
     def times(self, factor: float) -> "Draft":

@@ -187,15 +187,18 @@ def _choose(found: Sequence[Candidate], mode: str) -> list[Candidate]:
     """The candidates that reach their threshold, the one to take first."""
     good = [c for c in found if c.score >= LEAST[c.draft.kind] and c.report and c.report.records]
     if mode == "auto":
-        return sorted(good, key=lambda c: -_auto_score(c))
+        open_minded = [replace(c, score=_auto_score(c)) for c in good]
+        sure = [c for c in open_minded if c.score >= LEAST[c.draft.kind]]
+        return sorted(sure, key=lambda c: -c.score)
     return sorted(good, key=lambda c: -c.score)
 
 
 def _auto_score(candidate: Candidate) -> float:
-    """Where the mode is open, a conversation must be sure of itself: two texts may be a document."""
-    if candidate.draft.kind == "pt":
-        return candidate.score * 0.85
-    return candidate.score if candidate.score > 0.75 else candidate.score * 0.7
+    """Where the mode is open: two texts may be a document, and a list of prompts is no text to read on."""
+    draft = candidate.draft
+    if draft.kind == "pt":
+        return candidate.score * (0.85 if draft.explicit else 0.3)
+    return candidate.score * (1.0 if draft.explicit else 0.6)
 
 
 def _texts(report: CheckReport, role: str | None = None) -> list[str]:

@@ -89,7 +89,7 @@ def _two_strangers(texts: Sequence[str]) -> dict[str, str]:
     first: Counter[str] = Counter()
     for text in texts:
         found = [m["name"] for m in _SPEAKER_LINE.finditer(text)]
-        seen.update(set(found))
+        seen.update(dict.fromkeys(found, 1).keys())
         first.update(found[:1])
     common = [name for name, count in seen.items() if count >= 0.8 * len(texts)]
     if len(common) != 2 or not first:
@@ -127,7 +127,7 @@ def _introduction(texts: Sequence[str], split: dict[str, str]) -> str:
 def _end_marks(texts: Sequence[str]) -> list[str]:
     seen: Counter[str] = Counter()
     for text in texts:
-        seen.update(set(_ENDS.findall(text)))
+        seen.update(dict.fromkeys(_ENDS.findall(text), 1).keys())
     return sorted(mark for mark, count in seen.items() if count >= 0.3 * len(texts))
 
 
@@ -170,7 +170,8 @@ def _without(text: str, marks: Sequence[str]) -> str:
 def _split(texts: Sequence[str]) -> dict[str, str]:
     """Markers to roles; one that always stands at a line's start keeps the line break."""
     roles, seen, fresh = _named_markers(texts)
-    kept = {m: r for m, r in roles.items() if seen[m] >= max(1, 0.02 * len(texts))}
+    usual = {role: max(seen[m] for m, r in roles.items() if r == role) for role in roles.values()}
+    kept = {m: r for m, r in roles.items() if seen[m] >= max(1, 0.02 * len(texts), 0.1 * usual[r])}
     if not {"user", "assistant"} <= set(kept.values()):
         kept = _two_strangers(texts)
         return {"\n" + marker: role for marker, role in kept.items()}
