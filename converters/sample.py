@@ -18,6 +18,7 @@ from itertools import islice
 
 import orjson
 
+from ingot.converters.readers.archives import kept_open
 from ingot.converters.readers.facts import SourceFile
 from ingot.converters.readers.files import file_stretches
 from ingot.converters.readers.ranges import Run, runs
@@ -83,7 +84,8 @@ def draw(source: Source, *, rows: int = 200, max_bytes: int = 8 << 20, seed: int
     whole = _read_whole(source, max_bytes)
     if whole is not None:
         return _from_whole(whole, rows, seed, len(source.files))
-    return _Drawing(source, rows, max_bytes, seed).sample()
+    with kept_open():
+        return _Drawing(source, rows, max_bytes, seed).sample()
 
 
 def _read_whole(source: Source, max_bytes: int) -> list[SampledRow | SampledBad] | None:

@@ -10,11 +10,12 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO, cast
 
 from ingot.converters.errors import SourceError
-from ingot.converters.readers.compression import compression_of, decompressed
+from ingot.converters.readers.compression import compression_of, decompressed, first_bytes
 from ingot.converters.readers.faults import reading
 from ingot.converters.readers.storage import Entry, Place
 
@@ -46,10 +47,8 @@ class ZipMember:
     def open(self) -> BinaryIO:
         """The member's bytes. Raises SourceError."""
         with reading(str(self)):
-            opened = _taken(self.archive)
-            if not isinstance(opened, _OpenZip):
-                opened = _OpenZip(self.archive)
-            return cast(BinaryIO, _Returning(opened.zip.open(self.member), self.archive, opened))
+            opened = _taken(self.archive) or _OpenArchive(self.archive)
+            return _member_stream(opened.zip_member(self.member), opened)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,59 +74,113 @@ class TarMember:
             return cast(BinaryIO, io.BufferedReader(_Window(raw, self.size)))
 
     def _forward(self) -> BinaryIO:
-        cursor = _taken(self.archive)
-        if not isinstance(cursor, _TarCursor) or cursor.number > self.number:
-            cursor = _TarCursor(self.archive)
-        return cast(BinaryIO, _Returning(cursor.member(self.number), self.archive, cursor))
+        opened = _taken(self.archive)
+        if opened is not None and opened.number > self.number:
+            opened.close()
+            opened = None
+        opened = opened or _OpenArchive(self.archive)
+        return _member_stream(opened.tar_member(self.number), opened)
 
 
-class _OpenZip:
-    """An open zip archive with its directory read."""
-
-    def __init__(self, archive: Place) -> None:
-        self.zip = zipfile.ZipFile(archive.open())
-
-
-class _TarCursor:
-    """A reading position in a compressed tar; `number` is the next member."""
+class _OpenArchive:
+    """An open archive: a zip with its directory read, or a position in a compressed tar."""
 
     def __init__(self, archive: Place) -> None:
-        stream = decompressed(archive.open(), str(archive))
-        self.tar = tarfile.open(fileobj=stream, mode="r|")  # noqa: SIM115 - stays open
-        self.number = 0
+        self.archive = archive
+        self.number = 0  # the next member of a tar
+        self._stack = ExitStack()
+        self._raw = self._stack.enter_context(archive.open())
+        self._zip: zipfile.ZipFile | None = None
+        self._tar: tarfile.TarFile | None = None
 
-    def member(self, number: int) -> BinaryIO:
-        while (info := self.tar.next()) is not None:
-            self.number += 1
-            _forget_headers(self.tar)
-            if self.number == number + 1:
-                return cast(BinaryIO, self.tar.extractfile(info))
-        raise EOFError
+    def zip_member(self, name: str) -> BinaryIO:
+        with self._closed_on_error():
+            if self._zip is None:
+                self._zip = self._stack.enter_context(zipfile.ZipFile(self._raw))
+            return cast(BinaryIO, self._zip.open(name))
+
+    def tar_member(self, number: int) -> BinaryIO:
+        with self._closed_on_error():
+            if self._tar is None:
+                stream = decompressed(self._raw, str(self.archive))
+                tar = tarfile.open(fileobj=stream, mode="r|")  # noqa: SIM115 - on the next line
+                self._tar = self._stack.enter_context(tar)
+            while (info := self._tar.next()) is not None:
+                self.number += 1
+                _forget_headers(self._tar)
+                if self.number == number + 1:
+                    return cast(BinaryIO, self._tar.extractfile(info))
+            raise EOFError
+
+    @contextmanager
+    def _closed_on_error(self) -> Iterator[None]:
+        with ExitStack() as undo:
+            undo.callback(self.close)
+            yield
+            undo.pop_all()
+
+    def close(self) -> None:
+        self._stack.close()
 
 
-_open_archives = threading.local()
+class _Kept(threading.local):
+    """The archive that a thread keeps open between members, while somebody asks it to."""
+
+    askers = 0
+    archive: _OpenArchive | None = None
 
 
-def _taken(archive: Place) -> "_OpenZip | _TarCursor | None":
-    """Take the archive this thread has open out of its slot: one reader at a time uses it."""
-    key, opened = getattr(_open_archives, "slot", (None, None))
-    _open_archives.slot = (None, None)
-    return cast("_OpenZip | _TarCursor", opened) if key == archive else None
+_kept = _Kept()
 
 
-class _Returning(io.RawIOBase):
-    """A member's bytes; closing puts the open archive back for the next member."""
+@contextmanager
+def kept_open() -> Iterator[None]:
+    """Keep the archive of the member last closed open inside this block.
 
-    def __init__(self, inner: object, archive: Place, opened: "_OpenZip | _TarCursor") -> None:
-        self._inner = cast(BinaryIO, inner)
-        self._archive = archive
+    Members that are read one after the other then cost one pass over their archive, not one each.
+    """
+    _kept.askers += 1
+    try:
+        yield
+    finally:
+        _kept.askers -= 1
+        if not _kept.askers and _kept.archive is not None:
+            _kept.archive.close()
+            _kept.archive = None
+
+
+def _taken(archive: Place) -> _OpenArchive | None:
+    """Take the kept archive, if it is this one: only one reader at a time uses it."""
+    kept = _kept.archive
+    if kept is None or kept.archive != archive:
+        return None
+    _kept.archive = None
+    return kept
+
+
+def _give_back(opened: _OpenArchive) -> None:
+    if _kept.askers:
+        _kept.archive, opened = opened, _kept.archive or opened
+    if opened is not _kept.archive:
+        opened.close()
+
+
+def _member_stream(inner: BinaryIO, opened: _OpenArchive) -> BinaryIO:
+    return cast(BinaryIO, io.BufferedReader(_Member(inner, opened), 1 << 16))
+
+
+class _Member(io.RawIOBase):
+    """A member's bytes; closing gives the open archive back for the next member."""
+
+    def __init__(self, inner: BinaryIO, opened: _OpenArchive) -> None:
+        self._inner = inner
         self._opened = opened
 
     def readable(self) -> bool:
         return True
 
     def seekable(self) -> bool:
-        return self._inner.seekable()
+        return isinstance(self._inner, zipfile.ZipExtFile) and self._inner.seekable()
 
     def seek(self, offset: int, whence: int = 0) -> int:
         return self._inner.seek(offset, whence)
@@ -135,12 +188,16 @@ class _Returning(io.RawIOBase):
     def tell(self) -> int:
         return self._inner.tell()
 
-    def read(self, size: int = -1) -> bytes:
-        return self._inner.read(size)
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        with reading(str(self._opened.archive)):
+            data = self._inner.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
     def close(self) -> None:
         if not self.closed:
-            _open_archives.slot = (self._archive, self._opened)
+            self._inner.close()
+            _give_back(self._opened)
         super().close()
 
 
@@ -167,6 +224,8 @@ class _Window(io.RawIOBase):
 
     def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
         data = self._raw.read(max(0, min(len(buffer), self._size - self.tell())))
+        if not data and self.tell() < self._size and len(buffer):
+            raise EOFError("the archive ends inside a member")
         buffer[: len(data)] = data
         return len(data)
 
@@ -223,19 +282,29 @@ def _refuse_bomb(entry: Entry, info: zipfile.ZipInfo) -> None:
 
 def _tar_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:
     with entry.place.open() as raw:
-        packed = compression_of(raw.read(8)) is not None
-        raw.seek(0)
-        stream = decompressed(raw, str(entry.place)) if packed else raw
+        packed = compression_of(first_bytes(raw)) is not None
+        stream = decompressed(raw, str(entry.place))
         with tarfile.open(fileobj=stream, mode="r|" if packed else "r:") as tar:
-            for number, info in enumerate(_headers(tar)):
-                if info.isdir():
-                    continue
-                if _unsafe(info.name):
-                    yield info.name, "its name points outside the archive"
-                elif not info.isreg():
-                    yield info.name, "not a regular file"
-                else:
-                    yield _tar_entry(entry, info, number, packed)
+            found = [
+                _tar_member(entry, info, number, packed)
+                for number, info in enumerate(_headers(tar))
+                if not info.isdir()
+            ]
+    yield from found if packed else sorted(found, key=_name_of)
+
+
+def _name_of(member: Entry | tuple[str, str]) -> str:
+    return member.name if isinstance(member, Entry) else member[0]
+
+
+def _tar_member(
+    entry: Entry, info: tarfile.TarInfo, number: int, packed: bool
+) -> Entry | tuple[str, str]:
+    if _unsafe(info.name):
+        return info.name, "its name points outside the archive"
+    if not info.isreg():
+        return info.name, "not a regular file"
+    return _tar_entry(entry, info, number, packed)
 
 
 def _headers(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:

@@ -28,6 +28,15 @@ def compression_of(head: bytes) -> str | None:
     return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
 
 
+def first_bytes(raw: BinaryIO) -> bytes:
+    """The first bytes of a stream at its start, enough for `compression_of`, without using them."""
+    if not raw.seekable():
+        return cast(io.BufferedReader, raw).peek(8)
+    head = raw.read(8)
+    raw.seek(0)
+    return head
+
+
 def decompressed(raw: BinaryIO, where: str) -> BinaryIO:
     """The decompressed bytes of a stream, or the stream itself where it is not compressed.
 
@@ -35,9 +44,7 @@ def decompressed(raw: BinaryIO, where: str) -> BinaryIO:
     one of them, after all bytes before that point were given.
     """
     with reading(where):
-        head = raw.read(6)
-        raw.seek(0)
-    codec = compression_of(head)
+        codec = compression_of(first_bytes(raw))
     return raw if codec is None else cast(BinaryIO, _Checked(raw, codec, where))
 
 
@@ -122,11 +129,11 @@ class _Checked(io.RawIOBase):
         """Up to `size` bytes (all with -1). Raises SourceError."""
         if size < 0:
             return b"".join(iter(lambda: self.read(1 << 20), b""))
-        try:
-            with reading(self._where, f"decompress ({self._codec})"):
+        with reading(self._where, f"decompress ({self._codec})"):
+            try:
                 data = self._inner.read(size)
-        except EOFError as error:
-            raise self._short() from error
+            except EOFError as error:
+                raise self._short() from error
         self._given += len(data)
         if self._given > FREE_BYTES and self._given > MAX_RATIO * self._counted.count:
             hint = "refused: it looks like a decompression bomb"

@@ -1,7 +1,6 @@
 """One file to its stretches of rows: the dispatch by format."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 
 from ingot.converters.errors import SourceError
 from ingot.converters.readers import columnar
@@ -29,8 +28,8 @@ def file_stretches(file: SourceFile, spec: SourceSpec) -> Iterator[Stretch]:
         SourceError: it cannot be read on; all rows before that point were given.
     """
     where = str(file.place)
-    with ExitStack() as stack:
-        stream = stack.enter_context(decompressed(file.place.open(), where))
+    with file.place.open() as raw:
+        stream = decompressed(raw, where)
         if file.facts.format == "parquet":
             yield from columnar.parquet_rows(stream, where)
         elif file.facts.format == "arrow":

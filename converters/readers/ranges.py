@@ -61,7 +61,7 @@ def _splits_at_lines(encoding: str) -> bool:
 
 def _parquet_runs(file: SourceFile, count: int, chance: random.Random) -> list[Run]:
     where = str(file.place)
-    with columnar.open_parquet(file.place.open(), where) as opened:
+    with file.place.open() as stream, columnar.open_parquet(stream, where) as opened:
         sizes = [
             opened.metadata.row_group(n).num_rows for n in range(opened.metadata.num_row_groups)
         ]

@@ -24,7 +24,8 @@ def candidates(files: Sequence[SourceFile]) -> tuple[RootCandidate, ...]:
     if not objects:
         return ()
     file = max(objects, key=lambda file: (file.bytes, file.name))
-    with decompressed(file.place.open(), str(file.place)) as stream:
+    with file.place.open() as raw:
+        stream = decompressed(raw, str(file.place))
         parts = utf8_blocks(stream, file.facts.encoding, file.facts.newline)
         value = whole_value(parts, MAX_BYTES)
     if type(value) is Broken or not isinstance(value, dict):

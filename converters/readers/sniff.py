@@ -13,8 +13,7 @@ import pyarrow as pa
 from ingot.converters.errors import SourceError
 from ingot.converters.readers import columnar, dialect
 from ingot.converters.readers.archives import archive_kind
-from ingot.converters.readers.compression import compression_of, decompressed
-from ingot.converters.readers.delimited import column_names
+from ingot.converters.readers.compression import compression_of, decompressed, first_bytes
 from ingot.converters.readers.elements import elements, values_in_a_row
 from ingot.converters.readers.encoding import Encoding, detect
 from ingot.converters.readers.facts import FileFacts
@@ -65,9 +64,7 @@ def peek(entry: Entry, size: int = HEAD) -> Peek:
     where = str(entry.place)
     with entry.place.open() as raw:
         with reading(where):
-            magic = raw.read(8)
-            raw.seek(0)
-        codec = compression_of(magic)
+            codec = compression_of(first_bytes(raw))
         stream = decompressed(raw, where)
         head = _read(stream, size)
         if len(head) == size and b"\n" not in head and b"\r" not in head:
@@ -130,22 +127,21 @@ def _is_arrow(head: bytes) -> bool:
 
 def _parquet(entry: Entry, seen: Peek) -> FileFacts:
     where = str(entry.place)
-    stream = decompressed(entry.place.open(), where)
-    with columnar.open_parquet(stream, where) as file:
-        names = column_names(file.schema_arrow.names)
-        return FileFacts(
-            format="parquet",
-            compression=seen.compression,
-            columns=names,
-            rows=file.metadata.num_rows,
-            shape=frozenset(names),
-        )
+    with entry.place.open() as raw:
+        names, rows = columnar.parquet_facts(decompressed(raw, where), where)
+    return FileFacts(
+        format="parquet",
+        compression=seen.compression,
+        columns=names,
+        rows=rows,
+        shape=frozenset(names),
+    )
 
 
 def _arrow(entry: Entry, seen: Peek) -> FileFacts:
     where = str(entry.place)
-    with decompressed(entry.place.open(), where) as stream:
-        names = columnar.arrow_columns(stream, where)
+    with entry.place.open() as raw:
+        names = columnar.arrow_columns(decompressed(raw, where), where)
     return FileFacts(
         format="arrow", compression=seen.compression, columns=names, shape=frozenset(names)
     )

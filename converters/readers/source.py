@@ -55,8 +55,9 @@ class Source:
             SourceError: a file cannot be read on; all rows before that point were given.
         """
         fields = self.spec.json_fields or ()
-        for file in self.files if files is None else files:
-            yield from to_batches(file.name, file_stretches(file, self.spec), fields)
+        with archives.kept_open():
+            for file in self.files if files is None else files:
+                yield from to_batches(file.name, file_stretches(file, self.spec), fields)
 
     def with_spec(self, spec: SourceSpec) -> "Source":
         """The same location read another way. Raises SourceError."""
@@ -84,8 +85,9 @@ def _assembled(location: str, listing: Listing, spec: SourceSpec) -> Source:
     left_out: list[LeftOut] = []
     files: list[SourceFile] = []
     entries = _selected(location, listing, spec, left_out)
-    for entry in entries:
-        _look(entry, listing, spec, len(entries), files, left_out)
+    with archives.kept_open():
+        for entry in entries:
+            _look(entry, listing, spec, len(entries), files, left_out)
     main, others = grouping.main_group(files, spec)
     files = list(main)
     left_out += others
