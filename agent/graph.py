@@ -53,11 +53,11 @@ def may_repair(state: State) -> bool:
 
 
 def after_review(state: State) -> Literal["convert", "validate", "report"]:
-    """Only an approved proposal is converted; an edited one is validated first."""
+    """Only an approved proposal that can be run is converted; an edited one is validated first."""
     decision = state["review"]["decision"]
     if decision == "edit":
         return "validate"
-    return "convert" if decision == "approve" else "report"
+    return "convert" if decision == "approve" and state["check"] else "report"
 
 
 def _in_context(node: Callable[[State, Context], State]) -> Any:  # noqa: ANN401

@@ -108,6 +108,9 @@ def _source_lines(state: State) -> Iterator[str]:
         yield f"{sample['rows']} rows sampled{whole}, {sample['bad']} of them unreadable."
     for one in source["left_out"]:
         yield f"- left out: {code(one['name'])}: {line(one['why'])}"
+    more = source["left_out_count"] - len(source["left_out"])
+    if more:
+        yield f"- left out: {more} more"
 
 
 def _usage_lines(usage: dict[str, Json]) -> Iterator[str]:

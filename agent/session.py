@@ -17,6 +17,7 @@ from ingot import __version__
 from ingot.agent.checkpoints import checkpoints
 from ingot.agent.context import Context
 from ingot.agent.state import Order, State
+from ingot.converters.errors import ConversionError, MappingError
 from ingot.converters.manifest import place, stamp
 from ingot.converters.readers import Source
 from ingot.converters.rows import Json
@@ -60,7 +61,7 @@ class Session:
     @property
     def config(self) -> "RunnableConfig":
         """How LangGraph is told which run is meant."""
-        out = str(Path(self.order.out or "").absolute())
+        out = str(Path(self.order.out or "").resolve())
         return {"configurable": {"thread_id": hashlib.sha256(out.encode()).hexdigest()[:32]}}
 
     def begin(self) -> State:
@@ -98,7 +99,11 @@ class Session:
             saver.delete_thread(self.config["configurable"]["thread_id"])
 
     def _advance(self, what: Any) -> State:  # noqa: ANN401
-        self.graph.invoke(what, self.config, context=self.context)
+        try:
+            self.graph.invoke(what, self.config, context=self.context)
+        except (MappingError, ConversionError):
+            self.forget()  # what cannot be converted is proposed and reviewed anew
+            raise
         return cast("State", self.graph.get_state(self.config).values)
 
 

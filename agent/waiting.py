@@ -6,13 +6,22 @@ from pathlib import Path
 from ingot.agent.report import mapping_bytes, proposal_text
 from ingot.agent.state import Order, State
 from ingot.converters.commit import write_file, writing
+from ingot.converters.errors import OutputError
 
 MAPPING, REPORT = "mapping.json", "report.md"
 
 
 def proposal_folder(out: str) -> Path:
-    """Where the proposal of a run into `out` lies."""
+    """Where the proposal of a run into `out` lies.
+
+    Raises:
+        OutputError: `out` is no place for a result.
+    """
     path = Path(out)
+    if path.name in ("", ".."):
+        path = path.resolve()
+    if not path.name:
+        raise OutputError(out, "is the root of a file system", "choose a folder inside it")
     return path.with_name(f"{path.name}.proposal")
 
 

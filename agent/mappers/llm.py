@@ -51,6 +51,7 @@ def _turn(
     )
     try:
         answer = reply.read(completion.text, cut_off=completion.cut_off)
+        _check_mode(answer["decision"], request.mode)
         return turn(proposal=_proposal(answer, endpoint))
     except MappingError as error:
         return turn(proposal=None, problems=error.problems)
@@ -92,6 +93,17 @@ def _message(role: str, content: str) -> Message:
 
 def _schema_text() -> str:
     return contracts.schema_text("llm").decode()
+
+
+def _check_mode(decision: str, mode: str) -> None:
+    """The mode that the user asked for wins.
+
+    Raises:
+        MappingError: the model decided for the other one.
+    """
+    if mode != "auto" and decision in ("pt", "sft") and decision != mode:
+        expected = f"{mode}, since the user asked for it, or irrelevant or unmappable"
+        raise MappingError(reply.WHERE, (Problem("/decision", "mode", expected, decision),))
 
 
 def _proposal(answer: dict[str, Json], endpoint: Endpoint) -> Proposal:

@@ -8,6 +8,8 @@ from ingot.converters.readers import Source
 from ingot.converters.readers.spec import SourceSpec
 from ingot.converters.rows import Json
 
+_SHOWN = 20
+
 
 def discover(state: State, context: Context) -> State:
     """Open the source; a folder with side files only is irrelevant, and says which."""
@@ -32,7 +34,8 @@ def facts(source: Source) -> dict[str, Json]:
         "name": source.name,
         "files": len(source.files),
         "bytes": sum(file.bytes or 0 for file in source.files),
-        "left_out": [{"name": one.name, "why": one.why} for one in source.left_out],
+        "left_out": [{"name": one.name, "why": one.why} for one in source.left_out[:_SHOWN]],
+        "left_out_count": len(source.left_out),
     }
 
 

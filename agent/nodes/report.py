@@ -48,7 +48,7 @@ def status(state: State) -> str:
     if proposal and proposal["decision"] in ("irrelevant", "unmappable"):
         return str(proposal["decision"])
     decision = state.get("review", {}).get("decision")
-    if decision is None:
+    if decision is None or (decision == "approve" and not state["check"]):
         return "unusable"
     if decision == "approve" and state.get("result", {}).get("already_done"):
         return "already_done"

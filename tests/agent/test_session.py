@@ -18,7 +18,7 @@ from ingot.agent.mappers.proposal import Proposal
 from ingot.agent.mappers.scripted import Scripted
 from ingot.agent.session import once, session
 from ingot.agent.state import Order
-from ingot.converters.errors import OutputError
+from ingot.converters.errors import ConversionError, OutputError
 
 MAPPING = {
     "version": 2,
@@ -150,6 +150,30 @@ def test_a_run_that_failed_while_converting_goes_on_there(data: Path, state_fold
     with session(replace(order, yes=False), context, home=state_folder) as current:
         assert current.begin()["outcome"]["status"] == "done"
     assert len(mapper.asked) == 1
+
+
+def test_a_mapping_that_converts_nothing_is_reviewed_anew(data: Path, state_folder: Path) -> None:
+    nothing = replace(PROPOSAL, mapping={"version": 2, "text": "ask.x"}, decision="pt")
+    mapper, context = scripted(*[nothing] * 3, PROPOSAL)
+    order = order_of(data)
+    with session(order, context, home=state_folder) as current:
+        current.begin()
+        with pytest.raises(ConversionError, match="every row was rejected"):
+            current.answer(APPROVE)
+    with session(order, context, home=state_folder) as current:
+        assert current.begin()["proposal"]["mapping"]["messages"] == MAPPING["messages"]
+    assert len(mapper.asked) == 4
+
+
+def test_a_mapping_that_nobody_can_run_is_not_converted(data: Path, state_folder: Path) -> None:
+    _, context = scripted(PROPOSAL)
+    broken = {"name": "convert", "args": {"mapping": {"version": 2, "text": "a["}}}
+    with session(order_of(data), context, home=state_folder) as current:
+        current.begin()
+        edited = current.answer({"decisions": [{"type": "edit", "edited_action": broken}]})
+        assert edited["problems"][0]["code"] == "bad_path"
+        assert current.answer(APPROVE)["outcome"]["status"] == "unusable"
+    assert not (data.parent / "out").exists()
 
 
 def test_a_dry_run_keeps_nothing(data: Path) -> None:

@@ -58,9 +58,8 @@ def data(tmp_path: Path) -> Path:
 def run(chat: Any, data: Path, mapper: str = "llm", **given: Any) -> dict[str, Any]:
     """The outcome of a whole run with this endpoint."""
     context = Context(endpoint=Endpoint(model="m1", base_url=chat.url, retries=0))
-    order = Order(
-        source=str(data), out=str(data.parent / "out"), mapper=mapper, yes=True, records="jsonl"
-    )
+    out = str(data.parent / "out")
+    order = Order(source=str(data), out=out, mapper=mapper, yes=True, records="jsonl", **given)
     with session(order, context, home=data.parent / "state") as current:
         outcome: dict[str, Any] = current.begin()["outcome"]
         current.forget()
@@ -124,6 +123,14 @@ def test_a_reply_that_cannot_be_read_is_asked_for_again(
     assert told["status"] == "done"
     assert told["usage"]["calls"] == 2
     assert complaint in chat.requests[1]["messages"][-1]["content"]
+
+
+def test_the_mode_that_the_user_asked_for_wins(chat: Any, data: Path) -> None:
+    text = reply(decision="pt", messages=None, text=["ask", "reply"])
+    chat.queue = [text, reply()]
+    assert run(chat, data, mode="sft")["decision"] == "sft"
+    correction = chat.requests[1]["messages"][-1]["content"]
+    assert "/decision: mode: expected sft" in correction
 
 
 def test_it_asks_three_times_and_no_more(chat: Any, data: Path) -> None:

@@ -1,0 +1,90 @@
+"""A mapping as people read it: every construct of the language has words."""
+
+from typing import Any
+
+import pytest
+
+from ingot.agent.preview import describe, path_rows, value_text
+from ingot.converters import contracts
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("a.b", "a.b"),
+        (["title", "body"], "title + body"),
+        ({"literal": "en"}, "the text en"),
+        ({"literal": "You are Bob."}, 'the text "You are Bob."'),
+        ({"template": "{{k}}. {{v}}", "each": "o[*]"}, 'template "{{k}}. {{v}}" for each o[*]'),
+        ({"template": "{{[0]}}", "each": ["a", "b"]}, 'template "{{[0]}}" for each a with b'),
+        ({"any_of": ["a", {"literal": "x"}]}, "first of a, the text x"),
+        (
+            {"concat": ["a", "b"], "label": "A. ", "pick": "key"},
+            'a + b picked by key (label "A. ")',
+        ),
+        (
+            {"path": "p", "map": {"French": "fr", "*": None}},
+            "p (map 'French' → fr, '*' → left out)",
+        ),
+        (
+            {"path": "p", "replace": {"<eos>": ""}, "sep": " "},
+            'p (replace \'<eos>\' → "") (sep " ")',
+        ),
+        ({"path": "p", "as": "json"}, "p (as json)"),
+    ],
+)
+def test_values(value: Any, words: str) -> None:
+    assert contracts.violations("mapping", {"version": 2, "text": value}) == []
+    assert value_text(value) == words
+
+
+def test_a_whole_mapping() -> None:
+    document = {
+        "version": 2,
+        "source": {"root": "data[*]", "encoding": "gb18030"},
+        "group": {"by": ["chat"], "sort": "turn"},
+        "each": "parts[*]",
+        "where": [{"path": "good", "in": [True]}, {"path": "q", "min_chars": 3}],
+        "messages": [
+            {"each": ["q[*]", "a[*]"], "role": ["user", "assistant"], "content": "[0]"},
+            {"role": {"path": "from", "map": {"bot": "assistant", "x": None}}, "content": "say"},
+            {"role": {"split": {"Q:": "user"}}, "content": "log", "loss_mask": False},
+            {"role": "assistant", "content": None},
+        ],
+        "system": "persona",
+        "tools": {"path": "tools", "as": "json"},
+        "meta": {"language": {"literal": "zh"}, "source": None, "original_id": "~"},
+    }
+    assert contracts.violations("mapping", document) == []
+    assert list(describe(document)) == [
+        ("source.root", '"data[*]"'),
+        ("source.encoding", "gb18030"),
+        ("group", "rows with equal chat, sorted by turn"),
+        ("each", "one record per parts[*]"),
+        ("where", "good in [true]"),
+        ("where", "q min_chars 3"),
+        ("user / assistant in turn", "each q[*] with a[*]: [0]"),
+        ("role by from", "say ('bot' → assistant, 'x' → left out)"),
+        ("roles by marker", "log ('Q:' → user) (loss_mask false)"),
+        ("assistant", "nothing"),
+        ("system", "persona"),
+        ("tools", "tools (as json)"),
+        ("meta.language", "the text zh"),
+        ("meta.original_id", "~"),
+    ]
+
+
+def test_alternatives_are_numbered() -> None:
+    document = {"version": 2, "any_of": [{"text": "a"}, {"text": "b"}], "meta": {"source": "s"}}
+    assert list(describe(document)) == [
+        ("meta.source", "s"),
+        ("alternative 1: text", "a"),
+        ("alternative 2: text", "b"),
+    ]
+
+
+def test_coverage_per_path_names_what_is_absent() -> None:
+    path = {"path": "a", "pointer": "/text", "need": "required"}
+    check = {"paths": [{**path, "resolved": 196, "null": 3, "missing": 1}]}
+    assert list(path_rows(check)) == [("a", "/text", "196/200 rows, 3 null, 1 missing")]
+    assert list(path_rows({})) == []

@@ -1,0 +1,195 @@
+"""The report as Markdown, the gates, and the proposal that waits for a person."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingot.agent import gates
+from ingot.agent.report import code, line, proposal_text, report_text, table
+from ingot.agent.state import Order, State
+from ingot.agent.waiting import command, proposal_folder, put_down, way_on
+from ingot.converters.errors import OutputError
+
+MAPPING = {"version": 2, "text": ["标题", "body"]}
+
+
+def state(**given: Any) -> State:
+    made: Any = {
+        "order": Order(source="raw data", out="out").to_json(),
+        "source": {
+            "name": "my_set",
+            "files": 2,
+            "bytes": 99,
+            "left_out": [{"name": "a`b.md", "why": "a text for people"}],
+            "left_out_count": 8,
+        },
+        "sample": {"rows": 200, "bad": 1, "complete": False, "total_rows": None},
+        "proposal": {
+            "decision": "pt",
+            "mapping": MAPPING,
+            "confidence": 0.91,
+            "reason": "body holds *running* text.",
+            "evidence": [
+                {
+                    "target": "text",
+                    "choice": "body",
+                    "why": "long | prose",
+                    "runner_up": None,
+                    "confidence": 0.9,
+                }
+            ],
+            "mapper": "rules",
+            "detected": {},
+        },
+        "check": {
+            "rows": 200,
+            "ok_rows": 196,
+            "records": 196,
+            "coverage": 0.985,
+            "ragged": 0,
+            "failures": {"not_text": 3, "empty_text": 1},
+            "paths": [
+                {
+                    "path": "body",
+                    "pointer": "/text/1",
+                    "need": "part",
+                    "resolved": 196,
+                    "null": 4,
+                    "missing": 0,
+                }
+            ],
+            "warnings": ["a column is called en"],
+        },
+        "problems": [],
+        "usage": {},
+    }
+    return State(**{**made, **given})
+
+
+def test_a_proposal_for_a_reviewer() -> None:
+    text = proposal_text(state())
+    assert text.startswith("# my\\_set\n")
+    for part in (
+        "**pt: running text for pretraining** (by rules, confidence 0.91)",
+        "body holds \\*running\\* text.",
+        "| text | 标题 + body |",
+        "196/200 sampled rows give 196 records (98.5% without an error).",
+        "| body | /text/1 | 196/200 rows, 4 null |",
+        "- not\\_text: 3",
+        "- warning: a column is called en",
+        "| text | body | long \\| prose |  | 0.90 |",
+        "- left out: `a´b.md`: a text for people",
+        "- left out: 7 more",
+    ):
+        assert part in text, part
+
+
+def test_problems_come_first() -> None:
+    problem = {
+        "pointer": "/text/0",
+        "code": "unresolved_path",
+        "expected": "a path that exists",
+        "got": "titel",
+        "nearest": "title",
+    }
+    text = proposal_text(state(problems=[problem]))
+    assert "unresolved\\_path" in text
+    assert text.index("## Problems") < text.index("## Mapping")
+
+
+def test_without_a_proposal_the_report_says_so() -> None:
+    assert "No proposal" in proposal_text(state(proposal=None, check=None))
+
+
+def test_counts_rejects_tokens_and_the_model() -> None:
+    manifest = {
+        "rows": {"read": 10, "converted": 8, "rejected": 2, "filtered": 0},
+        "records": {"written": 8},
+        "rejects": {"not_text": 2},
+        "tokens": {"documents": 8, "tokens": 123},
+    }
+    usage = {"host": "llm.example", "model": "m1", "calls": 1, "chars_sent": 5}
+    text = report_text(state(usage=usage), manifest, ["a.jsonl row 3: not_text at x: [1]"])
+    for part in (
+        "| converted | 8 |",
+        "| not\\_text | 2 |",
+        "- `a.jsonl row 3: not_text at x: [1]`",
+        "| tokens | 123 |",
+        "sent to `llm.example`, model `m1`",
+    ):
+        assert part in text, part
+
+
+def test_text_of_unknown_origin_stays_text() -> None:
+    assert line("a\n# b | <b>c</b> [x](y)\x1b[2J\u202e") == (
+        "a \\# b \\| \\<b\\>c\\</b\\> \\[x\\](y) \\[2J "
+    )
+    assert code("`rm`\n\x00") == "`´rm´ `"
+    assert list(table(("a", "b"), [("x|y", 1)])) == ["| a | b |", "| --- | --- |", "| x\\|y | 1 |"]
+
+
+# --- gates
+
+
+def test_every_problem_on_the_sample_is_a_failed_gate() -> None:
+    problem = {"pointer": "", "code": "coverage", "expected": "98%", "got": "90%", "nearest": None}
+    assert gates.failed([]) == []
+    assert gates.failed([problem]) == ["/: coverage: expected 98%, got 90%"]
+
+
+@pytest.mark.parametrize(
+    ("mapping", "asks"),
+    [
+        ({"system": {"literal": "Obey."}}, True),
+        ({"system": ["persona", {"literal": "Obey."}]}, True),
+        ({"system": {"any_of": ["persona", {"literal": "Obey."}]}}, True),
+        ({"messages": [{"role": "system", "content": {"literal": "Obey."}}]}, True),
+        ({"messages": [{"role": "user", "content": {"literal": "Obey."}}]}, False),
+        ({"system": "persona"}, False),
+        ({"messages": [{"role": "system", "content": None}]}, False),
+        ({"meta": {"language": {"literal": "en"}}}, False),
+        (None, False),
+    ],
+)
+def test_a_system_text_of_the_models_own_needs_a_person(mapping: Any, asks: bool) -> None:
+    assert bool(gates.needs_person({"mapper": "llm", "mapping": mapping})) is asks
+    assert gates.needs_person({"mapper": "rules", "mapping": mapping}) == []
+
+
+# --- waiting
+
+
+def test_a_proposal_is_laid_down_beside_the_destination(tmp_path: Path) -> None:
+    folder = put_down(state(), str(tmp_path / "new" / "out"))
+    assert folder == tmp_path / "new" / "out.proposal"
+    assert json.loads((folder / "mapping.json").read_text()) == MAPPING
+    assert "标题" in (folder / "mapping.json").read_text()
+    assert (folder / "report.md").read_text() == proposal_text(state())
+    put_down(state(proposal=None, check=None), str(tmp_path / "new" / "out"))
+    assert [file.name for file in folder.iterdir()] == ["report.md"]
+
+
+def test_where_a_proposal_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert proposal_folder("a/b/") == Path("a/b.proposal")
+    assert proposal_folder(".") == tmp_path.with_name(f"{tmp_path.name}.proposal")
+    with pytest.raises(OutputError, match="root of a file system"):
+        proposal_folder("/")
+
+
+def test_the_command_that_goes_on_repeats_the_options() -> None:
+    order = Order(source="raw data", out="my out", records="jsonl", source_name="x y", limit=5)
+    words = shlex.split(command(order, mapping="m.json"))
+    assert words == [
+        *("ingot", "run", "raw data", "--out", "my out", "--mapping", "m.json"),
+        *("--records", "jsonl", "--source", "x y", "--limit", "5", "--yes"),
+    ]
+    plain = command(Order(source="a", out="b", overwrite=True, language="en"), mapping="m")
+    assert plain == "ingot run a --out b --mapping m --language en --overwrite --yes"
+
+
+def test_without_a_mapping_a_person_has_to_write_one() -> None:
+    assert "write a mapping" in way_on(state(proposal=None), Path("out.proposal"))
