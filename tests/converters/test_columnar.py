@@ -1,15 +1,32 @@
 """The Arrow executor: what it carries, and that it means what the row executor means."""
 
+import datetime as dt
+import decimal
+import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
-from hypothesis import event, given, settings
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, event, given, settings
 
+from ingot.converters import columnar, record_sinks
 from ingot.converters.columnar import ColumnarUnified, ColumnarUnifier, carries
+from ingot.converters.columnar_frame import blank
+from ingot.converters.evaluate import is_blank
+from ingot.converters.executors import AnyUnifier
+from ingot.converters.job import ConvertOptions, convert
 from ingot.converters.mapping import bind
+from ingot.converters.readers import open_source
+from ingot.converters.readers.arrowrows import lazy_rows
+from ingot.converters.readers.arrowvalues import rows_of
 from ingot.converters.record_kinds import to_batch
+from ingot.converters.records import RecordWriter
 from ingot.converters.rows import BadRow, Batch
 from ingot.converters.unify import Unifier
 
@@ -29,6 +46,7 @@ FLOATS = st.one_of(
     st.sampled_from([0.0, -0.0, 1.0, 0.1, 1e16, 1e22, 5e-324, 0.5, float("nan"), float("inf")]),
     st.floats(),
 )
+DAYS = st.sampled_from([dt.datetime(2024, 2, 29, 12, 30), dt.datetime(1969, 12, 31, 23)])
 TEXT_TYPES = (
     pa.string(),
     pa.large_string(),
@@ -43,6 +61,8 @@ SCALARS: tuple[tuple[tuple[pa.DataType, ...], st.SearchStrategy[Any]], ...] = (
     ((pa.float64(), pa.float32(), pa.float16()), FLOATS),
     ((pa.bool_(),), st.sampled_from([None, True, False])),
     ((pa.null(),), st.none()),
+    ((pa.timestamp("ms"), pa.timestamp("us", "UTC")), st.one_of(st.none(), DAYS)),
+    ((pa.date32(),), st.one_of(st.none(), DAYS.map(dt.datetime.date))),
 )
 ROLE_TEXTS = st.sampled_from(["human", "gpt", "user", "assistant"] * 4 + ["thought", None, "x"])
 NAMES = ("a", "b", "c", "meta.lang", "s")
@@ -204,29 +224,16 @@ def documents(draw: st.DrawFn) -> Document:
 # --- the same by both
 
 
-def rows_of(table: pa.RecordBatch) -> list[Any]:
-    """The rows as readers give them: not finite is null."""
-    columns = [finite(array) for array in table.columns]
-    rows = [dict(zip(table.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
-    return rows or [{} for _ in range(table.num_rows)]
-
-
-def finite(array: pa.Array) -> list[Any]:
-    def one(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: one(inner) for key, inner in value.items()}
-        if isinstance(value, list):
-            return [one(inner) for inner in value]
-        if isinstance(value, float | np.floating):
-            return float(value) if np.isfinite(value) else None
-        return value
-
-    return [one(value) for value in array.to_pylist()]
-
-
-def batch_of(table: pa.RecordBatch, first: int = 10, bad: tuple[BadRow, ...] = ()) -> Batch:
-    numbers = range(first, first + table.num_rows)
-    return Batch(file="f.parquet", rows=numbers, values=rows_of(table), bad=bad, table=table)
+def batch_of(table: pa.RecordBatch, bad: tuple[BadRow, ...] = (), lazy: bool = False) -> Batch:
+    """A batch as readers make it: rows and table, or (`lazy`) rows that wait in the table."""
+    names = table.schema.names
+    values: Any = rows_of(table, names)[0]
+    if lazy:
+        found = lazy_rows(table, names)
+        assert found is not None
+        values, table = found
+    numbers = range(10, 10 + table.num_rows)
+    return Batch(file="f.parquet", rows=numbers, values=values, bad=bad, table=table)
 
 
 def both(document: Document, table: pa.RecordBatch, **options: Any) -> ColumnarUnified:
@@ -235,23 +242,310 @@ def both(document: Document, table: pa.RecordBatch, **options: Any) -> ColumnarU
     batch = batch_of(table, **options)
     by_rows = Unifier(mapping, source_name="set", language="xx")
     wanted = by_rows.batch(batch)
-    by_columns = ColumnarUnifier(mapping, table.schema, source_name="set", language="xx")
+    by_columns = ColumnarUnifier(mapping, batch.table.schema, source_name="set", language="xx")
     made = by_columns.batch(batch)
     kind = "pt" if mapping.kind == "pt" else "sft"
     made.table.validate(full=True)
     assert made.table.equals(to_batch(wanted.records, kind, where="test"), check_metadata=True)
     assert made.rejects == wanted.rejects
-    for count in ("converted", "rejected", "filtered", "ragged", "meta_failures"):
+    for count in ("converted", "rejected", "filtered", "ragged", "meta_failures", "written"):
         assert getattr(made, count) == getattr(wanted, count), count
     assert by_columns.stats.counts == by_rows.stats.counts
     return made
 
 
-@settings(max_examples=400)
-@given(tables(), documents())
-def test_both_executors_have_one_meaning(table: pa.RecordBatch, document: Document) -> None:
+def same_by_both(table: pa.RecordBatch, document: Document, lazy: bool) -> None:
     reason = carries(bind(document), table.schema)
     event("carried" if reason is None else reason)
     if reason is None:
-        made = both(document, table)
+        made = both(document, table, lazy=lazy)
         event(f"records: {min(made.converted, 2)}, rejects: {min(len(made.rejects), 2)}")
+
+
+@settings(max_examples=100)
+@given(tables(), documents(), st.booleans())
+def test_both_executors_have_one_meaning(
+    table: pa.RecordBatch, document: Document, lazy: bool
+) -> None:
+    same_by_both(table, document, lazy)
+
+
+@pytest.mark.long
+@settings(max_examples=4_000, derandomize=False, suppress_health_check=list(HealthCheck))
+@given(tables(), documents(), st.booleans())
+def test_both_executors_have_one_meaning_in_many_more_cases(
+    table: pa.RecordBatch, document: Document, lazy: bool
+) -> None:
+    same_by_both(table, document, lazy)
+
+
+# --- single facts
+
+COLUMNS = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("title", pa.string()),
+        ("body", pa.large_string()),
+        ("meta", pa.struct([("lang", pa.string()), ("score", pa.float32())])),
+        ("tags", pa.list_(pa.string())),
+        ("turns", pa.list_(pa.struct([("from", pa.string()), ("value", pa.string())]))),
+        ("at", pa.timestamp("us", "UTC")),
+        ("price", pa.decimal128(9, 2)),
+        ("picture", pa.binary()),
+        ("extra", pa.map_(pa.string(), pa.string())),
+    ]
+)
+PAIR = [{"role": "user", "content": "title"}, {"role": "assistant", "content": "body"}]
+SHAREGPT = {
+    "each": "turns[*]",
+    "role": {"path": "from", "map": {"human": "user", "gpt": "assistant"}},
+    "content": "value",
+}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"text": "body"},
+        {"text": ["title", "body"], "where": [{"path": "meta.lang", "in": ["en"]}]},
+        {"text": {"concat": ["title", "body"], "sep": ""}},
+        {"text": {"template": "# {{title}} ({{tags[0]}})"}},
+        {"text": {"any_of": ["body", "title"]}},
+        {"text": "body", "meta": {"timestamp": "at", "quality_score": "meta.score"}},
+        {"text": "body", "meta": {"original_id": "id", "language": {"literal": "en"}}},
+        {"messages": PAIR, "system": {"literal": "Be kind."}, "tools": "title"},
+        {"messages": [SHAREGPT]},
+        {"messages": [{"role": "system", "content": "title"}, SHAREGPT]},
+        {"messages": [{**SHAREGPT, "role": "user"}, {**SHAREGPT, "role": "assistant"}]},
+        {"messages": [{**SHAREGPT, "role": ["user", "assistant"], "loss_mask": True}]},
+        {"messages": [{"each": "tags[*]", "role": ["user", "assistant"], "content": "$"}]},
+    ],
+)
+def test_what_is_carried(document: Document) -> None:
+    assert carries(bind({"version": 2, **document}), COLUMNS) is None
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        ({"text": "body", "group": {"by": ["id"]}}, "group"),
+        ({"text": "value", "each": "turns[*]"}, "each"),
+        ({"any_of": [{"text": "body"}, {"text": "title"}]}, "any_of of layouts"),
+        ({"text": "tags[*]"}, "the mark [*]"),
+        ({"text": "body", "meta": {"original_id": "~"}}, "the mark ~"),
+        ({"text": {"path": "body", "replace": {"<eos>": ""}}}, "modifiers"),
+        ({"text": "tags"}, "tags: a value of type list"),
+        ({"text": "meta"}, "meta: a value of type struct"),
+        ({"text": "body", "meta": {"quality_score": "price"}}, "decimal"),
+        ({"text": "picture"}, "binary"),
+        ({"text": "extra.key"}, "map"),
+        ({"messages": [{**SHAREGPT, "each": "meta[*]"}]}, "struct"),
+        ({"messages": [{**SHAREGPT, "each": ["turns[*]", "tags[*]"]}]}, "walked in step"),
+        ({"messages": [{"role": {"split": {"Q:": "user"}}, "content": "body"}]}, "split"),
+        ({"messages": [{**PAIR[0], "loss_mask": "id"}, PAIR[1]]}, "a loss mask from the data"),
+        ({"text": {"literal": "\ud800"}}, "no valid Unicode"),
+        ({"text": None}, "maps nothing"),
+    ],
+)
+def test_what_is_not_carried_and_why(document: Document, reason: str) -> None:
+    mapping = bind({"version": 2, **document})
+    found = carries(mapping, COLUMNS)
+    assert found is not None
+    assert reason in found
+    with pytest.raises(ValueError, match="not carried"):
+        ColumnarUnifier(mapping, COLUMNS, source_name="set")
+
+
+def test_blank_means_the_same_for_every_character() -> None:
+    characters = [chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF]
+    assert blank(pa.array(characters)).tolist() == [is_blank(text) for text in characters]
+    texts = ["", None, " \n", " x", "\u3000\u2028", "\u200b", "\ufeff"]
+    assert blank(pa.array(texts)).tolist() == [is_blank(text) for text in texts]
+
+
+def test_rows_with_faults_keep_their_place_among_the_others() -> None:
+    said = [("human", "q"), ("gpt", "a")]
+    rows = [said, [("robot", "x"), *said], said, [("human", "q")], None, [*said, (None, " ")]]
+    turns = [
+        None if row is None else [{"from": role, "value": text} for role, text in row]
+        for row in rows
+    ]
+    keep = [True, True, False, True, True, True]
+    table = pa.RecordBatch.from_pydict({"turns": turns, "keep": keep})
+    document = {
+        "version": 2,
+        "messages": [SHAREGPT],
+        "where": [{"path": "keep", "in": [True]}],
+    }
+    bad = (BadRow(row=99, detail="cut", found="{"),)
+    made = both(document, table, bad=bad)
+    assert [(reject.row, reject.reason) for reject in made.rejects] == [
+        (11, "unmapped_value"),
+        (12, "filtered"),
+        (13, "no_assistant"),
+        (14, "no_prompt"),
+        (99, "bad_row"),
+    ]
+    assert (made.converted, made.rejected, made.filtered, made.written) == (2, 4, 1, 2)
+
+
+def test_a_large_batch_is_cut_and_a_large_row_goes_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columnar, "MAX_BATCH_BYTES", 200)
+    texts = ["short", " ", "long " * 100, None, "short again", "x" * 90, "y" * 90]
+    table = pa.RecordBatch.from_pydict({"body": texts, "id": range(7)})
+    document = {"version": 2, "text": "body", "meta": {"original_id": "id"}}
+    bad = (BadRow(row=50, detail="cut", found=""),)
+    for lazy in (False, True):
+        made = both(document, table, bad=bad, lazy=lazy)
+        assert made.table["text"].to_pylist() == [t for t in texts if t and t.strip()]
+        assert [reject.row for reject in made.rejects] == [11, 13, 50]
+
+
+def test_a_batch_without_an_arrow_form_goes_by_rows() -> None:
+    schema = pa.schema([("body", pa.string())])
+    mapping = bind({"version": 2, "text": "body"})
+    unifier = ColumnarUnifier(mapping, schema, source_name="set")
+    made = unifier.batch(Batch(file="f", rows=[0, 1], values=[{"body": "a"}, {"body": 1}]))
+    assert made.table["text"].to_pylist() == ["a", "1"]
+
+
+# --- through readers, writers and the job
+
+
+def table_of_everything(size: int) -> pa.Table:
+    """Rows that convert, rows that do not, and columns of all kinds."""
+    whole = dt.datetime(2024, 2, 29, 12, 30, tzinfo=dt.UTC)
+    rows = [
+        {
+            "id": number,
+            "title": None if number % 7 == 0 else f"Title {number}",
+            "body": " " if number % 11 == 0 else f"Body of {number}: 中文 😀 " * (number % 5 + 1),
+            "meta": None if number % 13 == 0 else {"lang": "en", "score": number / size},
+            "tags": [f"t{number}"] * (number % 3),
+            "turns": [
+                {"from": ("human", "gpt", "robot")[n if number % 17 else 2], "value": f"v{n}"}
+                for n in range(number % 3)
+            ],
+            "at": whole + dt.timedelta(seconds=number, microseconds=number),
+            "price": decimal.Decimal(number) / 4,
+            "picture": None,
+            "extra": {"key": "value"},
+        }
+        for number in range(size)
+    ]
+    return pa.Table.from_pylist(rows, schema=COLUMNS)
+
+
+ARTICLES: Document = {
+    "version": 2,
+    "text": ["title", "body"],
+    "where": [{"path": "id", "not_in": [3, 5]}],
+    "meta": {"timestamp": "at", "quality_score": "meta.score", "original_id": "id"},
+}
+CHATS: Document = {"version": 2, "messages": [SHAREGPT], "meta": {"language": "meta.lang"}}
+
+
+def converted(source: Path, document: Document, out: Path, columns: bool, **options: Any) -> Any:
+    """Convert a source by one of the executors: the bytes of its part, and all counts."""
+    mapping = bind(document)
+    kind = "pt" if mapping.kind == "pt" else "sft"
+    unifier = AnyUnifier(mapping, source_name="set", columns=columns)
+    results = []
+    with RecordWriter(out, kind=kind, **options) as writer:
+        for batch in open_source(str(source)).batches():
+            unified = unifier.batch(batch)
+            assert isinstance(unified, ColumnarUnified) == columns
+            if isinstance(unified, ColumnarUnified):
+                writer.write_batch(unified.table)
+            else:
+                writer.write(unified.records)
+            counts = unified.converted, unified.rejected, unified.filtered, writer.bytes
+            results.append((unified.rejects, counts))
+    return writer.path.read_bytes(), results, unifier.stats.counts
+
+
+@pytest.mark.parametrize("document", [ARTICLES, CHATS], ids=["articles", "chats"])
+@pytest.mark.parametrize("record_format", ["parquet", "jsonl"])
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+def test_parts_are_the_same_to_the_byte(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    document: Document,
+    record_format: str,
+    suffix: str,
+) -> None:
+    monkeypatch.setattr(record_sinks, "ROW_GROUP_ROWS", 700)
+    monkeypatch.setattr(record_sinks, "ROW_GROUP_CHARS", 20_000)
+    table = table_of_everything(3_000).drop_columns(["picture"])
+    source = tmp_path / f"source.{suffix}"
+    if suffix == "parquet":
+        pq.write_table(table, source, row_group_size=1_300)
+    else:
+        with pa.ipc.new_file(source, table.schema) as file:
+            file.write_table(table)
+    for name in ("rows", "columns"):
+        (tmp_path / name).mkdir()
+    by_rows = converted(source, document, tmp_path / "rows", False, format=record_format)
+    by_columns = converted(source, document, tmp_path / "columns", True, format=record_format)
+    assert by_columns == by_rows
+
+
+def test_a_job_gives_the_same_from_columns_and_from_lines(tmp_path: Path) -> None:
+    table = table_of_everything(600).drop_columns(["picture", "at", "price", "extra"])
+    for name in ("columns", "lines"):
+        (tmp_path / name).mkdir()
+    pq.write_table(table, tmp_path / "columns" / "set.data")
+    lines = "".join(f"{json.dumps(row)}\n" for row in table.to_pylist())
+    (tmp_path / "lines" / "set.data").write_text(lines, encoding="utf-8")
+    document = {**ARTICLES, "meta": {"quality_score": "meta.score", "original_id": "id"}}
+    results = [
+        convert(
+            open_source(str(tmp_path / name)),
+            bind(document),
+            tmp_path / f"{name}.out",
+            ConvertOptions(source_name="set", workers=1),
+        )
+        for name in ("columns", "lines")
+    ]
+    names = [sorted(p for p in r.out.rglob("part-*")) for r in results]
+    assert [p.read_bytes() for p in names[0]] == [p.read_bytes() for p in names[1]]
+    assert len(names[0]) == 2
+    for key in ("rows", "records"):
+        assert results[0].manifest[key] == results[1].manifest[key]
+
+
+def test_rows_are_made_only_when_looked_at() -> None:
+    batch = table_of_everything(40).drop_columns(["picture"]).to_batches()[0]
+    names = batch.schema.names
+    eager = rows_of(batch, names)[0]
+    found = lazy_rows(batch, names)
+    assert found is not None
+    lazy, table = found
+    assert table.num_rows == len(lazy) == 40
+    assert lazy.take([7, 3]) == [eager[7], eager[3]]
+    assert list(lazy[5:9]) == eager[5:9]
+    assert list(lazy) == eager
+    assert lazy[-1] == eager[-1]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([b"fine", b"\xff"], pa.binary()),
+        pa.StringArray.from_buffers(
+            2, pa.py_buffer(b"\0\0\0\0\1\0\0\0\2\0\0\0"), pa.py_buffer(b"a\xff")
+        ),
+    ],
+    ids=["binary", "text"],
+)
+def test_columns_that_may_hold_broken_text_are_looked_at_row_by_row(column: pa.Array) -> None:
+    batch = pa.RecordBatch.from_arrays([column], names=["a"])
+    assert lazy_rows(batch, ["a"]) is None
+
+
+@pytest.mark.long
+def test_the_benchmark_measures_every_shape(repository: Path) -> None:
+    argv = [sys.executable, repository / "benchmarks" / "executors.py", "--mb", "1", "--rounds=1"]
+    done = subprocess.run(argv, capture_output=True, text=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stderr
+    assert sum(" arrow " in line for line in done.stdout.splitlines()) == 3
