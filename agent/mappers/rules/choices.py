@@ -5,7 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ingot.agent.mappers.rules.names import spelled, strength
-from ingot.agent.mappers.rules.table import Column, View, hits, last_name, text_of
+from ingot.agent.mappers.rules.table import (
+    Column,
+    View,
+    hits,
+    last_name,
+    list_of,
+    parent_of,
+    text_of,
+)
 from ingot.converters.paths import Key, Names, compile_path, steps_text
 from ingot.converters.rows import Json
 
@@ -136,7 +144,7 @@ def _objects(view: View) -> Options | None:
     for facts in view.facts.paths:
         if not facts.path.endswith("[*]") or facts.path.count("[*]") != 1:
             continue
-        head = facts.path.removesuffix("[*]") or "$"
+        head = list_of(facts.path)
         if facts.types.get("object") and strength(last_name(head), "options") >= 0.8:
             found = _object_list(view, facts.path)
         elif facts.types.get("string") and strength(last_name(head), "options") < 1:
@@ -178,8 +186,8 @@ def _row_keys(view: View, path: str) -> tuple[str, ...]:
 
 def _parallel(view: View, path: str) -> Options | None:
     """`choices.text` with `choices.label` beside it."""
-    stem = path.removesuffix("[*]").rpartition(".")[0]
-    if not stem or strength(last_name(stem), "options") < 0.8:
+    stem = parent_of(list_of(path))
+    if stem == "$" or strength(last_name(stem), "options") < 0.8:
         return None
     for facts in view.facts.paths:
         beside = (

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from ingot.agent.mappers.proposal import Evidence
 from ingot.agent.mappers.rules.names import role_of, spelled, strength
-from ingot.agent.mappers.rules.table import Column, View, hits, last_name, text_of
+from ingot.agent.mappers.rules.table import Column, View, hits, last_name, list_of, text_of
 from ingot.agent.mappers.rules.transcripts import wrapping_marks
-from ingot.converters.paths import Mark, compile_path, steps_text
+from ingot.converters.paths import Mark, Names, compile_path, steps_text
 from ingot.converters.profile import PathFacts
 from ingot.converters.rows import Json
 from ingot.converters.text_kinds import is_question, words_in
@@ -212,7 +212,8 @@ def _content(view: View, element: str, fields: list[Field], not_this: str) -> st
 
 
 def _head(inner: str) -> str:
-    return inner.split(".")[0].split("[")[0]
+    first = compile_path(inner).steps[0]
+    return first.names[0] if isinstance(first, Names) else ""
 
 
 def _mask(fields: list[Field]) -> str | None:
@@ -457,11 +458,16 @@ def _in_step(view: View) -> list[Talk]:
 
 
 def _list_name(column: Column) -> str:
-    return last_name(column.path.split("[*]")[0] or "$")
+    return last_name(list_of(column.path))
+
+
+def _element(column: Column) -> str:
+    head = list_of(column.path)
+    return "[*]" if head == "$" else f"{head}[*]"
 
 
 def _equal_lengths(a: Column, b: Column) -> bool:
-    if a.path.split("[*]")[0] == b.path.split("[*]")[0]:
+    if list_of(a.path) == list_of(b.path):
         return False
     sizes = [(len(x), len(y)) for x, y in zip(a.values, b.values, strict=True) if x or y]
     same = sum(x == y for x, y in sizes)
@@ -475,7 +481,7 @@ def _equal_lengths(a: Column, b: Column) -> bool:
 def _options_in_step(view: View, question: Column) -> str | None:
     """A list of lists of options, as many as there are questions."""
     for facts in view.facts.paths:
-        outer = facts.path.removesuffix("[*]")
+        outer = facts.path.removesuffix("[*]") or "$"
         named = facts.path.endswith("[*][*]") and strength(last_name(outer), "options") >= 0.8
         sizes = [
             (len(hits(outer, node)), len(q))
@@ -487,7 +493,7 @@ def _options_in_step(view: View, question: Column) -> str | None:
 
 
 def _stepped(view: View, question: Column, answer: Column) -> Talk:
-    each = [c.path.split("[*]")[0] + "[*]" for c in (question, answer)]
+    each = [_element(c) for c in (question, answer)]
     inner = [
         f"[{n}]" + c.path.removeprefix(e)
         for n, (c, e) in enumerate(zip((question, answer), each, strict=True))
@@ -502,7 +508,7 @@ def _stepped(view: View, question: Column, answer: Column) -> Talk:
         {"each": each, "role": "assistant", "content": inner[1]},
     )
     return Talk(
-        path=each[0].removesuffix("[*]"),
+        path=list_of(question.path),
         entries=entries,
         score=0.94,
         why=f"{each[0]} and {each[1]} are questions and answers in step",

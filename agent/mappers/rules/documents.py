@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ingot.agent.mappers.proposal import Evidence
 from ingot.agent.mappers.rules.draft import Draft, joined
-from ingot.agent.mappers.rules.table import Column, View, names_around
+from ingot.agent.mappers.rules.table import Column, View, list_of, names_around
 from ingot.agent.mappers.rules.names import strength
 from ingot.converters.rows import Json
 
@@ -137,8 +137,9 @@ def _body_value(view: View, body: Column) -> tuple[Json, list[str]]:
     """The body's value, with the headings of its sections where they have some, and the paths it takes."""
     if "[*]" not in body.path or body.path.endswith("[*]") and body.path.count("[*]") == 1:
         return body.path, [body.path]
-    element, _, rest = body.path.partition("[*]")
-    element += "[*]"
+    head = list_of(body.path)
+    element = "[*]" if head == "$" else f"{head}[*]"
+    rest = body.path.removeprefix(element)
     headings = [
         c
         for c in view.columns
@@ -149,7 +150,10 @@ def _body_value(view: View, body: Column) -> tuple[Json, list[str]]:
     ]
     if not headings:
         return body.path, [body.path]
-    inner = [headings[0].path.removeprefix(element).lstrip("."), rest.lstrip(".")]
+    inner = [
+        headings[0].path.removeprefix(element).removeprefix("."),
+        rest.removeprefix(".") or "$",
+    ]
     return {"each": element, "concat": inner}, [headings[0].path, body.path]
 
 

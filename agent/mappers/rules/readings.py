@@ -83,8 +83,8 @@ def _replaced(row: Json, path: str) -> Json:
 def _inside(row: dict[str, Json], names: list[str]) -> dict[str, Json]:
     head, *rest = names
     value = row.get(head)
-    if rest and isinstance(value, dict):
-        return {**row, head: _inside(value, rest)}
+    if rest:
+        return {**row, head: _inside(value, rest)} if isinstance(value, dict) else row
     if isinstance(value, str) and value.strip():
         return {**row, head: json.loads(value)}
     return row
@@ -271,11 +271,13 @@ def shapes(rows: Sequence[Json]) -> list[list[Json]]:
         kinds[frozenset(k for k, v in row.items() if v not in (None, "", []))] += 1
     heads: list[frozenset[str]] = []
     for keys, _ in kinds.most_common():
-        if not any(len(keys & head) > 0.5 * min(len(keys), len(head)) for head in heads):
+        if keys and not any(len(keys & head) > 0.5 * min(len(keys), len(head)) for head in heads):
             heads.append(keys)
+    if not heads:
+        return []
     parted: dict[frozenset[str], list[Json]] = {head: [] for head in heads}
     for row in rows:
-        keys = frozenset(row)
+        keys = frozenset(row) or heads[0]
         parted[max(heads, key=lambda head: len(keys & head) / len(keys | head))].append(row)
     large = [part for part in parted.values() if len(part) >= max(2, 0.05 * len(rows))]
     return large if 2 <= len(large) <= 5 else []

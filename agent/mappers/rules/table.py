@@ -6,7 +6,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ingot.agent.mappers.rules.names import strength
-from ingot.converters.paths import Index, Key, Mark, Names, Node, RowError, compile_path, quote_name
+from ingot.converters.paths import (
+    Index,
+    Key,
+    Mark,
+    Names,
+    Node,
+    RowError,
+    compile_path,
+    quote_name,
+    steps_text,
+)
 from ingot.converters.profile import PathFacts, Profile, profile_values
 from ingot.converters.rows import Json
 from ingot.converters.text_kinds import words_in
@@ -50,6 +60,24 @@ def names_around(path: str) -> list[str]:
         elif isinstance(step, Key):
             names.append(step.name)
     return names[:-1]
+
+
+def parent_of(path: str) -> str:
+    """The path without its last name or mark (`$` for a single one)."""
+    steps = compile_path(path).steps
+    if not steps:
+        return "$"
+    *before, last = steps
+    if isinstance(last, Names) and len(last.names) > 1:
+        before.append(Names(last.names[:-1]))
+    return steps_text(tuple(before))
+
+
+def list_of(path: str) -> str:
+    """The path of the first list on the way (`questions` of `questions[*].text`)."""
+    steps = compile_path(path).steps
+    first = next((n for n, step in enumerate(steps) if isinstance(step, Mark)), len(steps))
+    return steps_text(steps[:first])
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from ingot.agent.mappers.rules.draft import Draft
 from ingot.agent.mappers.rules.names import strength
-from ingot.agent.mappers.rules.table import View, hits, last_name
+from ingot.agent.mappers.rules.table import View, hits, last_name, parent_of
+from ingot.converters.paths import quote_name
 from ingot.converters.rows import Json
 
 MAX_DEPTH = 24
@@ -15,8 +16,9 @@ def _recursions(view: View) -> list[tuple[str, str]]:
     for facts in view.facts.paths:
         key = last_name(facts.path)
         deeper = f"{facts.path}[*].{key}"
-        if facts.types.get("list") and deeper in paths and "[*]" not in facts.path:
-            found.append((facts.path[: -len(key)].rstrip("."), key))
+        plain = "[" not in facts.path and quote_name(key) == key
+        if plain and facts.types.get("list") and deeper in paths:
+            found.append((parent_of(facts.path), key))
     return found
 
 
@@ -29,7 +31,7 @@ def _depth(value: Json, key: str) -> int:
 
 
 def _text_key(view: View, head: str) -> str | None:
-    prefix = f"{head}." if head else ""
+    prefix = "" if head == "$" else f"{head}."
     fields = [
         f
         for f in view.facts.paths
@@ -57,9 +59,9 @@ def tree_drafts(view: View) -> list[Draft]:
         text = _text_key(view, head)
         if text is None:
             continue
-        tops = [hits(head, node) if head else [node.value] for node in view.nodes]
+        tops = [hits(head, node) for node in view.nodes]
         depth = min(MAX_DEPTH, max((_depth(top[0], key) for top in tops if top), default=0))
-        stem = f"{head}." if head else ""
+        stem = "" if head == "$" else f"{head}."
         paths = [stem + f"{key}[0]." * level + text for level in range(depth + 1)]
         messages = [
             {"role": ("user", "assistant")[level % 2], "content": path}
@@ -70,7 +72,7 @@ def tree_drafts(view: View) -> list[Draft]:
                 kind="sft",
                 body={"messages": messages},
                 score=0.9,
-                why=f"{head or 'every row'} is a tree of replies; the first path is taken",
+                why=f"{'every row' if head == '$' else head} is a tree of replies; the first path is taken",
                 used=frozenset(paths),
             )
         )
