@@ -13,6 +13,7 @@ from ingot.agent.trial import try_out
 from ingot.converters.rows import Json
 
 EXAMPLES = 3
+_TEXT, _PART, _MESSAGES, _ELEMENTS = 600, 160, 8, 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -163,3 +164,48 @@ def _plain(value: Json) -> str:
 
 def _dumped(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def row_text(row: Json) -> str:
+    """A raw row as people read it: JSON with long texts and lists cut."""
+    return json.dumps(_shortened(row), ensure_ascii=False, indent=1)
+
+
+def _shortened(value: Json) -> Json:
+    if isinstance(value, str):
+        return cut(value, _PART)
+    if isinstance(value, list):
+        more = [f"(+{len(value) - _ELEMENTS} more)"] if len(value) > _ELEMENTS else []
+        return [*map(_shortened, value[:_ELEMENTS]), *more]
+    if isinstance(value, dict):
+        return {key: _shortened(inner) for key, inner in value.items()}
+    return value
+
+
+def record_lines(record: dict[str, Json]) -> Iterator[tuple[str, str]]:
+    """A unified record as people read it: (role or key, text), line breaks as they are."""
+    if "text" in record:
+        yield "text", cut(record["text"], _TEXT)
+    messages = record.get("messages", [])
+    for message in messages[:_MESSAGES]:
+        yield _speaker(message), cut(message["content"], _TEXT)
+    if len(messages) > _MESSAGES:
+        yield "", f"(+{len(messages) - _MESSAGES} messages)"
+    for key in ("system", "tools"):
+        if record.get(key) is not None:
+            yield key, cut(record[key], _TEXT)
+    yield "meta", ", ".join(f"{k} {v}" for k, v in record["meta"].items() if v is not None)
+
+
+def _speaker(message: dict[str, Json]) -> str:
+    """The role, and whether it is trained on where that is not as usual."""
+    usual = message["role"] == "assistant"
+    if message["loss_mask"] == usual:
+        return str(message["role"])
+    return f"{message['role']} ({'trained' if message['loss_mask'] else 'not trained'})"
+
+
+def cut(text: str, most: int) -> str:
+    """The text, or its beginning and how much is left out."""
+    left_out = len(text) - most
+    return text if left_out <= 0 else f"{text[:most]} ...(+{left_out} characters)"

@@ -13,6 +13,7 @@ from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import TaskID
     from rich.text import Text
 
     from ingot.converters.job import Progress, Watch
@@ -73,14 +74,17 @@ def meter() -> Iterator["Watch"]:
     from rich.progress import Progress as Bar
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[said]}"))
-    with Bar(*columns, console=notes(), transient=True) as bar:
-        tasks: dict[str, object] = {}
+    bar = Bar(*columns, console=notes(), transient=True)
+    tasks: dict[str, TaskID] = {}
 
-        def watch(progress: "Progress") -> None:
-            said = f"{progress.rows:,} rows, {progress.records:,} records"
-            if progress.stage not in tasks:
-                tasks[progress.stage] = bar.add_task(progress.stage, total=progress.shards, said="")
-            task = tasks[progress.stage]
-            bar.update(task, completed=progress.shards_done, said=said)  # type: ignore[arg-type]
+    def watch(progress: "Progress") -> None:
+        bar.start()  # not before there is something to show; again is no harm
+        said = f"{progress.rows:,} rows, {progress.records:,} records"
+        if progress.stage not in tasks:
+            tasks[progress.stage] = bar.add_task(progress.stage, total=progress.shards, said=said)
+        bar.update(tasks[progress.stage], completed=progress.shards_done, said=said)
 
+    try:
         yield watch
+    finally:
+        bar.stop()

@@ -1,6 +1,5 @@
 """How previews, checks and outcomes look in a terminal."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
 
     from ingot.agent.preview import Preview
 
-_EXAMPLE_CHARS = 700
 _FIRST_REJECTS = 3
 _ROWS = ("read", "converted", "rejected", "filtered")
 _RECORDS = ("written", "rejected", "filtered")
@@ -22,12 +20,14 @@ _RECORDS = ("written", "rejected", "filtered")
 
 def preview(console: "Console", seen: "Preview") -> None:
     """Mapping, coverage per path, and rows beside the records made of them."""
+    from ingot.agent.preview import record_lines, row_text
+
     console.print(plain("Mapping", "bold"))
     grid(console, seen.lines)
     coverage(console, seen.coverage, seen.paths)
     for number, (row, record) in enumerate(seen.examples, start=1):
-        console.print(plain(f"Row {number}", "bold"))
-        grid(console, [("before", shown(row)), ("after", shown(record))])
+        console.print(plain(f"Row {number} and its record", "bold"))
+        grid(console, [("before", row_text(row)), *record_lines(record)])
 
 
 def coverage(console: "Console", share: str, paths: Iterable[Sequence[str]]) -> None:
@@ -157,10 +157,3 @@ def cell_width(text: str) -> int:
     from rich.cells import cell_len
 
     return max(map(cell_len, text.split("\n")))
-
-
-def shown(value: Json) -> str:
-    """A row or record as people read it, cut to a screenful."""
-    text = json.dumps(value, ensure_ascii=False, indent=1)
-    left_out = len(text) - _EXAMPLE_CHARS
-    return text if left_out <= 0 else f"{text[:_EXAMPLE_CHARS]} ...(+{left_out} characters)"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.preview import describe, path_rows, value_text
+from ingot.agent.preview import describe, path_rows, record_lines, row_text, value_text
 from ingot.converters import contracts
 
 
@@ -88,3 +88,37 @@ def test_coverage_per_path_names_what_is_absent() -> None:
     check = {"paths": [{**path, "resolved": 196, "null": 3, "missing": 1}]}
     assert list(path_rows(check)) == [("a", "/text", "196/200 rows, 3 null, 1 missing")]
     assert list(path_rows({})) == []
+
+
+def test_a_row_is_cut_and_keeps_its_keys() -> None:
+    text = row_text({"a": "x" * 200, "b": list(range(9)), "c": {"d": None}})
+    assert '"a": "' + "x" * 160 + ' ...(+40 characters)"' in text
+    assert '"(+5 more)"' in text
+    assert '"d": null' in text
+
+
+def test_a_record_is_shown_turn_by_turn() -> None:
+    turns = [
+        {"role": "user", "content": "a\nb", "loss_mask": False},
+        {"role": "assistant", "content": "c", "loss_mask": True},
+        {"role": "assistant", "content": "d", "loss_mask": False},
+        {"role": "user", "content": "e", "loss_mask": True},
+    ]
+    meta = {"source": "s", "language": None, "token_count": 3}
+    record = {"messages": [*turns, *turns, *turns], "system": "kind", "meta": meta}
+    lines = list(record_lines(record))
+    assert lines[:4] == [
+        ("user", "a\nb"),
+        ("assistant", "c"),
+        ("assistant (not trained)", "d"),
+        ("user (trained)", "e"),
+    ]
+    assert lines[8:] == [
+        ("", "(+4 messages)"),
+        ("system", "kind"),
+        ("meta", "source s, token_count 3"),
+    ]
+    assert list(record_lines({"text": "t" * 700, "meta": {}})) == [
+        ("text", "t" * 600 + " ...(+100 characters)"),
+        ("meta", ""),
+    ]

@@ -145,7 +145,8 @@ def test_a_dry_run_shows_mapping_coverage_and_three_records(data: Path, tmp_path
     assert "16/17 rows" in ran.stdout
     assert "question  /messages/0/content  17/17 rows" in ran.stdout
     assert [f"Row {n}" in ran.stdout for n in (1, 2, 3, 4)] == [True, True, True, False]
-    assert '"role": "assistant"' in ran.stdout
+    assert "\nassistant  Part 0 takes rivers for granted" in ran.stdout
+    assert "\nmeta       source raw, language en" in ran.stdout
     assert not list(tmp_path.glob("out*"))
 
 

@@ -78,7 +78,14 @@ def run(folder: Path, *more: str, **environment: str) -> Terminal:
 def test_the_preview_is_shown_and_yes_converts(folder: Path) -> None:
     terminal = run(folder)
     terminal.until("[n]o")
-    for shown in ("Mapping", "24/24 rows", "Row 3", "before", "after", "Much is known of rivers"):
+    for shown in (
+        "Mapping",
+        "24/24 rows",
+        "Row 3",
+        "before",
+        "assistant",
+        "Much is known of rivers",
+    ):
         assert shown in terminal.shown
     assert not (folder / "out").exists()
     terminal.type("y\n")
