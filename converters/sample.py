@@ -225,7 +225,7 @@ class _Drawing:
         return found, used
 
     def _batches(self, file: SourceFile, stretches: Iterator[Stretch]) -> Iterator[Batch]:
-        return to_batches(file.name, stretches, self._source.spec.json_fields or (), _RUN_ROWS)
+        return to_batches(file.name, stretches, self._source.spec.json_fields or ())
 
     def _total(self) -> int | None:
         counts = [file.facts.rows for file in self._source.files]

@@ -127,7 +127,7 @@ def _line_runs(
     def make(number: int) -> Run:
         start, stop = bounds[number], bounds[number + 1]
         if number:
-            start = chance.randint(start, max(start, stop - size))
+            start += chance.randrange(max(1, (stop - start) // 2))
 
         def stretches() -> Iterator[Stretch]:
             data = _lines_at(file, start, min(stop, file.bytes), size)
@@ -146,7 +146,7 @@ def _lines_at(file: SourceFile, start: int, stop: int, size: int) -> bytes:
         begin = max(0, start - 1) + len(skipped)
         if begin >= stop or (start and not skipped.endswith(b"\n")):
             return b""
-        data = raw.read(size)
+        data = raw.read(min(size, stop - begin))
         return data + raw.readline(_MOST_BYTES)
 
 

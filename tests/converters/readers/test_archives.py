@@ -4,9 +4,11 @@ import bz2
 import gzip
 import io
 import lzma
+import random
 import tarfile
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,10 +25,16 @@ from ingot.converters.readers.storage import LocalFile
 CODECS: dict[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress,
     "bz2": bz2.compress,
-    "xz": lzma.compress,
+    "xz": partial(lzma.compress, preset=0),
     "zst": zstandard.compress,
 }
 ROWS = b"".join(b'{"n": %d, "text": "row %d"}\n' % (n, n * n) for n in range(5000))
+
+
+def noisy_rows(count: int) -> bytes:
+    """Rows that compress badly, so that half of the compressed bytes are half of the rows."""
+    chance = random.Random(1)
+    return b"".join(b'{"n": %d, "t": "%d"}\n' % (n, chance.getrandbits(200)) for n in range(count))
 
 
 def numbers(source: Source) -> list[int]:
@@ -70,22 +78,20 @@ def test_several_streams_in_one_file(tmp_path: Path, codec: str) -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_cut_off_stream_is_an_error_after_its_rows(tmp_path: Path, codec: str) -> None:
-    rows = b"".join(b'{"n": %d, "t": "%d"}\n' % (n, hash((n, "x"))) for n in range(200_000))
-    data = CODECS[codec](rows)
+    data = CODECS[codec](noisy_rows(60_000))
     path = tmp_path / "rows.jsonl.x"
     path.write_bytes(data[: len(data) * 3 // 4])
     seen: list[int] = []
     batches = open_source(str(path)).batches()
     with pytest.raises(SourceError, match=rf"rows\.jsonl\.x: cut off: the {codec} data ends after"):
         seen.extend(row["n"] for batch in batches for row in batch.values)
-    assert len(seen) > 50_000
+    assert len(seen) > 10_000
     assert seen == list(range(len(seen)))
 
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_damage_inside_a_stream_is_an_error(tmp_path: Path, codec: str) -> None:
-    rows = b"".join(b'{"n": %d, "t": "%d"}\n' % (n, hash((n, "x"))) for n in range(20_000))
-    data = bytearray(CODECS[codec](rows))
+    data = bytearray(CODECS[codec](noisy_rows(5000)))
     data[len(data) // 2 : len(data) // 2 + 50] = bytes(50)
     path = tmp_path / "rows.jsonl"
     path.write_bytes(bytes(data))

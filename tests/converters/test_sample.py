@@ -1,0 +1,189 @@
+"""Samples: all of a small source, rows from everywhere in a large one, one result per seed."""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ingot.converters.readers import SourceSpec, open_source
+from ingot.converters.readers.storage import LocalFile
+from ingot.converters.rows import Json
+from ingot.converters.sample import UNKNOWN_ROW, draw
+
+ROWS = 20_000
+BUDGET = 256 << 10  # small, so that these files are large beside it
+
+
+def row(number: int) -> dict[str, Json]:
+    return {"n": number, "text": f"words of row {number} " * (1 + number % 5)}
+
+
+def jsonl(path: Path) -> str:
+    path.write_text("".join(json.dumps(row(n)) + "\n" for n in range(ROWS)))
+    return str(path)
+
+
+def json_list(path: Path) -> str:
+    path.write_text(json.dumps([row(n) for n in range(ROWS)]))
+    return str(path)
+
+
+def packed(path: Path) -> str:
+    lines = "".join(json.dumps(row(n)) + "\n" for n in range(ROWS))
+    path.write_bytes(gzip.compress(lines.encode()))
+    return str(path)
+
+
+def tsv(path: Path) -> str:
+    path.write_text("n\ttext\n" + "".join(f"{n}\t{row(n)['text']}\n" for n in range(ROWS)))
+    return str(path)
+
+
+def parquet(path: Path) -> str:
+    pq.write_table(pa.Table.from_pylist([row(n) for n in range(ROWS)]), path, row_group_size=500)
+    return str(path)
+
+
+def arrow(path: Path) -> str:
+    table = pa.Table.from_pylist([row(n) for n in range(ROWS)])
+    with pa.OSFile(str(path), "wb") as out, pa.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table, max_chunksize=500)
+    return str(path)
+
+
+ENTERED: dict[str, Callable[[Path], str]] = {
+    "a.jsonl": jsonl,
+    "a.tsv": tsv,
+    "a.parquet": parquet,
+    "a.arrow": arrow,
+}
+FROM_BEGINNING: dict[str, Callable[[Path], str]] = {"a.json": json_list, "a.jsonl.gz": packed}
+
+
+def test_a_small_source_is_sampled_whole(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"n": 1}\nbroken\n{"n": 3}\n')
+    (tmp_path / "b.json").write_text('[{"n": 4}]')
+    sample = draw(open_source(str(tmp_path)))
+    assert [(item.file, item.row, item.value) for item in sample.rows] == [
+        ("a.jsonl", 0, {"n": 1}),
+        ("a.jsonl", 2, {"n": 3}),
+        ("b.json", 0, {"n": 4}),
+    ]
+    assert [(item.file, item.bad.row) for item in sample.bad] == [("a.jsonl", 1)]
+    assert (sample.complete, sample.total_rows, sample.files_seen) == (True, 4, 2)
+
+
+def test_rows_of_a_small_source_are_spread(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"n": {n}}}\n' for n in range(1000)))
+    sample = draw(open_source(str(tmp_path)), rows=100)
+    numbers = [item.value["n"] for item in sample.rows]
+    assert (len(numbers), sample.complete, sample.total_rows) == (100, False, 1000)
+    assert numbers == [item.row for item in sample.rows] == sorted(set(numbers))
+    assert {n // 100 for n in numbers} == set(range(10))
+
+
+@pytest.mark.parametrize("name", [*ENTERED, *FROM_BEGINNING])
+def test_the_same_seed_gives_the_same_rows(tmp_path: Path, name: str) -> None:
+    path = {**ENTERED, **FROM_BEGINNING}[name](tmp_path / name)
+    source = open_source(path)
+    first = draw(source, max_bytes=BUDGET)
+    assert draw(open_source(path), max_bytes=BUDGET) == first
+    assert draw(source, max_bytes=BUDGET, seed=1).rows != first.rows
+    assert len(first.rows) == 200
+    assert not first.complete
+    assert [item.value for item in first.rows] == [_as_in(name, item.value) for item in first.rows]
+
+
+def _as_in(name: str, value: Json) -> Json:
+    whole = row(int(value["n"]))
+    return {key: str(held) for key, held in whole.items()} if name == "a.tsv" else whole
+
+
+@pytest.mark.parametrize("name", ENTERED)
+def test_a_large_file_is_entered_everywhere(tmp_path: Path, name: str) -> None:
+    sample = draw(open_source(ENTERED[name](tmp_path / name)), max_bytes=BUDGET)
+    numbers = [int(item.value["n"]) for item in sample.rows]
+    assert numbers == sorted(set(numbers))
+    assert {number * 10 // ROWS for number in numbers} == set(range(10))
+    assert not sample.bad
+    for item in sample.rows:
+        assert item.row in (UNKNOWN_ROW, int(item.value["n"]))
+
+
+def test_little_of_a_large_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = open_source(jsonl(tmp_path / "a.jsonl"))
+    read: list[int] = []
+    original = LocalFile.open
+
+    def counted(self: LocalFile) -> Json:
+        stream = original(self)
+        inner = stream.read
+
+        class Counting:
+            def __getattr__(self, name: str) -> Json:
+                return getattr(stream, name)
+
+            def read(self, size: int = -1) -> bytes:
+                data = inner(size)
+                read.append(len(data))
+                return data
+
+            def __enter__(self) -> "Counting":
+                return self
+
+            def __exit__(self, *_: object) -> None:
+                stream.close()
+
+        return Counting()
+
+    monkeypatch.setattr(LocalFile, "open", counted)
+    draw(source, rows=50, max_bytes=BUDGET)
+    assert 0 < sum(read) < source.files[0].bytes // 2
+
+
+def test_quoted_line_breaks_are_never_cut(tmp_path: Path) -> None:
+    cells = "".join(f'{n},"line one, {n}\nline two, {n}"\n' for n in range(ROWS))
+    (tmp_path / "a.csv").write_text("n,text\n" + cells)
+    sample = draw(open_source(str(tmp_path)), max_bytes=BUDGET)
+    assert len(sample.rows) == 200
+    for item in sample.rows:
+        n = item.value["n"]
+        assert item.value["text"] == f"line one, {n}\nline two, {n}"
+
+
+def test_many_files_share_the_rows(tmp_path: Path) -> None:
+    for number in range(100):
+        lines = "".join(json.dumps(row(number)) + "\n" for _ in range(100))
+        (tmp_path / f"{number:03d}.jsonl").write_text(lines)
+    sample = draw(open_source(str(tmp_path)), rows=80, max_bytes=BUDGET)
+    seen = {int(item.file[:3]) // 10 for item in sample.rows}
+    assert (len(sample.rows), seen) == (80, set(range(10)))
+    assert 20 <= sample.files_seen <= 60
+    assert [item.file for item in sample.rows] == sorted(item.file for item in sample.rows)
+
+
+def test_many_files_of_one_row_are_opened_until_there_are_enough(tmp_path: Path) -> None:
+    for number in range(300):
+        text = json.dumps({"title": f"t{number}", "body": "x" * 2000}, indent=1)
+        (tmp_path / f"{number:03d}.json").write_text(text)
+    sample = draw(open_source(str(tmp_path)), rows=200, max_bytes=500_000)
+    assert len(sample.rows) == 200
+    assert sample.rows[0].key == sample.rows[0].file.removesuffix(".json")
+
+
+def test_json_fields_and_roots_apply(tmp_path: Path) -> None:
+    document = {"data": [{"chat": json.dumps([{"role": "user"}])} for _ in range(5)]}
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    spec = SourceSpec(root="data[*]", json_fields=("chat",))
+    sample = draw(open_source(str(tmp_path / "a.json"), spec))
+    assert [item.value for item in sample.rows] == [{"chat": [{"role": "user"}]}] * 5
+
+
+def test_a_source_without_files_gives_an_empty_sample(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("# nothing")
+    sample = draw(open_source(str(tmp_path)))
+    assert (sample.rows, sample.complete, sample.total_rows) == ((), True, 0)
