@@ -26,7 +26,7 @@ def preview(console: "Console", seen: "Preview") -> None:
     grid(console, seen.lines)
     coverage(console, seen.coverage, seen.paths)
     for number, (row, record) in enumerate(seen.examples, start=1):
-        console.print(plain(f"Row {number} and its record", "bold"))
+        console.print(plain(f"Row {number}", "bold"))
         grid(console, [("before", row_text(row)), *record_lines(record)])
 
 
