@@ -28,7 +28,7 @@ from ingot.converters.unify import SOFT_REASONS, Record, Unifier
 
 MIN_COVERAGE = 0.98
 # Above this share of unreadable rows the files are read wrongly, or are broken.
-MAX_UNREADABLE = 0.1
+MAX_UNREADABLE = 0.3
 Need = Literal["required", "part", "optional"]
 Scope = tuple[tuple[Path, ...], ...]
 

@@ -117,12 +117,12 @@ def test_coverage_counts_hard_errors_and_not_soft_ones() -> None:
 
 
 def test_unreadable_rows_are_no_fault_of_the_mapping_until_they_are_many() -> None:
-    report = run({"version": 2, "text": "t"}, [{"t": "x"}] * 9, bad=1)
-    assert (report.rows, report.unreadable, report.coverage) == (10, 1, 1.0)
-    assert report.failures == {"bad_row": 1}
+    report = run({"version": 2, "text": "t"}, [{"t": "x"}] * 9, bad=2)
+    assert (report.rows, report.unreadable, report.coverage) == (11, 2, 1.0)
+    assert report.failures == {"bad_row": 2}
     assert report.problems == ()
-    (problem,) = run({"version": 2, "text": "t"}, [{"t": "x"}] * 9, bad=2).problems
-    assert (problem.code, problem.got) == ("unreadable", "2 of 11")
+    (problem,) = run({"version": 2, "text": "t"}, [{"t": "x"}] * 6, bad=3).problems
+    assert (problem.code, problem.got) == ("unreadable", "3 of 9")
 
 
 def test_an_unmapped_role_is_a_problem_however_rare() -> None:
