@@ -29,6 +29,7 @@ def outcome(state: State) -> dict[str, Json]:
         "mapper": proposal.get("mapper"),
         "confidence": proposal.get("confidence"),
         "reason": proposal.get("reason"),
+        "evidence": proposal.get("evidence", []),
         "mapping": proposal.get("mapping"),
         "check": state.get("check"),
         "problems": state.get("problems", []),

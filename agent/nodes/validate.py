@@ -3,6 +3,7 @@
 from dataclasses import asdict
 
 from ingot.agent.context import Context
+from ingot.agent.fingerprint import fingerprint
 from ingot.agent.state import Order, State
 from ingot.agent.trial import Trial, facts, try_out
 from ingot.converters.errors import MappingError
@@ -48,5 +49,6 @@ def _document(trial: Trial, state: State) -> dict[str, Json]:
         "confidence": proposal["confidence"],
         "coverage": trial.report.coverage,
         "detected": proposal["detected"],
+        "fingerprint": fingerprint(trial.source, trial.sample),
     }
     return {**document, "provenance": provenance}

@@ -84,6 +84,7 @@ def test_a_good_proposal_is_converted(data: Path, tmp_path: Path) -> None:
     assert saved["messages"] == GOOD["messages"]
     assert saved["provenance"]["mapper"] == "scripted"
     assert saved["provenance"]["coverage"] == 1.0
+    assert len(saved["provenance"]["fingerprint"]) == 64
     report = (out / "report.md").read_text()
     assert "10/10 sampled rows" in report
     assert "| converted | 10 |" in report
