@@ -61,9 +61,9 @@ def writing(where: Path | str) -> Iterator[None]:
         raise OutputError(str(where), problem, _HINTS.get(error.errno or 0, "")) from error
 
 
-def encode(document: Json) -> bytes:
+def encode(document: Json, *, sort_keys: bool = True) -> bytes:
     """A JSON document as the files of a result hold it: sorted keys, indented, UTF-8."""
-    text = json.dumps(document, ensure_ascii=False, indent=2, sort_keys=True, allow_nan=False)
+    text = json.dumps(document, ensure_ascii=False, indent=2, sort_keys=sort_keys, allow_nan=False)
     return f"{text}\n".encode()
 
 

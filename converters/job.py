@@ -341,7 +341,8 @@ class _Job:
             mapping_warnings=self.mapping.warnings,
             tokens=tokens,
         )
-        files = {"mapping.json": encode(to_document(self.mapping))}
+        # People read the mapping: role before content, as the language has it.
+        files = {"mapping.json": encode(to_document(self.mapping), sort_keys=False)}
         files |= extra_files(manifest, counts.first_rejects) if extra_files else {}
         run = {
             **extra_run,

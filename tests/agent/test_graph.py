@@ -81,6 +81,7 @@ def test_a_good_proposal_is_converted(data: Path, tmp_path: Path) -> None:
     assert told["result"]["manifest"]["rows"]["converted"] == 10
     assert [r["messages"][1]["content"] for r in records(out)] == [f"It is {n}." for n in range(10)]
     saved = json.loads((out / "mapping.json").read_text())
+    assert list(saved) == ["version", "messages", "provenance"]  # as people read it
     assert saved["messages"] == GOOD["messages"]
     assert saved["provenance"]["mapper"] == "scripted"
     assert saved["provenance"]["coverage"] == 1.0
