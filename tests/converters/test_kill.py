@@ -50,6 +50,7 @@ class Scene:
         self.out = folder / "out"
         self.workers = workers
         (folder / "driver.py").write_text(DRIVER)
+        self.tokenizer = str(shutil.copy(TOKENIZER, folder))
         (folder / "raw").mkdir()
         for file in range(files):
             lines = [
@@ -65,10 +66,10 @@ class Scene:
         file, source = str(self.folder / f"{mapping}.json"), str(self.folder / "raw")
         if self.workers:
             driver = str(self.folder / "driver.py")
-            arguments = [file, source, str(out), str(TOKENIZER), str(self.workers)]
+            arguments = [file, source, str(out), self.tokenizer, str(self.workers)]
             return [sys.executable, driver, *arguments]
         run = [sys.executable, "-m", "ingot", "run", source, "--out", str(out), "--mapping", file]
-        return [*run, "--tokenizer", str(TOKENIZER), "--yes", "--overwrite"]
+        return [*run, "--tokenizer", self.tokenizer, "--yes", "--overwrite"]
 
     def convert(self, mapping: str, out: Path) -> dict[str, bytes]:
         done = subprocess.run(self.command(mapping, out), capture_output=True, text=True)
@@ -113,5 +114,5 @@ def test_a_kill(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("workers", [2, None])
 def test_twenty_kills(tmp_path: Path, workers: int | None) -> None:
-    scene = Scene(tmp_path, files=12 if workers else 4, rows=60_000, workers=workers)
+    scene = Scene(tmp_path, files=12 if workers else 4, rows=15_000, workers=workers)
     assert check_kills(scene, count=20, seed=7) >= 15
