@@ -1,7 +1,7 @@
-"""The inventory of a sample: every path with its types, fill, lengths, values and what they look like.
+"""The inventory of a sample: every path with its types, fill, lengths, values and their looks.
 
-Rules, the LLM prompt and near-miss messages read it. Paths are spelt in the mapping language (odd keys
-quoted), so that a path of a profile can be put into a mapping as it stands. Objects whose keys are data
+Rules, the LLM prompt and near-miss messages read it. Paths are spelt in the mapping language (odd
+keys quoted): a path of a profile can be put into a mapping as it stands. Objects with data as keys
 (`turn_1`, `turn_2`, ...; ids) are collapsed to `.*`, and shapes that contain themselves are cut.
 """
 
@@ -62,14 +62,14 @@ class PathFacts:
         path: in the mapping language.
         types: hits by JSON type (null, boolean, integer, number, string, list, object).
         rows: sampled rows with at least one hit that is not null.
-        places: values in which the path's last step could have stood (fill rate = 1 - missing / places).
-        missing, null, blank: places without it; hits that are null; texts that are empty or white space.
-        distinct: different values that are neither null nor blank (lists and objects are not counted).
+        places: values in which the last step could have stood (fill rate = 1 - missing / places).
+        missing, null, blank: places without it; null hits; texts that are empty or white space.
+        distinct: different values that are neither null nor blank (no lists, no objects).
         unique: every such value occurs once, and there are at least two.
         chars: lengths of the texts, in characters. items: lengths of the lists.
         numbers: range of the numbers.
         values: (value, count), most frequent first, where there are few different ones.
-        looks: share of the non-blank texts per look (`url`, `time`, `hash`, `prose`, ...), see `text_kinds`.
+        looks: share of the non-blank texts per look (`url`, `prose`, ...; see `text_kinds`).
         scripts: share of the letters per script (`latin`, `han`, `kana`, `hangul`, ...).
         examples: starts of up to three texts, spread over the sample.
         note: what was cut or collapsed, "" otherwise.
@@ -181,7 +181,7 @@ class _Walk:
             slot = self.slots[place] = _Slot(place)
         slot.add(value, row)
         for step, inside in self._inside(value, place):
-            if len(place) >= MAX_DEPTH or place.count(step) >= SAME_STEP and step != "[*]":
+            if len(place) >= MAX_DEPTH or (place.count(step) >= SAME_STEP and step != "[*]"):
                 slot.note = "the same shape goes on inside"
                 continue
             self.visit(inside, (*place, step), row)

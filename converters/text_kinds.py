@@ -1,7 +1,7 @@
 """What a text looks like: url, time, hash, path, number, prose, question, code; and its scripts.
 
-Looks are cheap, language-neutral observations about one text. They are evidence for a mapper and words
-for a prompt; nothing is decided by one of them alone.
+Looks are cheap observations about one text. They are evidence for a mapper and words for a prompt;
+nothing is decided by one of them alone.
 """
 
 import re
@@ -37,19 +37,25 @@ _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _HAN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 _QUESTION_END = re.compile(r"[?？؟][\s\"'”’」』)）]*$|_{2,}|（\s*）|\(\s{2,}\)")
 _VERBS = (
-    "write give list explain describe create generate find name compute calculate translate summarize summarise "
-    "classify identify tell make suggest provide compose rewrite design implement answer solve determine complete "
-    "rephrase revise rework modify alter take repeat expand shorten change edit convert compare discuss draft develop "
-    "imagine act pretend suppose consider evaluate assess analyze analyse recommend propose outline categorize "
-    "construct build add remove replace extract organize sort rank choose select pick show prove let"
+    "write give list explain describe create generate find name compute calculate translate "
+    "summarize summarise classify identify tell make suggest provide compose rewrite design "
+    "implement answer solve determine complete rephrase revise rework modify alter take "
+    "repeat expand shorten change edit convert compare discuss draft develop imagine act "
+    "pretend suppose consider evaluate assess analyze analyse recommend propose outline "
+    "categorize construct build add remove replace extract organize sort rank choose select "
+    "pick show prove let"
+)
+_QUESTION_WORDS = (
+    "what who whom whose when where why how which is are was were do does did can could "
+    "should would will if given que quel quelle quels quelles qui comment pourquoi combien "
+    "wer wie warum wo wann qué cuál cómo quién dónde explica traduce resume traduis traduisez "
+    "что как почему кто где когда напиши объясни erkläre schreibe nenne"
 )
 _ASKING = re.compile(
-    r"\s*(?:now,? |please |could you |and |then |then, )?(?:what|who|whom|whose|when|where|why|how|which|is|are|was"
-    r"|were|do|does|did|can|could|should|would|will|if|given|"
-    + "|".join(_VERBS.split())
-    + r"|que|quel|quelle|quels|quelles|qui|comment|pourquoi|combien|explique[rz]?|donne[rz]?|écri[rstvez]+|résume[rz]?"
-    r"|wer|wie|warum|wo|wann|welche[rsn]?|erkläre|schreibe|nenne|qué|cuál|cómo|quién|por qué|dónde|escrib[ea]"
-    r"|traduis|traduisez|cite[rz]?|rédige[rz]?|resume|explica|traduce|что|как|почему|кто|где|когда|напиши|объясни"
+    r"\s*(?:now,? |please |could you |and |then |then, )?(?:"
+    + "|".join([*_VERBS.split(), *_QUESTION_WORDS.split()])
+    + r"|explique[rz]?|donne[rz]?|écri[rstvez]+|résume[rz]?|cite[rz]?|rédige[rz]?"
+    r"|welche[rsn]?|escrib[ea]|por qué"
     r")\b|[^.?!\n]{0,80}\byour (?:previous|earlier|last|prior) (?:response|reply|answer)",
     re.IGNORECASE,
 )
@@ -59,8 +65,9 @@ _ASKING_CJK = re.compile(
 )
 _SENTENCE = re.compile(r"[.!?。！？…؟।][\"'”’」』)）]?(?:\s|$)|[，。；、！？]")
 _CODE = re.compile(
-    r"^\s*(?:def |class |import |from \S+ import|function |public |private |#include|package |const |let |var "
-    r"|func |fn |SELECT |<\?php|using |if __name__|return |@\w+\()|[;{}]\s*$|=>|==|\):\s*$|</\w+>|\w+\([\w, =.\"'\[\]]*\)\s*$",
+    r"^\s*(?:def |class |import |from \S+ import|function |public |private |#include|package "
+    r"|const |let |var |func |fn |SELECT |<\?php|using |if __name__|return |@\w+\()"
+    r"|[;{}]\s*$|=>|==|\):\s*$|</\w+>|\w+\([\w, =.\"'\[\]]*\)\s*$",
     re.MULTILINE,
 )
 _SCRIPTS = {
@@ -81,7 +88,7 @@ _JSON_START = re.compile(r"\s*(?:\[\s*(?:[\[{\"\d-]|$|\])|\{\s*[\"}])")
 
 
 def words_in(text: str) -> int:
-    """How many words a text has, about: words of spaced scripts, two characters of Han or Kana as one."""
+    """How many words a text has, about: two characters of Han or Kana count as one."""
     han = len(_HAN.findall(text))
     rest = _HAN.sub(" ", text) if han else text
     spaced = sum(1 for token in rest.split() if _WORD.search(token))
@@ -104,8 +111,10 @@ def is_question(text: str) -> bool:
     return bool(
         _QUESTION_END.search(end)
         or _ASKING.match(start)
-        or (_HAN.search(start) or script_counts(start[:100])["hangul"])
-        and _ASKING_CJK.search(text[:200])
+        or (
+            (_HAN.search(start) or script_counts(start[:100])["hangul"])
+            and _ASKING_CJK.search(text[:200])
+        )
     )
 
 
@@ -143,8 +152,9 @@ def _shape(text: str) -> str | None:
 def looks_of(text: str) -> tuple[str, ...]:
     """Every look of a non-blank text.
 
-    One of url, uuid, email, letter, number, hash, file, time for a text that is such a thing as a whole;
-    else any of prose (five words or more), question, code, json, option (`A. ...`), word (one word).
+    One of url, uuid, email, letter, number, hash, file, time for a text that is such a thing as a
+    whole; else any of prose (five words or more), sentence, question, code, json,
+    option (`A. ...`), word (one word).
     """
     bare = text.strip()
     shape = _shape(bare)

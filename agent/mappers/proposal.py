@@ -29,7 +29,7 @@ class Evidence:
     """Why one decision fell as it did.
 
     Attributes:
-        target: what was decided: `decision`, `text`, `messages`, `meta.original_id`, `source.root`, ...
+        target: what was decided: `decision`, `text`, `messages.role`, `meta.original_id`, ...
         choice: what was chosen, as people read it.
         why: the reason, from names and values.
         runner_up: the second best choice, None where there was none.

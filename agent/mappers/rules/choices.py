@@ -1,4 +1,4 @@
-"""Multiple choice: where the options stand, whether they carry letters, and how the answer refers to them."""
+"""Multiple choice: where options stand, whether they carry letters, what answers point to."""
 
 import re
 from collections.abc import Sequence
@@ -98,7 +98,7 @@ def _last_is_key(path: str) -> str:
 
 
 def _from_columns(columns: Sequence[Column]) -> Options | None:
-    """Columns called A, B, C, D, option_a, ..., choice1, ...: at least three in a row, or two lettered."""
+    """Columns called A, B, C or option_a, ... or choice1, ...: three in a row, two with a stem."""
     groups: dict[tuple[str, str], list[tuple[str, Column]]] = {}
     for column in columns:
         letter = _letter_of(column)
@@ -243,7 +243,7 @@ def refers(options: Options, answer: Column) -> str | None:
 
 
 def answer_value(options: Options, answer: Column, how: str) -> Json:
-    """What the assistant says: the answer as the data gives it, or the text that a number points to."""
+    """What the assistant says: the answer as it stands, or the text that a number points to."""
     if how in ("key", "text") or options.bare is None:
         return answer.path
     if how == "place0":
@@ -253,7 +253,7 @@ def answer_value(options: Options, answer: Column, how: str) -> Json:
 
 
 def _answer_places(answer: Column) -> int:
-    """How many options an answer column must have beside it, by the letters or numbers in it; 0 = none."""
+    """How many options an answer must have beside it, by its letters or numbers; 0 = none."""
     marks = {re.sub(r"[^A-Za-z0-9]", "", text).upper() for text in answer.present}
     if not marks or not all(len(mark) == 1 for mark in marks) or answer.distinct < 2:
         return 0
@@ -263,13 +263,13 @@ def _answer_places(answer: Column) -> int:
 
 
 def unnamed_choice(columns: Sequence[Column]) -> tuple[Column, Column, Options] | None:
-    """A question, its options and the answer's letter where names do not tell them: by order and form.
+    """A question, its options and the answer's letter without names: by order and form.
 
-    A column of letters, as many columns of texts side by side as the letters count, and before them one
-    whose texts ask.
+    A column of letters, before it as many columns side by side as the letters count, and before
+    those one with the question.
     """
     flat = [c for c in columns if not c.many]
-    if any(_letter_of(c) and len(c.name) == 1 or c.named("options") >= 0.8 for c in flat):
+    if any((_letter_of(c) and len(c.name) == 1) or c.named("options") >= 0.8 for c in flat):
         return None
     for answer in (c for c in flat if c.nature == "letter"):
         count = _answer_places(answer)

@@ -1,19 +1,17 @@
-"""Conversations to drafts: what was found in lists and texts, with the answer, system and tools beside it."""
+"""Conversations to drafts: what lists and texts say, with answer, system and tools beside it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from ingot.agent.mappers.proposal import Evidence
-from ingot.agent.mappers.rules.answers import (
-    answers,
-    marked_good,
-    question_answer_drafts,
-    tools_beside,
-)
-from ingot.agent.mappers.rules.dialogue import Talk, talks
+from ingot.agent.mappers.rules.answers import question_answer_drafts
+from ingot.agent.mappers.rules.beside import marked_good, tools_beside
+from ingot.agent.mappers.rules.dialogue import talks
 from ingot.agent.mappers.rules.draft import Draft
 from ingot.agent.mappers.rules.names import strength
+from ingot.agent.mappers.rules.sides import answers
 from ingot.agent.mappers.rules.table import Column, View, last_name
+from ingot.agent.mappers.rules.talk import Talk
 from ingot.agent.mappers.rules.transcripts import Markers, content_of, markers_of
 from ingot.converters.rows import Json
 
@@ -201,7 +199,7 @@ def _roles(entry: dict[str, Json]) -> list[str]:
 def conversation_drafts(view: View) -> list[Draft]:
     """Drafts for rows that hold a conversation, best first."""
     found = [draft for talk in talks(view) if (draft := _talk_draft(view, talk))]
-    found += [d for d in map(lambda c: _transcript(view, c), _candidates(view)) if d]
+    found += [d for d in (_transcript(view, c) for c in _candidates(view)) if d]
     return sorted(found, key=lambda d: -d.score)
 
 

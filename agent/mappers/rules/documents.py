@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from ingot.agent.mappers.proposal import Evidence
 from ingot.agent.mappers.rules.draft import Draft, joined
-from ingot.agent.mappers.rules.table import Column, View, list_of, names_around
 from ingot.agent.mappers.rules.names import strength
+from ingot.agent.mappers.rules.table import Column, View, list_of, names_around
 from ingot.converters.rows import Json
 
 NOT_TEXT = (
@@ -45,7 +45,9 @@ def _tokens(column: Column) -> bool:
     items = _items(column)[:2000]
     plain = [i for i in items if i.strip()]
     single = sum(
-        1 for i in plain if len(i) <= 3 or not any(ch.isspace() for ch in i.strip()) and i.isascii()
+        1
+        for i in plain
+        if len(i) <= 3 or (not any(ch.isspace() for ch in i.strip()) and i.isascii())
     )
     return bool(plain) and single > 0.85 * len(plain)
 
@@ -87,7 +89,7 @@ def _described(column: Column) -> bool:
 
 
 def _joins(column: Column, body: Column) -> bool:
-    """Whether a further column belongs into the text: a title, or prose that the body does not hold."""
+    """Whether a column belongs into the text: a title, or prose that the body does not hold."""
     if column.path == body.path or not _textual(column) or _starts(body, column) > 0.5:
         return False
     if _starts(column, body) > 0.8:
@@ -134,8 +136,8 @@ def document_drafts(view: View) -> list[Draft]:
 
 
 def _body_value(view: View, body: Column) -> tuple[Json, list[str]]:
-    """The body's value, with the headings of its sections where they have some, and the paths it takes."""
-    if "[*]" not in body.path or body.path.endswith("[*]") and body.path.count("[*]") == 1:
+    """The body's value, with the headings of its sections, and the paths it takes."""
+    if "[*]" not in body.path or (body.path.endswith("[*]") and body.path.count("[*]") == 1):
         return body.path, [body.path]
     head = list_of(body.path)
     element = "[*]" if head == "$" else f"{head}[*]"

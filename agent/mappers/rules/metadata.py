@@ -94,7 +94,7 @@ def _counts_up(column: Column) -> bool:
 
 def _epoch(column: Column) -> bool:
     spread = column.facts.numbers
-    if spread is None or "number" in column.facts.types and spread.low < 8e8:
+    if spread is None or ("number" in column.facts.types and spread.low < 8e8):
         return False
     return any(low <= spread.low and spread.high <= high for low, high in _EPOCHS)
 
@@ -189,6 +189,10 @@ FINDERS: dict[Key, Callable[[Column, frozenset[str]], float]] = {
 }
 
 
+def _why(column: Column) -> str:
+    return f"{column.distinct} different values in {len(column.present)} rows, {column.nature}"
+
+
 def find_meta(view: View, used: frozenset[str]) -> tuple[dict[str, Json], tuple[Evidence, ...]]:
     """The columns of the meta keys that the data has.
 
@@ -212,7 +216,7 @@ def find_meta(view: View, used: frozenset[str]) -> tuple[dict[str, Json], tuple[
             Evidence(
                 target=f"meta.{key}",
                 choice=best[2].path,
-                why=f"{best[2].distinct} different values in {len(best[2].present)} rows, {best[2].nature}",
+                why=_why(best[2]),
                 runner_up=second,
                 confidence=min(1.0, best[0]),
             )

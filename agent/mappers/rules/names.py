@@ -22,7 +22,7 @@ def tables() -> dict[str, Json]:
 
 @lru_cache(maxsize=8192)
 def spelled(name: str) -> str:
-    """A name as the tables spell it: lower case, camel case split, punctuation as one underscore."""
+    """A name as the tables spell it: lower case, camel case split, punctuation as an underscore."""
     parts = [part for part in _BREAK.split(_CAMEL.sub("_", name)) if part]
     return "_".join(parts).lower()
 

@@ -1,4 +1,4 @@
-"""The proposal: every reading of the source drafted, the best draft that runs on the sample chosen."""
+"""The proposal: every reading of the source drafted, the best draft that runs chosen."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -47,15 +47,14 @@ class Candidate:
 
 
 def readings(source: Source, sample: Sample) -> Iterator[Reading]:
-    """Every way to read the source: its own first, then other roots; each with its further readings."""
+    """Every way to read the source: its own first, then other roots, each with what follows."""
     single = len(sample.rows) <= 1 and bool(source.roots)
     facts = source.guessed.to_document()
     base = plain(sample, facts, 0.65 if single else 1.0, "the rows as they are")
     for one in (base, *_roots(source, single), *_whole_files(source, sample)):
         yield one
         yield from parsed_strings(one)
-        for group in group_reading(one):
-            yield group
+        yield from group_reading(one)
         if len(one.sample.rows) > 0:
             yield from element_readings(one)
 
@@ -194,7 +193,7 @@ def _choose(found: Sequence[Candidate], mode: str) -> list[Candidate]:
 
 
 def _auto_score(candidate: Candidate) -> float:
-    """Where the mode is open: two texts may be a document, and a list of prompts is no text to read on."""
+    """Where the mode is open: two texts may be a document, and prompts are no text to read on."""
     draft = candidate.draft
     if draft.kind == "pt":
         return candidate.score * (0.85 if draft.explicit else 0.3)

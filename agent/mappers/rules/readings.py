@@ -1,4 +1,4 @@
-"""The ways in which the rows of a source can be read: as they are, other roots, parsed strings, groups, elements."""
+"""Ways to read the rows of a source: as they are, strings parsed, grouped, element by element."""
 
 import json
 import re
@@ -134,7 +134,7 @@ def element_readings(reading: Reading) -> Iterator[Reading]:
     ]
     for path in sorted(lists, key=lambda p: -p.count("["))[:6]:
         nodes = _elements(path, reading.rows)
-        if len(nodes) < 2 or len(nodes) < 1.2 * len(reading.rows) and len(reading.rows) > 1:
+        if len(nodes) < 2 or (len(nodes) < 1.2 * len(reading.rows) and len(reading.rows) > 1):
             continue
         yield Reading(
             view=View.over(nodes, each=path),
@@ -147,7 +147,7 @@ def element_readings(reading: Reading) -> Iterator[Reading]:
 
 
 def documents_inside(view: View) -> bool:
-    """Whether elements are documents of their own: with a title or an id each, and a text of some length."""
+    """Whether elements are documents: with a title or an id each, and a text of some length."""
     texts = [c for c in view.columns if c.text and not c.path.startswith("^")]
     body = max(texts, key=lambda c: c.chars, default=None)
     if body is None or body.words < 15:
@@ -160,8 +160,7 @@ def documents_inside(view: View) -> bool:
         c.fill > 0.9
         and c.distinct == len(c.present)
         and (
-            c.named("id") >= 0.95
-            and c.nature in ("hash", "uuid", "mark", "text")
+            (c.named("id") >= 0.95 and c.nature in ("hash", "uuid", "mark", "text"))
             or c.named("url") == 1
         )
         for c in own
@@ -263,7 +262,7 @@ def _sorted(rows: list[Json], path: str) -> list[Json]:
 
 
 def shapes(rows: Sequence[Json]) -> list[list[Json]]:
-    """Rows parted by the keys they have, where a file mixes records of different kinds; largest first."""
+    """Rows parted by their keys, where a file mixes records of different kinds; largest first."""
     kinds: Counter[frozenset[str]] = Counter()
     for row in rows:
         if not isinstance(row, dict):

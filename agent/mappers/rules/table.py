@@ -1,4 +1,4 @@
-"""A sample as a table: the columns of its rows (scalars and lists of texts), with what they hold."""
+"""A sample as a table: its columns (scalars and lists of scalars), with what they hold."""
 
 import re
 from collections.abc import Sequence

@@ -56,7 +56,7 @@ def _spelling(match: re.Match[str]) -> str:
 
 
 def _named_markers(texts: Sequence[str]) -> tuple[dict[str, str], Counter[str], Counter[str]]:
-    """Markers whose names are speakers: their roles, how often they occur, how often on a new line."""
+    """Markers named like speakers: their roles, how often they occur, how often on a new line."""
     roles: dict[str, str] = {}
     seen: Counter[str] = Counter()
     fresh: Counter[str] = Counter()
@@ -184,7 +184,8 @@ def content_of(path: str, markers: Markers) -> Json:
 
 
 _PREFIX = re.compile(
-    r"\s*(?:<\|[^<>|]{1,30}\|>|\[\|[^\[\]|]{1,30}\|\]|\[[^\[\]]{1,20}\]|<[A-Za-z_ ]{1,20}>|[A-Z][\w ]{1,18})[:：] ?"
+    r"\s*(?:<\|[^<>|]{1,30}\|>|\[\|[^\[\]|]{1,30}\|\]|\[[^\[\]]{1,20}\]|<[A-Za-z_ ]{1,20}>"
+    r"|[A-Z][\w ]{1,18})[:：] ?"
 )
 
 

@@ -67,12 +67,13 @@ def tree_drafts(view: View) -> list[Draft]:
             {"role": ("user", "assistant")[level % 2], "content": path}
             for level, path in enumerate(paths)
         ]
+        place = "every row" if head == "$" else head
         drafts.append(
             Draft(
                 kind="sft",
                 body={"messages": messages},
                 score=0.9,
-                why=f"{'every row' if head == '$' else head} is a tree of replies; the first path is taken",
+                why=f"{place} is a tree of replies; the first path is taken",
                 used=frozenset(paths),
             )
         )

@@ -1,0 +1,159 @@
+"""What belongs beside a question and its answer: context, system, reasoning, tools, feedback."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ingot.agent.mappers.rules.choices import Options
+from ingot.agent.mappers.rules.names import strength
+from ingot.agent.mappers.rules.sides import holds, judged_with, same_texts
+from ingot.agent.mappers.rules.table import Column, View, last_name, names_around
+from ingot.converters.paths import compile_path
+from ingot.converters.rows import Json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cast:
+    """Columns by the part they play."""
+
+    question: Column
+    answer: Column
+    system: Column | None = None
+    before: tuple[Column, ...] = ()
+    after: tuple[Column, ...] = ()
+    rationale: Column | None = None
+    options: Options | None = None
+    how: str | None = None
+    score: float = 0.0
+    why: tuple[str, ...] = field(default=())
+
+
+def system_column(columns: Sequence[Column], taken: set[str]) -> Column | None:
+    """Standing instructions or a persona, in a column of their own."""
+    found = [
+        c
+        for c in columns
+        if c.named("system") >= 0.8
+        and c.path not in taken
+        and c.present
+        and not c.numeric
+        and c.nature in ("text", "label")
+    ]
+    return max(found, key=lambda c: c.chars, default=None)
+
+
+def rationale_column(columns: Sequence[Column], answer: Column, taken: set[str]) -> Column | None:
+    """The reasoning that leads to the answer, unless the answer holds it."""
+    found = [
+        c
+        for c in columns
+        if c.path not in taken and c.text and c.named("rationale") >= 0.8 and c.fill > 0.3
+    ]
+    best = max(found, key=lambda c: c.chars, default=None)
+    return best if best and holds(answer, best) < 0.5 else None
+
+
+def beside(
+    columns: Sequence[Column], cast: Cast, taken: set[str]
+) -> tuple[list[Column], list[Column]]:
+    """Columns of the user's turn: before the question, and after it."""
+    before: list[tuple[float, Column]] = []
+    after: list[Column] = []
+    question = cast.question
+    for column in columns:
+        if column.path in taken or column.nature not in ("text", "label") or not _plain(column):
+            continue
+        if (
+            same_texts(column, question)
+            or same_texts(column, cast.answer)
+            or holds(question, column) > 0.6
+        ):
+            continue
+        place = _place(column, cast)
+        if place == "task":
+            before.append((0, column))
+        elif place == "context":
+            before.append((1, column))
+        elif place == "title":
+            before.append((2, column))
+        elif place == "after":
+            after.append(column)
+    before.sort(key=lambda one: (one[0], one[1].position))
+    return [column for _, column in before], after
+
+
+def _plain(column: Column) -> bool:
+    against = (
+        "rejected",
+        "answer",
+        "id",
+        "foreign_id",
+        "url",
+        "time",
+        "author",
+        "example",
+        "tools",
+        "source",
+    )
+    return all(column.named(kind) < 0.95 or column.named("context") == 1 for kind in against)
+
+
+def _place(column: Column, cast: Cast) -> str | None:
+    question = cast.question
+    task = question.named("instruction") < 0.9
+    wording = column.named("instruction") >= 0.8 and column.words >= 2
+    if task and wording and column.named("system") < 0.8:
+        return "task"
+    if column.nature != "text":
+        return None
+    if column.named("context") >= 0.8 and column.words >= 3 and _belongs(column, cast):
+        return "context"
+    if column.named("input") >= 0.8 and question.named("input") < 0.8:
+        return "after"
+    if question.named("title") >= 0.9 or (
+        question.named("question") < 0.9 and question.named("instruction") < 0.9
+    ):
+        follows = max(column.named("lead"), column.named("body"))
+        if follows >= 0.8 and column.position > question.position:
+            return "after"
+    asking = max(question.named("question"), question.named("body"), question.named("lead"))
+    if asking >= 0.8 and column.named("title") >= 0.95 and column.looks("question") > 0.3:
+        return "title" if question.named("title") < 0.9 else None
+    if (
+        question.named("question") >= 0.9
+        and column.named("question") >= 0.9
+        and column.named("title") < 0.8
+    ):
+        return (
+            "after"
+            if column.position > question.position and judged_with(column, question)
+            else None
+        )
+    return None
+
+
+def _belongs(column: Column, cast: Cast) -> bool:
+    """A context is no label, and not a text that only repeats the answer."""
+    return (not same_texts(column, cast.answer) and column.distinct > 1) or column.words > 8
+
+
+def tools_beside(view: View) -> Json:
+    """Tool definitions beside a conversation, as JSON text; None where there are none."""
+    for facts in view.facts.paths:
+        plain = len(compile_path(facts.path).steps) == 1
+        if plain and strength(last_name(facts.path), "tools") >= 0.9:
+            if facts.types.get("list") or facts.types.get("object"):
+                return {"path": facts.path, "as": "json"}
+            if facts.types.get("string"):
+                return facts.path
+    return None
+
+
+def marked_good(view: View, used: frozenset[str]) -> list[Json] | None:
+    """Binary feedback: the rows marked good."""
+    for column in view.columns:
+        truths = column.facts.types.get("boolean", 0) >= 0.9 * max(1, len(column.present))
+        good = truths and not column.many and column.distinct == 2 and column.named("good") >= 0.9
+        beside = any(names_around(column.path) == names_around(path) for path in used)
+        if good and column.path not in used and (beside or not names_around(column.path)):
+            return [{"path": column.path, "in": [True]}]
+    return None

@@ -1,0 +1,169 @@
+"""The two sides of a question: how far a column asks, how far it answers, which pair fits."""
+
+from collections.abc import Sequence
+
+from ingot.agent.mappers.rules.names import language_of, spelled
+from ingot.agent.mappers.rules.table import Column, names_around
+
+ANSWERING = ("text", "label", "letter", "number", "mark")
+
+
+def _weak(column: Column) -> float:
+    """How far the name speaks against a column being said at all."""
+    kinds = ("label", "id", "foreign_id", "url", "author", "time", "rejected", "example", "tools")
+    return max(column.named(kind) for kind in kinds)
+
+
+def asks(column: Column) -> float:
+    """How far a column is what the user says, 0..1 and a little more."""
+    name = max(
+        column.named("question"),
+        0.9 * column.named("instruction"),
+        0.75 * column.named("input"),
+        0.65 * column.named("title"),
+        0.45 * column.named("body"),
+        0.4 * column.named("context"),
+    )
+    name = max(name, 0.7 * column.named("history") * (not column.many))
+    against = 0.5 * column.named("rejected") + 0.4 * column.looks("code")
+    return name + 0.35 * column.looks("question") - against
+
+
+def answers(column: Column) -> float:
+    """How far a column is what the assistant says."""
+    name = max(
+        column.named("answer"),
+        column.named("chosen"),
+        0.45 * column.named("body"),
+        0.4 * column.named("rationale"),
+        0.3 * column.named("lead"),
+    )
+    code = 0.4 * column.looks("code")
+    prose = 0.1 * min(1.0, column.words / 12)
+    against = 0.15 * column.looks("question") + 0.9 * max(
+        column.named("rejected"), column.named("example")
+    )
+    against += 0.4 * column.named("context") * (name < 0.5)
+    against += 0.6 * (column.named("question") >= 0.9 and name < 0.5 and column.looks("code") < 0.5)
+    return name + code + prose - against - 0.3 * (column.looks("json") > 0.9)
+
+
+def same_texts(a: Column, b: Column) -> bool:
+    """Whether two columns hold the same."""
+    both = [(x, y) for x, y in zip(a.texts, b.texts, strict=True) if x.strip() and y.strip()]
+    return bool(both) and sum(x.strip() == y.strip() for x, y in both) >= 0.8 * len(both)
+
+
+def holds(outer: Column, inner: Column) -> float:
+    """Share of the rows in which one text contains the other."""
+    both = [
+        (x, y) for x, y in zip(outer.texts, inner.texts, strict=True) if x.strip() and y.strip()
+    ]
+    if not both:
+        return 0.0
+    return sum(y.strip() in x and len(y.strip()) < len(x) for x, y in both) / len(both)
+
+
+def askable(column: Column) -> bool:
+    """Whether a column may be what the user says."""
+    if column.nature != "text":
+        return False
+    return max(asks(column), 0.0) > 0.3 or _weak(column) < 0.8
+
+
+def _answerable(column: Column) -> bool:
+    if column.nature == "text":
+        return answers(column) > 0.3 or _weak(column) < 0.8
+    return column.nature in ANSWERING and column.named("answer") >= 0.5
+
+
+def _pair_score(question: Column, answer: Column) -> float:
+    order = 0.12 if question.position < answer.position else -0.06
+    fill = 0.3 * (min(question.fill, 0.95) + min(answer.fill, 0.95) - 1)
+    depth = 0.05 * (question.path.count(".") + answer.path.count("."))
+    depth += 0.12 * (names_around(question.path) != names_around(answer.path))
+    short = 0.15 if answer.nature in ("number", "letter", "label") else 0.0
+    many = 0.1 * question.many
+    bare = 0.15 * (answer.words < 2)
+    return asks(question) + answers(answer) + order + fill - depth - short - many - bare
+
+
+def _rivals(column: Column, columns: Sequence[Column]) -> int:
+    """Columns of the same name in other objects: several tries at one thing."""
+    same = [c for c in columns if c.name == column.name and c.path != column.path]
+    return len(same) if names_around(column.path) else 0
+
+
+def _only_text(columns: Sequence[Column]) -> list[Column]:
+    """Of two columns of text the first, whatever its name says: keywords that a poem is made of."""
+    texts = [
+        c for c in columns if c.text and max(c.named("id"), c.named("url")) < 0.8 and c.words >= 1.5
+    ]
+    return texts[:1] if len(texts) == 2 else []
+
+
+def pairs(columns: Sequence[Column]) -> list[tuple[float, Column, Column]]:
+    """Scores with a question and an answer, best first."""
+    questions = [c for c in columns if askable(c)] or _only_text(columns)
+    replies = [c for c in columns if _answerable(c)]
+    scored = [
+        (_pair_score(q, a) - 0.2 * min(2, _rivals(a, columns)), q, a)
+        for q in questions
+        for a in replies
+        if q.path != a.path and (_said(q, a) or explicit(q, a)) and not same_texts(q, a)
+    ]
+    return sorted(scored, key=lambda one: (-one[0], one[1].position, one[2].position))
+
+
+def translation(columns: Sequence[Column]) -> tuple[Column, Column] | None:
+    """Two columns whose names are languages."""
+    spoken = [
+        c for c in columns if c.text and language_of(c.name) and len(c.name) < 12 and c.fill > 0.8
+    ]
+    return (spoken[0], spoken[1]) if len(spoken) == 2 else None
+
+
+def judged(columns: Sequence[Column]) -> tuple[Column, Column] | None:
+    """Two texts and a word that judges them: a premise, a hypothesis, and whether it follows."""
+    texts = [c for c in columns if c.text and not c.many]
+    firsts = [a for a in texts if any(judged_with(b, a) for b in texts if b is not a)]
+    words = [
+        c
+        for c in columns
+        if c.nature == "label" and max(c.named("label"), c.named("answer")) >= 0.95
+    ]
+    return (firsts[0], words[0]) if firsts and words else None
+
+
+def judged_with(column: Column, question: Column) -> bool:
+    """The second of two texts that are judged together: `sentence2`, `text_b`, a hypothesis."""
+    first, second = spelled(question.name), spelled(column.name)
+    if (first, second) in (
+        ("premise", "hypothesis"),
+        ("text_a", "text_b"),
+        ("sentence_a", "sentence_b"),
+    ):
+        return True
+    stem = first[:-1].rstrip("_")
+    numbered = first[-1:] == "1" and second[-1:] == "2" and first[:-1] == second[:-1]
+    return numbered and stem in ("sentence", "sent", "text", "question", "phrase", "句子", "文本")
+
+
+def explicit(question: Column, answer: Column) -> bool:
+    """Whether names say who asks and who answers; or, without names, the form of the texts does."""
+    if question.nameless:
+        return question.looks("question") >= 0.6
+    asked = max(question.named(slot) for slot in ("question", "instruction", "input"))
+    replies = max(answer.named("answer"), answer.named("chosen"))
+    whole = replies >= 0.95 and answer.words >= 5 and question.named("body") >= 0.95
+    return (asked >= 0.75 and replies >= 0.75) or whole
+
+
+def _said(question: Column, answer: Column) -> bool:
+    """Whether at least one of two columns holds more than names and short labels."""
+    told = [
+        max(c.looks("sentence"), c.looks("question"), c.looks("code")) for c in (question, answer)
+    ]
+    unlike = all(c.distinct > 0.9 * len(c.present) and c.words >= 2.5 for c in (question, answer))
+    prose = max(question.looks("prose"), answer.looks("prose")) > 0.5
+    return max(told) > 0.3 or max(question.words, answer.words) >= 8 or (unlike and prose)

@@ -1,0 +1,122 @@
+"""Turns that stand apart: questions and answers in lists of their own, or a column per turn."""
+
+import re
+
+from ingot.agent.mappers.rules.names import role_of, spelled, strength
+from ingot.agent.mappers.rules.table import Column, View, hits, last_name, list_of
+from ingot.agent.mappers.rules.talk import Talk, side_of
+from ingot.converters.rows import Json
+
+_NUMBERED = re.compile(r"(.*?)_?(\d+)")
+
+
+def in_step(view: View) -> list[Talk]:
+    """Two lists of the same lengths, questions in one and answers in the other."""
+    columns = [
+        c for c in view.columns if c.many and c.nature in ("text", "letter", "label", "number")
+    ]
+    best: tuple[float, Column, Column] | None = None
+    for question in columns:
+        for answer in columns:
+            score = side_of(_list_name(question))[0] + side_of(_list_name(answer))[1]
+            fits = question.path != answer.path and score >= 1.5 and question.text
+            if fits and _equal_lengths(question, answer):
+                score -= 0.01 * (answer.position + question.position)
+                score += 0.2 * (question.nested and question.name == answer.name)
+                score -= 0.3 * answer.named("rejected")
+                best = max(
+                    best or (0.0, question, answer), (score, question, answer), key=lambda b: b[0]
+                )
+    return [_stepped(view, best[1], best[2])] if best else []
+
+
+def _list_name(column: Column) -> str:
+    return last_name(list_of(column.path))
+
+
+def _element(column: Column) -> str:
+    head = list_of(column.path)
+    return "[*]" if head == "$" else f"{head}[*]"
+
+
+def _equal_lengths(a: Column, b: Column) -> bool:
+    if list_of(a.path) == list_of(b.path):
+        return False
+    sizes = [(len(x), len(y)) for x, y in zip(a.values, b.values, strict=True) if x or y]
+    same = sum(x == y for x, y in sizes)
+    return (
+        bool(sizes)
+        and same >= 0.95 * len(sizes)
+        and sum(x > 1 for x, _ in sizes) > 0.3 * len(sizes)
+    )
+
+
+def _options_in_step(view: View, question: Column) -> str | None:
+    """A list of lists of options, as many as there are questions."""
+    for facts in view.facts.paths:
+        outer = facts.path.removesuffix("[*]") or "$"
+        named = facts.path.endswith("[*][*]") and strength(last_name(outer), "options") >= 0.8
+        sizes = [
+            (len(hits(outer, node)), len(q))
+            for node, q in zip(view.nodes, question.values, strict=True)
+        ]
+        if named and all(a == b for a, b in sizes):
+            return outer
+    return None
+
+
+def _stepped(view: View, question: Column, answer: Column) -> Talk:
+    each = [_element(c) for c in (question, answer)]
+    inner = [
+        f"[{n}]" + c.path.removeprefix(e)
+        for n, (c, e) in enumerate(zip((question, answer), each, strict=True))
+    ]
+    options = _options_in_step(view, question)
+    asked: Json = inner[0]
+    if options:
+        each.append(options)
+        asked = [asked, {"path": "[2][*]", "label": "A. "}]
+    entries: tuple[dict[str, Json], ...] = (
+        {"each": each, "role": "user", "content": asked},
+        {"each": each, "role": "assistant", "content": inner[1]},
+    )
+    return Talk(
+        path=list_of(question.path),
+        entries=entries,
+        score=0.94,
+        why=f"{each[0]} and {each[1]} are questions and answers in step",
+        ends_open=0.0,
+        used=frozenset({question.path, answer.path}),
+    )
+
+
+def numbered(view: View) -> list[Talk]:
+    """Turns in columns of their own: `user_1`, `bot_1`, `user_2`, ... or `turn1`, `turn2`, ..."""
+    found: dict[int, list[tuple[str, Column]]] = {}
+    for column in view.columns:
+        match = _NUMBERED.fullmatch(spelled(column.name))
+        if match and not column.many and column.text:
+            found.setdefault(int(match[2]), []).append((match[1], column))
+    stems = list(dict.fromkeys(stem for turns in found.values() for stem, _ in turns))
+    roles = [role_of(stem) for stem in stems]
+    if len(stems) == 2 and set(roles) == {"user", "assistant"}:
+        order = sorted(zip(roles, stems, strict=True), key=lambda one: one[0] == "assistant")
+        said = [
+            (role, c) for n in sorted(found) for role, s in order for t, c in found[n] if t == s
+        ]
+    elif len(stems) == 1 and max(strength(stems[0], s) for s in ("turns", "utterance")) >= 0.8:
+        said = [(("user", "assistant")[n % 2], found[k][0][1]) for n, k in enumerate(sorted(found))]
+    else:
+        return []
+    if len(said) < 2:
+        return []
+    return [
+        Talk(
+            path=said[0][1].path,
+            entries=tuple({"role": role, "content": column.path} for role, column in said),
+            score=0.93,
+            why=f"{len(said)} columns are the turns of a conversation",
+            ends_open=float(said[-1][0] != "assistant"),
+            used=frozenset(column.path for _, column in said),
+        )
+    ]
