@@ -262,7 +262,7 @@ def same_by_both(table: pa.RecordBatch, document: Document, lazy: bool) -> None:
         event(f"records: {min(made.converted, 2)}, rejects: {min(len(made.rejects), 2)}")
 
 
-@settings(max_examples=100)
+@settings(max_examples=150)
 @given(tables(), documents(), st.booleans())
 def test_both_executors_have_one_meaning(
     table: pa.RecordBatch, document: Document, lazy: bool
@@ -354,6 +354,77 @@ def test_what_is_not_carried_and_why(document: Document, reason: str) -> None:
     assert reason in found
     with pytest.raises(ValueError, match="not carried"):
         ColumnarUnifier(mapping, COLUMNS, source_name="set")
+
+
+EDGES = pa.RecordBatch.from_pydict(
+    {
+        "body": pa.array(["a", "", None, " \n", "b c", "é\u3000", "5", "true", "x" * 9]),
+        "flag": pa.array([True, False, None, True, True, True, False, True, None]),
+        "whole": pa.array([0, 1, None, -1, 2**53 + 1, 5, 7, 8, 2**63 - 1]),
+        "score": pa.array([0.0, 1.0, None, -0.5, float("nan"), 1e300, 0.25, -0.0, 1.5]),
+        "digits": pa.array(["7", " 7.0 ", "", None, "7.5", "1e400", "x", "+3", "9" * 19]),
+        "meta": pa.array([{"lang": "en"}, None, {"lang": None}] * 3),
+        "meta.lang": pa.array(["de", None, " "] * 3),
+        "turns": pa.array(
+            [
+                [
+                    {"from": "thought", "value": "hm"},
+                    {"from": "human", "value": "q"},
+                    {"from": "gpt", "value": None if n == 4 else "a"},
+                    {"from": "gpt", "value": "more"},
+                    None if n == 3 else {"from": None, "value": " "},
+                    {"from": "rules" if n % 2 else "human", "value": "be kind"},
+                ]
+                for n in range(9)
+            ]
+        ),
+    }
+)
+ROLES = {"human": "user", "gpt": "assistant", "thought": None, "rules": "system"}
+TURNS = {**SHAREGPT, "role": {"path": "from", "map": ROLES}}
+ASKED = {"role": "user", "content": {"literal": "q"}}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"text": "meta.lang", "meta": {"language": "['meta'].lang"}},
+        {"text": ["body", "whole", "flag", "score"], "meta": {"language": "meta.lang"}},
+        {"text": {"template": "{{body}}{{meta.missing}}"}},
+        {"text": {"any_of": ["meta.lang", {"template": "<{{digits}}>"}, "whole"]}},
+        {"text": "whole", "meta": {"token_count": "whole", "quality_score": "score"}},
+        {"text": "whole", "meta": {"token_count": "digits", "quality_score": "digits"}},
+        {"text": "whole", "meta": {"token_count": "score", "quality_score": "flag"}},
+        {"text": "whole", "where": [{"path": "body", "in": [None, "a", 5]}]},
+        {"text": "whole", "where": [{"path": "meta.missing", "in": [None]}]},
+        {"text": "whole", "where": [{"path": "body", "not_in": [None, "5", True]}]},
+        {"text": "whole", "where": [{"path": "flag", "in": [1, False]}]},
+        {"text": "body", "where": [{"path": "whole", "in": [1.0, 2.0**53, False, 2**53 + 1]}]},
+        {"text": "body", "where": [{"path": "score", "not_in": [0, 1, True, 10**400]}]},
+        {"text": "whole", "where": [{"path": "score", "min_chars": 4}]},
+        {
+            "text": "whole",
+            "where": [{"path": "body", "max_chars": 2}, {"path": "meta.lang", "in": ["de", None]}],
+        },
+        {"messages": [TURNS], "system": "body"},
+        {"messages": [TURNS], "system": "body", "tools": "digits"},
+        {"messages": [ASKED, {**TURNS, "loss_mask": False}, {"role": "tool", "content": "body"}]},
+        {"messages": [ASKED, {**TURNS, "role": ["assistant", "user"]}]},
+        {
+            "messages": [
+                {**TURNS, "role": "user", "content": "from"},
+                {**TURNS, "role": "assistant"},
+                {"role": "assistant", "content": "body", "loss_mask": True},
+            ]
+        },
+        {"messages": [{"role": "user", "content": "turns[-3].value"}, TURNS]},
+        {"messages": [{"role": {"path": "turns[5].from", "map": ROLES}, "content": "body"}, TURNS]},
+    ],
+)
+def test_edges_of_every_construct(document: Document) -> None:
+    for table in (EDGES, EDGES.slice(2, 5), EDGES.slice(9)):
+        for lazy in (False, True):
+            both({"version": 2, **document}, table, lazy=lazy)
 
 
 def test_blank_means_the_same_for_every_character() -> None:
