@@ -2,6 +2,7 @@
 
 IngotError
 ├── SourceError      the raw data cannot be read              exit 1
+│   └── StorageError its storage cannot be reached            exit 4
 ├── MappingError     a mapping file is wrong, all problems    exit 2
 ├── ConversionError  a conversion cannot go on                exit 1
 ├── OutputError      the destination cannot be written        exit 1
@@ -38,6 +39,12 @@ class _LocatedError(IngotError):
 
 class SourceError(_LocatedError):
     """The raw data cannot be read. Fields: where (file, URL or folder), problem, hint."""
+
+
+class StorageError(SourceError):
+    """A storage that holds raw data cannot be reached. Fields: where (URL), problem, hint."""
+
+    exit_code = 4
 
 
 class ConversionError(_LocatedError):

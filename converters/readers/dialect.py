@@ -177,7 +177,7 @@ def _candidates(lines: Sequence[str]) -> list[str]:
 def _is_long_mark(run: str, sample: Sequence[str]) -> bool:
     """Whether the signs of a run are delimiters only as a whole."""
     signs = set(run.strip(" "))
-    if "/" in signs:  # an address
+    if "/" in signs or signs == {"_"}:  # an address, a label
         return False
     if (
         signs <= {","}
@@ -256,6 +256,8 @@ def _records(lines: Sequence[str], dialect: Dialect, whole: bool) -> Iterator[li
 def _is_table(trial: _Trial, lines: Sequence[str], stated: bool) -> bool:
     mark = trial.dialect.delimiter
     if trial.width < 2 or (len(mark) > 1 and len(trial.records[0]) != trial.width):
+        return False
+    if not any(record[0] for record in trial.records):  # a sign that lines begin with
         return False
     if stated:
         return trial.share >= 0.5

@@ -146,6 +146,22 @@ class _Finder:
         return False
 
 
+def containers(data: bytes) -> list[tuple[str, bool]]:
+    """The lists and objects that are values of a file's outer object, as far as `data` goes.
+
+    Gives key and whether it is an object, in the file's order.
+    """
+    found_here: list[tuple[str, bool]] = []
+    for block, marks in _Structure().blocks(iter([data])):
+        opening = (marks.kinds == _OPEN) & (marks.depths == 2)
+        for place in marks.places[opening].tolist():
+            match = _KEY_BEFORE.search(block, max(0, place - _KEY_BYTES), place)
+            key = _key_text(match.group(1)) if match else None
+            if key is not None:
+                found_here.append((key, block[place] == ord("{")))
+    return found_here
+
+
 def _key_text(quoted: bytes) -> str | None:
     try:
         key: str = orjson.loads(quoted)

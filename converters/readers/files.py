@@ -8,7 +8,6 @@ from ingot.converters.readers.compression import decompressed
 from ingot.converters.readers.delimited import delimited_rows
 from ingot.converters.readers.elements import values_in_a_row
 from ingot.converters.readers.facts import SourceFile
-from ingot.converters.readers.faults import reading
 from ingot.converters.readers.jsonrows import element_values, json_elements, json_lines, whole_file
 from ingot.converters.readers.lines import utf8_blocks
 from ingot.converters.readers.quoting import Dialect
@@ -35,8 +34,7 @@ def file_stretches(file: SourceFile, spec: SourceSpec) -> Iterator[Stretch]:
         elif file.facts.format == "arrow":
             yield from columnar.arrow_rows(stream, where)
         else:
-            with reading(where):
-                parts = utf8_blocks(stream, file.facts.encoding, file.facts.newline)
+            parts = utf8_blocks(stream, where, file.facts.encoding, file.facts.newline)
             yield from text_stretches(file, spec, parts)
 
 

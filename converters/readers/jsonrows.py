@@ -115,7 +115,9 @@ def whole_value(parts: Iterator[bytes], limit: int = MAX_ROW_BYTES) -> Json:
     for part in parts:
         size += len(part)
         if size > limit:
-            return Broken(f"file of more than {limit >> 20} MiB as one row", found(data[0]))
+            return Broken(
+                f"file of more than {limit >> 20} MiB as one row", found(data[0] if data else part)
+            )
         data.append(part)
     return _one(b"".join(data))
 

@@ -4,6 +4,7 @@ import codecs
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from ingot.converters.readers.faults import reading
 from ingot.converters.readers.stretch import MAX_ROW_BYTES
 
 BLOCK = 1 << 20
@@ -33,18 +34,25 @@ def is_utf8(encoding: str) -> bool:
     return codecs.lookup(encoding).name in _UTF8
 
 
-def blocks(stream: BinaryIO, size: int = BLOCK) -> Iterator[bytes]:
-    """The bytes of a stream, `size` at a time."""
-    while data := stream.read(size):
+def blocks(stream: BinaryIO, where: str, size: int = BLOCK) -> Iterator[bytes]:
+    """The bytes of a stream, `size` at a time. Raises SourceError, which names `where`."""
+    while True:
+        with reading(where):
+            data = stream.read(size)
+        if not data:
+            return
         yield data
 
 
-def utf8_blocks(stream: BinaryIO, encoding: str, newline: str = "\n") -> Iterator[bytes]:
+def utf8_blocks(
+    stream: BinaryIO, where: str, encoding: str, newline: str = "\n"
+) -> Iterator[bytes]:
     """A text file as blocks of UTF-8 without a byte order mark, lines ending in LF (or CR LF).
 
-    Bytes that the encoding does not know come out as bytes that are not valid UTF-8.
+    Bytes that the encoding does not know come out as bytes that are not valid UTF-8. Errors of the
+    stream are `SourceError`s that name `where`.
     """
-    plain = blocks(stream)
+    plain = blocks(stream, where)
     parts = plain if is_utf8(encoding.removesuffix("-sig")) else _transcoded(plain, encoding)
     for number, block in enumerate(parts):
         data = block.removeprefix(_BOM) if number == 0 else block

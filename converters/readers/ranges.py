@@ -158,7 +158,7 @@ def _rows(file: SourceFile, spec: SourceSpec, data: bytes, *, at_start: bool) ->
     """
     if not at_start:
         file = replace(file, facts=replace(file.facts, header=False))
-    parts = utf8_blocks(io.BytesIO(data), file.facts.encoding, file.facts.newline)
+    parts = utf8_blocks(io.BytesIO(data), file.name, file.facts.encoding, file.facts.newline)
     for stretch in text_stretches(file, spec, parts):
         if at_start or file.facts.format != "csv":
             yield stretch

@@ -1,36 +1,53 @@
 """Where the rows of a JSON file that is one object may lie, ranked."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 
 from ingot.converters.paths import join_path
 from ingot.converters.readers.compression import decompressed
+from ingot.converters.readers.elements import containers
 from ingot.converters.readers.facts import RootCandidate, SourceFile
 from ingot.converters.readers.jsonrows import whole_value
 from ingot.converters.readers.lines import utf8_blocks
 from ingot.converters.readers.stretch import Broken
 from ingot.converters.rows import Json
 
-MAX_BYTES = 64 << 20  # a larger file is not loaded to look for roots
+MAX_BYTES = 64 << 20  # a larger file is not loaded to look for roots, only its head is
+MAX_HEAD = 1 << 20
+_HEAD_BLOCKS = 8  # of a megabyte
+_MANY = 20
 _DEPTH = 3
 _FEW = 3  # an object of fewer values is a record rather than keyed by id
 
 
 def candidates(files: Sequence[SourceFile]) -> tuple[RootCandidate, ...]:
-    """Candidates of the largest file that is one object and not too large; () where there is none.
+    """Candidates of the largest file that is one object; () where there is none.
 
-    `rows` counts that file alone.
+    `rows` counts that file alone, and is None where it is too large to be loaded.
     """
-    objects = [file for file in files if file.facts.layout == "object" and file.bytes <= MAX_BYTES]
+    objects = [file for file in files if file.facts.layout == "object"]
     if not objects:
         return ()
     file = max(objects, key=lambda file: (file.bytes, file.name))
     with file.place.open() as raw:
         stream = decompressed(raw, str(file.place))
-        parts = utf8_blocks(stream, file.facts.encoding, file.facts.newline)
-        value = whole_value(parts, MAX_BYTES)
-    if type(value) is Broken or not isinstance(value, dict):
-        return ()
-    return ranked(value, len(objects))
+        parts = utf8_blocks(stream, str(file.place), file.facts.encoding, file.facts.newline)
+        head = b"".join(islice(parts, _HEAD_BLOCKS))
+        value = whole_value(chain([head], parts), MAX_BYTES)
+    if isinstance(value, dict):
+        return ranked(value, len(objects))
+    return tuple(_of_head(head)) if type(value) is Broken and len(head) > MAX_HEAD else ()
+
+
+def _of_head(head: bytes) -> Iterator[RootCandidate]:
+    """The candidates of a file that is too large, from its first megabytes."""
+    held = containers(head)
+    if len(held) > _MANY and all(is_object for _, is_object in held):
+        yield RootCandidate(path="*", rows=None, why="objects keyed by id")
+        return
+    for key, is_object in held:
+        mark, why = (".*", "an object") if is_object else ("[*]", "a list")
+        yield RootCandidate(path=join_path(key, mark), rows=None, why=f"{why} in a large file")
 
 
 def ranked(value: dict[str, Json], files: int) -> tuple[RootCandidate, ...]:

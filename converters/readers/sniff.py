@@ -171,7 +171,7 @@ class _Head:
 
 def _text(entry: Entry, seen: Peek, spec: SourceSpec, encoding: Encoding) -> FileFacts | NoData:
     newline = "\r" if b"\r" in seen.head and b"\n" not in seen.head else "\n"
-    data = b"".join(utf8_blocks(io.BytesIO(seen.head), encoding.name, newline))
+    data = b"".join(utf8_blocks(io.BytesIO(seen.head), entry.name, encoding.name, newline))
     if not data.strip():
         return NoData("blank") if seen.whole else NoData("blank at its beginning")
     guessed = frozenset({"encoding"} if encoding.guessed else ())

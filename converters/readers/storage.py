@@ -6,17 +6,27 @@ place with its name inside the source and what the storage knows about it.
 
 import datetime as dt
 import glob
+import io
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
-from ingot.converters.errors import SourceError
+from ingot.converters.errors import SourceError, StorageError
 from ingot.converters.readers.faults import reading
 from ingot.converters.rows import Json
 
 _HF = "hf://"
+_NOT_THERE = (
+    FileNotFoundError,
+    PermissionError,
+    IsADirectoryError,
+    NotADirectoryError,
+    ValueError,
+    ImportError,
+)
 _GLOB = frozenset("*?[")
 
 
@@ -55,8 +65,62 @@ class RemoteFile:
     def open(self) -> BinaryIO:
         """The bytes from the start, seekable where the storage can. Raises SourceError."""
         file_system, path = remote(self.url)
-        with reading(self.url):
-            return cast(BinaryIO, file_system.open(path, "rb"))
+        with reaching(self.url):
+            file = file_system.open(path, "rb")
+        return cast(BinaryIO, io.BufferedReader(_Remote(file, self.url), 1 << 20))
+
+
+class _Remote(io.RawIOBase):
+    """A remote file whose errors are those of ingot."""
+
+    def __init__(self, file: BinaryIO, url: str) -> None:
+        self._file = file
+        self._url = url
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return self._file.seekable()
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        with reaching(self._url):
+            return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        with reaching(self._url):
+            data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+@contextmanager
+def reaching(url: str) -> Iterator[None]:
+    """Translate what goes wrong between here and a remote storage.
+
+    Every storage has errors of its own without a common base. What says that the data is not there
+    or not allowed is a `SourceError`; all else means that the storage does not answer.
+
+    Raises:
+        SourceError: no such file, no permission, an unknown protocol or a package that is missing.
+        StorageError: the storage cannot be reached.
+    """
+    try:
+        yield
+    except (SourceError, *_NOT_THERE) as error:
+        with reading(url, "open"):
+            raise error
+    except Exception as error:
+        text = str(error).strip().splitlines() or [type(error).__name__]
+        hint = "check the network, the name and the credentials"
+        raise StorageError(url, f"cannot be reached: {text[0][:300]}", hint) from error
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,7 +161,7 @@ def remote(url: str) -> tuple[Any, str]:
         _require_hub(url)
     import fsspec
 
-    with reading(url, "open"):
+    with reaching(url):
         file_system, path = fsspec.core.url_to_fs(url)
         return file_system, path
 
@@ -184,7 +248,7 @@ def _fixed_part(pattern: str) -> str:
 
 def _find_remote(url: str) -> Listing:
     file_system, path = remote(url)
-    with reading(url, "list"):
+    with reaching(url):
         if _GLOB & set(path):
             top = _fixed_part(path).rstrip("/")
             found = file_system.glob(path, detail=True)

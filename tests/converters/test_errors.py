@@ -11,6 +11,7 @@ PROBLEM = errors.Problem("/text", "bad_path", "a path", "a..b", "a.b")
 SAMPLES = [
     errors.IngotError("what went wrong"),
     errors.SourceError("data/a.gz", "ends in the middle", "fetch it again"),
+    errors.StorageError("s3://data", "cannot be reached", "check the network"),
     errors.ConversionError("part 3", "every row was rejected"),
     errors.OutputError("out", "exists", "--overwrite replaces it"),
     errors.ReviewNeeded("out.proposal", "confidence 0.4", "ingot run ... --mapping FILE"),
@@ -40,6 +41,7 @@ def test_every_public_class_is_sampled():
     ("kind", "code"),
     [
         (errors.SourceError, 1),
+        (errors.StorageError, 4),
         (errors.ConversionError, 1),
         (errors.OutputError, 1),
         (errors.MappingError, 2),
@@ -57,7 +59,7 @@ def test_text_says_where_what_and_what_to_do():
 
 
 def test_mapping_error_shows_every_problem():
-    assert str(SAMPLES[5]).splitlines() == [
+    assert str(SAMPLES[6]).splitlines() == [
         "mapping.json: 2 problems in the mapping",
         "  /text: bad_path: expected a path, got a..b; nearest: a.b",
         "  /: schema: expected an object, got []",

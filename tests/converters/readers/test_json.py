@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingot.converters.errors import SourceError
-from ingot.converters.readers import SourceSpec, open_source
+from ingot.converters.readers import SourceSpec, open_source, roots
 from ingot.converters.readers.elements import elements, values_in_a_row
 from ingot.converters.readers.jsonvalue import JsonTextError, loads
 from ingot.converters.readers.root import compile_root
@@ -296,6 +296,26 @@ def test_roots_are_offered_best_first(tmp_path: Path, document: Json, best: str)
     assert "$" in [root.path for root in source.roots]
     rows = sum(len(batch.values) for batch in source.with_spec(SourceSpec(root=best)).batches())
     assert rows == source.roots[0].rows
+
+
+@pytest.mark.parametrize(
+    ("document", "paths"),
+    [
+        ({"v": 1, "data": [{"t": "x" * 900}] * 2000, "d": {}}, ["data[*]"]),
+        ({f"id{n}": {"t": "x" * 900, "l": []} for n in range(2000)}, ["*"]),
+    ],
+)
+def test_roots_of_a_file_too_large_to_load_come_from_its_head(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, document: Json, paths: list[str]
+) -> None:
+    monkeypatch.setattr(roots, "MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(roots, "_HEAD_BLOCKS", 2)
+    monkeypatch.setattr(roots, "MAX_HEAD", 1 << 20)
+    source = open_source(write(tmp_path, "file.json", json.dumps(document)))
+    found = [(root.path, root.rows) for root in source.roots]
+    assert found[:1] == [(path, None) for path in paths]
+    again = source.with_spec(SourceSpec(root=paths[0]))
+    assert sum(len(batch.values) for batch in again.batches()) == 2000
 
 
 def test_json_fields_are_parsed_before_anything_else(tmp_path: Path) -> None:

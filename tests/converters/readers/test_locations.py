@@ -1,5 +1,6 @@
 """Where data may lie: files, folders, globs, URLs; what is left out; what is an error."""
 
+import io
 import json
 import os
 import pickle
@@ -9,8 +10,9 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fsspec import AbstractFileSystem
 
-from ingot.converters.errors import SourceError
+from ingot.converters.errors import SourceError, StorageError
 from ingot.converters.readers import Source, SourceSpec, open_source
 from ingot.converters.readers.globs import chosen
 
@@ -249,6 +251,36 @@ def test_a_source_survives_pickling(tmp_path: Path) -> None:
 def test_some_files_can_be_read_alone(tmp_path: Path) -> None:
     source = open_source(str(fill(tmp_path, {"a.jsonl": LINES, "b.jsonl": LINES})))
     assert [batch.file for batch in source.batches(source.files[1:])] == ["b.jsonl"]
+
+
+class Unreachable(AbstractFileSystem):
+    """A storage that lists a file and then does not answer, with an error of its own kind."""
+
+    protocol = "unreachable"
+
+    class NoAnswerError(Exception):
+        pass
+
+    def info(self, path: str, **_: object) -> dict[str, object]:
+        if "listed" not in path:
+            raise self.NoAnswerError("name not known")
+        return {"name": self._strip_protocol(path), "size": 10, "type": "file"}
+
+    def isfile(self, path: str) -> bool:
+        return bool(self.info(path))
+
+    def _open(self, path: str, *_: object, **__: object) -> io.BytesIO:
+        raise self.NoAnswerError("timed out\nafter 3 tries")
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"), [("other", "name not known"), ("listed", "timed out")]
+)
+def test_a_storage_that_does_not_answer_is_an_error_of_its_own(name: str, problem: str) -> None:
+    fsspec.register_implementation("unreachable", Unreachable, clobber=True)
+    with pytest.raises(StorageError, match=f"cannot be reached: {problem} ") as caught:
+        open_source(f"unreachable://{name}.jsonl")
+    assert caught.value.exit_code == 4
 
 
 def test_the_hub_names_the_extra_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
