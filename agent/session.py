@@ -116,8 +116,9 @@ def session(order: Order, context: Context, *, home: Path | None = None) -> Iter
         OutputError: the state folder cannot be written.
     """
     from ingot.agent.graph import build_graph
+    from ingot.agent.nodes.discover import stated_spec
 
-    key = key_of(order, context.source(order.source))
+    key = key_of(order, context.source(order.source, stated_spec(order)))
     with checkpoints(home) as saver:
         yield Session(graph=build_graph(saver), order=order, context=context, key=key)
 

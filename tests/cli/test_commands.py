@@ -159,6 +159,19 @@ def test_run_with_a_mapping_asks_no_mapper(data: Path, mapping: Path, tmp_path: 
     assert saved["messages"] == MAPPING["messages"]
 
 
+def test_run_reads_the_data_as_its_mapping_says(tmp_path: Path) -> None:
+    data, file = tmp_path / "odd.bin", tmp_path / "m.json"
+    data.write_bytes("\n".join(f"{n}_!_名字{n}" for n in range(30)).encode("utf-16-le"))
+    facts = {"format": "csv", "encoding": "utf-16-le", "delimiter": "_!_", "columns": ["n", "s"]}
+    file.write_text(json.dumps({"version": 2, "source": facts, "text": "s"}))
+    words = ("--out", "out", "--mapping", file, "--yes", "--json")
+    told = json.loads(ingot("run", data, *words).stdout)
+    assert told["result"]["manifest"]["records"]["written"] == 30
+    ingot("run", data, "--out", "out2", "--mapping", "./m.json", "--yes")
+    for name in ("report.md", "mapping.json", "manifest.json"):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "out2" / name).read_bytes()
+
+
 def test_irrelevant_data_ends_well(tmp_path: Path) -> None:
     table = tmp_path / "sensors.csv"
     lines = [f"{n},{20 + n / 7:.3f},{1000 + n % 13},{n % 2}" for n in range(120)]
