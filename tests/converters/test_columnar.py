@@ -418,6 +418,7 @@ ASKED = {"role": "user", "content": {"literal": "q"}}
             ]
         },
         {"messages": [{"role": "user", "content": "turns[-3].value"}, TURNS]},
+        {"text": ["whole", "turns[6].value", "turns[5].value", "turns[-7].from"]},
         {"messages": [{"role": {"path": "turns[5].from", "map": ROLES}, "content": "body"}, TURNS]},
     ],
 )
