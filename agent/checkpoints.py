@@ -54,10 +54,18 @@ def _connect(file: Path) -> sqlite3.Connection:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
         file.chmod(0o600)
-        connection = sqlite3.connect(file, timeout=_BUSY_S, check_same_thread=False)
-        connection.execute("PRAGMA journal_mode=WAL")
+        return _opened(file)
     except OSError as error:
         raise OutputError(str(file), f"cannot be written: {error.strerror}", hint) from error
     except sqlite3.Error as error:
         raise OutputError(str(file), f"cannot be used: {error}", hint) from error
+
+
+def _opened(file: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(file, timeout=_BUSY_S, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+    except sqlite3.Error:
+        connection.close()
+        raise
     return connection

@@ -272,7 +272,7 @@ def _text_of_key(path: Path, key: str, stats: PathStats) -> Text:
             return None
         found = value[key]
         if found.__class__ is str:
-            return found  # type: ignore[no-any-return]
+            return found
         if found is None:
             count[2] += 1
             return None
