@@ -4,6 +4,7 @@ import json
 import re
 from typing import NoReturn
 
+import numpy as np
 import orjson
 
 from ingot.converters.rows import Json
@@ -13,6 +14,8 @@ from ingot.converters.rows import Json
 _LONG = re.compile(rb"-[0-9]{19}|[0-9]{20}")
 _DIGITS = bytes(48 if 48 <= byte <= 57 else 32 for byte in range(256))
 _RUN = b"0" * 19
+_STRIDE = 6
+_SMALL = 4096
 
 
 class JsonTextError(ValueError):
@@ -20,7 +23,15 @@ class JsonTextError(ValueError):
 
 
 def has_long_digits(data: bytes) -> bool:
-    """Whether a block holds a run of at least 19 digits: the cheap test before `loads`."""
+    """Whether a block holds a run of at least 19 digits: the cheap test before `loads`.
+
+    Such a run covers three neighbours among every sixth byte; only where three are digits does the
+    whole block have to be looked at.
+    """
+    if len(data) > _SMALL:
+        sixth = np.frombuffer(data, dtype=np.uint8)[::_STRIDE] - np.uint8(48) < 10
+        if not (sixth[:-2] & sixth[1:-1] & sixth[2:]).any():
+            return False
     return _RUN in data.translate(_DIGITS)
 
 

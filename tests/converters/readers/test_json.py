@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ingot.converters.errors import SourceError
 from ingot.converters.readers import SourceSpec, open_source, roots
 from ingot.converters.readers.elements import elements, values_in_a_row
-from ingot.converters.readers.jsonvalue import JsonTextError, loads
+from ingot.converters.readers.jsonvalue import JsonTextError, has_long_digits, loads
 from ingot.converters.readers.root import compile_root
 from ingot.converters.rows import Batch, Json
 
@@ -65,6 +65,14 @@ def test_a_value_is_read_as_the_standard_library_reads_it(value: Json) -> None:
 def test_values_are_exact(text: str, value: Json) -> None:
     assert loads(text.encode()) == value
     assert type(loads(text.encode())) is type(value)
+
+
+@given(st.integers(0, 12_000), st.integers(17, 40))
+def test_a_run_of_digits_is_found_wherever_it_begins(place: int, length: int) -> None:
+    data = b"1 2,33 " * 2000
+    assert not has_long_digits(data)
+    run = b"x" + b"7" * length + b"x"
+    assert has_long_digits(data[:place] + run + data[place:]) == (length >= 19)
 
 
 @pytest.mark.parametrize(
