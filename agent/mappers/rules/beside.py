@@ -116,7 +116,7 @@ def _place(column: Column, cast: Cast) -> str | None:
         if follows >= 0.8 and column.position > question.position:
             return "after"
     asking = max(question.named("question"), question.named("body"), question.named("lead"))
-    if asking >= 0.8 and column.named("title") >= 0.95 and column.looks("question") > 0.3:
+    if asking >= 0.8 and _own_title(column) and column.looks("question") > 0.3:
         return "title" if question.named("title") < 0.9 else None
     if (
         question.named("question") >= 0.9
@@ -129,6 +129,10 @@ def _place(column: Column, cast: Cast) -> str | None:
             else None
         )
     return None
+
+
+def _own_title(column: Column) -> bool:
+    return column.named("title") >= 0.95 and not column.path.startswith("^")
 
 
 def _belongs(column: Column, cast: Cast) -> bool:

@@ -47,7 +47,10 @@ def _ending(view: View, talk: Talk) -> tuple[list[dict[str, Json]], list[str]] |
     """The assistant's turn that follows a conversation which ends with the user's."""
     for other in view.facts.paths:
         path = other.path
-        if path.startswith(talk.path) or _named(path, "chosen") < 0.9:
+        named = max(
+            _named(path, "chosen"), 0.95 * _named(path, "answer") * bool(other.types.get("list"))
+        )
+        if path.startswith(talk.path) or named < 0.9:
             continue
         if other.types.get("object"):
             inner = [c for c in view.texts if c.path.startswith(f"{path}.") and not c.many]

@@ -8,7 +8,7 @@ import itertools
 from collections import Counter
 
 from ingot.agent.mappers.proposal import Evidence
-from ingot.agent.mappers.rules.names import role_of, strength
+from ingot.agent.mappers.rules.names import role_of, strength, tables
 from ingot.agent.mappers.rules.steps import in_step, numbered
 from ingot.agent.mappers.rules.table import View, last_name, text_of
 from ingot.agent.mappers.rules.talk import (
@@ -155,6 +155,16 @@ def _open_end(view: View, element: str, inner: str, mapping: dict[str, str | Non
     return ends / max(1, len(said))
 
 
+def _with_calls(view: View, element: str, content: str) -> Json:
+    """The content, and after it the tool calls that some messages carry beside it."""
+    for facts in view.facts.paths:
+        inner = inner_path(facts.path, element) if facts.path.startswith(element + ".") else ""
+        calls = inner in tables()["assistant_calls"] and facts.types.get("list")
+        if calls and facts.items and facts.items.low > 0:
+            return [content, {"path": inner, "as": "json"}]
+    return content
+
+
 def _with_roles(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
     found = _role_field(view, element, fields)
     if not found:
@@ -166,7 +176,8 @@ def _with_roles(view: View, path: str, element: str, fields: list[Field]) -> Tal
     role: dict[str, Json] = {"path": field.inner}
     if mapping != {name: name for name in mapping}:
         role["map"] = mapping
-    entry: dict[str, Json] = {"each": element, "role": role, "content": content}
+    said = _with_calls(view, element, content)
+    entry: dict[str, Json] = {"each": element, "role": role, "content": said}
     if mask := _mask(fields):
         entry["loss_mask"] = mask
     spoken = ", ".join(f"{value} = {role or 'left out'}" for value, role in mapping.items())

@@ -150,7 +150,8 @@ def documents_inside(view: View) -> bool:
     """Whether elements are documents: with a title or an id each, and a text of some length."""
     texts = [c for c in view.columns if c.text and not c.path.startswith("^")]
     body = max(texts, key=lambda c: c.chars, default=None)
-    if body is None or body.words < 15:
+    chapters = any(c.named("title") >= 0.95 and c.path.startswith("^") for c in view.columns)
+    if body is None or body.words < 15 or chapters:
         return False
     own = [c for c in view.columns if not c.path.startswith("^") and c is not body and not c.many]
     titled = any(

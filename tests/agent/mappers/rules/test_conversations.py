@@ -1,0 +1,403 @@
+"""Conversations: every shape in which a list or a text may hold one."""
+
+from typing import Any
+
+import pytest
+
+
+def _roles(outcome: Any, number: int = 0) -> list[str]:
+    return [role for role, _ in outcome.turns(number)]
+
+
+@pytest.mark.parametrize(
+    ("speaker", "said", "human", "machine"),
+    [
+        ("from", "value", "human", "gpt"),
+        ("role", "content", "user", "assistant"),
+        ("speaker", "utterance", "customer", "agent"),
+        ("角色", "内容", "用户", "助手"),
+        ("who", "line", "USER", "SYSTEM"),
+        ("x", "y", "client", "doctor"),
+        ("speaker", "text", "A", "B"),
+    ],
+)
+def test_speakers_are_read_from_the_data(
+    mapped: Any, pool: Any, speaker: str, said: str, human: str, machine: str
+) -> None:
+    def turns(n: int) -> list[dict[str, str]]:
+        texts = [pool.question(n), pool.answer(n), pool.question(n + 1), pool.answer(n + 1)]
+        return [{speaker: (human, machine)[k % 2], said: text} for k, text in enumerate(texts)]
+
+    outcome = mapped([{"id": f"row{n}", "talk": turns(n)} for n in range(10)], "sft")
+    assert outcome.proposal.decision == "sft"
+    assert _roles(outcome, 3) == ["user", "assistant", "user", "assistant"]
+    assert outcome.turns(3)[1][1] == pool.answer(3)
+    assert outcome.meta["original_id"] == "id"
+
+
+def test_every_role_that_was_seen_is_in_the_map_and_thoughts_are_left_out(
+    mapped: Any, pool: Any
+) -> None:
+    rows = [
+        {
+            "conversations": [
+                {"from": "system", "value": "You may look things up."},
+                {"from": "human", "value": pool.question(n)},
+                {"from": "thought", "value": "I should look it up first."},
+                {"from": "function_call", "value": '{"name": "look_up"}'},
+                {"from": "observation", "value": '{"found": true}'},
+                {"from": "gpt", "value": pool.answer(n)},
+            ],
+            "tools": '[{"name": "look_up"}]',
+        }
+        for n in range(10)
+    ]
+    outcome = mapped(rows, "sft")
+    assert outcome.mapping["messages"][0]["role"]["map"]["thought"] is None
+    assert _roles(outcome) == ["system", "user", "assistant", "tool", "assistant"]
+    assert outcome.records[0]["tools"] == '[{"name": "look_up"}]'
+
+
+def test_weights_of_messages_become_loss_masks(mapped: Any, pool: Any) -> None:
+    def row(n: int) -> dict[str, Any]:
+        first = {"role": "assistant", "content": pool.answer(n), "weight": 0}
+        return {
+            "messages": [
+                {"role": "user", "content": pool.question(n)},
+                first,
+                {"role": "user", "content": pool.question(n + 1)},
+                {"role": "assistant", "content": pool.answer(n + 1), "weight": 1},
+            ]
+        }
+
+    outcome = mapped([row(n) for n in range(8)], "sft")
+    assert [m["loss_mask"] for m in outcome.records[0]["messages"]] == [False, False, False, True]
+
+
+def test_tool_calls_beside_the_content_are_kept(mapped: Any, pool: Any) -> None:
+    def row(n: int) -> dict[str, Any]:
+        return {
+            "messages": [
+                {"role": "user", "content": pool.question(n), "tool_calls": None},
+                {"role": "assistant", "content": "", "tool_calls": [{"name": "look_up", "n": n}]},
+                {"role": "tool", "content": '{"found": true}', "tool_calls": None},
+                {"role": "assistant", "content": pool.answer(n), "tool_calls": None},
+            ]
+        }
+
+    outcome = mapped([row(n) for n in range(8)], "sft")
+    assert outcome.turns(2)[1] == ("assistant", '[{"name": "look_up", "n": 2}]')
+
+
+def test_turns_in_pairs_with_a_system_text_inside(mapped: Any, pool: Any) -> None:
+    rows = [
+        {
+            "conversation": [
+                {"system": "Be brief.", "input": pool.question(n + k), "output": pool.answer(n + k)}
+                for k in range(2)
+            ]
+        }
+        for n in range(8)
+    ]
+    outcome = mapped(rows, "sft")
+    assert _roles(outcome) == ["user", "assistant", "user", "assistant"]
+    assert outcome.records[0]["system"] == "Be brief."
+
+
+def test_turns_under_numbered_keys_lose_their_marks(mapped: Any, pool: Any) -> None:
+    rows = [
+        {
+            "chat": {
+                f"turn_{k + 1}": {
+                    "Human": f"<|Human|>: {pool.question(n + k)}<eoh>\n",
+                    "Bot": f"<|Bot|>: {pool.answer(n + k)}<eom>\n",
+                }
+                for k in range(1 + n % 3)
+            }
+        }
+        for n in range(9)
+    ]
+    outcome = mapped(rows, "sft")
+    assert outcome.turns(0) == [
+        ("user", f"{pool.question(0)}\n"),
+        ("assistant", f"{pool.answer(0)}\n"),
+    ]
+    assert len(outcome.turns(2)) == 6
+
+
+def test_bare_texts_take_turns(mapped: Any, pool: Any) -> None:
+    rows = [
+        {
+            "dialog": [pool.question(n), pool.answer(n), "And today?", "Today it is closed."],
+            "act": [1, 2, 1, 2],
+        }
+        for n in range(8)
+    ]
+    outcome = mapped(rows, "sft")
+    assert _roles(outcome) == ["user", "assistant", "user", "assistant"]
+
+
+def test_objects_without_speakers_take_turns(mapped: Any, pool: Any) -> None:
+    rows = [
+        {
+            "messages": [{"message": pool.question(n)}, {"attrs": [1], "message": pool.answer(n)}],
+            "name": f"x{n}",
+        }
+        for n in range(8)
+    ]
+    assert mapped(rows, "sft").turns(1) == [
+        ("user", pool.question(1)),
+        ("assistant", pool.answer(1)),
+    ]
+
+
+def test_lists_of_two(mapped: Any, pool: Any) -> None:
+    rows = [
+        [[pool.question(n), pool.answer(n)], [pool.question(n + 1), pool.answer(n + 1)]]
+        for n in range(8)
+    ]
+    assert _roles(mapped(rows, "sft")) == ["user", "assistant", "user", "assistant"]
+
+
+def test_questions_and_answers_in_step_with_their_passage(mapped: Any, pool: Any) -> None:
+    rows = [
+        {
+            "story": pool.document(n),
+            "questions": [{"input_text": pool.question(n + k), "turn_id": k} for k in range(3)],
+            "answers": [
+                {"span_text": "in it", "input_text": pool.thing(n + k), "turn_id": k}
+                for k in range(3)
+            ],
+        }
+        for n in range(8)
+    ]
+    outcome = mapped(rows, "sft")
+    assert outcome.turns(1)[2:4] == [("user", pool.question(2)), ("assistant", pool.thing(2))]
+    assert outcome.records[1]["system"] == pool.document(1)
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [
+        ("\n\nHuman: ", "\n\nAssistant: "),
+        ("<user>: ", " <bot>: "),
+        ("### Human: ", "### Assistant: "),
+        ("<s>[INST] ", " [/INST] "),
+        ("User 1: ", "\nUser 2: "),
+        ("患者：", "\n医生："),
+    ],
+)
+def test_transcripts_are_cut_at_their_markers(
+    mapped: Any, pool: Any, marks: tuple[str, str]
+) -> None:
+    human, machine = marks
+    again = human if human.startswith("\n") or not machine.startswith("\n") else f"\n{human}"
+
+    def text(n: int) -> str:
+        first = f"{human}{pool.question(n)}{machine}{pool.answer(n)}"
+        return f"{first}{again}{pool.question(n + 1)}{machine}{pool.answer(n + 1)}"
+
+    outcome = mapped([{"no": n, "dialogue": text(n)} for n in range(10)], "sft")
+    assert outcome.turns(4) == [
+        ("user", pool.question(4)),
+        ("assistant", pool.answer(4)),
+        ("user", pool.question(5)),
+        ("assistant", pool.answer(5)),
+    ]
+
+
+def test_a_transcript_that_ends_with_the_user_is_followed_by_the_answer(
+    mapped: Any, pool: Any
+) -> None:
+    rows = [
+        {
+            "instruction": f"Human: {pool.question(n)}\nAssistant: {pool.answer(n)}\n"
+            f"Human: {pool.question(n + 1)}\nAssistant:",
+            "output": pool.answer(n + 1),
+        }
+        for n in range(8)
+    ]
+    outcome = mapped(rows, "sft")
+    assert _roles(outcome) == ["user", "assistant", "user", "assistant"]
+    assert outcome.turns(0)[3][1] == pool.answer(1)
+
+
+def test_an_introduction_and_end_marks_carry_nothing(mapped: Any, pool: Any) -> None:
+    rows = [
+        {
+            "input": "A talk between two parties.\n"
+            f"[|Human|] {pool.question(n)}\n[|AI|] {pool.answer(n)}<|endoftext|>\n"
+        }
+        for n in range(8)
+    ]
+    assert mapped(rows, "sft").turns(1) == [
+        ("user", pool.question(1)),
+        ("assistant", pool.answer(1)),
+    ]
+
+
+def test_speakers_before_the_texts_of_a_list(mapped: Any, pool: Any) -> None:
+    rows = [
+        {
+            "query": pool.question(n),
+            "history": [f"[客户] {pool.question(n)}", f"[律师] {pool.answer(n)}"],
+        }
+        for n in range(8)
+    ]
+    assert mapped(rows, "sft").turns(1) == [
+        ("user", pool.question(1)),
+        ("assistant", pool.answer(1)),
+    ]
+
+
+def test_preference_pairs_keep_the_chosen_side(mapped: Any, pool: Any) -> None:
+    rows = [
+        {
+            "conversations": [{"from": "human", "value": pool.question(n)}],
+            "chosen": {"from": "gpt", "value": pool.answer(n)},
+            "rejected": {"from": "gpt", "value": "Who knows."},
+        }
+        for n in range(8)
+    ]
+    outcome = mapped(rows, "sft")
+    assert outcome.turns(1) == [("user", pool.question(1)), ("assistant", pool.answer(1))]
+
+
+def test_binary_feedback_keeps_the_good(mapped: Any, pool: Any) -> None:
+    rows = [
+        {
+            "messages": [
+                {"role": "user", "content": pool.question(n)},
+                {"role": "assistant", "content": pool.answer(n)},
+            ],
+            "label": n % 2 == 0,
+        }
+        for n in range(10)
+    ]
+    outcome = mapped(rows, "sft")
+    assert outcome.mapping["where"] == [{"path": "label", "in": [True]}]
+    assert len(outcome.records) == 5
+
+
+def test_history_stands_before_the_question(mapped: Any, pool: Any) -> None:
+    rows = [
+        {
+            "instruction": pool.question(n),
+            "input": "",
+            "output": pool.answer(n),
+            "history": [[pool.question(n + 1), pool.answer(n + 1)]] if n % 2 else [],
+        }
+        for n in range(10)
+    ]
+    outcome = mapped(rows, "sft")
+    assert len(outcome.turns(0)) == 2
+    assert outcome.turns(1)[0] == ("user", pool.question(2))
+    assert outcome.turns(1)[2:] == [("user", pool.question(1)), ("assistant", pool.answer(1))]
+
+
+def test_parts_of_a_message_are_joined(mapped: Any, pool: Any) -> None:
+    rows = [
+        {
+            "messages": [
+                {"role": "user", "content": [{"type": "text", "value": pool.question(n)}]},
+                {
+                    "role": "assistant",
+                    "content": [
+                        {"type": "reasoning", "value": "Let me see."},
+                        {"type": "text", "value": pool.answer(n)},
+                    ],
+                },
+            ]
+        }
+        for n in range(8)
+    ]
+    assert mapped(rows, "sft").turns(0)[1][1] == f"Let me see.\n{pool.answer(0)}"
+
+
+def test_turns_in_rows_of_a_table_are_grouped(mapped: Any, pool: Any) -> None:
+    lines = ["dialogue,turn,who,said"]
+    for n in range(8):
+        for k in range(4):
+            said = (pool.question(n + k) if k % 2 == 0 else pool.answer(n + k)).replace(",", ";")
+            lines.append(f"d{n},{k + 1},{('customer', 'agent')[k % 2]},{said}")
+    outcome = mapped("\n".join(lines) + "\n", "sft", name="turns.csv")
+    assert outcome.mapping["group"] == {"by": ["dialogue"], "sort": "turn"}
+    assert len(outcome.records) == 8
+    assert _roles(outcome) == ["user", "assistant", "user", "assistant"]
+    assert outcome.records[2]["meta"]["original_id"] == "d2"
+
+
+def test_the_first_path_of_a_reply_tree(mapped: Any, pool: Any) -> None:
+    def node(n: int, depth: int) -> dict[str, Any]:
+        text = pool.question(n) if depth % 2 == 0 else pool.answer(n)
+        replies = [node(n + k, depth + 1) for k in range(2)] if depth < 3 else []
+        return {"message_id": f"m{n}-{depth}", "text": text, "replies": replies}
+
+    outcome = mapped([{"tree_id": f"t{n}", "prompt": node(n, 0)} for n in range(8)], "sft")
+    assert outcome.turns(1) == [
+        ("user", pool.question(1)),
+        ("assistant", pool.answer(1)),
+        ("user", pool.question(1)),
+        ("assistant", pool.answer(1)),
+    ]
+
+
+def test_conversations_spelt_as_json_in_a_string(mapped: Any, pool: Any) -> None:
+    import json
+
+    rows = [
+        {
+            "id": f"c{n}",
+            "talk": json.dumps(
+                [
+                    {"role": "user", "content": pool.question(n)},
+                    {"role": "assistant", "content": pool.answer(n)},
+                ]
+            ),
+        }
+        for n in range(8)
+    ]
+    outcome = mapped(rows, "sft")
+    assert outcome.mapping["source"]["json_fields"] == ["talk"]
+    assert outcome.turns(1) == [("user", pool.question(1)), ("assistant", pool.answer(1))]
+
+
+def test_turns_in_columns_of_their_own(mapped: Any, pool: Any) -> None:
+    rows = [
+        {
+            "user_1": pool.question(n),
+            "bot_1": pool.answer(n),
+            "user_2": pool.question(n + 1),
+            "bot_2": pool.answer(n + 1),
+        }
+        for n in range(8)
+    ]
+    assert _roles(mapped(rows, "sft")) == ["user", "assistant", "user", "assistant"]
+
+
+def test_several_kinds_of_rows_are_alternatives(mapped: Any, pool: Any) -> None:
+    rows: list[dict[str, Any]] = []
+    for n in range(6):
+        rows.append({"instruction": pool.question(n), "input": "", "output": pool.answer(n)})
+        rows.append({"prompt": pool.question(n + 20), "completion": pool.answer(n + 20)})
+        rows.append(
+            {
+                "conversations": [
+                    {"from": "human", "value": pool.question(n + 40)},
+                    {"from": "gpt", "value": pool.answer(n + 40)},
+                ]
+            }
+        )
+    outcome = mapped(rows, "sft")
+    assert len(outcome.mapping["any_of"]) == 3
+    assert len(outcome.records) == len(rows)
+
+
+def test_prompts_alone_are_no_conversation(mapped: Any, pool: Any) -> None:
+    rows = [
+        {"id": n, "turns": [pool.question(n), "Rewrite your previous answer as a poem."]}
+        for n in range(10)
+    ]
+    assert mapped(rows, "sft").proposal.decision == "irrelevant"
+    rows = [{"messages": [{"role": "user", "content": pool.question(n)}]} for n in range(10)]
+    assert mapped(rows, "sft", name="more").proposal.decision == "irrelevant"
