@@ -30,7 +30,10 @@ def test_a_proposal_goes_through_json() -> None:
 
 def test_the_rules_say_why_and_what_came_second(tmp_path: Path) -> None:
     rows = [
-        {"question": f"When was pier {n} built?", "answer": f"Pier {n} was built in {1800 + n}."}
+        {
+            "question": f"When was pier number {n} of the old harbour built?",
+            "answer": f"Pier number {n} was built in {1800 + n}, after a long and stormy winter.",
+        }
         for n in range(9)
     ]
     file = tmp_path / "rows.jsonl"
@@ -84,12 +87,16 @@ def test_the_tables_are_well_formed() -> None:
         assert len(names) == len(set(names)), slot
 
 
-KEYS = ("text", "question", "answer", "messages", "role", "content", "a.b", "it's", "x[0]", "",
-        "A", "B", "C", "options", "id", "history", "ünï", "~", "^", "*", "$", "chosen", "turn_1", "turn_2",
-        "replies", " k ", '"q"')  # fmt: skip
-TEXTS = ("", "  ", "hello there my friend, how are you?", "user", "assistant", "A", "1",
-         "[1,2]",         '{"a":1}', '["x","y"]', "Human: hi\nAssistant: hello", "2020-01-01", "http://x.y", "é" * 50,
-         "你好，请问怎么走？", "\u2028", "[INST] a [/INST] b", "<s>")  # fmt: skip
+KEYS = (
+    *("text", "question", "answer", "messages", "role", "content", "a.b", "it's", "x[0]", "", "A"),
+    *("B", "C", "options", "id", "history", "ünï", "~", "^", "*", "$", "chosen", "turn_1"),
+    *("turn_2", "replies", " k ", '"q"'),
+)
+TEXTS = (
+    *("", "  ", "hello there my friend, how are you?", "user", "assistant", "A", "1", "[1,2]"),
+    *('{"a":1}', '["x","y"]', "Human: hi\nAssistant: hello", "2020-01-01", "http://x.y"),
+    *("é" * 50, "你好，请问怎么走？", "\u2028", "[INST] a [/INST] b", "<s>"),
+)
 
 
 def _value(chance: random.Random, depth: int) -> Any:
