@@ -163,8 +163,18 @@ def is_list(kind: pa.DataType) -> bool:
     return bool(types.is_list(kind) or types.is_large_list(kind))
 
 
+def no_views(kind: pa.DataType) -> None:
+    """Refuse elements with views: Arrow cannot yet take some of them. Raises NotCarriedError."""
+    types = pa.types
+    if types.is_string_view(kind) or types.is_binary_view(kind):
+        raise NotCarriedError(f"elements of type {kind}")
+    for place in range(kind.num_fields):
+        no_views(kind.field(place).type)
+
+
 def _item(place: int, kind: pa.DataType, steps: list[Step]) -> pa.DataType | None:
     if is_list(kind):
+        no_views(kind.value_type)
         steps.append(Step("item", place))
         return kind.value_type
     if pa.types.is_nested(kind) and not pa.types.is_struct(kind):

@@ -25,6 +25,7 @@ from ingot.converters.columnar_frame import (
     follow,
     is_list,
     locate,
+    no_views,
     spread,
     text_of,
 )
@@ -141,6 +142,8 @@ def _list_way(each: tuple[Path, ...], scope: Scope) -> Way:
     way = locate(compile_path(steps_text(steps[:-1])), scope.kind)
     if way.leaf is not None and not is_list(way.leaf):
         raise NotCarriedError(f"each over {each[0].text}: a value of type {way.leaf}")
+    if way.leaf is not None:
+        no_views(way.leaf.value_type)
     return way
 
 

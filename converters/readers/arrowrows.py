@@ -57,11 +57,12 @@ def lazy_rows(
     """The rows of a batch, made when needed, and the batch itself without extension types.
 
     None where the rows have to be looked at one by one, as one of them may be broken: a text that
-    is no UTF-8, binary columns.
+    is no UTF-8, binary columns. Views inside other types are left alone too: Arrow cannot yet take
+    rows of them.
     """
-    if not batch.num_columns or not all(_sound(column.type) for column in batch.columns):
-        return None
     columns = [storage(column) for column in batch.columns]
+    if not columns or not all(_sound(column.type) for column in columns):
+        return None
     try:
         table = pa.RecordBatch.from_arrays(columns, names=list(names))
         table.validate(full=True)
@@ -71,7 +72,7 @@ def lazy_rows(
 
 
 def _sound(kind: pa.DataType) -> bool:
-    """Types whose every value, if it is valid Arrow, is a JSON value: all but binary."""
+    """Types whose every value, if it is valid Arrow, is a JSON value: all but binary and views."""
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
         return _sound(kind.storage_type)
@@ -84,5 +85,5 @@ def _sound(kind: pa.DataType) -> bool:
         return _sound(kind.key_type) and _sound(kind.item_type)
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return _sound(kind.value_type)
-    text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    text = types.is_string(kind) or types.is_large_string(kind)
     return bool(text or types.is_primitive(kind) or types.is_null(kind) or types.is_decimal(kind))

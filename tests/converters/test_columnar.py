@@ -71,6 +71,7 @@ TURN_TYPES = st.sampled_from(
         pa.struct([("from", pa.string()), ("value", pa.string()), ("other", pa.string())]),
         pa.struct([("from", pa.string()), ("value", pa.large_string())]),
         pa.struct([("value", pa.int64()), ("from", TEXT_TYPES[3])]),
+        pa.struct([("value", pa.string_view()), ("from", pa.string())]),
     ]
 )
 
@@ -228,9 +229,7 @@ def batch_of(table: pa.RecordBatch, bad: tuple[BadRow, ...] = (), lazy: bool = F
     """A batch as readers make it: rows and table, or (`lazy`) rows that wait in the table."""
     names = table.schema.names
     values: Any = rows_of(table, names)[0]
-    if lazy:
-        found = lazy_rows(table, names)
-        assert found is not None
+    if lazy and (found := lazy_rows(table, names)):
         values, table = found
     numbers = range(10, 10 + table.num_rows)
     return Batch(file="f.parquet", rows=numbers, values=values, bad=bad, table=table)
