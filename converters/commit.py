@@ -62,9 +62,12 @@ def writing(where: Path | str) -> Iterator[None]:
 
 
 def encode(document: Json, *, sort_keys: bool = True) -> bytes:
-    """A JSON document as the files of a result hold it: sorted keys, indented, UTF-8."""
+    """A JSON document as the files of a result hold it: sorted keys, indented, UTF-8.
+
+    What UTF-8 cannot hold (a byte of a file's name that is no text) is escaped as JSON allows.
+    """
     text = json.dumps(document, ensure_ascii=False, indent=2, sort_keys=sort_keys, allow_nan=False)
-    return f"{text}\n".encode()
+    return f"{text}\n".encode(errors="backslashreplace")
 
 
 def sync(path: Path) -> None:

@@ -343,6 +343,15 @@ def test_first_rows_counts_bad_rows_by_their_place() -> None:
     assert shard.first_rows(batch, 5) is batch
 
 
+def test_a_file_name_that_is_no_text_is_kept(many: Path, tmp_path: Path) -> None:
+    odd = os.fsdecode(b"8\xff.jsonl")
+    write_rows(many / odd, [*pt_rows(1), "{"])
+    manifest = run(many, tmp_path / "out").manifest
+    assert manifest["inputs"][-1]["name"] == odd
+    assert json.loads((tmp_path / "out/manifest.json").read_bytes()) == manifest
+    assert run(many, tmp_path / "out").already_done
+
+
 def test_groups_account_for_every_row(tmp_path: Path) -> None:
     rows = [{"c": i % 3, "n": 9 - i, "t": f"turn {i}"} for i in range(9)]
     write_rows(tmp_path / "raw.jsonl", [*rows, {"c": 7, "n": 1, "t": "alone"}, "{"])
