@@ -8,6 +8,7 @@ from ingot.agent.mappers.proposal import Evidence
 from ingot.agent.mappers.rules.beside import (
     Cast,
     beside,
+    better_of_two,
     marked_good,
     rationale_column,
     system_column,
@@ -49,13 +50,15 @@ def _unused(columns: Sequence[Column], used: frozenset[str]) -> float:
     return sum(c.chars for c in prose if c.path not in used) / whole if whole else 0.0
 
 
-def _answer_parts(cast: Cast) -> list[Json]:
+def _answer_parts(cast: Cast, columns: Sequence[Column]) -> list[Json]:
     answer = cast.answer
     value: Json = answer.path
     if answer.many and answer.nature != "letter":
         value = _first(answer)
     if cast.options and cast.how:
         value = answer_value(cast.options, answer, cast.how)
+    elif better := better_of_two(columns, answer):
+        value = better
     return [cast.rationale.path, value] if cast.rationale else [value]
 
 
@@ -112,7 +115,7 @@ def _draft(
         cast, system=system, rationale=rationale, before=tuple(before), after=tuple(after)
     )
     used = frozenset(taken | {c.path for c in (*before, *after)})
-    messages = user_assistant(_question_parts(cast), _answer_parts(cast))
+    messages = user_assistant(_question_parts(cast), _answer_parts(cast, columns))
     body: dict[str, Json] = {"messages": messages}
     if system:
         body["system"] = system.path

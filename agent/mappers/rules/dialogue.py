@@ -8,7 +8,8 @@ import itertools
 from collections import Counter
 
 from ingot.agent.mappers.proposal import Evidence
-from ingot.agent.mappers.rules.names import role_of, strength, tables
+from ingot.agent.mappers.rules.draft import joined
+from ingot.agent.mappers.rules.names import role_of, spelled, strength, tables
 from ingot.agent.mappers.rules.steps import in_step, numbered
 from ingot.agent.mappers.rules.table import View, last_name, text_of
 from ingot.agent.mappers.rules.talk import (
@@ -22,12 +23,13 @@ from ingot.agent.mappers.rules.talk import (
     under,
 )
 from ingot.agent.mappers.rules.transcripts import wrapping_marks
-from ingot.converters.paths import Mark, Names, compile_path
+from ingot.converters.paths import Mark, Names, compile_path, quote_name
 from ingot.converters.profile import PathFacts
 from ingot.converters.rows import Json
 from ingot.converters.text_kinds import is_question, words_in
 
 MAX_ROLES = 16
+ASKED = ("question", "q", "query", "input", "instruction", "问", "问题", "prompt")
 
 
 def role_values(facts: PathFacts) -> dict[str, int] | None:
@@ -112,6 +114,7 @@ def _text_weight(view: View, element: str, one: Field) -> float:
     if facts.distinct <= max(2, 0.05 * facts.filled) and facts.filled > 20:
         total *= 0.05
     total *= 0.3 + 0.7 * facts.distinct / max(1, facts.filled)
+    total *= facts.filled / max(1, facts.places)
     return total * (1 + strength(one.name, "utterance"))
 
 
@@ -156,13 +159,17 @@ def _open_end(view: View, element: str, inner: str, mapping: dict[str, str | Non
 
 
 def _with_calls(view: View, element: str, content: str) -> Json:
-    """The content, and after it the tool calls that some messages carry beside it."""
+    """The content, before it the reasoning and after it the tool calls that messages carry."""
+    parts: list[Json] = [content]
     for facts in view.facts.paths:
         inner = inner_path(facts.path, element) if facts.path.startswith(element + ".") else ""
         calls = inner in tables()["assistant_calls"] and facts.types.get("list")
         if calls and facts.items and facts.items.low > 0:
-            return [content, {"path": inner, "as": "json"}]
-    return content
+            parts.append({"path": inner, "as": "json"})
+        reasons = quote_name(inner) == inner and strength(inner, "rationale") >= 0.95
+        if inner and inner != content and reasons and facts.chars:
+            parts.insert(0, inner)
+    return joined(parts)
 
 
 def _with_roles(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
@@ -231,7 +238,7 @@ def _as_pairs(view: View, path: str, element: str, fields: list[Field]) -> Talk 
         {"each": element, "role": "assistant", "content": _bare_text(view, element, assistant)},
     ]
     named = strength(last_name(path), "turns") if path != "$" else 0.7
-    spoken = role_of(user.name) == "user" and role_of(assistant.name) == "assistant"
+    spoken = role_of(user.name) == "user" and spelled(user.name) not in ASKED
     system_at = [
         Evidence(target="system", choice=f"{path}[0].{f.inner}", why="a system field in the turns")
         for f in system[:1]
@@ -239,7 +246,7 @@ def _as_pairs(view: View, path: str, element: str, fields: list[Field]) -> Talk 
     return Talk(
         path=path,
         entries=tuple(entries),
-        score=0.6 + 0.1 * score + 0.15 * max(named, 0.7 * spoken),
+        score=0.55 + 0.1 * score + 0.2 * max(named, 0.7 * spoken),
         why=f"each element of {path} is a turn: {user.name} and {assistant.name}",
         ends_open=0.0,
         used=frozenset({under(element, user.inner), under(element, assistant.inner)}),

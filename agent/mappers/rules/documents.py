@@ -30,6 +30,10 @@ def _off(column: Column) -> float:
 def _textual(column: Column) -> bool:
     if column.nature != "text" or column.constant:
         return False
+    told = column.looks("sentence") >= 0.5 and column.words >= 8
+    never = max(column.named(kind) for kind in ("rejected", "example", "tools", "author"))
+    if told and never < 0.95 and not _tokens(column):
+        return True
     about = _off(column) >= 0.95 and max(column.named("body"), column.named("title")) < 0.95
     return not about and not _tokens(column) and not _tags(column)
 

@@ -10,6 +10,7 @@ from ingot.converters.rows import Json
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _BREAK = re.compile(r"[\W_]+")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_VAGUE = ("text", "content", "str", "string", "body", "value", "raw")
 _TAIL_NUMBER = re.compile(r"_?\d+$")
 
 
@@ -36,6 +37,8 @@ def _slots() -> dict[str, frozenset[str]]:
 def _inside(name: str, aliases: frozenset[str]) -> float:
     """How well a part of a name of several words is an alias: the last words count most."""
     words = name.split("_")
+    if words[-1] in _VAGUE and "_".join(words[:-1]) in aliases:
+        return 0.9
     for start in range(1, len(words)):
         if (tail := "_".join(words[start:])) in aliases:
             return 0.8 if len(tail) > 1 else 0.4

@@ -25,7 +25,6 @@ from ingot.agent.mappers.rules.trees import tree_drafts
 from ingot.converters.check import CheckReport, check
 from ingot.converters.errors import MappingError, SourceError
 from ingot.converters.mapping import bind
-from ingot.converters.paths import compile_path
 from ingot.converters.readers import Source
 from ingot.converters.rows import Json
 from ingot.converters.sample import Sample, draw
@@ -127,17 +126,22 @@ def _mixed(reading: Reading, modes: Sequence[str]) -> Iterator[Draft]:
 
 def _document(draft: Draft, reading: Reading, meta: dict[str, Json]) -> dict[str, Json]:
     document: dict[str, Json] = {"version": 2}
-    source = _needed(reading.source, draft)
+    paths = [*draft.used, *(value for value in meta.values() if isinstance(value, str))]
+    source = _needed(reading.source, paths)
     if source:
         document["source"] = source
     return {**document, **reading.outer, **draft.body, "meta": meta}
 
 
-def _needed(source: dict[str, Json], draft: Draft) -> dict[str, Json]:
-    """The facts of a reading without the parsed strings that the draft does not look into."""
-    kept = [p for p in source.get("json_fields", ()) if any(u.startswith(p) for u in draft.used)]
+def _needed(source: dict[str, Json], paths: Sequence[str]) -> dict[str, Json]:
+    """The facts of a reading without the parsed strings that no path looks into."""
+    kept = [p for p in source.get("json_fields", ()) if any(_under(path, p) for path in paths)]
     rest = {key: value for key, value in source.items() if key != "json_fields"}
     return {**rest, "json_fields": kept} if kept else rest
+
+
+def _under(path: str, head: str) -> bool:
+    return path.startswith((f"{head}.", f"{head}["))
 
 
 def _without_meta(draft: Draft, reading: Reading) -> dict[str, Json]:
@@ -276,7 +280,22 @@ def _keyed(reading: Reading) -> bool:
     )
 
 
+def _better_described(
+    chosen: Candidate, others: Sequence[Candidate], request: Request
+) -> Candidate:
+    """The same texts read with strings parsed, where that brings more metadata."""
+    same = [
+        o
+        for o in others
+        if o.draft.body == chosen.draft.body and o.reading.outer == chosen.reading.outer
+    ]
+    parsed = [o for o in same if "json_fields" in o.reading.source and o.report]
+    ranked = sorted([chosen, *parsed], key=lambda c: -len(_meta(c, request)[0]))
+    return replace(ranked[0], score=chosen.score) if ranked[0] is not chosen else chosen
+
+
 def _proposal(chosen: Candidate, others: Sequence[Candidate], request: Request) -> Proposal:
+    chosen = _better_described(chosen, others, request)
     meta, detected, evidence = _meta(chosen, request)
     document = _document(chosen.draft, chosen.reading, meta)
     document = _sound(document, chosen, request)
@@ -365,8 +384,3 @@ def _late(
     if any(c.draft.kind == mode and c.score >= LEAST[mode] for c in ran):
         return []
     return [_run(c, request) for c in rest if c.draft.kind == mode][:3]
-
-
-def root_of(path: str) -> int:
-    """How deep a path goes."""
-    return len(compile_path(path).steps)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ingot.agent.mappers.rules.names import language_of, spelled
-from ingot.agent.mappers.rules.table import Column, names_around
+from ingot.agent.mappers.rules.table import Column, list_of, names_around
 
 ANSWERING = ("text", "label", "letter", "number", "mark")
 
@@ -83,9 +83,19 @@ def _pair_score(question: Column, answer: Column) -> float:
     depth = 0.05 * (question.path.count(".") + answer.path.count("."))
     depth += 0.12 * (names_around(question.path) != names_around(answer.path))
     short = 0.15 if answer.nature in ("number", "letter", "label") else 0.0
-    many = 0.1 * question.many
+    many = (0.8 if _several(question) else 0.1) * question.many
     bare = 0.15 * (answer.words < 2)
     return asks(question) + answers(answer) + order + fill - depth - short - many - bare
+
+
+def _several(column: Column) -> bool:
+    """Whether most rows have more than one value."""
+    return sum(len(row) > 1 for row in column.values) > 0.5 * len(column.values)
+
+
+def _bare_label(column: Column) -> bool:
+    """A word or two under a name that does not say that they answer anything."""
+    return column.words < 4 and max(column.named("answer"), column.named("chosen")) < 0.3
 
 
 def _rivals(column: Column, columns: Sequence[Column]) -> int:
@@ -110,7 +120,10 @@ def pairs(columns: Sequence[Column]) -> list[tuple[float, Column, Column]]:
         (_pair_score(q, a) - 0.2 * min(2, _rivals(a, columns)), q, a)
         for q in questions
         for a in replies
-        if q.path != a.path and (_said(q, a) or explicit(q, a)) and not same_texts(q, a)
+        if q.path != a.path
+        and not (_several(q) and a.many and list_of(q.path) == list_of(a.path))
+        and (_said(q, a) or explicit(q, a))
+        and not (same_texts(q, a) or judged_with(a, q) or judged_with(q, a) or _bare_label(a))
     ]
     return sorted(scored, key=lambda one: (-one[0], one[1].position, one[2].position))
 

@@ -7,6 +7,7 @@ from ingot.agent.mappers.rules.table import Column, View, hits, last_name, list_
 from ingot.agent.mappers.rules.talk import Talk, side_of
 from ingot.converters.rows import Json
 
+SPOKEN = ("message", "msg", "utterance", "turn", "speech", "say", "发言", "消息", "话语")
 _NUMBERED = re.compile(r"(.*?)_?(\d+)")
 
 
@@ -104,7 +105,7 @@ def numbered(view: View) -> list[Talk]:
         said = [
             (role, c) for n in sorted(found) for role, s in order for t, c in found[n] if t == s
         ]
-    elif len(stems) == 1 and max(strength(stems[0], s) for s in ("turns", "utterance")) >= 0.8:
+    elif len(stems) == 1 and (strength(stems[0], "turns") >= 0.8 or stems[0] in SPOKEN):
         said = [(("user", "assistant")[n % 2], found[k][0][1]) for n, k in enumerate(sorted(found))]
     else:
         return []

@@ -326,3 +326,41 @@ def test_what_is_no_conversation(mapped: Any, pool: Any, row: Any) -> None:
     outcome = mapped([row(pool, n) for n in range(12)], "sft")
     assert outcome.proposal.decision == "irrelevant"
     assert outcome.proposal.reason
+
+
+def test_the_better_of_two_answers(mapped: Any, pool: Any) -> None:
+    rows = [
+        {
+            "prompt": pool.question(n),
+            "response_0": pool.answer(n),
+            "response_1": pool.answer(n + 20),
+            "better_response_id": n % 2,
+        }
+        for n in range(8)
+    ]
+    outcome = mapped(rows, "sft")
+    assert outcome.turns(0)[1] == ("assistant", pool.answer(0))
+    assert outcome.turns(1)[1] == ("assistant", pool.answer(21))
+
+
+def test_questions_about_one_text_are_records_of_their_own(mapped: Any, pool: Any) -> None:
+    rows = [
+        {
+            "doc": pool.document(n),
+            "questions": [
+                {"question": pool.question(n + k), "answer": pool.answer(n + k)} for k in range(2)
+            ],
+        }
+        for n in range(8)
+    ]
+    outcome = mapped(rows, "sft")
+    assert len(outcome.records) == 16
+    assert outcome.turns(1)[0] == ("user", f"{pool.document(0)}\n{pool.question(1)}")
+
+
+def test_binary_feedback_in_columns(mapped: Any, pool: Any) -> None:
+    rows = [
+        {"prompt": pool.question(n), "completion": pool.answer(n), "label": n % 3 != 0}
+        for n in range(9)
+    ]
+    assert len(mapped(rows, "sft").records) == 6

@@ -401,3 +401,24 @@ def test_prompts_alone_are_no_conversation(mapped: Any, pool: Any) -> None:
     assert mapped(rows, "sft").proposal.decision == "irrelevant"
     rows = [{"messages": [{"role": "user", "content": pool.question(n)}]} for n in range(10)]
     assert mapped(rows, "sft", name="more").proposal.decision == "irrelevant"
+
+
+def test_reasoning_of_a_message_stands_before_its_content(mapped: Any, pool: Any) -> None:
+    rows = [
+        {
+            "messages": [
+                {"role": "user", "content": pool.question(n)},
+                {
+                    "role": "assistant",
+                    "content": pool.answer(n),
+                    "reasoning_content": pool.document(n),
+                },
+            ]
+        }
+        for n in range(8)
+    ]
+    outcome = mapped(rows, "sft")
+    assert outcome.turns(1) == [
+        ("user", pool.question(1)),
+        ("assistant", f"{pool.document(1)}\n{pool.answer(1)}"),
+    ]

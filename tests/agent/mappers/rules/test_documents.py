@@ -211,3 +211,18 @@ def test_the_mode_is_found_where_it_is_open(
     mapped: Any, pool: Any, decision: str, row: Any
 ) -> None:
     assert mapped([row(pool, n) for n in range(12)], "auto").proposal.decision == decision
+
+
+def test_metadata_spelt_as_json_is_read(mapped: Any, pool: Any) -> None:
+    import json
+
+    rows = [
+        {
+            "text": pool.document(n),
+            "meta": json.dumps({"doc_id": f"m-{n}", "language": "en", "source": "harbour"}),
+        }
+        for n in range(8)
+    ]
+    outcome = mapped(rows, "pt")
+    assert outcome.mapping["source"]["json_fields"] == ["meta"]
+    assert outcome.records[1]["meta"]["original_id"] == "m-1"
