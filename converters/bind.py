@@ -9,7 +9,15 @@ from typing import Any
 
 from ingot.converters.errors import Problem
 from ingot.converters.language import Value
-from ingot.converters.paths import Node, Path, PathSyntaxError, RowError, compile_path, join_path
+from ingot.converters.paths import (
+    Node,
+    Path,
+    PathSyntaxError,
+    RowError,
+    compile_path,
+    found_text,
+    join_path,
+)
 from ingot.converters.rows import Json
 
 # ISO 639-1, the codes that the Library of Congress lists (2002, unchanged since).
@@ -32,7 +40,7 @@ _DEPTH_LIMIT = 12
 
 
 def observed_paths(values: Iterable[Json]) -> tuple[str, ...]:
-    """Every path that occurs in the rows, in order of first appearance (bounded)."""
+    """The paths that occur in the rows, in order of first appearance; at most 2,000."""
     seen: dict[str, None] = {}
 
     def walk(value: Json, segments: tuple[str, ...]) -> None:
@@ -40,6 +48,8 @@ def observed_paths(values: Iterable[Json]) -> tuple[str, ...]:
             return
         if isinstance(value, dict):
             for key, inner in value.items():
+                if len(seen) >= _OBSERVED_LIMIT:
+                    return
                 seen.setdefault(join_path(*segments, key), None)
                 walk(inner, (*segments, key))
         elif isinstance(value, list):
@@ -76,6 +86,23 @@ def _hits(path: Path, node: Node) -> bool:
         return False
 
 
+def literal_without_rows(key: str, text: str, pointer: str) -> Value | Problem:
+    """A bare string under `source`, `language` or `system` while there are no rows to look in.
+
+    It is refused only where it can be neither a path nor a literal.
+    """
+    try:
+        compile_path(text)
+    except PathSyntaxError as error:
+        if not _may_be_literal(key, text):
+            return _bad_path(text, pointer, error)
+    return Value(kind="literal", literal=text)
+
+
+def _bad_path(text: str, pointer: str, error: PathSyntaxError) -> Problem:
+    return Problem(pointer, "bad_path", f"a path ({error.problem})", text, error.nearest)
+
+
 class LiteralBinder:
     """What a bare string under `source`, `language` or `system` of version 1 means."""
 
@@ -92,7 +119,7 @@ class LiteralBinder:
         except PathSyntaxError as error:
             if literal:
                 return Value(kind="literal", literal=text)
-            return Problem(pointer, "bad_path", f"a path ({error.problem})", text, error.nearest)
+            return _bad_path(text, pointer, error)
         if resolves(path, self.values):
             if literal and key != "source":
                 warning = f"{pointer}: {text!r} is a column, so it is read as a path, not a literal"
@@ -149,10 +176,12 @@ def infer_roles(
 
 
 def _guess_role(content: Json, last: bool, values: Sequence[Json]) -> str:
-    paths = content if isinstance(content, list) else [content]
-    name = str(paths[0]).casefold().rsplit(".", 1)[-1]
+    first = next(iter(content), None) if isinstance(content, list) else content
+    if not isinstance(first, str):
+        return "assistant" if last else "user"
+    name = first.casefold().rsplit(".", 1)[-1]
     if any(known in name for known in _SYSTEM_NAMES):
-        return "system" if "system" in name or _hardly_varies(str(paths[0]), values) else "user"
+        return "system" if "system" in name or _hardly_varies(first, values) else "user"
     if any(known in name for known in _ASSISTANT_NAMES):
         return "assistant"
     if any(known in name for known in _USER_NAMES):
@@ -164,7 +193,11 @@ def _hardly_varies(text: str, values: Sequence[Json]) -> bool:
     """True if nearly all rows hold the same text there."""
     try:
         path = compile_path(text)
-    except PathSyntaxError:
+        found = [_spelt(path.find(Node(value))) for value in values]
+    except (PathSyntaxError, RowError):
         return False
-    found = [str(path.find(Node(value))) for value in values]
     return len(found) > 1 and len(set(found)) <= max(1, len(found) // 20)
+
+
+def _spelt(hits: list[Json]) -> tuple[str, ...]:
+    return tuple(hit if isinstance(hit, str) else found_text(hit) for hit in hits)

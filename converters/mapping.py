@@ -5,19 +5,24 @@ the frozen `Mapping`; `to_document` writes it as version 2, in which nothing is 
 """
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path as File
-from typing import Any
+from typing import Any, NoReturn
 
-from ingot.converters.bind import LiteralBinder, infer_roles
+from ingot.converters.bind import LiteralBinder, infer_roles, literal_without_rows
 from ingot.converters.contracts import violations
 from ingot.converters.errors import MappingError, Problem
-from ingot.converters.language import Mapping, to_document
-from ingot.converters.parse import Parser, shown
+from ingot.converters.language import Layout, Mapping, to_document
+from ingot.converters.parse import LiteralRule, Parser, pointer_to, shown
 from ingot.converters.rows import Json
 
 __all__ = ["Mapping", "bind", "load", "parse", "to_document"]
+
+# Deeper than any mapping that a person can read, and far from the depth at which recursion ends.
+MAX_LEVELS = 40
+_MAX_BITS = 4096
 
 
 def parse(document: Json, *, where: str) -> dict[str, Any]:
@@ -26,9 +31,7 @@ def parse(document: Json, *, where: str) -> dict[str, Any]:
     Raises:
         MappingError: with every problem: schema violations, `bad_path`, unbalanced placeholders.
     """
-    if isinstance(document, dict) and "version" not in document:
-        document, _ = infer_roles(document, ())
-    _, problems = _parsed(document, None)
+    _, _, problems = _parsed(document, (), literal_without_rows)
     if problems:
         raise MappingError(where, tuple(problems))
     return dict(document)
@@ -45,22 +48,26 @@ def bind(document: Json, values: Sequence[Json] = (), *, where: str = "mapping")
     Raises:
         MappingError: with every problem of the document.
     """
-    notes: list[str] = []
     binder = LiteralBinder(values)
-    if isinstance(document, dict) and "version" not in document:
-        document, notes = infer_roles(document, values)
-    mapping, problems = _parsed(document, binder)
+    mapping, notes, problems = _parsed(document, values, binder)
     if problems:
         raise MappingError(where, tuple(problems))
     return replace(mapping, warnings=(*notes, *binder.warnings))
 
 
-def _parsed(document: Json, binder: LiteralBinder | None) -> tuple[Mapping, list[Problem]]:
-    parser = Parser(binder)
-    if not isinstance(document, dict):
-        parser.fail("", "a JSON object", document)
-        return parser.version1({"text": None}), parser.problems
+def _parsed(
+    document: Json, values: Sequence[Json], literal_rule: LiteralRule
+) -> tuple[Mapping, list[str], list[Problem]]:
+    """The mapping, what was inferred, and every problem; with a problem the mapping is partial."""
+    parser = Parser(literal_rule)
+    parser.problems += _unwritable(document)
+    notes: list[str] = []
+    if parser.problems or not isinstance(document, dict):
+        if not parser.problems:
+            parser.fail("", "a JSON object", document)
+        return Mapping(kind="irrelevant", outer=Layout()), notes, parser.problems
     if "version" not in document:
+        document, notes = infer_roles(document, values)
         mapping = parser.version1(document)
     else:
         if document["version"] != 2 or isinstance(document["version"], bool):
@@ -70,7 +77,42 @@ def _parsed(document: Json, binder: LiteralBinder | None) -> tuple[Mapping, list
     if not parser.problems:
         for pointer, message in violations("mapping", document):
             parser.problems.append(Problem(pointer, "schema", message[:200], shown(document)))
-    return mapping, parser.problems
+    return mapping, notes, parser.problems
+
+
+def _unwritable(document: Json) -> Iterator[Problem]:
+    """What no mapping file can hold: no end of levels, numbers and texts that JSON has not."""
+    waiting: list[tuple[Json, str, int]] = [(document, "", 0)]
+    while waiting:
+        value, pointer, level = waiting.pop()
+        if level > MAX_LEVELS:
+            yield Problem("", "schema", f"at most {MAX_LEVELS} levels of lists and objects", "more")
+            return
+        if isinstance(value, dict):
+            inner = [(v, pointer_to(pointer, k), level + 1) for k, v in value.items()]
+            waiting += [(key, pointer, level + 1) for key in value]
+            waiting += reversed(inner)
+        elif isinstance(value, list):
+            inner = [(v, pointer_to(pointer, i), level + 1) for i, v in enumerate(value)]
+            waiting += reversed(inner)
+        elif wanted := _not_json(value):
+            place = pointer.encode(errors="backslashreplace").decode()
+            got = "a longer one" if isinstance(value, int) else ascii(value)[:80]
+            yield Problem(place, "schema", wanted, got)
+
+
+def _not_json(value: Json) -> str | None:
+    """What a scalar should be, where it is nothing that a JSON file in UTF-8 can hold."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "a finite number"
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        return f"a number of at most {_MAX_BITS} bits"
+    if isinstance(value, str) and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return "valid Unicode (a lone surrogate is none)"
+    return None
 
 
 def load(path: File) -> dict[str, Any]:
@@ -80,11 +122,17 @@ def load(path: File) -> dict[str, Any]:
         MappingError: the file is missing, is no JSON, or is no mapping.
     """
     try:
-        document = json.loads(path.read_text(encoding="utf-8-sig"))
+        text = path.read_text(encoding="utf-8-sig")
+        document = json.loads(text, parse_constant=_no_constant)
     except OSError as error:
         problem = Problem("", "unreadable", "a mapping file", str(error.strerror or error))
         raise MappingError(str(path), (problem,)) from error
-    except ValueError as error:
-        problem = Problem("", "bad_json", "a JSON document", str(error))
+    except (ValueError, RecursionError) as error:
+        said = str(error).partition(";")[0]
+        problem = Problem("", "bad_json", "a JSON document", said)
         raise MappingError(str(path), (problem,)) from error
     return parse(document, where=str(path))
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")

@@ -58,6 +58,11 @@ def is_scalar(value: Json) -> bool:
     return value is None or isinstance(value, str | int | float)
 
 
+def pointer_to(pointer: str, key: str | int) -> str:
+    """The JSON Pointer to a key or place of what another pointer leads to."""
+    return f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
+
+
 class Parser:
     """One pass over a document; `problems` collects what is wrong; wrong parts are left out."""
 
@@ -81,7 +86,8 @@ class Parser:
             if key not in allowed:
                 close = difflib.get_close_matches(key, allowed, 1)
                 nearest = close[0] if close else None
-                self.fail(f"{pointer}/{key}", f"one of the keys {', '.join(allowed)}", key, nearest)
+                expected = f"one of the keys {', '.join(allowed)}"
+                self.fail(pointer_to(pointer, key), expected, key, nearest)
         return {key: document[key] for key in document if key in allowed}
 
     def path(self, document: Json, pointer: str) -> Path | None:
@@ -257,7 +263,7 @@ class Parser:
             self.fail(pointer, "an object of text to role or null", document)
             return None
         return {
-            key: None if role is None else self._fixed_role(role, f"{pointer}/{key}")
+            key: None if role is None else self._fixed_role(role, pointer_to(pointer, key))
             for key, role in document.items()
         }
 
@@ -387,7 +393,7 @@ class Parser:
         if key == "quote" and isinstance(stated, str) and len(stated) > 1:
             self.fail(pointer, "one character, or empty for no quoting", stated)
             return None
-        return self.text(stated, pointer, empty=key in ("quote", "encoding"))
+        return self.text(stated, pointer, empty=key == "quote")
 
     # --- documents
 

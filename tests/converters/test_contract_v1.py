@@ -433,3 +433,26 @@ def test_a_row_without_text_is_rejected_and_the_next_one_converts(unify: Unify) 
     assert [r.reason for r in done.rejects] == ["empty_text"] * 3
     assert [r.row for r in done.rejects] == [0, 1, 2]
     assert (done.converted, done.rejected, done.filtered) == (1, 3, 0)
+
+
+def test_a_file_is_checked_without_data_and_given_as_it_stands() -> None:
+    document = {
+        "messages": [{"content": "instruction"}, {"role": "assistant", "content": "a"}],
+        "system": "You are a helpful assistant.",
+        "meta": {"source": "Dr. No's notes", "language": "lang"},
+    }
+    with pytest.raises(MappingError) as raised:
+        parse(
+            {**document, "meta": {"source": "a..b", "language": "x[", "original_id": "i["}},
+            where="m",
+        )
+    assert [p.pointer for p in raised.value.problems] == [
+        "/meta/source",
+        "/meta/language",
+        "/meta/original_id",
+    ]
+    document["meta"] = {"source": "wikipedia's", "language": "lang"}
+    assert parse(document, where="m.json") == document
+    rows = [{"instruction": "Answer.", "a": str(i), "lang": "en"} for i in range(30)]
+    mapping = bind(parse(document, where="m.json"), rows)
+    assert [m.role for m in mapping.outer.messages or ()] == ["system", "assistant"]
