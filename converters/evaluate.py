@@ -13,6 +13,8 @@ from ingot.converters.language import Value
 from ingot.converters.paths import Node, Path, RowError, found_text
 from ingot.converters.rows import Json
 
+_MAX_DIGITS = 300  # of a place that is spelt as text
+
 Hits = Callable[[Node], list[Json]]
 Text = Callable[[Node], str | None]
 Single = Callable[[Node], Json]
@@ -33,14 +35,51 @@ def json_text(value: Json, path: str | None = None) -> str:
     """The text of one hit: JSON spelling for numbers and booleans.
 
     Raises:
-        RowError: `not_text` for a list or object.
+        RowError: `not_text` for a list or object, and for an integer too long for a text.
     """
     kind = value.__class__
-    if kind is str or kind is int:
+    if kind is str or (kind is int and value.bit_length() <= 64):
         return str(value)
     if isinstance(value, list | dict):
         raise RowError("not_text", path, found_text(value))
-    return json.dumps(value, ensure_ascii=False)
+    return _spelt(value, path)
+
+
+def _spelt(value: Json, path: str | None) -> str:
+    """The JSON text of any value, however deep.
+
+    Raises:
+        RowError: `not_text` for an integer of more digits than Python writes.
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return "".join(_flatly(value, path))
+    except ValueError as error:
+        raise RowError("not_text", path, found_text(value)) from error
+
+
+def _flatly(value: Json, path: str | None) -> Iterator[str]:
+    """The JSON text of a value nested too deeply for recursion, in pieces."""
+    waiting: list[tuple[bool, Json]] = [(False, value)]  # (is a piece as it stands, what)
+    while waiting:
+        plain, one = waiting.pop()
+        if plain:
+            yield one
+        elif isinstance(one, dict):
+            keyed = ((json.dumps(k, ensure_ascii=False) + ": ", v) for k, v in one.items())
+            waiting += reversed(_enclosed("{", keyed, "}"))
+        elif isinstance(one, list):
+            waiting += reversed(_enclosed("[", (("", v) for v in one), "]"))
+        else:
+            yield _spelt(one, path)
+
+
+def _enclosed(start: str, entries: Iterable[tuple[str, Json]], end: str) -> list[tuple[bool, Json]]:
+    pieces: list[tuple[bool, Json]] = []
+    for before, value in entries:
+        pieces += [(True, f", {before}" if pieces else before), (False, value)]
+    return [(True, start), *pieces, (True, end)]
 
 
 def is_blank(text: str | None) -> bool:
@@ -170,10 +209,10 @@ def _place(choice: Json) -> int | None:
     if isinstance(choice, str):
         if len(choice) == 1 and choice.isascii() and choice.isalpha():
             return ord(choice.upper()) - ord("A")
-        return int(choice) if choice.isascii() and choice.isdigit() else None
-    if isinstance(choice, int | float) and choice >= 0 and choice == int(choice):
-        return int(choice)
-    return None
+        digits = choice.isascii() and choice.isdigit() and len(choice) <= _MAX_DIGITS
+        return int(choice) if digits else None
+    whole = isinstance(choice, int) or (isinstance(choice, float) and choice.is_integer())
+    return int(choice) if whole and choice >= 0 else None
 
 
 def _hit_stages(value: Value) -> Iterator[Callable[[Hits], Hits]]:
@@ -181,9 +220,7 @@ def _hit_stages(value: Value) -> Iterator[Callable[[Hits], Hits]]:
     if value.map is not None:
         yield _on_each(_mapper(value.map, name))
     if value.as_json:
-        yield _on_each(
-            lambda hit: json.dumps(hit, ensure_ascii=False) if isinstance(hit, list | dict) else hit
-        )
+        yield _on_each(lambda hit: _spelt(hit, name) if isinstance(hit, list | dict) else hit)
     if value.replace:
         yield _on_each(_replacer(value.replace, name))
     if value.label is not None:

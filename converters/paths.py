@@ -11,7 +11,7 @@ exist gives no hit, a null gives a hit that is None.
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -78,17 +78,37 @@ class Mark(NamedTuple):
 Step = Names | Key | Index | Mark
 
 _NAME = re.compile(r"[^.\[\]\s'\"](?:[^.\[\]]*[^.\[\]\s])?")
-_BRACKET = re.compile(r"\[(?:(\*)|(-?[0-9]+)|'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")\]")
+_BRACKET = re.compile(r"\[(?:(\*)|(-?[0-9]{1,16})|'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")\]")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _QUOTED = {code: f"\\u{code:04x}" for code in range(0x20)} | {ord("\\"): "\\\\", ord("'"): "\\'"}
 MARKS = ("*", "^", "~")
+# No path that a person can read has more steps; every run of names in one is joined beforehand.
+MAX_STEPS = 64
+# A longer text is no slip of a legal path, and guesses at it cost more than they are worth.
+_GUESSED_LENGTH = 300
 
 
 def found_text(value: Json, limit: int = 80) -> str:
-    """A short spelling of a value for messages and rejects."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    """A short spelling of a value for messages and rejects; no more of it is looked at."""
+    text = value if isinstance(value, str) else "".join(_beginning(value, limit))
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _beginning(value: Json, limit: int) -> Iterator[str]:
+    """The JSON spelling of a value, piece by piece, until it is longer than the limit."""
+    length = 0
+    pieces = json.JSONEncoder(ensure_ascii=False, default=str).iterencode(value)
+    while length <= limit:
+        try:
+            piece = next(pieces)
+        except StopIteration:
+            return
+        except ValueError:  # an integer of more digits than Python writes
+            piece = "(a number without end)"
+            length = limit
+        length += len(piece)
+        yield piece
 
 
 def _unescape(text: str) -> str:
@@ -96,7 +116,12 @@ def _unescape(text: str) -> str:
         code = match.group(1)
         return chr(int(code[1:], 16)) if len(code) == 5 else _ESCAPED.get(code, code)
 
-    return _ESCAPE.sub(one, text)
+    plain = _ESCAPE.sub(one, text)
+    # Two escapes of a surrogate pair are one character, as in JSON.
+    try:
+        return plain.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise PathSyntaxError(text, "half of a surrogate pair is no text", None) from None
 
 
 def quote_name(name: str) -> str:
@@ -123,6 +148,8 @@ def join_path(*segments: str | int) -> str:
 
 def _nearest_legal(text: str) -> str | None:
     """The closest legal spelling: slices and filters become wildcards, bracket names are quoted."""
+    if len(text) > _GUESSED_LENGTH:
+        return None
     guess = re.sub(r"\.{2,}", ".", text.strip()).strip(".")
     guess = re.sub(r"\.\[", "[", guess)
     guess = re.sub(r"\[[^\]'\"]*[:?@][^\]]*\]|\[\]", "[*]", guess)
@@ -168,11 +195,15 @@ def _parse(text: str) -> tuple[Step, ...]:
     if not body:
         raise PathSyntaxError(text, "the path is empty", None)
     steps: list[Step] = []
+    count = 0
     for step in _tokens(body):
         if isinstance(step, Names) and steps and isinstance(steps[-1], Names):
             steps[-1] = Names(steps[-1].names + step.names)
         else:
             steps.append(step)
+        count += 1
+    if count > MAX_STEPS:
+        raise PathSyntaxError(text, f"more than {MAX_STEPS} steps", None)
     return tuple(steps)
 
 

@@ -25,7 +25,7 @@ from ingot.converters.language import META_KEYS, Condition, Layout, Mapping, Val
 from ingot.converters.paths import Node, RowError, found_text
 from ingot.converters.rows import Batch, Json, Reject
 
-_NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?")
+_NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,999})(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?")
 
 Record = dict[str, Any]
 Build = Callable[[Node], Record]
@@ -376,7 +376,8 @@ def _number(found: Json) -> int | float:
     """A number, or a text that spells one as JSON does (white space around it is let pass)."""
     if isinstance(found, str) and _NUMBER.fullmatch(found.strip()):
         found = json.loads(found.strip().removeprefix("+"))
-    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
+    endless = isinstance(found, float) and not math.isfinite(found)
+    if isinstance(found, bool) or not isinstance(found, int | float) or endless:
         raise RowError("not_a_number", None, found_text(found))
     return found
 

@@ -8,6 +8,7 @@ import pytest
 
 from ingot.converters.errors import MappingError
 from ingot.converters.mapping import bind, load, parse
+from ingot.converters.paths import Node, PathSyntaxError, compile_path, join_path
 from ingot.converters.unify import Unified
 
 Unify = Callable[..., Unified]
@@ -96,3 +97,95 @@ def test_observed_paths_are_bounded() -> None:
     from ingot.converters.bind import observed_paths
 
     assert len(observed_paths([{f"k{i}": 1 for i in range(50_000)}])) <= 2_000
+
+
+# --- paths
+
+
+def test_long_paths_are_refused_or_cheap() -> None:
+    for text in ("[:" * 20_000, "a" + "[" * 20_000, "a." * 1_000 + "a", "." * 50_000, "[" * 9_000):
+        with pytest.raises(PathSyntaxError):
+            compile_path(text)
+    assert compile_path(".".join("abcdefgh")).find(Node({"a.b": {"c.d.e.f": {"g.h": 1}}})) == [1]
+
+
+@pytest.mark.parametrize("digits", ["9" * 5_000, "-" + "9" * 400])
+def test_an_index_that_no_list_reaches_is_no_path(digits: str) -> None:
+    with pytest.raises(PathSyntaxError):
+        compile_path(f"a[{digits}]")
+
+
+def test_quoted_keys_take_surrogate_pairs_and_no_halves() -> None:
+    assert compile_path(r"['\ud83d\ude00']").find(Node({"\U0001f600": 1})) == [1]
+    with pytest.raises(PathSyntaxError, match="surrogate"):
+        compile_path(r"['\ud83d']")
+
+
+# --- rows
+
+
+@pytest.mark.parametrize("levels", [300, 1_000, 20_000])
+def test_a_row_nested_without_end(unify: Unify, levels: int) -> None:
+    rows = [{"t": nested(levels)}, {"t": {"k": nested(levels, {"k": "\n"})}}]
+    done = unify({"version": 2, "text": "t"}, rows)
+    assert [(r.reason, len(r.found or "")) for r in done.rejects] == [("not_text", 80)] * 2
+    done = unify({"version": 2, "text": {"path": "t", "as": "json"}}, rows)
+    assert [record["text"] for record in done.records] == [
+        "[" * levels + '"a"' + "]" * levels,
+        '{"k": ' + "[" * levels + '{"k": "\\n"}' + "]" * levels + "}",
+    ]
+
+
+@pytest.mark.parametrize(
+    "number",
+    [10**400, -(10**400), "1" * 5_000, "1e999", 10**5_000, "Infinity"],
+    ids=lambda _: "",
+)
+def test_numbers_without_end_are_no_meta(unify: Unify, number: Any) -> None:
+    document = {"version": 2, "text": "t", "meta": {"token_count": "n", "quality_score": "n"}}
+    done = unify(document, [{"t": "x", "n": number}])
+    assert done.records[0]["meta"]["token_count"] is None
+    assert done.meta_failures == {"token_count: not_a_number": 1, "quality_score: not_a_number": 1}
+
+
+@pytest.mark.parametrize(
+    "choice", [float("inf"), float("nan"), 10**400, "9" * 5_000, -1, "AA", [1]]
+)
+def test_a_choice_that_names_no_place(unify: Unify, choice: Any) -> None:
+    document = {"version": 2, "text": {"path": "o[*]", "pick": "p"}}
+    done = unify(document, [{"o": ["a"], "p": choice}])
+    assert [r.reason for r in done.rejects] == ["bad_pick"]
+
+
+def test_an_integer_longer_than_any_text_of_one(unify: Unify) -> None:
+    document = {"version": 2, "text": "t", "where": [{"path": "w", "not_in": [1]}]}
+    done = unify(document, [{"t": 10**5_000}, {"w": 1, "t": "x"}, {"t": [10**5_000]}])
+    assert [r.reason for r in done.rejects] == ["not_text", "filtered", "not_text"]
+
+
+@pytest.mark.parametrize("row", [None, True, 1.5, "x", [], {}, [[]], {"": {"": None}}])
+def test_rows_of_any_shape(unify: Unify, row: Any) -> None:
+    done = unify({"version": 2, "text": ["a.b[0]", "['']['']", "~.x", "^.a"]}, [row])
+    assert [r.reason for r in done.rejects] == ["empty_text"]
+
+
+def test_odd_keys_are_keys(unify: Unify) -> None:
+    names = [
+        "__proto__",
+        "",
+        "a.b[0]",
+        "[*]",
+        "*",
+        "^",
+        "~",
+        "$",
+        "{{x}}",
+        "a'b\\",
+        "\n",
+        "k" * 99_999,
+    ]
+    row = {name: f"<{number}>" for number, name in enumerate(names)}
+    paths = [join_path(name) if name != "[*]" else "['[*]']" for name in names]
+    assert unify({"version": 2, "text": paths}, [row]).records[0]["text"].split("\n") == [
+        *row.values()
+    ]
