@@ -259,7 +259,7 @@ def to_document(mapping: Mapping) -> dict[str, Json]:
     document |= _layout_document(mapping.outer)
     if mapping.any_of:
         document["any_of"] = [_layout_document(variant) for variant in mapping.any_of]
-    if mapping.kind == "irrelevant":
+    elif mapping.kind == "irrelevant":
         document["text"] = None
     if mapping.provenance is not None:
         document["provenance"] = mapping.provenance

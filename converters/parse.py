@@ -1,7 +1,8 @@
 """A mapping document to values: every problem is found in one pass, each with its place.
 
 The JSON Schema in `schemas/mapping.schema.json` is the published contract; this parser accepts the
-same documents (a test holds the two together) and says what is wrong in words a person can act on.
+same documents (a test holds the two together; only the parser refuses alternatives that make
+records of two kinds) and says what is wrong in words a person can act on.
 """
 
 import difflib
@@ -157,8 +158,9 @@ class Parser:
         if form == "literal":
             literal = self.text(document[form], f"{pointer}/literal")
             return Value(kind=form, literal=literal) if literal else None
+        modified = self._modifiers(document, pointer)
         body = self._body(form, document[form], f"{pointer}/{form}")
-        return Value(kind=form, **body, **self._modifiers(document, pointer)) if body else None
+        return Value(kind=form, **body, **modified) if body else None
 
     def _body(self, form: ValueKind, document: Json, pointer: str) -> dict[str, Any]:
         if form == "path":
@@ -175,16 +177,14 @@ class Parser:
         if text is None:
             return None
         pieces = _PLACEHOLDER.split(text)
-        if len(pieces) == 1 or any("{{" in p or "}}" in p for p in pieces[::2]):
+        if len(pieces) == 1 or any("{{" in p or "}}" in p for p in pieces):
             self.fail(pointer, "a template with balanced {{path}} placeholders", document)
             return None
-        parts: list[str | Path] = []
-        for number, piece in enumerate(pieces):
-            part = self.path(piece.strip(), pointer) if number % 2 else piece
-            if part is None:
-                return None
-            parts += [part] if part != "" else []
-        return tuple(parts)
+        parts = [
+            self.path(piece.strip(), pointer) if number % 2 else piece
+            for number, piece in enumerate(pieces)
+        ]
+        return None if None in parts else tuple(part for part in parts if part)
 
     def _modifiers(self, document: dict[str, Json], pointer: str) -> dict[str, Any]:
         readers: dict[str, tuple[str, Callable[[Json, str], Any]]] = {
@@ -406,6 +406,8 @@ class Parser:
         variants: tuple[Layout, ...] = ()
         if "any_of" in document:
             variants = self.list_of(document["any_of"], "/any_of", self._variant, least=2)
+        if len({_kind((variant,)) for variant in variants} - {"irrelevant"}) > 1:
+            self.fail("/any_of", "alternatives that all give text, or all give messages", targets)
         provenance = document.get("provenance")
         if "provenance" in document and not isinstance(provenance, dict):
             self.fail("/provenance", "an object", provenance)

@@ -85,7 +85,11 @@ def test_every_pointer_leads_into_the_saved_document() -> None:
         "each": "[*]",
         "where": [{"path": "w", "in": [1]}],
         "any_of": [
-            {"text": {"path": "a[*]", "pick": "p", "each": "e[*]"}},
+            {
+                "messages": [
+                    {"role": "tool", "content": {"path": "a[*]", "pick": "p", "each": "e[*]"}}
+                ]
+            },
             {
                 "messages": [
                     {"each": ["x[*]", "y[*]"], "role": {"path": "r"}, "content": ["c", "d"]},

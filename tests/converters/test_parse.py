@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ingot.converters.contracts import violations
 from ingot.converters.errors import MappingError
 from ingot.converters.language import Value
-from ingot.converters.mapping import bind, load
+from ingot.converters.mapping import bind, load, to_document
 from ingot.converters.parse import Parser
 
 GOOD: list[dict[str, Any]] = [
@@ -164,3 +164,45 @@ def test_a_file_that_is_no_mapping(tmp_path: Any) -> None:
     good = tmp_path / "good.json"
     good.write_text("\ufeff" + json.dumps({"text": "a"}), encoding="utf-8")
     assert load(good) == {"text": "a"}
+
+
+@pytest.mark.parametrize(
+    "template", ["{{a {{b}}", "{{}} {{a}}", "{{a}}}}", "}}{{a}}", "{{a}", "{", "a", "{{{{a}}}}"]
+)
+def test_braces_that_do_not_match_are_no_template(template: str) -> None:
+    with pytest.raises(MappingError) as raised:
+        bind({"version": 2, "text": {"template": template}})
+    assert [(p.pointer, p.code) for p in raised.value.problems] == [("/text/template", "schema")]
+
+
+def test_one_wrong_part_hides_no_other() -> None:
+    document = {
+        "version": 2,
+        "text": {"path": "a[", "label": "XX", "map": {}},
+        "meta": {"source": {"template": "{{a[}} {{b}} {{c..d}}"}},
+        "a/b~": 1,
+    }
+    with pytest.raises(MappingError) as raised:
+        bind(document)
+    found = [(p.pointer, p.code, p.nearest) for p in raised.value.problems]
+    assert found == [
+        ("/a~1b~0", "schema", None),
+        ("/text/map", "schema", None),
+        ("/text/label", "schema", None),
+        ("/text/path", "bad_path", None),
+        ("/meta/source/template", "bad_path", None),
+        ("/meta/source/template", "bad_path", "c.d"),
+    ]
+
+
+def test_alternatives_make_records_of_one_kind() -> None:
+    turns = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+    with pytest.raises(MappingError) as raised:
+        bind({"version": 2, "any_of": [{"text": "t"}, {"text": None}, {"messages": turns}]})
+    assert [(p.pointer, p.code) for p in raised.value.problems] == [("/any_of", "schema")]
+
+
+def test_alternatives_that_map_nothing_are_saved_as_such() -> None:
+    mapping = bind({"version": 2, "any_of": [{"text": None}, {"messages": None}]})
+    assert mapping.kind == "irrelevant"
+    assert bind(to_document(mapping)).kind == "irrelevant"
