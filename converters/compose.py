@@ -7,6 +7,7 @@ brought to that form here, once.
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -39,39 +40,61 @@ Messages = Callable[[Node], tuple[list[Turn], bool]]
 
 
 def expand_zip(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """The zip rule as `each`: two or more neighbours with one prefix up to the first wildcard."""
+    """What is emitted: the zip rule as `each`, every `each` spelt alike.
+
+    Messages that do not exist in a data set are left out before their neighbours are looked at. Two
+    or more neighbours with one prefix up to the first wildcard are entries of one `each`.
+    """
     expanded: list[Message] = []
-    for prefix, run in groupby(messages, key=_zip_prefix):
+    there = (message for message in messages if message.content is not None)
+    for prefix, run in groupby(there, key=_zip_prefix):
         entries = list(run)
         if prefix is None or len(entries) < 2:
-            expanded += entries
+            expanded += [replace(entry, each=_plainly(entry.each)) for entry in entries]
         else:
             expanded += [_inside(entry, prefix) for entry in entries]
     return tuple(expanded)
 
 
+def _plainly(each: tuple[Path, ...]) -> tuple[Path, ...]:
+    return tuple(compile_path(steps_text(path.steps)) for path in each)
+
+
 def _zip_prefix(message: Message) -> str | None:
-    content = message.content
-    bare = content is not None and content.kind == "path" and content.bare
-    if not bare or message.each or not isinstance(message.role, str) or content is None:
+    """The prefix that an entry shares with its neighbours, None if it has a form of its own."""
+    prefix = _prefix(message.content)
+    if prefix is None or message.each or not isinstance(message.role, str):
         return None
-    path = content.path
+    mask = message.loss_mask
+    # Read from elsewhere in the row, a loss mask has no place among the elements.
+    return None if isinstance(mask, Value) and _prefix(mask) != prefix else prefix
+
+
+def _prefix(value: Value | None) -> str | None:
+    """A bare path up to its first wildcard; None for any other value."""
+    path = value.path if value and value.bare else None
     if path is None or path.first_wildcard is None:
         return None
     return steps_text(path.steps[: path.first_wildcard + 1])
 
 
 def _inside(message: Message, prefix: str) -> Message:
-    path = message.content.path if message.content else None
-    if path is None or path.first_wildcard is None:
-        return message
-    rest = compile_path(steps_text(path.steps[path.first_wildcard + 1 :]))
-    return Message(
-        role=message.role,
-        content=Value(kind="path", path=rest),
+    mask = message.loss_mask
+    return replace(
+        message,
+        content=_cut(message.content),
         each=(compile_path(prefix),),
-        loss_mask=message.loss_mask,
+        loss_mask=_cut(mask) if isinstance(mask, Value) else mask,
     )
+
+
+def _cut(value: Value | None) -> Value | None:
+    """A bare path without its prefix."""
+    path = value.path if value else None
+    if path is None or path.first_wildcard is None:
+        return value
+    rest = path.steps[path.first_wildcard + 1 :]
+    return Value(kind="path", path=compile_path(steps_text(rest)))
 
 
 def compile_messages(messages: tuple[Message, ...], stats: PathStats) -> Messages:

@@ -175,8 +175,10 @@ def _any_of(value: Value, stats: PathStats) -> Hits:
     def hits(node: Node) -> list[Json]:
         for part, sep, name in parts:
             found = part(node)
-            if not is_blank(join_hits(found, sep, name)):
-                return found
+            text = join_hits(found, sep, name)
+            if not is_blank(text):
+                # A part that says how its hits are joined is one text; others stay several hits.
+                return found if sep == "\n" or len(found) < 2 else [text]
         return []
 
     return hits

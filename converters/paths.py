@@ -383,7 +383,9 @@ def steps_text(steps: tuple[Step, ...]) -> str:
         else:
             part = step.mark
         text += part if not text or part.startswith("[") else f".{part}"
-    return text or "$"
+    # A first name that is `$` would be taken for the start of the path.
+    named = steps and isinstance(steps[0], Names) and steps[0].names[0] == "$"
+    return f"$.{text}" if named else text or "$"
 
 
 @lru_cache(maxsize=4096)

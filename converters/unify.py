@@ -215,8 +215,9 @@ def _row_outcome(failed: list[tuple[int | None, RowError]]) -> str:
 def _row_rejects(
     file: str, row: int, failed: list[tuple[int | None, RowError]], weight: int
 ) -> Iterator[Reject]:
-    """One reject per failed element; the first carries the rows that gave nothing else."""
-    for element, error in failed:
+    """One reject per failed element; the first fault carries the rows that gave nothing else."""
+    first = next((n for n, (_, e) in enumerate(failed) if e.reason != "filtered"), 0)
+    for number, (element, error) in enumerate(failed):
         yield Reject(
             file=file,
             row=row,
@@ -224,9 +225,8 @@ def _row_rejects(
             reason=error.reason,
             path=error.path,
             found=error.found,
-            rows=weight,
+            rows=weight if number == first else 0,
         )
-        weight = 0
 
 
 def _bad_row(file: str, bad: Any) -> Reject:  # noqa: ANN401 - rows.BadRow

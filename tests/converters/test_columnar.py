@@ -342,7 +342,6 @@ def test_what_is_carried(document: Document) -> None:
         ({"messages": [{**SHAREGPT, "each": ["turns[*]", "tags[*]"]}]}, "walked in step"),
         ({"messages": [{"role": {"split": {"Q:": "user"}}, "content": "body"}]}, "split"),
         ({"messages": [{**PAIR[0], "loss_mask": "id"}, PAIR[1]]}, "a loss mask from the data"),
-        ({"text": {"literal": "\ud800"}}, "no valid Unicode"),
         ({"text": None}, "maps nothing"),
     ],
 )

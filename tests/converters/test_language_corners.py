@@ -1,0 +1,106 @@
+"""Corners of the language that the examples of docs/mapping.md do not show."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ingot.converters.unify import Unified
+
+Unify = Callable[..., Unified]
+D = [{"q": "1", "a": "2", "w": 0}, {"q": "3", "a": "4", "w": 1}]
+TURNS = [("user", "1"), ("assistant", "2"), ("user", "3"), ("assistant", "4")]
+
+
+def said(unified: Unified) -> list[tuple[str, str]]:
+    return [(m["role"], m["content"]) for m in unified.records[0]["messages"]]
+
+
+def test_a_message_that_does_not_exist_does_not_part_its_neighbours(unify: Unify) -> None:
+    messages = [
+        {"role": "user", "content": "d[*].q"},
+        {"role": "tool", "content": None},
+        {"role": "assistant", "content": "d[*].a"},
+    ]
+    done = unify({"messages": messages}, [{"d": D}])
+    assert (said(done), done.ragged) == (TURNS, 0)
+
+
+def test_a_message_that_does_not_exist_leaves_no_turn_one_sided(unify: Unify) -> None:
+    messages = [
+        {"each": "d[*]", "role": "user", "content": "q"},
+        {"each": "d[*]", "role": "tool", "content": None},
+        {"each": "d[*]", "role": "assistant", "content": "a"},
+    ]
+    done = unify({"version": 2, "messages": messages}, [{"d": D}])
+    assert (said(done), done.ragged) == (TURNS, 0)
+
+
+def test_one_each_in_two_spellings_is_one(unify: Unify) -> None:
+    messages = [
+        {"each": "$.d[*]", "role": "user", "content": "q"},
+        {"each": "d[*]", "role": "assistant", "content": "$.a"},
+    ]
+    assert said(unify({"version": 2, "messages": messages}, [{"d": D}])) == TURNS
+
+
+def test_the_short_form_takes_a_loss_mask_along(unify: Unify) -> None:
+    messages = [
+        {"role": "user", "content": "d[*].q"},
+        {"role": "assistant", "content": "d[*].a", "loss_mask": "d[*].w"},
+    ]
+    done = unify({"version": 2, "messages": messages}, [{"d": D}])
+    assert said(done) == TURNS
+    masks = [m["loss_mask"] for m in done.records[0]["messages"]]
+    assert masks == [False, False, False, True]
+
+
+def test_a_loss_mask_of_the_row_is_never_looked_up_in_an_element(unify: Unify) -> None:
+    messages = [
+        {"role": "user", "content": "d[*].q"},
+        {"role": "assistant", "content": "d[*].a", "loss_mask": "good"},
+    ]
+    done = unify({"version": 2, "messages": messages}, [{"d": D, "good": False}])
+    assert [m["loss_mask"] for m in done.records[0]["messages"]] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"any_of": [{"path": "a[*]", "sep": ", "}, "b"]}, "1, 2"),
+        ({"any_of": [["a[0]", "a[1]"], "b"], "sep": "; "}, "1; 2"),
+        ({"any_of": [{"concat": ["a[0]", "a[1]"], "sep": " "}, "b"]}, "1 2"),
+        ({"any_of": ["a[*]", "b"], "sep": "; "}, "1; 2"),
+        ({"any_of": ["a[*]", "b"], "label": "1) "}, "1) 1\n2) 2"),
+        ({"any_of": ["x", {"any_of": ["y", {"path": "a[*]", "sep": "+"}]}]}, "1+2"),
+    ],
+)
+def test_the_first_value_that_says_something_keeps_its_own_separator(
+    unify: Unify, value: Any, text: str
+) -> None:
+    done = unify({"version": 2, "text": value}, [{"a": ["1", "2"], "b": "3", "x": " "}])
+    assert done.records[0]["text"] == text
+
+
+def test_a_row_counts_where_its_fault_is(unify: Unify) -> None:
+    document = {
+        "version": 2,
+        "each": "x[*]",
+        "where": [{"path": "k", "in": [1]}],
+        "text": "t",
+    }
+    done = unify(document, [{"x": [{"k": 0}, {"k": 1, "t": []}, {"k": 1, "t": {}}]}])
+    assert [(r.reason, r.rows) for r in done.rejects] == [
+        ("filtered", 0),
+        ("not_text", 1),
+        ("not_text", 0),
+    ]
+    assert (done.rejected, done.filtered) == (1, 0)
+
+
+def test_a_key_called_dollar_survives_the_short_form(unify: Unify) -> None:
+    messages = [
+        {"role": "user", "content": "$.$.d[*].q"},
+        {"role": "assistant", "content": "$.$.d[*].a"},
+    ]
+    assert said(unify({"version": 2, "messages": messages}, [{"$": {"d": D}}])) == TURNS
