@@ -132,7 +132,7 @@ def check(
     coverage = _coverage(records, failures, unreadable)
     problems = [
         *unresolved(mapping, nodes),
-        *_reject_problems(rejects),
+        *_reject_problems(rejects, tuple(uses(mapping))),
         *_outcome_problems(records, failures, coverage, min_coverage),
         *_reading_problems(unreadable, len(nodes)),
     ]
@@ -358,7 +358,7 @@ def _state(use: PathUse, node: Node) -> str:
 # --- what the rows became
 
 
-def _reject_problems(rejects: list[Reject]) -> Iterator[Problem]:
+def _reject_problems(rejects: list[Reject], used: Sequence[PathUse]) -> Iterator[Problem]:
     """`unmapped_value` and `not_text`: the mapping is wrong, however few rows show it."""
     expected = {
         "unmapped_value": "a value that the map names (or null for it)",
@@ -371,7 +371,20 @@ def _reject_problems(rejects: list[Reject]) -> Iterator[Problem]:
             kind[reject.found or ""] += 1
     for (reason, path), found in kinds.items():
         got = ", ".join(f"{value} ({count} times)" for value, count in found.most_common(5))
-        yield Problem(path or "", reason, expected[reason], got)
+        where = f" at {path}" if path else ""
+        yield Problem(_place_of(reason, path, used), reason, f"{expected[reason]}{where}", got)
+
+
+def _place_of(reason: str, path: str | None, used: Sequence[PathUse]) -> str:
+    """The pointer to a path that a reject names; the whole document where no use of it is known.
+
+    A value with a map is an object, so its path has a pointer of its own. In the short form of
+    `each` a reject names what is left of a path behind its first wildcard.
+    """
+    named = [use.pointer for use in used if use.path.text == path]
+    ending = [use.pointer for use in used if use.path.text.endswith(f"].{path}")]
+    mapped = [pointer for pointer in named if pointer.endswith("/path")]
+    return next(iter([*(mapped if reason == "unmapped_value" else []), *named, *ending]), "")
 
 
 def _outcome_problems(

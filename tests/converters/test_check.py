@@ -137,7 +137,40 @@ def test_an_unmapped_role_is_a_problem_however_rare() -> None:
         "messages": [{"each": "m[*]", "role": {"path": "r"}, "content": "c"}],
     }
     (problem,) = run(document, rows).problems
-    assert (problem.code, problem.pointer, problem.got) == ("unmapped_value", "r", "bot (1 times)")
+    assert (problem.code, problem.pointer) == ("unmapped_value", "/messages/0/role/path")
+    assert (problem.expected.endswith(" at r"), problem.got) == (True, "bot (1 times)")
+
+
+@pytest.mark.parametrize(
+    ("document", "pointer"),
+    [
+        ({"version": 2, "text": "a.b"}, "/text"),
+        ({"version": 2, "text": ["t", {"path": "a.b", "replace": {"x": ""}}]}, "/text/1/path"),
+        ({"version": 2, "text": {"template": "{{t}}{{a.b}}"}}, "/text/template"),
+        (
+            {
+                "messages": [
+                    {"role": "user", "content": "d[*].t"},
+                    {"role": "assistant", "content": "d[*].x"},
+                ]
+            },
+            "/messages/1/content",
+        ),
+    ],
+)
+def test_a_text_that_is_none_is_a_problem_with_its_place(
+    document: dict[str, Any], pointer: str
+) -> None:
+    rows = [{"t": "x", "a": {"b": [1]}, "d": [{"t": "x", "x": {}}]}]
+    (problem,) = (p for p in run(document, rows).problems if p.code == "not_text")
+    assert problem.pointer == pointer
+
+
+def test_an_unmapped_value_is_placed_where_the_map_stands() -> None:
+    mapped = {"path": "l", "map": {"French": "fr"}}
+    document = {"version": 2, "text": ["l", mapped]}
+    (problem,) = (p for p in run(document, [{"l": "Dutch"}]).problems if p.code == "unmapped_value")
+    assert problem.pointer == "/text/1/path"
 
 
 def test_nothing_left_is_a_problem() -> None:
