@@ -136,8 +136,10 @@ def test_a_kill(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("workers", [2, None])
 def test_twenty_kills(tmp_path: Path, workers: int | None) -> None:
-    scene = Scene(tmp_path, files=12 if workers else 4, rows=5_000, workers=workers)
+    # Large enough that starting up and sampling are a small part of `ingot run`.
+    files, rows = (12, 5_000) if workers else (4, 40_000)
+    scene = Scene(tmp_path, files=files, rows=rows, workers=workers)
     cuts = check_kills(scene, count=20, seed=7)
     print(Counter(cuts))  # noqa: T201 - where the cuts fell, shown with `-rP`
-    # Kills that all fell before the work began would show nothing.
-    assert len(set(cuts)) > 1
+    # Kills that fell before the work began show little.
+    assert cuts.count("nothing staged") <= 10
