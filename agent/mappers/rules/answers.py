@@ -129,6 +129,7 @@ def _draft(
         body=body,
         score=_score(cast, score + 0.3 * bool(cast.how), _unused(columns, used)),
         why=f"{question.path} asks and {answer.path} answers",
+        pair=True,
         used=used,
         explicit=explicit(question, answer),
         evidence=(

@@ -17,6 +17,7 @@ class Draft:
         why: the reason in a few words.
         used: paths of the data that the body takes text from.
         explicit: names or speakers say that this is a conversation; or, of a text, that it is one.
+        pair: one question and one answer, each from columns of its own.
         evidence: decisions inside it.
     """
 
@@ -26,6 +27,7 @@ class Draft:
     why: str
     used: frozenset[str] = frozenset()
     explicit: bool = True
+    pair: bool = False
     evidence: tuple[Evidence, ...] = field(default=())
 
     def times(self, factor: float) -> "Draft":

@@ -119,6 +119,7 @@ def _mixed(reading: Reading, modes: Sequence[str]) -> Iterator[Draft]:
             body={"any_of": bodies},
             score=min(d.score for d in best),
             why=f"{len(bodies)} kinds of rows: " + "; ".join(d.why for d in best),
+            pair=any(d.pair for d in best),
             used=frozenset().union(*(d.used for d in best)),
             evidence=tuple(e for d in best for e in d.evidence),
         )
@@ -157,12 +158,10 @@ def candidates(source: Source, sample: Sample, modes: Sequence[str]) -> list[Can
         if "each" in reading.outer:
             lift = 1.2 if documents_inside(reading.view) and len(reading.sample.rows) <= 40 else 1.0
             drafts = [
-                d.times(lift) if d.kind == "pt" else d
-                for d in drafts
-                if d.kind == "pt" or " asks " in d.why
+                d.times(lift) if d.kind == "pt" else d for d in drafts if d.kind == "pt" or d.pair
             ]
         if "group" in reading.outer:
-            drafts = [d for d in drafts if d.kind == "sft" and not d.why.count(" asks ")]
+            drafts = [d for d in drafts if d.kind == "sft" and not d.pair]
         for draft in drafts[:5]:
             document = _without_meta(draft, reading)
             score = min(0.99, draft.score * reading.factor)
@@ -263,7 +262,9 @@ def _meta(
         why = f"{share:.0%} of the text reads so"
         evidence = (
             *evidence,
-            Evidence(target="meta.language", choice=str(language), why=why, confidence=share),
+            Evidence(
+                target="meta.language", choice=detected["language"], why=why, confidence=share
+            ),
         )
     return meta, detected, evidence
 
@@ -317,7 +318,7 @@ def _proposal(chosen: Candidate, others: Sequence[Candidate], request: Request) 
         decision=chosen.draft.kind,
         mapping=document,
         confidence=confidence,
-        reason=f"{chosen.draft.why[:1].upper()}{chosen.draft.why[1:]}.",
+        reason=f"{chosen.draft.why}.",
         evidence=(decision, *chosen.draft.evidence, *evidence),
         mapper="rules",
         detected=detected,
