@@ -178,7 +178,8 @@ def _any_of(value: Value, stats: PathStats) -> Hits:
             text = join_hits(found, sep, name)
             if not is_blank(text):
                 # A part that says how its hits are joined is one text; others stay several hits.
-                return found if sep == "\n" or len(found) < 2 else [text]
+                several = sep != "\n" and sum(hit is not None for hit in found) > 1
+                return [text] if several else found
         return []
 
     return hits
@@ -199,7 +200,8 @@ def _pick(hits: Hits, pick: Single, name: str | None) -> Hits:
         place = _place(choice)
         if place is None or place >= len(found):
             raise RowError("bad_pick", name, f"{found_text(choice)} of {len(found)}")
-        return [found[place]]
+        # The places before it stay, so that a label names the one in the full list.
+        return [*[None] * place, found[place]]
 
     return picked
 

@@ -67,7 +67,7 @@ def pointer_to(pointer: str, key: str | int) -> str:
 class Parser:
     """One pass over a document; `problems` collects what is wrong; wrong parts are left out."""
 
-    def __init__(self, literal_rule: LiteralRule | None) -> None:
+    def __init__(self, literal_rule: LiteralRule) -> None:
         self.problems: list[Problem] = []
         self.literal_rule = literal_rule
 
@@ -473,7 +473,7 @@ class Parser:
     def literal_or_path(self, document: Json, pointer: str) -> Value | None:
         """A bare string of version 1 that may be a literal, settled by the rule of the binder."""
         key = pointer.rsplit("/", 1)[-1]
-        if key not in ("source", "language", "system") or self.literal_rule is None:
+        if key not in ("source", "language", "system"):
             path = self.path(document, pointer)
             return Value(kind="path", path=path) if path else None
         text = self.text(document, pointer)

@@ -104,3 +104,17 @@ def test_a_key_called_dollar_survives_the_short_form(unify: Unify) -> None:
         {"role": "assistant", "content": "$.$.d[*].a"},
     ]
     assert said(unify({"version": 2, "messages": messages}, [{"$": {"d": D}}])) == TURNS
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"), [("B", "(b) tin"), (0, "(a) wood"), ("C", None), (None, None)]
+)
+def test_a_picked_option_keeps_its_letter(unify: Unify, answer: Any, text: str | None) -> None:
+    value = {"path": "options[*]", "pick": "answer", "label": "(a) "}
+    count = {"path": "numbers[*]", "pick": "answer"}
+    document = {"version": 2, "text": [value, "t"], "meta": {"token_count": count}}
+    row = {"options": ["wood", "tin", None], "answer": answer, "t": "x", "numbers": [5, 6, 7]}
+    done = unify(document, [row])
+    assert done.records[0]["text"] == (f"{text}\nx" if text else "x")
+    expected = {"B": 6, 0: 5, "C": 7, None: None}[answer]
+    assert done.records[0]["meta"]["token_count"] == expected
