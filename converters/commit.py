@@ -251,14 +251,36 @@ def _is_empty(folder: Path) -> bool:
     return folder.is_dir() and not any(folder.iterdir())
 
 
-def _check_free(out: Path, overwrite: bool, difference: str | None) -> None:
-    if not out.exists() or _is_empty(out):
-        return
+def check_usable(out: Path) -> None:
+    """See that a destination could be written, before anything costly is done for it.
+
+    Whether the result that lies there is the one to be made is not asked yet; `stage` does.
+
+    Raises:
+        OutputError: it is a file, holds foreign files, or its parent cannot be written.
+    """
+    with writing(out):
+        if out.exists() and not _is_empty(out):
+            _check_own(out)
+            return
+        parent = next((p for p in out.resolve().parents if p.exists()), Path("/"))
+    if not os.access(parent, os.W_OK | os.X_OK):
+        problem = f"cannot be written: no permission in {parent}"
+        raise OutputError(str(out), problem, _HINTS[errno.EACCES])
+
+
+def _check_own(out: Path) -> None:
     if not out.is_dir():
         raise OutputError(str(out), "is a file", "choose a folder that does not exist yet")
     if _own(out) is None:
         problem = "holds files that ingot did not write"
         raise OutputError(str(out), problem, "choose a folder that does not exist yet")
+
+
+def _check_free(out: Path, overwrite: bool, difference: str | None) -> None:
+    if not out.exists() or _is_empty(out):
+        return
+    _check_own(out)
     if not overwrite:
         problem = f"holds another result: {difference}" if difference else "holds a damaged result"
         raise OutputError(str(out), problem, "choose another folder, or replace it: --overwrite")

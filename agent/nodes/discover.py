@@ -1,9 +1,12 @@
 """discover: what lies at the location, and whether any of it is data."""
 
+from pathlib import Path
+
 from ingot.agent.context import Context
 from ingot.agent.mappers.proposal import Proposal
 from ingot.agent.state import Order, State
 from ingot.agent.trial import spec_of
+from ingot.converters.commit import check_usable
 from ingot.converters.readers import Source
 from ingot.converters.readers.spec import SourceSpec
 from ingot.converters.rows import Json
@@ -12,8 +15,13 @@ _SHOWN = 20
 
 
 def discover(state: State, context: Context) -> State:
-    """Open the source; a folder with side files only is irrelevant, and says which."""
+    """Open the source; a folder with side files only is irrelevant, and says which.
+
+    A destination that cannot be written is found out here, before a model or a person is asked.
+    """
     order = Order(**state["order"])
+    if order.out and not order.dry_run:
+        check_usable(Path(order.out))
     source = context.source(order.source, stated_spec(order))
     found: State = {"source": facts(source), "attempts": [], "problems": [], "usage": {}}
     if source.files:

@@ -7,7 +7,7 @@ import orjson
 from ingot.converters.errors import SourceError
 from ingot.converters.paths import Node, RowError, compile_path
 from ingot.converters.readers.elements import Element, elements
-from ingot.converters.readers.jsonvalue import JsonTextError, has_long_digits, loads
+from ingot.converters.readers.jsonvalue import JsonTextError, has_long_digits, loads, may_be_deep
 from ingot.converters.readers.lines import line_blocks
 from ingot.converters.readers.root import Root
 from ingot.converters.readers.stretch import (
@@ -30,7 +30,8 @@ def json_lines(parts: Iterator[bytes]) -> Iterator[Stretch]:
 
 def _parsed(rows: Sequence[bytes | None]) -> list[Json]:
     try:
-        if not has_long_digits(b"\n".join(rows)):  # type: ignore[arg-type] # None: TypeError below
+        plain = not has_long_digits(b"\n".join(rows))  # type: ignore[arg-type] # None: TypeError
+        if plain and not any(map(may_be_deep, rows)):  # type: ignore[arg-type]
             return [orjson.loads(row) for row in rows]  # type: ignore[arg-type]
     except (orjson.JSONDecodeError, TypeError):
         pass

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterable
 from typing import NoReturn
 
 import numpy as np
@@ -16,6 +17,8 @@ _DIGITS = bytes(48 if 48 <= byte <= 57 else 32 for byte in range(256))
 _RUN = b"0" * 19
 _STRIDE = 6
 _SMALL = 4096
+# No data set is nested like this; what walks a row may then be written as plain recursion.
+MAX_DEPTH = 256
 
 
 class JsonTextError(ValueError):
@@ -35,15 +38,37 @@ def has_long_digits(data: bytes) -> bool:
     return _RUN in data.translate(_DIGITS)
 
 
+def may_be_deep(data: bytes) -> bool:
+    """Whether a text has brackets enough to be nested too deeply: the cheap test before `loads`."""
+    return len(data) > 2 * MAX_DEPTH and data.count(b"[") + data.count(b"{") > MAX_DEPTH
+
+
 def loads(data: bytes) -> Json:
     """The value of a JSON text in UTF-8. Raises JsonTextError."""
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise JsonTextError(_message(error)) from error
+    if may_be_deep(data) and _is_deep(value):
+        raise JsonTextError(f"nested more than {MAX_DEPTH} levels deep")
     if has_long_digits(data) and _LONG.search(data):
         return _exact(data)
     return value
+
+
+def _is_deep(value: Json) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [inner for outer in level for inner in _inside(outer)]
+        if not level:
+            return False
+    return any(isinstance(value, dict | list) for value in level)
+
+
+def _inside(value: Json) -> Iterable[Json]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _exact(data: bytes) -> Json:

@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from ingot.converters.commit import Finished, Staged, encode, finished, stage, write_file
+from ingot.converters.commit import (
+    Finished,
+    Staged,
+    check_usable,
+    encode,
+    finished,
+    stage,
+    write_file,
+)
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 
 KEY = "0123456789abcdef0123"
@@ -307,3 +315,17 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
         write_file(path, "text")  # type: ignore[arg-type]
     assert json.loads(path.read_text())["a"] == 1
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_destination_is_seen_to_be_usable_before_anything_costly(tmp_path: Path) -> None:
+    check_usable(tmp_path / "new" / "deep")
+    check_usable(tmp_path)  # an empty folder
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "notes.txt").write_text("mine")
+    with pytest.raises(OutputError, match="did not write"):
+        check_usable(foreign)
+    with pytest.raises(OutputError, match="is a file"):
+        check_usable(foreign / "notes.txt")
+    with pytest.raises(OutputError, match="cannot be written"):
+        check_usable(foreign / "notes.txt" / "inside")

@@ -1,5 +1,6 @@
 """What the documents name exists: files, commands, options; and what exists is documented."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 import typer.main
 
 from ingot.cli.app import app
+from ingot.converters.mapping import parse
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -100,6 +102,15 @@ def test_readme_shows_the_make_targets_that_exist():
         for target in re.findall(r"(?<![\w-])make ([a-z][\w-]*)", block)
     }
     assert named <= targets
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_mappings_shown_are_mappings(document):
+    blocks = re.findall(r"```json\n(.*?)```", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for block in blocks:
+        shown = json.loads(block)
+        if {"version", "text", "messages"} & set(shown):
+            parse(shown, where=document.name)
 
 
 def transcript() -> list[tuple[str, str]]:

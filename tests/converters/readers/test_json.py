@@ -347,3 +347,18 @@ def test_batches_are_small_and_numbered_through(tmp_path: Path) -> None:
     assert max(len(batch.values) for batch in batches) <= 256
     assert [row for batch in batches for row in batch.rows] == list(range(1000))
     assert orjson.dumps([v["a"] for b in batches for v in b.values]) == orjson.dumps([*range(1000)])
+
+
+def test_a_row_nested_too_deeply_is_a_bad_row(tmp_path: Path) -> None:
+    file = tmp_path / "deep.jsonl"
+    deepest, deeper = (b"[" * depth + b"]" * depth for depth in (256, 257))
+    wide = b"[" + b",".join([b'{"a":[]}'] * 300) + b"]"
+    rows = [b'{"t":1}', deepest, deeper, b"[" * 1000 + b"]" * 1000, b"[" * 9000, wide]
+    file.write_bytes(b"\n".join(rows))
+    (batch,) = open_source(str(file), SourceSpec(format="jsonl")).batches()
+    assert list(batch.rows) == [0, 1, 5]
+    assert [(bad.row, bad.detail[:20]) for bad in batch.bad][:2] == [
+        (2, "nested more than 256"),
+        (3, "nested more than 256"),
+    ]
+    assert len(batch.bad) == 3
