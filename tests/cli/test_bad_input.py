@@ -83,6 +83,22 @@ def test_a_source_that_cannot_be_read(name: str, command: str) -> None:
     assert not Path("out.proposal").exists()
 
 
+@pytest.mark.parametrize("command", ["run", "map"])
+def test_not_one_row_that_can_be_read(command: str) -> None:
+    Path("broken.jsonl").write_text('{"body": "cut\n' * 20)
+    out = ["--out", "out", "--yes"] if command == "run" else []
+    said = one_line(ends(1, command, "broken.jsonl", "--mapper", "rules", *out))
+    assert "sampled rows can be read" in said
+    assert "broken.jsonl row 0" in said
+
+
+def test_a_destination_is_refused_before_anything_is_proposed() -> None:
+    Path("taken").mkdir()
+    (Path("taken") / "notes.txt").write_text("mine")
+    said = one_line(ends(1, "run", "good.jsonl", "--out", "taken", "--mapper", "rules"))
+    assert "did not write" in said
+
+
 def test_a_glob_that_matches_nothing() -> None:
     assert "no*.jsonl" in one_line(ends(1, "run", "no*.jsonl", "--out", "out"))
 
