@@ -74,7 +74,7 @@ def cells(one: Run) -> Iterator[str]:
     yield f"{check['ok_rows']}/{check['rows']}" if check else "-"
     yield f"{manifest['rows']['read']:,}"
     yield f"{manifest['records']['written']:,}"
-    yield f"{manifest['rows']['rejected']:,}"
+    yield f"{manifest['rows']['rejected'] + manifest['rows']['filtered']:,}"
     yield f"{manifest['tokens']['tokens']:,}" if manifest["tokens"] else "-"
 
 
@@ -83,7 +83,7 @@ def summary(runs: list[Run]) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
     for heading in ("data set", "decided"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("coverage", "rows", "records", "rejected", "tokens"):
+    for heading in ("coverage", "rows", "records", "left out", "tokens"):
         table.add_column(heading, justify="right", no_wrap=True)
     for one in runs:
         table.add_row(*cells(one))
