@@ -18,6 +18,7 @@ from ingot.agent.mappers.proposal import Proposal
 from ingot.agent.mappers.scripted import Scripted
 from ingot.agent.session import once, session
 from ingot.agent.state import Order
+from ingot.converters.commit import stage
 from ingot.converters.errors import ConversionError, OutputError
 
 MAPPING = {
@@ -137,19 +138,31 @@ def test_a_finished_run_is_forgotten(data: Path, state_folder: Path) -> None:
 
 def test_a_run_that_failed_while_converting_goes_on_there(data: Path, state_folder: Path) -> None:
     mapper, context = scripted(PROPOSAL)
-    out = data.parent / "out"
-    out.mkdir()
-    (out / "precious.txt").write_text("not ingot's")
     order = order_of(data, yes=True)
+    held = stage(data.parent / "out", key="another run", difference=lambda _: "another")
     with (
-        pytest.raises(OutputError, match="did not write"),
+        held,
+        pytest.raises(OutputError, match="wait for it"),
         session(order, context, home=state_folder) as current,
     ):
         current.begin()
-    (out / "precious.txt").unlink()
     with session(replace(order, yes=False), context, home=state_folder) as current:
         assert current.begin()["outcome"]["status"] == "done"
     assert len(mapper.asked) == 1
+
+
+def test_a_destination_that_is_not_ours_ends_the_run_before_the_mapper_is_asked(
+    data: Path, state_folder: Path
+) -> None:
+    mapper, context = scripted(PROPOSAL)
+    (data.parent / "out").mkdir()
+    (data.parent / "out" / "precious.txt").write_text("not ingot's")
+    with (
+        pytest.raises(OutputError, match="did not write"),
+        session(order_of(data, yes=True), context, home=state_folder) as current,
+    ):
+        current.begin()
+    assert mapper.asked == []
 
 
 def test_a_mapping_that_converts_nothing_is_reviewed_anew(data: Path, state_folder: Path) -> None:
