@@ -104,6 +104,8 @@ def _with_ending(view: View, talk: Talk, body: dict[str, Json], score: float) ->
             *talk.evidence,
             Evidence(target="messages.assistant", choice=used[0], why="the conversation ends open"),
         ),
+        most=talk.most,
+        unknown=talk.unknown,
     )
 
 
@@ -123,6 +125,9 @@ def _history(view: View, talk: Talk) -> Draft | None:
         score=min(0.97, best.score + 0.02),
         used=best.used | talk.used,
         why=f"{best.why}, after the turns in {talk.path}",
+        evidence=(*best.evidence, *(talk.evidence if talk.most < 1 else ())),
+        most=min(best.most, talk.most),
+        unknown=talk.unknown,
     )
 
 
@@ -176,7 +181,7 @@ def _talk_draft(view: View, talk: Talk) -> Draft | None:
         if with_answer:
             return with_answer
     spoken = {v for e in talk.entries for v in _roles(e)}
-    if "assistant" not in spoken:
+    if "assistant" not in spoken and not talk.unknown:
         return None
     return Draft(
         kind="sft",
@@ -185,6 +190,8 @@ def _talk_draft(view: View, talk: Talk) -> Draft | None:
         why=talk.why,
         used=talk.used,
         evidence=talk.evidence,
+        most=talk.most,
+        unknown=talk.unknown,
     )
 
 

@@ -4,14 +4,14 @@ Every list of the rows is asked what its elements are: objects with a speaker an
 objects with both sides of a turn, pairs, or bare texts that alternate.
 """
 
-import itertools
-from collections import Counter
+from dataclasses import replace
 
 from ingot.agent.mappers.proposal import Evidence
 from ingot.agent.mappers.rules.draft import joined
 from ingot.agent.mappers.rules.names import role_of, spelled, strength, tables
+from ingot.agent.mappers.rules.speakers import Speakers, role_map, role_values, speakers_of
 from ingot.agent.mappers.rules.steps import in_step, numbered
-from ingot.agent.mappers.rules.table import View, last_name, text_of
+from ingot.agent.mappers.rules.table import View, last_name
 from ingot.agent.mappers.rules.talk import (
     Field,
     Talk,
@@ -24,61 +24,12 @@ from ingot.agent.mappers.rules.talk import (
 )
 from ingot.agent.mappers.rules.transcripts import wrapping_marks
 from ingot.converters.paths import Mark, Names, compile_path, quote_name
-from ingot.converters.profile import PathFacts
 from ingot.converters.rows import Json
 from ingot.converters.text_kinds import is_question, words_in
 
-MAX_ROLES = 16
+PARTLY = 0.55  # the most that a role map with values left out may claim
+GUESSED = 0.3  # the same of turns by order, where a column may say who speaks
 ASKED = ("question", "q", "query", "input", "instruction", "问", "问题", "prompt")
-
-
-def role_values(facts: PathFacts) -> dict[str, int] | None:
-    """The different values of a field, where there are few enough to be speakers."""
-    counted = {text_of(value): count for value, count in facts.values}
-    return counted if 1 <= len(counted) <= MAX_ROLES else None
-
-
-def _alternates(said: list[list[str]]) -> bool:
-    """Whether two values take strict turns in nearly every conversation."""
-    longer = [s for s in said if len(s) > 1]
-    strict = sum(all(a != b for a, b in itertools.pairwise(s)) for s in longer)
-    return bool(longer) and strict >= 0.9 * len(longer)
-
-
-def role_map(values: dict[str, int], said: list[list[str]]) -> dict[str, str | None] | None:
-    """Speakers to roles: by what their names stand for, else two strangers by who begins."""
-    named = {value: role_of(value) for value in values}
-    letters = {value.lower() for value in values if len(value) == 1}
-    if letters and not {"q", "a"} <= letters:
-        named = {value: role if len(value) > 1 else None for value, role in named.items()}
-    if set(named.values()) == {"user", "system"} and len(values) == 2 and _answered(named, said):
-        return {value: "user" if role == "user" else "assistant" for value, role in named.items()}
-    if all(named.values()) and _speaks_both(named):
-        return {value: None if role == "drop" else role for value, role in named.items()}
-    known = {role for role in named.values() if role in ("user", "assistant")}
-    unknown = [value for value, role in named.items() if role is None]
-    if len(unknown) == 1 and len(known) == 1 and len(values) <= 5:
-        other = "assistant" if known == {"user"} else "user"
-        return {
-            v: (r if r != "drop" else None) or (other if v in unknown else None)
-            for v, r in named.items()
-        }
-    if len(values) == 2 and _alternates(said):
-        first = Counter(s[0] for s in said if s).most_common(1)[0][0]
-        return {value: "user" if value == first else "assistant" for value in values}
-    if all(named.values()) and set(named.values()) <= {"user", "system"}:
-        return dict(named.items())
-    return None
-
-
-def _answered(named: dict[str, str | None], said: list[list[str]]) -> bool:
-    """Whether a `system` is the machine of a dialogue: it speaks later than at the start."""
-    later = [named.get(value) for s in said for value in s[1:]]
-    return later.count("system") > 0.3 * len(later)
-
-
-def _speaks_both(named: dict[str, str | None]) -> bool:
-    return {"user", "assistant"} <= set(named.values())
 
 
 def _role_field(
@@ -183,10 +134,7 @@ def _with_roles(view: View, path: str, element: str, fields: list[Field]) -> Tal
     role: dict[str, Json] = {"path": field.inner}
     if mapping != {name: name for name in mapping}:
         role["map"] = mapping
-    said = _with_calls(view, element, content)
-    entry: dict[str, Json] = {"each": element, "role": role, "content": said}
-    if mask := _mask(fields):
-        entry["loss_mask"] = mask
+    entry = _told(view, element, fields, role, content)
     spoken = ", ".join(f"{value} = {role or 'left out'}" for value, role in mapping.items())
     return Talk(
         path=path,
@@ -198,6 +146,48 @@ def _with_roles(view: View, path: str, element: str, fields: list[Field]) -> Tal
             Evidence(target="messages.role", choice=field.inner, why=spoken, confidence=sure),
         ),
         used=frozenset({under(element, content)}),
+    )
+
+
+def _told(
+    view: View, element: str, fields: list[Field], role: dict[str, Json], content: str
+) -> dict[str, Json]:
+    """The message entry of elements whose speaker stands in a field."""
+    said = _with_calls(view, element, content)
+    entry: dict[str, Json] = {"each": element, "role": role, "content": said}
+    if mask := _mask(fields):
+        entry["loss_mask"] = mask
+    return entry
+
+
+def _with_some_roles(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
+    """Speakers of whom some are understood: the others stay out of the map, for a person."""
+    found = speakers_of(view, element, fields)
+    content = _content(view, element, fields, found.field.inner) if found else None
+    if found is None or content is None or not found.roles:
+        return None
+    inner = found.field.inner
+    role: dict[str, Json] = {"path": inner, "map": found.roles}
+    spoken = ", ".join(f"{value} = {role or 'left out'}" for value, role in found.roles.items())
+    sure = found.understood
+    others = dict.fromkeys(found.unknown, "assistant")  # an open end is known only of the known
+    return Talk(
+        path=path,
+        entries=(_told(view, element, fields, role, content),),
+        score=0.8 + 0.1 * sure + 0.06 * strength(found.field.name, "speaker"),
+        why=f"{path} lists messages, but speakers in {inner} are not understood: {found.strangers}",
+        ends_open=_open_end(view, element, inner, {**found.roles, **others}),
+        evidence=(
+            Evidence(
+                target="messages.role",
+                choice=inner,
+                why=f"{spoken}; not understood: {found.strangers}",
+                confidence=min(sure, PARTLY),
+            ),
+        ),
+        used=frozenset({under(element, content)}),
+        most=PARTLY,
+        unknown=frozenset(found.unknown),
     )
 
 
@@ -338,8 +328,25 @@ def _speechless(view: View, path: str, element: str, fields: list[Field]) -> Tal
     named = strength(last_name(content), "utterance")
     if score < 0.3:
         return None
-    why = f"{path} lists utterances without speakers"
-    return _in_turn(view, path, element, content, why, min(0.9, score + 0.1 * named))
+    score = min(0.9, score + 0.1 * named)
+    found = speakers_of(view, element, [f for f in fields if f.inner != content])
+    if found is None or found.in_order:
+        why = f"{path} lists utterances without speakers"
+        return _in_turn(view, path, element, content, why, score)
+    return _guessed(_in_turn(view, path, element, content, _doubt(path, found), score))
+
+
+def _doubt(path: str, found: Speakers) -> str:
+    return (
+        f"{path} lists utterances taken in turn, although {found.field.inner} may say who speaks: "
+        f"{found.strangers}"
+    )
+
+
+def _guessed(talk: Talk) -> Talk:
+    """Turns by order where a column may say otherwise: nothing to be sure of."""
+    unsure = tuple(replace(one, confidence=min(one.confidence, GUESSED)) for one in talk.evidence)
+    return replace(talk, most=GUESSED, evidence=unsure)
 
 
 def talks(view: View) -> list[Talk]:
@@ -355,6 +362,7 @@ def talks(view: View) -> list[Talk]:
         talk = (
             _with_roles(view, path, element, fields)
             or _as_pairs(view, path, element, fields)
+            or _with_some_roles(view, path, element, fields)
             or _speechless(view, path, element, fields)
             or _twos(view, path, element)
             or _bare(view, path, element)

@@ -19,6 +19,8 @@ class Draft:
         explicit: names or speakers say that this is a conversation; or, of a text, that it is one.
         pair: one question and one answer, each from columns of its own.
         evidence: decisions inside it.
+        most: the most confidence that it may claim.
+        unknown: speakers without a role: rows that fail on them do not speak against the draft.
     """
 
     kind: str
@@ -29,6 +31,8 @@ class Draft:
     explicit: bool = True
     pair: bool = False
     evidence: tuple[Evidence, ...] = field(default=())
+    most: float = 1.0
+    unknown: frozenset[str] = frozenset()
 
     def times(self, factor: float) -> "Draft":
         """The same draft, trusted more or less."""

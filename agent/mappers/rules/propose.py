@@ -122,6 +122,8 @@ def _mixed(reading: Reading, modes: Sequence[str]) -> Iterator[Draft]:
             pair=any(d.pair for d in best),
             used=frozenset().union(*(d.used for d in best)),
             evidence=tuple(e for d in best for e in d.evidence),
+            most=min(d.most for d in best),
+            unknown=frozenset().union(*(d.unknown for d in best)),
         )
 
 
@@ -177,6 +179,8 @@ def _run(candidate: Candidate, request: Request) -> Candidate:
         return replace(candidate, score=0.0)
     sample = candidate.reading.sample
     report = check(mapping, sample, source_name=request.source_name or "sample", show=12)
+    if candidate.draft.unknown:
+        return replace(candidate, score=candidate.score * _but_speakers(report), report=report)
     made = report.ok_rows / max(1, report.rows)
     kept = report.coverage if report.records else 0.0
     factor = kept * (0.4 + 0.6 * made**0.5)
@@ -185,9 +189,21 @@ def _run(candidate: Candidate, request: Request) -> Candidate:
     return replace(candidate, score=candidate.score * factor, report=report)
 
 
+def _but_speakers(report: CheckReport) -> float:
+    """Share of the records that are made, or will be once a person has named the speakers."""
+    waiting = report.failures.get("unmapped_value", 0)
+    return (report.records + waiting) / max(1, report.records + sum(report.failures.values()))
+
+
+def _made_or_asked(candidate: Candidate) -> bool:
+    """Whether it makes records, or leaves it to a person to say who speaks."""
+    report = candidate.report
+    return report is not None and (report.records > 0 or bool(candidate.draft.unknown))
+
+
 def _choose(found: Sequence[Candidate], mode: str) -> list[Candidate]:
     """The candidates that reach their threshold, the one to take first."""
-    good = [c for c in found if c.score >= LEAST[c.draft.kind] and c.report and c.report.records]
+    good = [c for c in found if c.score >= LEAST[c.draft.kind] and _made_or_asked(c)]
     if mode == "auto":
         open_minded = [replace(c, score=_auto_score(c)) for c in good]
         sure = [c for c in open_minded if c.score >= LEAST[c.draft.kind]]
@@ -309,11 +325,10 @@ def _proposal(chosen: Candidate, others: Sequence[Candidate], request: Request) 
         choice=chosen.draft.kind,
         why=f"{chosen.draft.why}; {chosen.reading.why}",
         runner_up=f"{runner.draft.kind}: {runner.draft.why}" if runner else None,
-        confidence=round(chosen.score, 3),
+        confidence=round(min(chosen.score, chosen.draft.most), 3),
     )
-    confidence = round(
-        min(0.99, chosen.score - (0.1 if request.mode == "auto" and gap < 0.1 else 0.0)), 3
-    )
+    sure = chosen.score - (0.1 if request.mode == "auto" and gap < 0.1 else 0.0)
+    confidence = round(min(0.99, sure, chosen.draft.most), 3)
     return Proposal(
         decision=chosen.draft.kind,
         mapping=document,

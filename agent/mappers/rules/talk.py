@@ -22,6 +22,9 @@ class Talk:
         why: in a few words.
         ends_open: share of the rows whose conversation ends without an assistant's turn.
         evidence: the decision about roles.
+        used: paths of the data that are said.
+        most: the most confidence that it may claim.
+        unknown: speakers without a role, which a person has to give them.
     """
 
     path: str
@@ -31,6 +34,8 @@ class Talk:
     ends_open: float
     evidence: tuple[Evidence, ...] = ()
     used: frozenset[str] = frozenset()
+    most: float = 1.0
+    unknown: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)

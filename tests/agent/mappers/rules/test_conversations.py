@@ -1,8 +1,15 @@
 """Conversations: every shape in which a list or a text may hold one."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from ingot.converters.check import check
+from ingot.converters.mapping import bind
+from ingot.converters.readers import open_source
+from ingot.converters.sample import draw
 
 
 def _roles(outcome: Any, number: int = 0) -> list[str]:
@@ -422,3 +429,86 @@ def test_reasoning_of_a_message_stands_before_its_content(mapped: Any, pool: Any
         ("user", pool.question(1)),
         ("assistant", f"{pool.document(1)}\n{pool.answer(1)}"),
     ]
+
+
+def _chats(pool: Any, key: str, names: tuple[str, str, str]) -> list[dict[str, Any]]:
+    """Twenty chats of four turns; half start with the second speaker, two hold the third."""
+    first, second, rare = names
+
+    def chat(n: int) -> dict[str, Any]:
+        who = [first, second] * 2 if n % 2 else [second, first] * 2
+        if n % 10 == 3:
+            who[2] = rare
+        texts = [pool.question(n), pool.answer(n), pool.question(n + 1), pool.answer(n + 1)]
+        turns = [{key: name, "text": text} for name, text in zip(who, texts, strict=True)]
+        return {"id": f"chat{n}", "chat": turns}
+
+    return [chat(n) for n in range(20)]
+
+
+def _problems(outcome: Any, rows: list[dict[str, Any]], folder: Path) -> dict[str, str]:
+    """What check finds in the proposed mapping: codes with what was found."""
+    (folder / "chats.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    mapping = bind(outcome.mapping, rows)
+    report = check(mapping, draw(open_source(str(folder / "chats.jsonl"))), source_name="chats")
+    return {problem.code: problem.got for problem in report.problems}
+
+
+@pytest.mark.parametrize("mode", ["sft", "auto"])
+@pytest.mark.parametrize(
+    ("names", "roles", "unknown"),
+    [
+        (("Kunde", "Agent", "Zeta-9"), {"Kunde": "user", "Agent": "assistant"}, "Zeta-9 (2 times)"),
+        (
+            ("Kunde", "Mitarbeiterin", "Bot-9"),
+            {"Kunde": "user", "Bot-9": "assistant"},
+            "Mitarbeiterin",
+        ),
+        (("Kunde", "Mitarbeiterin", "Zeta-9"), {"Kunde": "user"}, "Mitarbeiterin"),
+    ],
+)
+def test_speakers_that_are_not_understood_are_left_to_a_person(
+    mapped: Any,
+    pool: Any,
+    tmp_path: Path,
+    names: tuple[str, str, str],
+    roles: dict[str, str],
+    unknown: str,
+    mode: str,
+) -> None:
+    rows = _chats(pool, "from", names)
+    outcome = mapped(rows, mode)
+    assert outcome.proposal.decision == "sft"
+    assert outcome.mapping["messages"][0]["role"] == {"path": "from", "map": roles}
+    assert outcome.proposal.confidence < 0.6
+    told = next(e for e in outcome.proposal.evidence if e.target == "messages.role")
+    for name in set(names) - set(roles):
+        assert repr(name) in told.why
+        assert repr(name) in outcome.proposal.reason
+    assert unknown in _problems(outcome, rows, tmp_path)["unmapped_value"]
+
+
+@pytest.mark.parametrize("key", ["from", "x"])
+def test_turns_by_order_are_doubted_where_a_column_may_say_who_speaks(
+    mapped: Any, pool: Any, key: str
+) -> None:
+    outcome = mapped(_chats(pool, key, ("Alba", "Bruno", "Carla")), "sft")
+    assert outcome.mapping["messages"][0]["role"] == ["user", "assistant"]
+    assert outcome.proposal.confidence <= 0.3
+    assert f"although {key} may say who speaks" in outcome.proposal.reason
+
+
+def test_a_label_that_lasts_does_not_say_who_speaks(mapped: Any, pool: Any) -> None:
+    rows = [
+        {
+            "dialog": [
+                {"mood": ("calm", "glad", "tired")[n % 3], "text": text}
+                for text in (pool.question(n), pool.answer(n))
+            ]
+        }
+        for n in range(12)
+    ]
+    outcome = mapped(rows, "sft")
+    assert _roles(outcome) == ["user", "assistant"]
+    assert outcome.proposal.confidence > 0.5
+    assert "without speakers" in outcome.proposal.reason

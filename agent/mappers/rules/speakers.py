@@ -1,0 +1,138 @@
+"""Who speaks in a list of messages: the roles that the values of a field stand for."""
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ingot.agent.mappers.rules.names import role_of, strength
+from ingot.agent.mappers.rules.table import View, text_of
+from ingot.agent.mappers.rules.talk import Field, sequences
+from ingot.converters.profile import PathFacts
+
+MAX_ROLES = 16
+MAX_SPEAKERS = 64
+SHOWN = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speakers:
+    """A field of the elements that seems to say who speaks, though not all of it is understood.
+
+    Attributes:
+        field: the field.
+        roles: the understood values with their roles (None = left out of the conversation); empty
+            where no value is the user or the assistant.
+        unknown: the other values with their counts, most frequent first.
+        understood: share of the elements whose value is understood.
+        in_order: two values take strict turns and the same one begins: the order says as much.
+    """
+
+    field: Field
+    roles: dict[str, str | None]
+    unknown: dict[str, int]
+    understood: float
+    in_order: bool
+
+    @property
+    def strangers(self) -> str:
+        """The values that are not understood, as people read them."""
+        shown = [f"{value[:40]!r} ({count} times)" for value, count in self.unknown.items()]
+        more = [f"{len(shown) - SHOWN} more"] if len(shown) > SHOWN else []
+        return ", ".join([*shown[:SHOWN], *more])
+
+
+def speakers_of(view: View, element: str, fields: Iterable[Field]) -> Speakers | None:
+    """The field that seems to say who speaks: text in every element, few values, that change."""
+    found = [s for one in fields if (s := _speakers(view, element, one))]
+    return max(found, key=_likeness, default=None)
+
+
+def _likeness(found: Speakers) -> tuple[bool, float]:
+    return bool(found.roles), found.understood + strength(found.field.name, "speaker")
+
+
+def _speakers(view: View, element: str, one: Field) -> Speakers | None:
+    facts = one.facts
+    if not facts.types.get("string") or facts.filled < 0.95 * facts.places:
+        return None
+    if not 2 <= facts.distinct <= min(MAX_SPEAKERS, 0.5 * facts.filled):
+        return None
+    said = [[v for v in s if v.strip()] for s in sequences(view, element, one.inner)]
+    counts = dict(Counter(value for s in said for value in s).most_common())
+    named = _named(counts)
+    both = {"user", "assistant"} & set(named.values())
+    if _changes(said) < (0.4 if both or strength(one.name, "speaker") >= 0.8 else 0.8):
+        return None
+    known = {v: None if r == "drop" else r for v, r in named.items() if r} if both else {}
+    firsts = Counter(s[0] for s in said if s)
+    return Speakers(
+        field=one,
+        roles=known,
+        unknown={value: count for value, count in counts.items() if value not in known},
+        understood=sum(counts[value] for value in known) / sum(counts.values()),
+        in_order=len(counts) == 2
+        and _alternates(said)
+        and max(firsts.values()) >= 0.9 * firsts.total(),
+    )
+
+
+def _changes(said: list[list[str]]) -> float:
+    """Share of the elements that have another value than the one before."""
+    pairs = [a != b for s in said for a, b in itertools.pairwise(s)]
+    return sum(pairs) / max(1, len(pairs))
+
+
+def _named(values: Iterable[str]) -> dict[str, str | None]:
+    """What the names of speakers stand for; single letters do so only as `q` and `a`."""
+    named = {value: role_of(value) for value in values}
+    letters = {value.lower() for value in named if len(value) == 1}
+    if letters and not {"q", "a"} <= letters:
+        return {value: role if len(value) > 1 else None for value, role in named.items()}
+    return named
+
+
+def role_values(facts: PathFacts) -> dict[str, int] | None:
+    """The different values of a field, where there are few enough to be speakers."""
+    counted = {text_of(value): count for value, count in facts.values}
+    return counted if 1 <= len(counted) <= MAX_ROLES else None
+
+
+def _alternates(said: list[list[str]]) -> bool:
+    """Whether two values take strict turns in nearly every conversation."""
+    longer = [s for s in said if len(s) > 1]
+    strict = sum(all(a != b for a, b in itertools.pairwise(s)) for s in longer)
+    return bool(longer) and strict >= 0.9 * len(longer)
+
+
+def role_map(values: dict[str, int], said: list[list[str]]) -> dict[str, str | None] | None:
+    """Speakers to roles: by what their names stand for, else two strangers by who begins."""
+    named = _named(values)
+    if set(named.values()) == {"user", "system"} and len(values) == 2 and _answered(named, said):
+        return {value: "user" if role == "user" else "assistant" for value, role in named.items()}
+    if all(named.values()) and _speaks_both(named):
+        return {value: None if role == "drop" else role for value, role in named.items()}
+    known = {role for role in named.values() if role in ("user", "assistant")}
+    unknown = [value for value, role in named.items() if role is None]
+    if len(unknown) == 1 and len(known) == 1 and len(values) <= 5:
+        other = "assistant" if known == {"user"} else "user"
+        return {
+            v: (r if r != "drop" else None) or (other if v in unknown else None)
+            for v, r in named.items()
+        }
+    if len(values) == 2 and _alternates(said):
+        first = Counter(s[0] for s in said if s).most_common(1)[0][0]
+        return {value: "user" if value == first else "assistant" for value in values}
+    if all(named.values()) and set(named.values()) <= {"user", "system"}:
+        return dict(named.items())
+    return None
+
+
+def _answered(named: dict[str, str | None], said: list[list[str]]) -> bool:
+    """Whether a `system` is the machine of a dialogue: it speaks later than at the start."""
+    later = [named.get(value) for s in said for value in s[1:]]
+    return later.count("system") > 0.3 * len(later)
+
+
+def _speaks_both(named: dict[str, str | None]) -> bool:
+    return {"user", "assistant"} <= set(named.values())
