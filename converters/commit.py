@@ -10,8 +10,8 @@ its name in one rename. For a destination `DIR/name` the siblings are
 
 `KEY` stands for input, mapping, options and version, so a run that was killed is taken up by the
 next equal run. What another input, mapping or option left behind is removed by the next run into
-the same destination, which says so. Replacing goes: old aside, new in, old deleted. A crash in
-between is finished by the next run into the destination.
+the same destination, which says so. Replacing is one exchange of names; where the system has none
+it goes: old aside, new in, old deleted, and a crash in between is finished by the next run.
 """
 
 import errno
@@ -27,6 +27,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.exchange import exchange
 from ingot.converters.rows import Json
 
 MANIFEST = "manifest.json"
@@ -212,8 +213,15 @@ class Staged:
 
 
 def _swap(places: _Places, result: Path) -> None:
-    """Old aside, new in, old deleted. An empty folder is no old result: it is renamed over."""
+    """New in, old out, in one step where the system can; else old aside, new in, old deleted.
+
+    An empty folder is no old result: it is renamed over.
+    """
     replaced = _own(places.out) is not None
+    if replaced and exchange(result, places.out):
+        sync(places.out.parent)
+        places.discard(result)
+        return
     if replaced:
         places.out.rename(places.old)
     try:
@@ -340,6 +348,9 @@ def _clear(places: _Places, keep: Path | None) -> list[str]:
 def _open(places: _Places, key: str, notes: list[str]) -> Staged:
     folder = places.sibling(f"stage-{key[:16]}")
     notes += _clear(places, keep=folder)
+    if finished(folder / "result"):
+        # Killed at the very end: what lies there may be the new result or, exchanged, the old one.
+        places.discard(folder)
     resumed = folder.exists()
     staged = Staged(
         out=places.out,

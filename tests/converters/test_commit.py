@@ -19,6 +19,7 @@ from ingot.converters.commit import (
     write_file,
 )
 from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.exchange import exchange
 
 KEY = "0123456789abcdef0123"
 
@@ -329,3 +330,14 @@ def test_a_destination_is_seen_to_be_usable_before_anything_costly(tmp_path: Pat
         check_usable(foreign / "notes.txt")
     with pytest.raises(OutputError, match="cannot be written"):
         check_usable(foreign / "notes.txt" / "inside")
+
+
+def test_folders_trade_places(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder in (one, other):
+        folder.mkdir()
+        (folder / "name").write_text(folder.name)
+    assert exchange(one, other) is (sys.platform == "linux")
+    if sys.platform == "linux":
+        assert ((one / "name").read_text(), (other / "name").read_text()) == ("other", "one")
+    assert exchange(one, tmp_path / "missing") is False
