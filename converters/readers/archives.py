@@ -240,7 +240,7 @@ def members(entry: Entry, kind: str) -> Iterator[Entry | tuple[str, str]]:
     Raises:
         SourceError: a broken archive, too many members, or a member that is a decompression bomb.
     """
-    with reading(str(entry.place), "read the archive"):
+    with reading(str(entry.place), f"not a whole {kind} archive"):
         found = _zip_members(entry) if kind == "zip" else _tar_members(entry)
         for number, member in enumerate(found):
             if number >= MAX_MEMBERS:

@@ -46,7 +46,7 @@ def open_parquet(stream: BinaryIO, where: str) -> Iterator[pq.ParquetFile]:
             if size < 12 or source.read(4) != PARQUET:
                 raise cut_off(where, "the Parquet file has no footer")
             source.seek(0)
-        with reading(where, "read the Parquet footer of"):
+        with reading(where, "cannot read its Parquet footer"):
             file = pq.ParquetFile(source)
         yield file
 
@@ -84,7 +84,7 @@ def _rows_that_fit(rows: int, size: int) -> int:
 def open_arrow(stream: BinaryIO, where: str) -> Iterator[tuple[tuple[str, ...], _Batches]]:
     """The column names and the batches of an Arrow IPC file or stream. Raises SourceError."""
     with random_access(stream) as source:
-        with reading(where, "read the Arrow schema of"):
+        with reading(where, "cannot read its Arrow schema"):
             is_file = source.read(len(ARROW_FILE)) == ARROW_FILE
             source.seek(0)
             reader = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)

@@ -129,7 +129,7 @@ class _Checked(io.RawIOBase):
         """Up to `size` bytes (all with -1). Raises SourceError."""
         if size < 0:
             return b"".join(iter(lambda: self.read(1 << 20), b""))
-        with reading(self._where, f"decompress ({self._codec})"):
+        with reading(self._where, f"cannot decompress it ({self._codec})"):
             try:
                 data = self._inner.read(size)
             except EOFError as error:

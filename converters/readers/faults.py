@@ -27,8 +27,8 @@ _DAMAGED = (
 
 
 @contextmanager
-def reading(where: str, doing: str = "read") -> Iterator[None]:
-    """Translate what goes wrong while `where` is read.
+def reading(where: str, problem: str = "cannot read it") -> Iterator[None]:
+    """Translate what goes wrong while `where` is read; `problem` says what cannot be done.
 
     Raises:
         SourceError: for every error of the operating system, a codec, an archive or Arrow.
@@ -45,7 +45,7 @@ def reading(where: str, doing: str = "read") -> Iterator[None]:
         raise cut_off(where) from error
     except (OSError, *_DAMAGED) as error:
         hint = "is the file whole? fetch or copy it again"
-        raise SourceError(where, f"cannot {doing} it: {_first_line(error)}", hint) from error
+        raise SourceError(where, f"{problem}: {_first_line(error)}", hint) from error
     except ImportError as error:
         raise SourceError(where, _first_line(error), "install the package it names") from error
 

@@ -6,7 +6,8 @@ import orjson
 
 from ingot.converters.errors import SourceError
 from ingot.converters.paths import Node, RowError, compile_path
-from ingot.converters.readers.elements import Element, elements
+from ingot.converters.readers.elements import Element, elements, ends_open
+from ingot.converters.readers.faults import cut_off
 from ingot.converters.readers.jsonvalue import JsonTextError, has_long_digits, loads, may_be_deep
 from ingot.converters.readers.lines import line_blocks
 from ingot.converters.readers.root import Root
@@ -93,8 +94,12 @@ def _keys(deeper: Sequence[tuple[str | None, Json]]) -> list[str] | None:
 def whole_file(
     parts: Iterator[bytes], stem: str, path: str | None, where: str
 ) -> Iterator[Stretch]:
-    """The file's one value as a row with the key `stem`, or what `path` hits in it as rows."""
-    value = whole_value(parts)
+    """The file's one value as a row with the key `stem`, or what `path` hits in it as rows.
+
+    Raises:
+        SourceError: the file is cut off, or `path` is not in it.
+    """
+    value = whole_value(parts, where=where)
     if type(value) is Broken or path is None:
         yield Stretch(values=[value], keys=[stem])
         return
@@ -109,8 +114,14 @@ def whole_file(
     yield Stretch(values=[node.value for node in nodes], keys=keys if keyed else None)
 
 
-def whole_value(parts: Iterator[bytes], limit: int = MAX_ROW_BYTES) -> Json:
-    """The value of a whole file, or `Broken` (also past `limit` bytes)."""
+def whole_value(
+    parts: Iterator[bytes], limit: int = MAX_ROW_BYTES, where: str | None = None
+) -> Json:
+    """The value of a whole file, or `Broken` (also past `limit` bytes).
+
+    Raises:
+        SourceError: the value ends before it is closed; only with `where`, for the message.
+    """
     data: list[bytes] = []
     size = 0
     for part in parts:
@@ -120,7 +131,10 @@ def whole_value(parts: Iterator[bytes], limit: int = MAX_ROW_BYTES) -> Json:
                 f"file of more than {limit >> 20} MiB as one row", found(data[0] if data else part)
             )
         data.append(part)
-    return _one(b"".join(data))
+    value = _one(b"".join(data))
+    if type(value) is Broken and where is not None and ends_open(data):
+        raise cut_off(where, "a bracket or quote is still open where the JSON ends")
+    return value
 
 
 def element_values(groups: Iterator[list[Element]]) -> Iterator[Stretch]:

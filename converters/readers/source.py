@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
 from ingot.converters.errors import SourceError
-from ingot.converters.readers import archives, grouping, sniff
+from ingot.converters.readers import archives, grouping, results, sniff
 from ingot.converters.readers.facts import FileFacts, LeftOut, RootCandidate, SourceFile
 from ingot.converters.readers.files import file_stretches
 from ingot.converters.readers.globs import chosen
@@ -78,11 +78,11 @@ def open_source(location: str, spec: SourceSpec = SourceSpec()) -> Source:
     Raises:
         SourceError: nothing there, not readable, damaged, or a single file that holds no data.
     """
-    return _assembled(location, find(location), spec)
+    return _assembled(location, results.without_results(find(location)), spec)
 
 
 def _assembled(location: str, listing: Listing, spec: SourceSpec) -> Source:
-    left_out: list[LeftOut] = []
+    left_out = [LeftOut(name=name, why=results.WHY) for name in listing.results]
     files: list[SourceFile] = []
     entries = _selected(location, listing, spec, left_out)
     with archives.kept_open():

@@ -115,7 +115,7 @@ def reaching(url: str) -> Iterator[None]:
     try:
         yield
     except (SourceError, *_NOT_THERE) as error:
-        with reading(url, "open"):
+        with reading(url, "cannot open it"):
             raise error
     except Exception as error:
         text = str(error).strip().splitlines() or [type(error).__name__]
@@ -144,11 +144,19 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listing:
-    """What a location names: `base` is its readable name, `direct` whether it is one file."""
+    """What a location names.
+
+    Attributes:
+        base: its readable name.
+        direct: whether it is one file.
+        entries: its files, by name.
+        results: folders below it that hold what ingot wrote; their files are not in `entries`.
+    """
 
     base: str
     direct: bool
     entries: tuple[Entry, ...]
+    results: tuple[str, ...] = ()
 
 
 def remote(url: str) -> tuple[Any, str]:
@@ -187,7 +195,7 @@ def find(location: str) -> Listing:
 
 def _find_local(text: str, location: str) -> Listing:
     path = Path(text).expanduser()
-    with reading(location, "list"):
+    with reading(location, "cannot list it"):
         if path.is_file():
             entry = _local_entry(path.name, path)
             return Listing(base=stem(path.name), direct=True, entries=(entry,))

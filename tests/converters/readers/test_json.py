@@ -7,13 +7,16 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from ingot.cli.app import app
 from ingot.converters.errors import SourceError
 from ingot.converters.readers import SourceSpec, open_source, roots
 from ingot.converters.readers.elements import elements, values_in_a_row
 from ingot.converters.readers.jsonvalue import JsonTextError, has_long_digits, loads
 from ingot.converters.readers.root import compile_root
 from ingot.converters.rows import Batch, Json
+from ingot.converters.sample import draw
 
 AS_FOUND = SourceSpec()
 
@@ -139,6 +142,40 @@ def test_rows_before_the_end_of_a_cut_off_list_are_given(tmp_path: Path) -> None
     with pytest.raises(SourceError, match=r"cut\.json: cut off: the JSON ends inside element 999"):
         seen.extend(value for batch in batches for value in batch.values)
     assert seen == rows[:999]
+
+
+KEYED = json.dumps({f"id{n}": {"q": f"what \u00e9 {n}", "a": "so" * 20} for n in range(200)})
+LISTED = json.dumps({"version": 1, "data": [{"q": f"what {n}", "a": "[{"} for n in range(200)]})
+CUT = [KEYED[:5000], LISTED[:3000], json.dumps(json.loads(LISTED), indent=1)[:3000], LISTED[:-1]]
+
+
+@pytest.mark.parametrize("text", CUT)
+@pytest.mark.parametrize("spec", [AS_FOUND, SourceSpec(root="$"), SourceSpec(root="data[0]")])
+def test_one_object_that_is_cut_off_is_an_error(
+    tmp_path: Path, text: str, spec: SourceSpec
+) -> None:
+    source = open_source(write(tmp_path, "cut.json", text), spec)
+    message = r"cut\.json: cut off: a bracket or quote is still open where the JSON ends"
+    with pytest.raises(SourceError, match=message):
+        list(source.batches())
+    for most in (8 << 20, 1000):
+        with pytest.raises(SourceError, match=message):
+            draw(source, max_bytes=most)
+
+
+@pytest.mark.parametrize("text", CUT)
+def test_a_run_over_a_cut_off_object_ends_with_exit_1(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path, "cut.json", text)
+    ran = CliRunner().invoke(app, ["run", path, "--out", str(tmp_path / "out"), "--yes"])
+    assert ran.exit_code == 1
+    assert "cut off" in ran.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_one_object_that_is_wrong_but_closed_is_a_bad_row(tmp_path: Path) -> None:
+    values, bad = read(write(tmp_path, "odd.json", '{"a": {"b": 1,, "c": "}"}, "d": 2}'))
+    assert values == []
+    assert [row for row, _ in bad] == [0]
 
 
 def test_a_broken_element_is_one_bad_row(tmp_path: Path) -> None:
