@@ -7,7 +7,7 @@ error, after all elements before that point.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,11 +71,6 @@ class _Structure:
     @property
     def balanced(self) -> bool:
         return self.depth == 0 and not self._in_string
-
-    @property
-    def open(self) -> bool:
-        """Whether a bracket or a string waits for its end."""
-        return self.depth > 0 or bool(self._in_string)
 
     def _marks(self, data: bytes) -> _Marks:
         if b"\\" in data:
@@ -173,14 +168,6 @@ def _key_text(quoted: bytes) -> str | None:
     except orjson.JSONDecodeError:
         return None
     return key
-
-
-def ends_open(parts: Iterable[bytes]) -> bool:
-    """Whether a JSON text ends before its brackets and quotes are closed."""
-    structure = _Structure()
-    for _ in structure.blocks(iter(parts)):
-        pass
-    return structure.open
 
 
 def elements(parts: Iterator[bytes], root: Root, where: str) -> Iterator[list[Element]]:

@@ -6,9 +6,15 @@ import orjson
 
 from ingot.converters.errors import SourceError
 from ingot.converters.paths import Node, RowError, compile_path
-from ingot.converters.readers.elements import Element, elements, ends_open
+from ingot.converters.readers.elements import Element, elements
 from ingot.converters.readers.faults import cut_off
-from ingot.converters.readers.jsonvalue import JsonTextError, has_long_digits, loads, may_be_deep
+from ingot.converters.readers.jsonvalue import (
+    JsonTextError,
+    ends_early,
+    has_long_digits,
+    loads,
+    may_be_deep,
+)
 from ingot.converters.readers.lines import line_blocks
 from ingot.converters.readers.root import Root
 from ingot.converters.readers.stretch import (
@@ -120,7 +126,7 @@ def whole_value(
     """The value of a whole file, or `Broken` (also past `limit` bytes).
 
     Raises:
-        SourceError: the value ends before it is closed; only with `where`, for the message.
+        SourceError: the file ends inside its value; only with `where`, for the message.
     """
     data: list[bytes] = []
     size = 0
@@ -131,9 +137,10 @@ def whole_value(
                 f"file of more than {limit >> 20} MiB as one row", found(data[0] if data else part)
             )
         data.append(part)
-    value = _one(b"".join(data))
-    if type(value) is Broken and where is not None and ends_open(data):
-        raise cut_off(where, "a bracket or quote is still open where the JSON ends")
+    text = b"".join(data)
+    value = _one(text)
+    if type(value) is Broken and where is not None and ends_early(text):
+        raise cut_off(where, "the file ends inside its JSON value")
     return value
 
 

@@ -1,5 +1,6 @@
 """One JSON text to its value, exactly: integers of any size, no NaN, only valid Unicode."""
 
+import codecs
 import json
 import re
 from collections.abc import Iterable
@@ -54,6 +55,18 @@ def loads(data: bytes) -> Json:
     if has_long_digits(data) and _LONG.search(data):
         return _exact(data)
     return value
+
+
+def ends_early(data: bytes) -> bool:
+    """Whether nothing is wrong with a JSON text but that it ends before its value does."""
+    try:
+        text, _ = codecs.utf_8_decode(data)  # without a last character that is cut off itself
+        orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        return error.pos >= len(text)
+    except UnicodeDecodeError:
+        return False
+    return False
 
 
 def _is_deep(value: Json) -> bool:

@@ -13,7 +13,7 @@ from ingot.cli.app import app
 from ingot.converters.errors import SourceError
 from ingot.converters.readers import SourceSpec, open_source, roots
 from ingot.converters.readers.elements import elements, values_in_a_row
-from ingot.converters.readers.jsonvalue import JsonTextError, has_long_digits, loads
+from ingot.converters.readers.jsonvalue import JsonTextError, ends_early, has_long_digits, loads
 from ingot.converters.readers.root import compile_root
 from ingot.converters.rows import Batch, Json
 from ingot.converters.sample import draw
@@ -155,7 +155,7 @@ def test_one_object_that_is_cut_off_is_an_error(
     tmp_path: Path, text: str, spec: SourceSpec
 ) -> None:
     source = open_source(write(tmp_path, "cut.json", text), spec)
-    message = r"cut\.json: cut off: a bracket or quote is still open where the JSON ends"
+    message = r"cut\.json: cut off: the file ends inside its JSON value"
     with pytest.raises(SourceError, match=message):
         list(source.batches())
     for most in (8 << 20, 1000):
@@ -172,8 +172,20 @@ def test_a_run_over_a_cut_off_object_ends_with_exit_1(tmp_path: Path, text: str)
     assert not (tmp_path / "out").exists()
 
 
-def test_one_object_that_is_wrong_but_closed_is_a_bad_row(tmp_path: Path) -> None:
-    values, bad = read(write(tmp_path, "odd.json", '{"a": {"b": 1,, "c": "}"}, "d": 2}'))
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_text_ends_early_wherever_it_is_cut(indent: int | None) -> None:
+    value = {"a": ["\u4e2d\U0001f600\u00e9", 'q"\\', True, -1.5e3, None], "b": {"c": {}}}
+    text = json.dumps(value, ensure_ascii=False, indent=indent).encode()
+    assert all(ends_early(text[:end]) for end in range(1, len(text)))
+    assert not ends_early(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"a": {"b": 1,, "c": "}"}, "d": 2}', '{"a": "it"s", "b": 2}', '{"a": "cut\n', '{"a": \xff, '],
+)
+def test_one_object_that_is_wrong_before_its_end_is_a_bad_row(tmp_path: Path, text: str) -> None:
+    values, bad = read(write(tmp_path, "odd.json", text.encode("latin-1")))
     assert values == []
     assert [row for row, _ in bad] == [0]
 
