@@ -5,7 +5,7 @@ Deterministic: no times, no paths of the machine, so that equal runs give equal 
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ingot.agent.preview import describe, path_rows
 from ingot.agent.state import State
@@ -44,8 +44,7 @@ def _proposal_lines(state: State) -> Iterator[str]:
     if proposal is None:
         yield "No proposal: the mapper's answers could not be read as one."
     else:
-        sure = f"(by {proposal['mapper']}, confidence {proposal['confidence']:.2f})"
-        yield f"**{_DECIDED[proposal['decision']]}** {sure}"
+        yield f"**{_DECIDED[proposal['decision']]}** ({author(proposal)})"
         yield ""
         yield line(proposal["reason"])
     yield from _problem_lines(state.get("problems", []))
@@ -54,6 +53,14 @@ def _proposal_lines(state: State) -> Iterator[str]:
         yield from _evidence_lines(proposal["evidence"])
     yield from _source_lines(state)
     yield from _usage_lines(state.get("usage", {}))
+
+
+def author(proposal: Mapping[str, Json]) -> str:
+    """Who proposed and how sure; a mapping that a person brought is as sure as they are."""
+    by = f"by {proposal['mapper']}"
+    if proposal["mapper"] == "file":
+        return by
+    return f"{by}, confidence {proposal['confidence']:.2f}"
 
 
 def _problem_lines(problems: Sequence[dict[str, Json]]) -> Iterator[str]:
@@ -102,10 +109,12 @@ def _evidence_lines(evidence: Sequence[dict[str, Json]]) -> Iterator[str]:
 def _source_lines(state: State) -> Iterator[str]:
     source, sample = state["source"], state.get("sample")
     yield from ("", "## Source", "")
-    yield f"{source['files']} files, {source['bytes']} bytes."
+    yield f"{source['files']} file{'s' * (source['files'] != 1)}, {source['bytes']} bytes."
     if sample:
         whole = " (all of them)" if sample["complete"] else ""
-        yield f"{sample['rows']} rows sampled{whole}, {sample['bad']} of them unreadable."
+        rows = sample["rows"] + sample["bad"]
+        some = f"{rows} row{'s' * (rows != 1)} sampled{whole}"
+        yield f"{some}, {sample['bad']} of them unreadable."
     for one in source["left_out"]:
         yield f"- left out: {code(one['name'])}: {line(one['why'])}"
     more = source["left_out_count"] - len(source["left_out"])

@@ -17,6 +17,7 @@ from ingot import __version__
 from ingot.agent.checkpoints import checkpoints
 from ingot.agent.context import Context
 from ingot.agent.state import Order, State
+from ingot.agent.waiting import check_unedited
 from ingot.converters.errors import ConversionError, MappingError
 from ingot.converters.manifest import place, stamp
 from ingot.converters.readers import Source
@@ -68,8 +69,10 @@ class Session:
         """Run to the review or the end, taking up what an earlier process left.
 
         Raises:
+            ReviewNeeded: a proposal that a person has edited lies there.
             IngotError: whatever a node raises; the run stays where it was.
         """
+        check_unedited(self.order)
         held = self.graph.get_state(self.config)
         order: State = {"order": self.order.to_json(), "key": self.key}
         if held.next and held.values.get("key") == self.key:

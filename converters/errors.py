@@ -98,6 +98,8 @@ class MappingError(IngotError):
         self.problems = problems
 
     def __str__(self) -> str:
+        if [one.code for one in self.problems] == ["unreadable"]:  # no mapping, so none in it
+            return f"{self.where}: {self.problems[0].got}"
         count = f"{len(self.problems)} problem{'s' * (len(self.problems) != 1)}"
         return "\n  ".join([f"{self.where}: {count} in the mapping", *map(str, self.problems)])
 

@@ -125,7 +125,8 @@ def load(path: File) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8-sig")
         document = json.loads(text, parse_constant=_no_constant)
     except OSError as error:
-        problem = Problem("", "unreadable", "a mapping file", str(error.strerror or error))
+        said = str(error.strerror or error)
+        problem = Problem("", "unreadable", "a mapping file", said[:1].lower() + said[1:])
         raise MappingError(str(path), (problem,)) from error
     except (ValueError, RecursionError) as error:
         said = str(error).partition(";")[0]

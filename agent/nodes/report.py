@@ -1,8 +1,13 @@
 """report: the outcome of a run as one JSON object, which the doors print."""
 
+from pathlib import Path
+
+from ingot.agent.mappers.auto import SURE
 from ingot.agent.state import State
 from ingot.converters.rows import Json
 
+# A mapping that a person wrote or corrected needs no second look.
+_PERSONS = ("file", "edited")
 # What a review's decision means for the run.
 _STATUS = {
     "approve": "done",
@@ -34,8 +39,20 @@ def outcome(state: State) -> dict[str, Json]:
         "check": state.get("check"),
         "problems": state.get("problems", []),
         "usage": state.get("usage", {}),
+        "notes": notes(state),
         "result": state.get("result") or None,
     }
+
+
+def notes(state: State) -> list[str]:
+    """What people should look at although the gates let it pass."""
+    proposal = state.get("proposal") or {}
+    approved = state.get("review", {}).get("decision") == "approve" and state["order"]["yes"]
+    if not approved or proposal["mapper"] in _PERSONS or proposal["confidence"] >= SURE:
+        return []
+    who = "the model is" if proposal["mapper"] == "llm" else f"the {proposal['mapper']} are"
+    where = Path(state["order"]["out"] or "", "report.md")
+    return [f"{who} unsure ({proposal['confidence']:.2f}): look at {where}"]
 
 
 def status(state: State) -> str:

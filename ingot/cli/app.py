@@ -1,5 +1,7 @@
 """The `ingot` command: its subcommands, and how its errors end."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -14,21 +16,53 @@ from ingot.cli.run import run
 from ingot.converters.errors import IngotError
 
 _INTERRUPTED = 130
+_USAGE = 2
+# The class of every usage error: typer has it from click, or brings its own.
+_UsageError: Any = typer.BadParameter.__mro__[1]
 
 
 class Commands(TyperGroup):
-    """Turns the errors that ingot raises on purpose into one message and their exit code."""
+    """Turns usage errors and those that ingot raises on purpose into a message and an exit code."""
+
+    def make_context(self, *given: Any, **named: Any) -> Any:  # noqa: ANN401
+        """Parse the command line up to the subcommand."""
+        with _usage():
+            return super().make_context(*given, **named)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
         """Run a subcommand; a mistake in ingot itself still shows its traceback."""
         try:
-            return super().invoke(ctx)
+            with _usage():
+                return super().invoke(ctx)
         except IngotError as error:
-            complain(str(error))
+            complain(*_parts(error))
             raise typer.Exit(error.exit_code) from error
         except KeyboardInterrupt as error:
             complain("interrupted: nothing was replaced; the same command takes the work up again")
             raise typer.Exit(_INTERRUPTED) from error
+
+
+@contextmanager
+def _usage() -> Iterator[None]:
+    """A usage error as one line like any other error; help for an empty line stays help."""
+    try:
+        yield
+    except _UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            raise
+        said = " ".join(error.format_message().split()).removeprefix("Invalid value: ")
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context else "ingot"
+        complain(f"{said.rstrip('.')} (usage: {path} --help)")
+        raise typer.Exit(_USAGE) from error
+
+
+def _parts(error: IngotError) -> tuple[str, list[str]]:
+    """The error, and below it what can be done where that takes several lines."""
+    hint = getattr(error, "hint", "")
+    if "\n" not in hint:
+        return str(error), []
+    return str(type(error)(error.args[0], error.args[1])), hint.split("\n")
 
 
 app = typer.Typer(

@@ -5,7 +5,7 @@ Text from data and files is of unknown origin: control characters never reach a 
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -54,9 +54,18 @@ def print_json(document: Json) -> None:
     sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
 
 
-def complain(text: str) -> None:
-    """One error on stderr; needs the standard library alone, as it may be all that works."""
-    sys.stderr.write(f"error: {safe(text)}\n")
+def complain(text: str, ways: Iterable[str] = ()) -> None:
+    """One error on stderr; needs the standard library alone, as it may be all that works.
+
+    Args:
+        text: what is wrong.
+        ways: what can be done about it, a line each below the error.
+    """
+    sys.stderr.write("".join(f"{line}\n" for line in [f"error: {safe(text)}", *_indented(ways)]))
+
+
+def _indented(lines: Iterable[str]) -> Iterator[str]:
+    return (f"  {safe(line)}" for line in lines)
 
 
 def interactive() -> bool:

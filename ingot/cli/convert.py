@@ -49,4 +49,4 @@ def convert(
     context = Context()
     with meter() as context.progress:
         state = converted(order, context)
-    end(state, context, as_json=as_json)
+    end(state, context, as_json=as_json, gates_hold=False)

@@ -16,8 +16,14 @@ _WHY = {
 }
 
 
-def end(state: "State", context: "Context", *, as_json: bool) -> None:
+def end(state: "State", context: "Context", *, as_json: bool, gates_hold: bool = True) -> None:
     """Print the outcome; raises what stands for an exit code other than 0.
+
+    Args:
+        state: the graph's state.
+        context: what the nodes worked with.
+        as_json: print the outcome as JSON.
+        gates_hold: a problem on the sample stops the command; else it is a warning.
 
     Raises:
         ReviewNeeded: a person has to decide.
@@ -32,7 +38,8 @@ def end(state: "State", context: "Context", *, as_json: bool) -> None:
         print_json(told)
     else:
         show.outcome(output(), told)
-        show.problems(output(), told["problems"])
+        harmless = not gates_hold or told["status"] in ("done", "already_done")
+        show.problems(output(), told["problems"], harmless=harmless)
         if told["status"] == "dry_run" and told["check"]:
             show.preview(output(), preview(state, context))
     stop_unless_done(state, told)

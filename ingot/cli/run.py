@@ -70,6 +70,7 @@ def run(
 
 def _run(order: "Order", context: "Context", *, as_json: bool) -> None:
     from ingot.agent.session import once, session
+    from ingot.agent.waiting import clear
     from ingot.cli.console import meter
     from ingot.cli.ending import end
 
@@ -84,6 +85,8 @@ def _run(order: "Order", context: "Context", *, as_json: bool) -> None:
             with meter() as context.progress:
                 state = current.answer(answer)
         current.forget()
+    if state["outcome"]["status"] in ("done", "already_done"):
+        clear(order)
     end(state, context, as_json=as_json)
 
 

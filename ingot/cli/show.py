@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ingot.agent.preview import Preview
 
 _FIRST_REJECTS = 3
+_FIRST_LEFT_OUT = 3
 _ROWS = ("read", "converted", "rejected", "filtered")
 _RECORDS = ("written", "rejected", "filtered")
 
@@ -41,7 +42,7 @@ def evidence(console: "Console", proposal: Mapping[str, Json]) -> None:
     console.print(plain(summary_line(proposal), "bold"))
     lines = []
     for one in proposal["evidence"]:
-        other = f" Runner-up: {one['runner_up']}." if one["runner_up"] else ""
+        other = f"; runner-up: {one['runner_up']}" if one["runner_up"] else ""
         why = f"{one['choice']} ({one['confidence']:.2f}): {one['why']}{other}"
         lines.append((one["target"], why))
     grid(console, lines)
@@ -55,16 +56,20 @@ def failures(console: "Console", check: Mapping[str, Json]) -> None:
         console.print(plain(f"warning: {warning}", "yellow"))
 
 
-def problems(console: "Console", found: Iterable[Mapping[str, Json]]) -> None:
-    """What is wrong with a mapping on the data."""
+def problems(
+    console: "Console", found: Iterable[Mapping[str, Json]], *, harmless: bool = False
+) -> None:
+    """What is wrong with a mapping on the data; warnings where it is converted nevertheless."""
+    word, style = ("warning", "yellow") if harmless else ("problem", "red")
     for one in found:
-        console.print(plain(f"problem: {Problem(**one)}", "red"))
+        console.print(plain(f"{word}: {Problem(**one)}", style))
 
 
 def summary_line(proposal: Mapping[str, Json]) -> str:
     """The decision in one line."""
-    sure = f"confidence {proposal['confidence']:.2f}"
-    return f"{proposal['decision']} by {proposal['mapper']}, {sure}: {proposal['reason']}"
+    from ingot.agent.report import author
+
+    return f"{proposal['decision']} {author(proposal)}: {proposal['reason']}"
 
 
 def outcome(console: "Console", told: Mapping[str, Json]) -> None:
@@ -80,10 +85,22 @@ def _outcome_lines(told: Mapping[str, Json]) -> Iterable[tuple[str, str]]:
         failures = counted(check["failures"], count_last=True)
         share = f"{check['ok_rows']}/{check['rows']} sampled rows give records"
         yield "coverage", f"{share} ({failures})" if failures else share
+    if told["source"]["left_out_count"]:
+        yield "left out", _left_out(told["source"])
     if told["usage"]:
         yield "model", _usage(told["usage"])
+    for note in told["notes"]:
+        yield "note", note
     if result:
         yield from _result_lines(result)
+
+
+def _left_out(source: Mapping[str, Json]) -> str:
+    """The files that are no data, as in `4 files: README.md, a.png, b.png and 1 more`."""
+    count = source["left_out_count"]
+    names = [one["name"] for one in source["left_out"][:_FIRST_LEFT_OUT]]
+    more = f" and {count - len(names):,} more" if count > len(names) else ""
+    return f"{count:,} file{'s' * (count != 1)}: {', '.join(names)}{more}"
 
 
 def _usage(usage: Mapping[str, Json]) -> str:

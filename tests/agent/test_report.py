@@ -10,8 +10,15 @@ import pytest
 from ingot.agent import gates
 from ingot.agent.report import code, line, proposal_text, report_text, table
 from ingot.agent.state import Order, State
-from ingot.agent.waiting import command, proposal_folder, put_down, way_on
-from ingot.converters.errors import OutputError
+from ingot.agent.waiting import (
+    check_unedited,
+    clear,
+    command,
+    proposal_folder,
+    put_down,
+    way_on,
+)
+from ingot.converters.errors import OutputError, ReviewNeeded
 
 MAPPING = {"version": 2, "text": ["标题", "body"]}
 
@@ -167,9 +174,61 @@ def test_a_proposal_is_laid_down_beside_the_destination(tmp_path: Path) -> None:
     assert folder == tmp_path / "new" / "out.proposal"
     assert json.loads((folder / "mapping.json").read_text()) == MAPPING
     assert "标题" in (folder / "mapping.json").read_text()
-    assert (folder / "report.md").read_text() == proposal_text(state())
+    assert (folder / "report.md").read_text().startswith(proposal_text(state()))
     put_down(state(proposal=None, check=None), str(tmp_path / "new" / "out"))
     assert [file.name for file in folder.iterdir()] == ["report.md"]
+
+
+def test_a_mapping_edited_by_hand_is_kept(tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    file = put_down(state(), out) / "mapping.json"
+    put_down(state(), out)  # as proposed: replaced
+    file.write_text(file.read_text() + " ")
+    with pytest.raises(ReviewNeeded, match="was edited since"):
+        put_down(state(proposal=None), out)
+    clear(Order(source="x", out=out))
+    assert file.read_text().endswith(" ")
+    given = {**state()["order"], "mapping": MAPPING, "mapping_file": str(file)}
+    put_down(state(order=given), out)  # the report is new, the file is the person's
+    assert file.read_text().endswith(" ")
+    with pytest.raises(ReviewNeeded, match="--mapping"):
+        check_unedited(Order(source="x", out=out))
+
+
+def test_a_proposal_that_was_converted_is_cleared(tmp_path: Path) -> None:
+    order = Order(source="x", out=str(tmp_path / "out"))
+    clear(order)
+    folder = put_down(state(), str(tmp_path / "out"))
+    (folder / "notes.txt").write_text("mine")
+    clear(order)
+    assert [file.name for file in folder.iterdir()] == ["notes.txt"]
+    (folder / "notes.txt").unlink()
+    put_down(state(), str(tmp_path / "out"))
+    clear(order)
+    assert not folder.exists()
+
+
+def test_the_ways_on_begin_with_the_simple_one() -> None:
+    folder = Path("out.proposal")
+    read, approve, correct = way_on(state(problems=[]), folder).splitlines()
+    assert read == "read out.proposal/report.md"
+    assert "same command with --yes" in approve
+    assert "--mapping out.proposal/mapping.json" in correct
+    held = state(problems=[], review={"decision": "held", "why": "a gate"})
+    assert "same command" not in way_on(held, folder)
+
+
+def test_one_file_and_all_rows_are_counted() -> None:
+    given = {**state()["source"], "files": 1}
+    sample = {"rows": 37, "bad": 3, "complete": True, "total_rows": None}
+    text = proposal_text(state(source=given, sample=sample))
+    assert "\n1 file, " in text
+    assert "40 rows sampled (all of them), 3 of them unreadable." in text
+
+
+def test_a_given_mapping_has_no_confidence() -> None:
+    proposal = {**(state()["proposal"] or {}), "mapper": "file"}
+    assert "(by file)\n" in proposal_text(state(proposal=proposal))
 
 
 def test_where_a_proposal_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

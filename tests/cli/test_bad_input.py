@@ -139,7 +139,8 @@ def test_an_invalid_mapping_file(content: str, said: str, command: str) -> None:
 
 
 def test_a_mapping_file_that_is_not_there() -> None:
-    assert "nowhere.json" in ends(2, "convert", "nowhere.json", "good.jsonl", "--out", "out")
+    said = ends(2, "convert", "nowhere.json", "good.jsonl", "--out", "out")
+    assert said == "error: nowhere.json: no such file or directory\n"
 
 
 @pytest.mark.parametrize(
@@ -161,8 +162,16 @@ def test_a_mapping_file_that_is_not_there() -> None:
     ],
 )
 def test_usage(words: list[str], said: str) -> None:
-    text = ends(2, *words)
-    assert said in text.splitlines()[-1]
+    text = one_line(ends(2, *words))
+    assert said in text
+    assert text.endswith("--help)\n")
+
+
+def test_no_command_at_all_shows_the_help() -> None:
+    ran = CliRunner().invoke(app, [])
+    assert "Usage: " in ran.output
+    assert "error:" not in ran.output
+    assert one_line(ends(2, "--fast")).startswith("error: No such option")
 
 
 @pytest.mark.parametrize("command", ["run", "convert"])

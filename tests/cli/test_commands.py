@@ -112,8 +112,13 @@ def test_run_without_a_terminal_waits_for_a_person(data: Path, tmp_path: Path) -
     assert not (tmp_path / "out").exists()
     assert "16/17 sampled rows" in (waiting / "report.md").read_text()
     assert json.loads((waiting / "mapping.json").read_text())["messages"]
-    assert len(ran.stderr.splitlines()) == 1
-    assert "--mapping out.proposal/mapping.json" in ran.stderr
+    error, *ways = ran.stderr.splitlines()
+    assert error.startswith("error: out.proposal/: ")
+    assert ways[:2] == [
+        "  read out.proposal/report.md",
+        "  to approve it: the same command with --yes",
+    ]
+    assert "--mapping out.proposal/mapping.json" in ways[2]
     assert ran.stdout == ""
 
 
@@ -121,7 +126,7 @@ def test_the_way_on_from_a_waiting_proposal(data: Path, tmp_path: Path) -> None:
     import shlex
 
     ran = ingot("run", data, "--out", "out", "--records", "jsonl", "--source", "my set", code=3)
-    command = ran.stderr.strip().split("then: ")[1].removesuffix(")")
+    command = ran.stderr.strip().split("then: ")[1]
     assert shlex.split(command)[:2] == ["ingot", "run"]
     ingot(*shlex.split(command)[1:])
     (part,) = (tmp_path / "out" / "records").iterdir()
@@ -130,8 +135,59 @@ def test_the_way_on_from_a_waiting_proposal(data: Path, tmp_path: Path) -> None:
 
 def test_the_same_command_with_yes_goes_on_too(data: Path, tmp_path: Path) -> None:
     ingot("run", data, "--out", "out", code=3)
+    assert (tmp_path / "out.proposal").exists()
     ingot("run", data, "--out", "out", "--yes")
     assert (tmp_path / "out" / "manifest.json").exists()
+    assert not (tmp_path / "out.proposal").exists()
+
+
+@pytest.mark.parametrize("more", [(), ("--yes",), ("--language", "en")])
+def test_a_proposal_edited_by_hand_is_neither_lost_nor_ignored(
+    data: Path, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    import shlex
+
+    ingot("run", data, "--out", "out", code=3)
+    file = tmp_path / "out.proposal" / "mapping.json"
+    edited = json.dumps(MAPPING)
+    file.write_text(edited)
+    said = ingot("run", data, "--out", "out", *more, code=3).stderr
+    assert said.startswith("error: out.proposal/mapping.json: was edited since it was proposed\n")
+    assert "to drop it: delete out.proposal/mapping.json" in said
+    assert file.read_text() == edited
+    assert not (tmp_path / "out").exists()
+    command = said.split("to use it: ")[1].splitlines()[0]
+    ingot(*shlex.split(command.removesuffix(" --yes"))[1:], code=3)  # waits, and keeps the file
+    assert file.read_text() == edited
+    ingot(*shlex.split(command)[1:])
+    saved = json.loads((tmp_path / "out" / "mapping.json").read_text())
+    assert saved["messages"] == MAPPING["messages"]
+    assert file.read_text() == edited
+
+
+def test_an_unsure_proposal_says_so(tmp_path: Path) -> None:
+    # Two texts written for each other under names that say so in no list: a document or a pair?
+    file = tmp_path / "unsure.csv"
+    rows = [f"T-{n};The parcel number {n} came open.;We sent parcel {n} again." for n in range(30)]
+    file.write_text("\n".join(["Ticket;Complaint;Remedy", *rows]))
+    told = json.loads(ingot("run", file, "--out", "o1", "--yes", "--json").stdout)
+    assert told["confidence"] < 0.6
+    said = f"the rules are unsure ({told['confidence']:.2f}): look at o2/report.md"
+    assert told["notes"] == [said.replace("o2", "o1")]
+    assert said in ingot("run", file, "--out", "o2", "--yes").stdout
+
+
+def test_files_left_out_are_named(mapping: Path, data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    folder.mkdir()
+    data.rename(folder / "raw.jsonl")
+    (folder / "README.md").write_text("# Side file\n")
+    ran = ingot("convert", mapping, folder, "--out", "one")
+    assert "left out  1 file: README.md\n" in ran.stdout
+    for name in ("A.md", "B.md", "C.md"):
+        (folder / name).write_text("# Side file\n")
+    ran = ingot("convert", mapping, folder, "--out", "two")
+    assert "left out  4 files: A.md, B.md, C.md and 1 more\n" in ran.stdout
 
 
 def test_a_waiting_run_in_json(data: Path) -> None:
@@ -212,7 +268,7 @@ def test_map_explains_its_choices(data: Path) -> None:
     ran = ingot("map", data, "--explain")
     assert json.loads(ran.stdout)["messages"]
     assert "decision" in ran.stderr
-    assert "Runner-up" in ran.stderr
+    assert "; runner-up: " in ran.stderr
     told = json.loads(ingot("map", data, "--json").stdout)
     assert (told["status"], told["decision"]) == ("dry_run", "sft")
     assert told["mapping"]["version"] == 2
@@ -256,7 +312,9 @@ def test_an_optional_path_that_is_nowhere_does_not_stop_convert(data: Path, tmp_
     file = tmp_path / "m.json"
     file.write_text(json.dumps({**MAPPING, "meta": {"timestamp": "created"}}))
     ingot("check", file, data, code=1)
-    ingot("convert", file, data, "--out", "out")
+    said = ingot("convert", file, data, "--out", "out").stdout
+    assert "warning: /meta/timestamp: unresolved_path" in said
+    assert "problem" not in said
     warnings = json.loads((tmp_path / "out" / "manifest.json").read_text())["warnings"]
     assert "created" in json.dumps(warnings)
 
