@@ -7,7 +7,7 @@ model never more than a few.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from ingot.converters.bind import nearest_path, observed_paths
 from ingot.converters.errors import Problem
@@ -16,6 +16,7 @@ from ingot.converters.group import grouped
 from ingot.converters.language import (
     Layout,
     Mapping,
+    Message,
     RoleFromData,
     Value,
     lay_over,
@@ -249,7 +250,7 @@ def _layout_uses(layout: Layout, each: Path | None, pointer: str) -> Iterator[Pa
         yield from _value_uses(value, f"{pointer}/meta/{key}", scope, "optional")
 
 
-def _message_uses(message: Any, pointer: str, scope: Scope) -> Iterator[PathUse]:  # noqa: ANN401
+def _message_uses(message: Message, pointer: str, scope: Scope) -> Iterator[PathUse]:
     yield from _each_uses(message.each, pointer, scope, "required")
     inner = (*scope, message.each) if message.each else scope
     if isinstance(message.role, RoleFromData):

@@ -16,6 +16,7 @@ ROLES: tuple[Role, ...] = ("user", "assistant", "system", "tool")
 META_KEYS = ("source", "language", "timestamp", "token_count", "quality_score", "original_id")
 Scalar = str | int | float | bool | None
 Operator = Literal["in", "not_in", "min_chars", "max_chars"]
+MappingKind = Literal["pt", "sft", "irrelevant"]
 ValueKind = Literal["path", "concat", "any_of", "template", "literal"]
 
 
@@ -136,7 +137,7 @@ class Mapping:
     of the document itself, `any_of` the alternatives, `warnings` what was noticed while binding.
     """
 
-    kind: Literal["pt", "sft", "irrelevant"]
+    kind: MappingKind
     outer: Layout
     any_of: tuple[Layout, ...] = ()
     source: SourceSpec = SourceSpec()

@@ -19,6 +19,7 @@ from ingot.converters.language import (
     Group,
     Layout,
     Mapping,
+    MappingKind,
     Message,
     MessageRole,
     Operator,
@@ -486,7 +487,7 @@ class Parser:
         return settled
 
 
-def _kind(layouts: tuple[Layout, ...]) -> Any:  # noqa: ANN401 - Mapping.kind
+def _kind(layouts: tuple[Layout, ...]) -> MappingKind:
     if any(layout.messages for layout in layouts):
         return "sft"
     return "pt" if any(layout.text for layout in layouts) else "irrelevant"

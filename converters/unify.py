@@ -23,7 +23,7 @@ from ingot.converters.evaluate import (
 )
 from ingot.converters.language import META_KEYS, Condition, Layout, Mapping, Value
 from ingot.converters.paths import Node, RowError, found_text
-from ingot.converters.rows import Batch, Json, Reject
+from ingot.converters.rows import BadRow, Batch, Json, Reject
 
 _NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,999})(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?")
 
@@ -229,7 +229,7 @@ def _row_rejects(
         )
 
 
-def _bad_row(file: str, bad: Any) -> Reject:  # noqa: ANN401 - rows.BadRow
+def _bad_row(file: str, bad: BadRow) -> Reject:
     return Reject(
         file=file,
         row=bad.row,
