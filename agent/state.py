@@ -32,6 +32,11 @@ class Order:
         min_confidence: below it a mapper's proposal needs a person, 0..1.
         dry_run: stop before converting.
         model: name of the model for `llm`.
+        allow_drift: convert although the source's shape is not the one that the mapping was made
+            for.
+        share_values: what may leave the machine, and be shown, of the values: `none`, `redacted`
+            or `raw`.
+        prompt_tokens: how long the first question to a model may be, as estimated.
     """
 
     source: str
@@ -50,6 +55,9 @@ class Order:
     min_confidence: float = 0.0
     dry_run: bool = False
     model: str | None = None
+    allow_drift: bool = False
+    share_values: str = "redacted"
+    prompt_tokens: int = 8000
 
     def to_json(self) -> dict[str, Json]:
         """The order as plain JSON types."""
@@ -57,7 +65,13 @@ class Order:
 
     def request(self) -> Request:
         """The part that a mapper may know."""
-        return Request(mode=self.mode, language=self.language, source_name=self.source_name)
+        return Request(
+            mode=self.mode,
+            language=self.language,
+            source_name=self.source_name,
+            share=self.share_values,
+            tokens=self.prompt_tokens,
+        )
 
 
 class State(TypedDict, total=False):
@@ -73,7 +87,12 @@ class State(TypedDict, total=False):
         attempts: what was tried and what was wrong with it, for the next try.
         problems: what is wrong with the proposal, `Problem` as objects; empty = nothing.
         check: the counts of the mapping run on the sample (`trial.facts`), no rows.
-        usage: calls to a model, characters sent, tokens, host.
+        usage: what asking a model took so far: `Spent.to_json()` and host, model, notes; {} = none
+            was asked.
+        stopped: `{"why": ..., "hint": ...}` where a budget is used up, {} else.
+        looked: proposal and check as they were before the model was shown rendered records, so
+            that a worse answer does not replace them; None = it was shown none.
+        opinion: the rules' proposal beside a model's: `{"agrees": ..., "proposal": ...}`.
         review: `{"decision": ..., "why": ...}`; the decision is `approve`, `edit`, `reject`, `held`
             (a gate failed), `person` (only a person may approve) or `dry_run`.
         result: counts and places of the conversion.
@@ -90,6 +109,9 @@ class State(TypedDict, total=False):
     problems: list[dict[str, Json]]
     check: dict[str, Json] | None
     usage: dict[str, Json]
+    stopped: dict[str, Json]
+    looked: dict[str, Json] | None
+    opinion: dict[str, Json] | None
     review: dict[str, Json]
     result: dict[str, Json]
     outcome: dict[str, Json]

@@ -17,11 +17,15 @@ class Request:
         mode: `pt`, `sft`, or `auto` (the mapper decides).
         language: ISO 639-1 code or `mix` that the user stated, None = read or detected.
         source_name: name of the data set for people; never used to decide anything.
+        share: what a model may see of the values: `none`, `redacted` or `raw`.
+        tokens: how long the first question to a model may be, as estimated.
     """
 
     mode: str = "auto"
     language: str | None = None
     source_name: str | None = None
+    share: str = "redacted"
+    tokens: int = 8000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -16,21 +16,47 @@ from ingot.converters.sample import Sample
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt:
-    """A former turn: who answered, in which words (an LLM's reply), and what was wrong."""
+    """A former turn: who answered, in which words (an LLM's reply), and what came of it.
+
+    Attributes:
+        mapper: who answered.
+        said: the answer in the mapper's own words.
+        problems: what was wrong.
+        signals: what looked odd about an answer that had no problem; None = that was not asked.
+        level: step of the ladder at which the answer was given, "" = no model answered.
+        records: rows beside the records that the answer made of them, for a second look. They are
+            data: no state holds them, `to_json` leaves them out.
+    """
 
     mapper: str
     said: str
-    problems: tuple[Problem, ...]
+    problems: tuple[Problem, ...] = ()
+    signals: tuple[str, ...] | None = None
+    level: str = ""
+    records: tuple[tuple[Json, Json], ...] = ()
 
     def to_json(self) -> dict[str, Json]:
-        """The attempt as plain JSON types."""
-        return {**asdict(self), "problems": [asdict(one) for one in self.problems]}
+        """The attempt as plain JSON types, without rows."""
+        return {
+            "mapper": self.mapper,
+            "said": self.said,
+            "problems": [asdict(one) for one in self.problems],
+            "signals": None if self.signals is None else list(self.signals),
+            "level": self.level,
+        }
 
     @classmethod
     def from_json(cls, document: dict[str, Json]) -> "Attempt":
         """The inverse of `to_json`."""
         problems = tuple(Problem(**one) for one in document["problems"])
-        return cls(mapper=document["mapper"], said=document["said"], problems=problems)
+        signals = document["signals"]
+        return cls(
+            mapper=document["mapper"],
+            said=document["said"],
+            problems=problems,
+            signals=None if signals is None else tuple(signals),
+            level=document["level"],
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,7 +69,11 @@ class Turn:
         said: the answer in the mapper's own words, for the next turn; a few thousand characters.
         again: whether the mapper, told what is wrong, could answer better.
         problems: what is wrong with the answer before any row has been looked at.
-        usage: calls, characters sent, tokens, host; {} where nothing left this machine.
+        asked: what people want to know of a question to a model: host, model, notes, whether the
+            answer was remembered; {} = no model was asked.
+        level: step of the ladder at which a model answered, "" = none did.
+        key: under which an accepted answer is remembered, "" = it is not.
+        fallback: why this is the rules' answer although a model was asked, "" = it is not so.
         provenance: what the saved mapping says about its maker besides the proposal.
     """
 
@@ -52,7 +82,10 @@ class Turn:
     said: str = ""
     again: bool = False
     problems: tuple[Problem, ...] = ()
-    usage: dict[str, Json] = field(default_factory=dict)
+    asked: dict[str, Json] = field(default_factory=dict)
+    level: str = ""
+    key: str = ""
+    fallback: str = ""
     provenance: dict[str, Json] = field(default_factory=dict)
 
 
