@@ -1,14 +1,15 @@
 """From the text that a model replied to a schema-valid reply object, or the list of what is wrong.
 
-Never trusted, whatever the server claims: JSON is parsed, repaired where it is only badly spelt,
-completed where a nullable key was left out, and validated against schemas/llm.schema.json.
+Never trusted, whatever the server claims: the one object is looked for (`spelling`), completed
+where a nullable key was left out, and validated against schemas/llm.schema.json.
 """
 
 import json
 import math
-import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ingot.agent.mappers.spelling import Document, Unreadable, only_object
 from ingot.converters import contracts
 from ingot.converters.errors import MappingError, Problem
 from ingot.converters.rows import Json
@@ -16,13 +17,10 @@ from ingot.converters.rows import Json
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
-Document = dict[str, Json]
-
+NOT_JSON, SCHEMA = "not_json", "schema"
 MOST_PROBLEMS = 5
 WHERE = "the model's reply"
 
-_THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
-_FENCE = re.compile(r"```(?:json)?\s*\n(.*?)\n?```", re.DOTALL)
 _META = ("source", "language", "timestamp", "token_count", "quality_score", "original_id")
 _EMPTY: Document = {
     "reason": "",
@@ -38,66 +36,44 @@ _EMPTY: Document = {
 }
 
 
-def read(text: str, *, cut_off: bool = False) -> Document:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Read:
+    """A reply as the schema allows it, and what was put right to get there."""
+
+    document: Document
+    repaired: tuple[str, ...]
+
+
+def read(text: str, *, cut_off: bool = False) -> Read:
     """The reply as an object that the schema allows.
 
     Args:
         text: what the model said.
-        cut_off: the server says that the reply hit the length limit; such a text is never repaired,
-            since a repaired half is a plausible wrong answer.
+        cut_off: the server says that the reply hit the length limit; such a text is never repaired.
 
     Raises:
         MappingError: at most five problems, worded for the model that has to correct them.
     """
-    reply = complete(_parse(text, cut_off=cut_off))
+    try:
+        found, how = only_object(text, _rank, cut_off=cut_off)
+    except Unreadable as error:
+        raise _unreadable(error) from error
+    reply = complete(found)
     problems = [_problem(error) for error in contracts.validator("llm").iter_errors(reply)]
     if problems:
         raise MappingError(WHERE, tuple(problems[:MOST_PROBLEMS]))
-    return reply
+    return Read(document=reply, repaired=how if reply == found else (*how, "completed"))
 
 
-def _parse(text: str, *, cut_off: bool) -> Document:
-    plain = _THOUGHTS.sub("", text).strip()
-    fenced = _FENCE.findall(plain)
-    body = fenced[0].strip() if len(fenced) == 1 else plain
-    if not body:
-        raise _not_json("a JSON object", "an empty reply")
-    try:
-        parsed = _first_object(body)
-    except ValueError:
-        if cut_off:
-            raise _not_json("a complete JSON object", "a reply cut off at its limit") from None
-        parsed = _repaired(body)
-    if not isinstance(parsed, dict):
-        raise _not_json("one JSON object and nothing else", _short(body))
-    return parsed
+def _rank(found: Document) -> int:
+    """How much of an answer an object is; a quoted row may well have a `text`."""
+    if "decision" in found:
+        return 2
+    return int("messages" in found or "text" in found)
 
 
-def _first_object(body: str) -> Json:
-    """The JSON object in the text; prose around it is passed over, a second object is not."""
-    start = max(body.find("{"), 0)
-    parsed, end = _DECODER.raw_decode(body, start)
-    if "{" in body[end:] or "[" in body[:start]:
-        raise _not_json("one JSON object and nothing else", _short(body))
-    return parsed
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(name)
-
-
-_DECODER = json.JSONDecoder(parse_constant=_no_constant)
-
-
-def _repaired(body: str) -> Json:
-    """Bad spelling (quotes, commas, None, comments) put right; prose gives no object."""
-    from json_repair import repair_json
-
-    return repair_json(body, return_objects=True, skip_json_loads=True)
-
-
-def _not_json(expected: str, got: str) -> MappingError:
-    problem = Problem(pointer="", code="not_json", expected=expected, got=got)
+def _unreadable(error: Unreadable) -> MappingError:
+    problem = Problem(pointer="", code=NOT_JSON, expected=error.expected, got=_short(error.got))
     return MappingError(WHERE, (problem,))
 
 
@@ -177,7 +153,7 @@ def _problem(error: "ValidationError") -> Problem:
     found = best_match([error]) if error.context else error
     pointer = "".join(f"/{step}" for step in found.absolute_path)
     return Problem(
-        pointer=pointer, code="schema", expected=_wanted(found), got=_short(found.instance)
+        pointer=pointer, code=SCHEMA, expected=_wanted(found), got=_short(found.instance)
     )
 
 

@@ -5,9 +5,14 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.mappers.reply import read
+from ingot.agent.mappers import reply as replies
 from ingot.converters import contracts
 from ingot.converters.errors import MappingError
+
+
+def read(text: str, *, cut_off: bool = False) -> dict[str, Any]:
+    return replies.read(text, cut_off=cut_off).document
+
 
 META = dict.fromkeys(
     ("source", "language", "timestamp", "token_count", "quality_score", "original_id")
@@ -56,7 +61,7 @@ def test_unicode_escapes_are_characters() -> None:
         ("", "an empty reply"),
         ("   \n", "an empty reply"),
         ("I cannot help with that.", "I cannot help"),
-        (f"{SAID}{SAID}", "decision"),
+        (f"{SAID}{SAID}", "2 objects"),
         ("[1, 2]", "[1, 2]"),
     ],
 )
@@ -149,3 +154,41 @@ def test_at_most_five_problems_are_told() -> None:
     with pytest.raises(MappingError) as caught:
         read(json.dumps({**FULL, "where": many}))
     assert len(caught.value.problems) == 5
+
+
+HALF = SAID[: len(SAID) // 2]
+ROW = '{"text": "a row", "id": 7}'
+
+
+@pytest.mark.parametrize(
+    ("text", "how"),
+    [
+        (SAID, ()),
+        (f"```json\n{SAID}\n```", ("in a fence",)),
+        (f"The rows look like {ROW}, so {SAID} it is.", ("amid other text",)),
+        (f"<think>{ROW}</think>{SAID}", ("after its thoughts",)),
+        (SAID.replace("null", "None"), ("repaired",)),
+        ('{"decision": "pt", "text": ["body"]}', ("completed",)),
+    ],
+)
+def test_it_is_recorded_what_was_put_right(text: str, how: tuple[str, ...]) -> None:
+    assert replies.read(text).repaired == how
+
+
+@pytest.mark.parametrize(
+    ("text", "got"),
+    [
+        (HALF, "cut off"),  # and the server did not say so
+        (f"```json\n{HALF}\n```", "cut off"),
+        (f"{SAID} or rather {SAID.replace('pt', 'sft')}", "2 objects"),
+        ((SAID + " or " + SAID).replace("null", "None"), "several objects"),
+        (SAID[:-1] + ', "decision": "sft"}', "'decision' twice"),
+        ('{"a": ' * 5000 + "1" + "}" * 5000, "one JSON object"),
+        ("[" * 90_000, "cut off"),
+        (SAID + " " * 10 + "x" * 300_000, "characters"),
+    ],
+)
+def test_what_could_be_read_in_two_ways_is_not_read(text: str, got: str) -> None:
+    with pytest.raises(MappingError, match="not_json") as caught:
+        read(text)
+    assert got in str(caught.value)
