@@ -64,10 +64,14 @@ def facts(report: CheckReport) -> dict[str, Json]:
     return {
         "rows": report.rows,
         "ok_rows": report.ok_rows,
+        "unreadable": report.unreadable,
         "records": report.records,
         "coverage": report.coverage,
         "ragged": report.ragged,
         "failures": dict(report.failures),
         "paths": [asdict(path) for path in report.paths],
+        "content": asdict(report.content),
+        "messages": report.messages,
+        "dropped": report.dropped,
         "warnings": list(report.warnings),
     }

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ingot.converters.bind import nearest_path, observed_paths
+from ingot.converters.content import Content, content_of
 from ingot.converters.errors import Problem
 from ingot.converters.evaluate import each_nodes
 from ingot.converters.group import grouped
@@ -25,6 +26,7 @@ from ingot.converters.language import (
 from ingot.converters.paths import Node, Path, RowError
 from ingot.converters.rows import Batch, Json, Reject
 from ingot.converters.sample import Sample
+from ingot.converters.sides import shared_paths
 from ingot.converters.unify import SOFT_REASONS, Record, Unifier
 
 MIN_COVERAGE = 0.98
@@ -72,6 +74,9 @@ class CheckReport:
         unreadable: sampled rows that could not be read: rejects, but no fault of the mapping.
         coverage: share of the other records without a hard error (soft outcomes do not count).
         paths: coverage of every path, in the order of the mapping.
+        content: what the records hold.
+        messages, dropped: sampled messages whose role is read from the data, and how many of them
+            the role map leaves out.
         problems: what makes the mapping wrong for this data; empty = it may be used.
         warnings: what was noticed and is no fault.
         examples: the first rows with the record made of each.
@@ -86,6 +91,9 @@ class CheckReport:
     coverage: float
     ragged: int
     paths: tuple[PathCoverage, ...]
+    content: Content
+    messages: int
+    dropped: int
     problems: tuple[Problem, ...]
     warnings: tuple[str, ...]
     examples: tuple[tuple[Json, Record], ...]
@@ -116,13 +124,14 @@ def check(
     if mapping.kind == "irrelevant":
         return _empty_report(len(nodes), len(sample.bad), mapping)
     unifier = Unifier(mapping, source_name=source_name, language=language)
-    records, ok_rows, ragged = 0, 0, 0
+    records: list[Record] = []
+    ok_rows, ragged = 0, 0
     examples: list[tuple[Json, Record]] = []
     rejects: list[Reject] = []
     for batch in batches:
         for one in _single_rows(batch):
             unified = unifier.batch(one)
-            records += len(unified.records)
+            records += unified.records
             ok_rows += bool(unified.records)
             ragged += unified.ragged
             rejects += unified.rejects
@@ -130,22 +139,29 @@ def check(
                 examples.append((one.values[0], unified.records[0]))
     failures = Counter(reject.reason for reject in rejects)
     unreadable = len(sample.bad)
-    coverage = _coverage(records, failures, unreadable)
+    coverage = _coverage(len(records), failures, unreadable)
+    content = content_of(records)
+    messages, dropped = _dropped(mapping, nodes)
     problems = [
         *unresolved(mapping, nodes),
         *_reject_problems(rejects, tuple(uses(mapping))),
-        *_outcome_problems(records, failures, coverage, min_coverage),
+        *_outcome_problems(len(records), failures, coverage, min_coverage),
+        *_side_problems(mapping),
+        *_training_problems(content),
         *_reading_problems(unreadable, len(nodes)),
     ]
     return CheckReport(
         rows=len(nodes) + len(sample.bad),
         ok_rows=ok_rows,
         unreadable=unreadable,
-        records=records,
+        records=len(records),
         failures=dict(failures.most_common()),
         coverage=coverage,
         ragged=ragged,
         paths=tuple(_path_coverage(mapping, nodes)),
+        content=content,
+        messages=messages,
+        dropped=dropped,
         problems=tuple(problems),
         warnings=mapping.warnings,
         examples=tuple(examples),
@@ -163,6 +179,9 @@ def _empty_report(rows: int, unreadable: int, mapping: Mapping) -> CheckReport:
         coverage=1.0,
         ragged=0,
         paths=(),
+        content=Content(),
+        messages=0,
+        dropped=0,
         problems=(),
         warnings=mapping.warnings,
         examples=(),
@@ -356,6 +375,27 @@ def _state(use: PathUse, node: Node) -> str:
     return "null" if hits else "missing"
 
 
+def _dropped(mapping: Mapping, nodes: Sequence[Node]) -> tuple[int, int]:
+    """Messages whose role is read from the data, and how many of them its map leaves out."""
+    roles: Counter[bool] = Counter()
+    for layout in mapping.alternatives():
+        scope: Scope = ((layout.each,),) if layout.each else ()
+        for message in layout.messages or ():
+            role = message.role
+            if isinstance(role, RoleFromData) and role.map and None in role.map.values():
+                within = (*scope, message.each) if message.each else scope
+                use = PathUse(pointer="", path=role.path, scope=within, need="required")
+                roles.update(_is_dropped(role, around) for around in _looked_up_in(use, nodes))
+    return roles.total(), roles[True]
+
+
+def _is_dropped(role: RoleFromData, around: Node) -> bool:
+    hits = _safely((role.path,), around)
+    if not hits or not isinstance(hits[0].value, str) or role.map is None:
+        return False
+    return role.map.get(hits[0].value, role.map.get("*", "")) is None
+
+
 # --- what the rows became
 
 
@@ -397,6 +437,19 @@ def _outcome_problems(
         yield Problem("", "coverage", expected, f"{coverage:.1%} ({said})")
     if not records and failures:
         yield Problem("", "no_records", "at least one record", said)
+
+
+def _side_problems(mapping: Mapping) -> Iterator[Problem]:
+    """An answer that stands in its own question, as a whole or as a part."""
+    for one in shared_paths(mapping):
+        expected = f"another path than {one.question} takes, or another use of it"
+        yield Problem(one.answer, "both_sides", expected, one.path)
+
+
+def _training_problems(content: Content) -> Iterator[Problem]:
+    if content.records and not content.trained_records:
+        expected = "at least one message that is trained on"
+        yield Problem("/messages", "no_training", expected, f"none in {content.records} records")
 
 
 def _reading_problems(unreadable: int, readable: int) -> Iterator[Problem]:
