@@ -1,0 +1,8 @@
+"""Secrets and personal numbers taken out of text and JSON before a model or a report sees them."""
+
+from ingot.agent.redaction.text import is_secret, redact
+from ingot.agent.redaction.values import redacted, shaped
+
+SHARE = ("none", "redacted", "raw")
+
+__all__ = ["SHARE", "is_secret", "redact", "redacted", "shaped"]

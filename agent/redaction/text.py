@@ -1,0 +1,84 @@
+"""One text: what every finder reports, settled where it overlaps, replaced by placeholders."""
+
+import re
+from collections.abc import Callable, Iterator
+
+from ingot.agent.redaction.assignments import assignments
+from ingot.agent.redaction.keys import jwts, private_keys, tokens
+from ingot.agent.redaction.network import addresses, emails, query_values, url_credentials
+from ingot.agent.redaction.numbers import cards, ibans, id_numbers
+from ingot.agent.redaction.phones import phones
+from ingot.agent.redaction.view import view
+
+Span = tuple[int, int]
+Finder = Callable[[str], Iterator[Span]]
+
+# In the order of precedence: of two that begin at one place the earlier wins.
+_FINDERS: tuple[tuple[str, Finder], ...] = (
+    ("private key", private_keys),
+    ("credentials", url_credentials),
+    ("jwt", jwts),
+    ("token", tokens),
+    ("secret", query_values),
+    ("email", emails),
+)
+_NUMBERS: tuple[tuple[str, Finder], ...] = (
+    ("iban", ibans),
+    ("id number", id_numbers),
+    ("card", cards),
+    ("phone", phones),
+)
+_SEVEN_DIGITS = re.compile(r"\d(?:[^\d\n]{0,3}\d){6}")
+_MOST_PASSES = 12
+
+
+def redact(text: str) -> str:
+    """The text with every secret found replaced by a placeholder such as `[email]`.
+
+    Found again until nothing is found, so that `redact(redact(text)) == redact(text)`. Time grows
+    linearly with the text.
+    """
+    for _ in range(_MOST_PASSES):
+        found = _settled(text)
+        if not found:
+            break
+        text = _replaced(text, found)
+    return text
+
+
+def is_secret(text: str) -> bool:
+    """Whether `redact` would change the text."""
+    return bool(_settled(text))
+
+
+def _replaced(text: str, found: list[tuple[int, int, str]]) -> str:
+    pieces: list[str] = []
+    done = 0
+    for start, end, kind in found:
+        pieces += (text[done:start], f"[{kind}]")
+        done = end
+    return "".join([*pieces, text[done:]])
+
+
+def _settled(text: str) -> list[tuple[int, int, str]]:
+    """Places in the original, in order, none overlapping; a later pass sees what is left over."""
+    kept: list[tuple[int, int, str]] = []
+    done = 0
+    for start, _, longest, kind in sorted(_found(text)):
+        end = -longest
+        if start >= done and end > start:
+            kept.append((start, end, kind))
+            done = end
+    return kept
+
+
+def _found(text: str) -> Iterator[tuple[int, int, int, str]]:
+    """(start, precedence, -end, kind) in the original text."""
+    raw = view(text, escapes=False)
+    read = view(text, escapes=True)
+    finders = [*_FINDERS, *(_NUMBERS if _SEVEN_DIGITS.search(read.text) else ()), ("ip", addresses)]
+    for rank, (kind, finder) in enumerate(finders):
+        for start, end in finder(read.text):
+            yield read.origin(start), rank, -read.origin(end), kind
+    for start, end in assignments(raw.text):
+        yield raw.origin(start), len(finders), -raw.origin(end), "secret"
