@@ -1,0 +1,112 @@
+"""A data set as a model is shown it: read once, and told at a size that fits.
+
+A JSON object is read with the best of its roots, and columns of JSON texts are parsed, so that the
+paths shown are those that a mapping needs.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ingot.agent.mappers.rules.readings import parsed_strings, plain
+from ingot.agent.mappers.rules.table import View
+from ingot.agent.mappers.showing import files, inventory, markers, relations
+from ingot.agent.mappers.showing.rows import chosen, rendered
+from ingot.agent.mappers.showing.sizes import Size, ladder
+from ingot.converters.errors import SourceError
+from ingot.converters.profile import Profile, profile_values
+from ingot.converters.readers import Source
+from ingot.converters.rows import Json
+from ingot.converters.sample import Sample, draw
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shown:
+    """What is shown of a data set.
+
+    Attributes:
+        source: where it lies.
+        rows: sampled rows, texts of JSON parsed.
+        facts: their inventory.
+        root: the root that they were read with, None = the reader's own.
+        json_fields: fields whose texts were parsed.
+    """
+
+    source: Source
+    rows: tuple[Json, ...]
+    facts: Profile
+    root: str | None
+    json_fields: tuple[str, ...]
+
+
+def shown(source: Source, sample: Sample) -> Shown:
+    """The reading that is shown.
+
+    Raises:
+        SourceError: the source cannot be read any more.
+    """
+    root = files.best_root(source)
+    if root is not None and source.spec.root is None:
+        try:
+            sample = draw(source.with_spec(replace(source.spec, root=root)))
+        except SourceError:
+            root = None
+    as_read = plain(sample, {}, 1.0, "")
+    reading = next(parsed_strings(as_read), as_read)
+    rows = tuple(reading.rows)
+    return Shown(
+        source=source,
+        rows=rows,
+        facts=profile_values(rows),
+        root=root,
+        json_fields=tuple(reading.source.get("json_fields", ())),
+    )
+
+
+def told(one: Shown, share: str, fits: Callable[[str], bool], *, small: bool) -> str:
+    """The data block, as rich as it may be.
+
+    Args:
+        one: the data set.
+        share: `none`, `redacted` or `raw`.
+        fits: whether a block is small enough.
+        small: terse lines, and sizes from the middle on.
+    """
+    view = View.of(one.rows)
+    computed = [*markers.lines(view, share), *relations.lines(one.rows, view, share)]
+    block = ""
+    for size in ladder(small=small):
+        block = _block(one, computed, size, share)
+        if fits(block):
+            return block
+    return _cut_to(block, fits)
+
+
+def _block(one: Shown, computed: Sequence[str], size: Size, share: str) -> str:
+    rows = [one.rows[number] for number in chosen(one.rows, size.rows)]
+    parts = [
+        *files.lines(one.source, size, share, one.root),
+        *files.other_roots(one.source, one.root, size, share),
+        *_parsed(one),
+        "",
+        f"Inventory of {len(one.rows)} sampled rows:",
+        *inventory.lines(one.rows, one.facts, size, share),
+    ]
+    if computed and size.facts:
+        parts += ["", "Computed over all sampled rows:", *computed[: size.facts]]
+    if rows:
+        parts += ["", "Rows:", *(rendered(row, size, share) for row in rows)]
+    return "\n".join(parts)
+
+
+def _parsed(one: Shown) -> list[str]:
+    if not one.json_fields:
+        return []
+    return [f"Texts of JSON, already parsed here: {', '.join(one.json_fields)}"]
+
+
+def _cut_to(block: str, fits: Callable[[str], bool]) -> str:
+    """The most lines of a block that fit."""
+    lines = block.splitlines()
+    while lines and not fits("\n".join([*lines, "(cut)"])):
+        lines.pop()
+    return "\n".join([*lines, "(cut)"])

@@ -1,0 +1,134 @@
+"""What is told of the files: names, what the reader guessed, raw lines, and other roots."""
+
+import codecs
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ingot.agent.mappers.showing.cleaning import clean, cut, shown_name, shown_path
+from ingot.agent.mappers.showing.rows import rendered, shared
+from ingot.agent.mappers.showing.sizes import Size
+from ingot.converters.errors import SourceError
+from ingot.converters.readers import RootCandidate, Source, SourceFile
+from ingot.converters.readers.compression import decompressed
+from ingot.converters.rows import Json
+from ingot.converters.sample import draw
+from ingot.converters.text_kinds import looks_of, words_in
+
+_RAW_BYTES = 16 << 10
+_MOST_NAME = 80
+_FILES = 4
+_LEFT_OUT = 3
+_NO_NAMES = ("number", "time", "url", "hash", "uuid", "email", "sentence")
+_LONG_NAME = 40
+_VALUE = re.compile(r"\w+")
+
+
+def lines(source: Source, size: Size, share: str, root: str | None) -> list[str]:
+    """The files, how they were read, and for tables and text the beginning as it lies there."""
+    first = source.files[0]
+    told = [_files(source), *_left_out(source), _read(source, root)]
+    if first.facts.format in ("csv", "text") and size.lines:
+        told += ["Raw beginning of the first file:", *_raw(first, size, share)]
+    return told
+
+
+def _files(source: Source) -> str:
+    names = [shown_name(file.name, _MOST_NAME) for file in source.files[:_FILES]]
+    more = [f"+{len(source.files) - _FILES}"] if len(source.files) > _FILES else []
+    return f"{len(source.files)} file(s): " + ", ".join([*names, *more])
+
+
+def _left_out(source: Source) -> list[str]:
+    if not source.left_out:
+        return []
+    told = [
+        f"{shown_name(one.name, _MOST_NAME)} ({shown_name(one.why, _MOST_NAME)})"
+        for one in source.left_out[:_LEFT_OUT]
+    ]
+    more = len(source.left_out) - _LEFT_OUT
+    return ["Not read: " + ", ".join([*told, *([f"+{more}"] if more > 0 else [])])]
+
+
+def _read(source: Source, root: str | None) -> str:
+    """Format and dialect, guesses marked as guesses."""
+    facts = source.files[0].facts
+    guessed = set(source.guessed.to_document())
+    told = [f"format {facts.format}{_guess('format' in guessed)}"]
+    if "encoding" in guessed:
+        told.append(f"encoding {facts.encoding} (guessed)")
+    if facts.format == "csv":
+        told.append(f"delimiter {json.dumps(facts.delimiter)}{_guess('delimiter' in guessed)}")
+        told.append(f"quote {json.dumps(facts.quote)}{_guess('quote' in guessed)}")
+        told.append("first line = names" if facts.header else "no header (guessed)")
+        if facts.header and names_like_data(facts.columns):
+            told.append("THE NAMES LOOK LIKE DATA: perhaps there is no header")
+    if root is not None:
+        told.append(f'rows below are those of root {shown_path(root)}: answer "root": "{root}"')
+    return "Read as: " + ", ".join(told)
+
+
+def _guess(guessed: bool) -> str:
+    return " (guessed)" if guessed else ""
+
+
+def names_like_data(names: Sequence[str]) -> bool:
+    """Whether the names of columns look like values of a row: numbers, times, long texts."""
+    looks = {look for name in names if name.strip() for look in looks_of(name)}
+    long = any(len(name) > _LONG_NAME or words_in(name) > 7 for name in names)
+    return long or bool(looks & set(_NO_NAMES)) or len(set(names)) < len(names)
+
+
+def _raw(file: SourceFile, size: Size, share: str) -> list[str]:
+    """The first lines as they lie in the file; with nothing shared only their signs."""
+    head, tail = 2 * size.head, size.tail
+    found = [line for line in _beginning(file).splitlines() if line.strip()][: size.lines]
+    if share == "none":
+        return ["| " + cut(clean(_VALUE.sub("x", line)), head, tail) for line in found]
+    return ["| " + cut(clean(str(shared({"": line}, share)[""])), head, tail) for line in found]
+
+
+def _beginning(file: SourceFile) -> str:
+    try:
+        with file.open_raw() as raw:
+            data = decompressed(raw, file.name).read(_RAW_BYTES)
+    except SourceError:
+        return ""
+    return codecs.getincrementaldecoder(file.facts.encoding)("replace").decode(data)
+
+
+def best_root(source: Source) -> str | None:
+    """The root that a JSON object is shown with: the best candidate, None = the file as it is."""
+    if source.spec.root is not None:
+        return source.spec.root
+    best = source.roots[0].path if source.roots else "$"
+    return None if best == "$" else best
+
+
+def other_roots(source: Source, shown: str | None, size: Size, share: str) -> list[str]:
+    """Further places of rows, each with its number of rows and the beginning of one."""
+    if source.files[0].facts.format == "text" and source.spec.root is None:
+        return ['Rows are lines. Other root: "$" = every file is one row with the key `text`.']
+    others = [one for one in source.roots if one.path not in (shown, "$" if not shown else None)]
+    told = [_root_line(source, one, size, share) for one in others[: size.roots]]
+    more = len(others) - size.roots
+    if not told:
+        return []
+    return ["Other roots:", *told, *([f"(+{more} more)"] if more > 0 else [])]
+
+
+def _root_line(source: Source, root: RootCandidate, size: Size, share: str) -> str:
+    count = "" if root.rows is None else f"{root.rows} rows, "
+    small = replace(size, head=min(size.head, 40), tail=min(size.tail, 10), elements=1)
+    row = _sample_row(source, root)
+    shown = "" if row is None else ": " + cut(rendered(row, small, share), 300, 0)
+    return f'- "{shown_path(root.path)}" ({count}{root.why}){shown}'
+
+
+def _sample_row(source: Source, root: RootCandidate) -> Json:
+    try:
+        found = draw(source.with_spec(replace(source.spec, root=root.path)), rows=1)
+    except SourceError:
+        return None
+    return found.rows[0].value if found.rows else None

@@ -1,0 +1,149 @@
+"""Literal marks that come again in texts: speakers of transcripts, end marks, fixed beginnings."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ingot.agent.mappers.rules.names import role_of
+from ingot.agent.mappers.rules.table import Column, View
+from ingot.agent.mappers.showing.cleaning import clean, cut, shown_path
+from ingot.agent.mappers.showing.rows import shared
+
+_TEXTS = 100  # of a column that are looked at
+_SNIFFED = 20_000  # characters of each
+_OFTEN = 0.3  # share of the texts in which a mark stands
+_FIXED = 0.6  # share of the texts that begin or end alike
+_LEAST, _MOST = 5, 80  # characters of a fixed beginning
+_MARKS = 6  # that are told of a column
+_NAMED = re.compile(
+    r"(?:(?<=\n)|^)[ \t]*(?P<mark>(?:#{2,4} ?|\*\*)?(?P<name>[^\W\d_][^\n:：<>\[\]]{0,22})"
+    r"(?::\*\*|\*\*:|[:：]))"
+    r"|(?<=[\s>.!?)\"])(?P<inline>(?P<word>[A-Z][A-Za-z]{2,11}):)(?= )"
+)
+_BRACKETED = re.compile(
+    r"(?P<mark><\|start_header_id\|>(?P<id>\w{1,16})<\|end_header_id\|>"
+    r"|<\|im_start\|>(?P<who>\w{1,16})"
+    r"|[<\[【][|/]?(?P<name>[^\W\d_][\w .-]{0,20})[|]?[>\]】]:?|</s>|<s>|<</?SYS>>)"
+)
+_LEAD = re.compile(r"\s*\Z")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Mark:
+    """A mark in the texts of a column: its spelling with the line breaks before it, and how often.
+
+    `texts` of them have it, `times` in all; `begins` and `ends` count those at the very edge.
+    """
+
+    spelling: str
+    role: str | None
+    texts: int
+    times: int
+    begins: int
+    ends: int
+
+
+def lines(view: View, share: str) -> list[str]:
+    """A line per column of texts that have such marks."""
+    found = []
+    for column in (*view.columns, *view.deep):
+        texts = _texts(column)
+        if len(texts) < 2 or not column.text:
+            continue
+        marks = _marks(texts)
+        told = [_told(mark, len(texts)) for mark in marks if share != "none" or mark.role]
+        told += _edges(texts, share, known=[mark.spelling.strip() for mark in marks])
+        if told:
+            found.append(f"marks in {shown_path(column.path)}: " + "; ".join(told))
+    return found
+
+
+def _texts(column: Column) -> list[str]:
+    found = (v for row in column.values for v in row[:20] if isinstance(v, str) and v.strip())
+    return [text[:_SNIFFED] for text, _ in zip(found, range(_TEXTS), strict=False)]
+
+
+def _marks(texts: Sequence[str]) -> list[_Mark]:
+    """Marks that many texts have, or that name somebody who speaks; in order of first sight."""
+    places: dict[str, list[tuple[int, int, int]]] = {}
+    roles: dict[str, str | None] = {}
+    for number, text in enumerate(texts):
+        for match in (m for rule in (_NAMED, _BRACKETED) for m in rule.finditer(text)):
+            groups = match.groupdict()
+            spelling = groups.get("mark") or groups.get("inline") or ""
+            name = next((groups[k] for k in ("name", "word", "id", "who") if groups.get(k)), "")
+            start = match.start("mark" if groups.get("mark") else "inline")
+            places.setdefault(spelling, []).append((number, start, start + len(spelling)))
+            roles[spelling] = role_of(name) if name else None
+    marks = [_mark(one, roles[one], found, texts) for one, found in places.items()]
+    kept = [mark for mark in marks if _worth(mark, len(texts))]
+    kept.sort(key=lambda mark: (mark.role is None, -mark.texts))
+    return kept[:_MARKS]
+
+
+def _worth(mark: _Mark, texts: int) -> bool:
+    often = mark.texts >= _OFTEN * texts
+    named = mark.role is not None and mark.texts >= max(2, 0.05 * texts)
+    return mark.texts >= 2 and (often or named)
+
+
+def _mark(
+    spelling: str, role: str | None, found: Sequence[tuple[int, int, int]], texts: Sequence[str]
+) -> _Mark:
+    leads = []
+    begins = ends = 0
+    for number, start, stop in found:
+        before = texts[number][:start]
+        if before.strip():
+            match = _LEAD.search(before[-6:])
+            leads.append(match.group() if match else "")
+        else:
+            begins += 1
+        ends += not texts[number][stop:].strip()
+    lead = _alike([one[::-1] for one in leads])[::-1] if leads else ""
+    lead = lead if "\n" in lead else ""
+    return _Mark(
+        spelling=lead + spelling,
+        role=role,
+        texts=len({number for number, _, _ in found}),
+        times=len(found),
+        begins=begins,
+        ends=ends,
+    )
+
+
+def _told(mark: _Mark, texts: int) -> str:
+    parts = [f"{mark.texts} of {texts} texts", f"{mark.times / mark.texts:.1f} each"]
+    if mark.begins:
+        parts.append(f"begins {mark.begins}")
+    if mark.ends:
+        parts.append(f"ends {mark.ends}")
+    return f"{_quoted(mark.spelling)} ({', '.join(parts)})"
+
+
+def _edges(texts: Sequence[str], share: str, known: Sequence[str]) -> Iterator[str]:
+    """Beginnings and endings that most texts share."""
+    if share == "none" or len(set(texts)) < 2:
+        return
+    for word, turned in (("begin", texts), ("end", [text[::-1] for text in texts])):
+        common, count = Counter(text[:_LEAST] for text in turned).most_common(1)[0]
+        if count < max(3, _FIXED * len(texts)):
+            continue
+        fixed = _alike([text for text in turned if text.startswith(common)])
+        plain = fixed if word == "begin" else fixed[::-1]
+        if plain.strip() and not any(one in plain or plain.strip() in one for one in known):
+            told = clean(str(shared({"": plain}, share)[""]))
+            yield f"{count} of {len(texts)} {word} with {_quoted(cut(told, _MOST, 20))}"
+
+
+def _alike(texts: Sequence[str]) -> str:
+    """The beginning that all texts share."""
+    low, high = min(texts), max(texts)
+    same = (a == b for a, b in zip(low, high, strict=False))
+    return low[: next((n for n, one in enumerate(same) if not one), min(len(low), len(high)))]
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(clean(text), ensure_ascii=False)

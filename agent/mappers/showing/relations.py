@@ -1,0 +1,255 @@
+"""What cut texts hide, computed over all sampled rows: how columns belong together.
+
+Equal and contained texts, answers that name options, lists of one length, who speaks in which
+order, rows that belong together, markers that come again. Facts with shares, and no judgement.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations, pairwise
+
+from ingot.agent.mappers.rules import language
+from ingot.agent.mappers.rules.choices import find_options, inside_question, refers, unnamed_choice
+from ingot.agent.mappers.rules.readings import shapes
+from ingot.agent.mappers.rules.table import Column, View, list_of, parent_of, text_of
+from ingot.agent.mappers.showing.cleaning import shown_path
+from ingot.agent.mappers.showing.inventory import role_values, told_roles
+from ingot.converters.rows import Json
+
+_MOST_COLUMNS = 40  # that are compared with each other
+_COMPARED = 100  # rows
+_OFTEN = 0.8
+_SHORT = 6  # characters: a shorter text is contained by chance
+_HEAD = 4000
+_NAMES = {
+    "key": "names an option by its letter or key",
+    "place0": "is the number of an option, from 0",
+    "place1": "is the number of an option, from 1",
+    "text": "is the text of one option",
+}
+
+Test = Callable[[str, str], bool]
+
+
+def lines(rows: Sequence[Json], view: View, share: str) -> list[str]:
+    """What was found, the most useful first: paths, shares, and the names of who speaks."""
+    columns = view.columns[:_MOST_COLUMNS]
+    found = [
+        *_kinds_of_rows(rows),
+        *_speakers(rows, view, share),
+        *_groups(columns),
+        *_options(view, columns),
+        *_equal_and_inside(columns),
+        *_elements_inside(columns),
+        *_parallel(columns),
+        *_filled_where(columns),
+        *_even(columns),
+        *_languages(columns),
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _share(good: int, whole: int) -> str:
+    return f"in {good / whole:.0%} of {whole}" if good < whole else f"in all {whole}"
+
+
+def _kinds_of_rows(rows: Sequence[Json]) -> Iterator[str]:
+    parts = shapes(rows)
+    if not parts:
+        return
+    told = []
+    for part in parts:
+        keys = dict.fromkeys(key for row in part for key in row)
+        named = ", ".join(shown_path(key) for key in list(keys)[:8])
+        told.append(f"{len(part)} rows with {named}")
+    yield f"rows are of {len(parts)} kinds: " + " | ".join(told)
+
+
+def _speakers(rows: Sequence[Json], view: View, share: str) -> Iterator[str]:
+    """Who speaks in lists of messages: by turns or not, who begins and ends."""
+    for column in (c for c in view.columns if c.nested):
+        if role_values(rows, column.facts) is None:
+            continue
+        talks = [[str(v) for v in row if v is not None] for row in column.values]
+        talks = [talk for talk in talks if talk]
+        if not talks:
+            continue
+        strict = sum(all(a != b for a, b in pairwise(talk)) for talk in talks)
+        ends = (Counter(t[0] for t in talks), Counter(t[-1] for t in talks))
+        begin, end = (told_roles(dict(c.most_common(4)), share) for c in ends)
+        yield (
+            f"{_path(column)}: neighbours differ {_share(strict, len(talks))} lists; "
+            f"first {begin}; last {end}"
+        )
+
+
+def _groups(columns: Sequence[Column]) -> Iterator[str]:
+    """Columns whose values come in runs of neighbouring rows, as those of a conversation do."""
+    flat = [c for c in columns if not c.many and c.fill == 1 and len(c.texts) >= 6]
+    for column in flat:
+        runs = _runs(column.texts)
+        repeated = 2 <= column.distinct < len(column.texts)
+        if not repeated or len(runs) != column.distinct or len(runs) * 1.5 > len(column.texts):
+            continue
+        if column.distinct <= 3 and len(column.texts) > 12:  # a label of a sorted file
+            continue
+        counting = [other for other in flat if other is not column and _counts(other, runs)]
+        order = ", ".join(_path(other) for other in counting[:2])
+        sizes = [stop - start for start, stop in runs]
+        told = f"rows with the same {_path(column)} are neighbours"
+        counted = f"; {order} counts up inside them" if order else ""
+        yield f"{told}, {min(sizes)}-{max(sizes)} rows each{counted}"
+
+
+def _runs(texts: Sequence[str]) -> list[tuple[int, int]]:
+    starts = [0, *(n for n in range(1, len(texts)) if texts[n] != texts[n - 1])]
+    return list(zip(starts, [*starts[1:], len(texts)], strict=True))
+
+
+def _counts(column: Column, runs: Sequence[tuple[int, int]]) -> bool:
+    """Whether numbers grow by one inside every run, and restart."""
+    if not column.numeric or column.distinct == len(column.texts):
+        return False
+    numbers = [int(text) if text.strip("-").isdecimal() else None for text in column.texts]
+    inside = [pair for start, stop in runs for pair in pairwise(numbers[start:stop])]
+    return bool(inside) and all(a is not None and b == a + 1 for a, b in inside)
+
+
+def _options(view: View, columns: Sequence[Column]) -> Iterator[str]:
+    """Answers that name one of several options; questions that hold their options."""
+    for column in columns:
+        if not column.many and column.text and inside_question(column.present):
+            yield f"{_path(column)} already holds lettered options"
+    options = find_options(view, columns)
+    unnamed = None if options else unnamed_choice(columns)
+    if unnamed:
+        question, answer, options = unnamed
+        yield f"{_path(answer)} {_NAMES['key']} in the columns between {_path(question)} and it"
+        return
+    if options is None:
+        return
+    for column in columns:
+        if column.many or column.path in options.paths or column.distinct < 2 or _numbering(column):
+            continue
+        how = refers(options, column)
+        if how and not (how.startswith("place") and column.distinct > max(map(len, options.keys))):
+            named = ", ".join(map(shown_path, sorted(options.paths)))
+            yield f"{_path(column)} {_NAMES[how]} ({named})"
+
+
+def _numbering(column: Column) -> bool:
+    return len(column.present) > 3 and column.distinct == len(column.present) and column.numeric
+
+
+def _equal_and_inside(columns: Sequence[Column]) -> Iterator[str]:
+    """One text equals, begins with, ends with or contains another one."""
+    flat = [c for c in columns if not c.many and c.text]
+    heads = {c.path: [t.strip()[:_HEAD] for t in c.texts[:_COMPARED]] for c in flat}
+    for one, other in combinations(flat, 2):
+        small, large = sorted((one, other), key=lambda c: c.chars)
+        said = _relation(heads[large.path], heads[small.path])
+        if said:
+            yield f"{_path(large)} {said[0]} {_path(small)} {said[1]} rows"
+
+
+_TESTS: tuple[tuple[str, Test], ...] = (
+    ("equals", lambda large, small: large == small),
+    ("begins with", lambda large, small: large.startswith(small)),
+    ("ends with", lambda large, small: large.endswith(small)),
+    ("contains", lambda large, small: small in large),
+)
+
+
+def _relation(large: Sequence[str], small: Sequence[str]) -> tuple[str, str] | None:
+    """The closest of the relations that holds for most rows with both texts, and its share."""
+    both = [(a, b) for a, b in zip(large, small, strict=True) if a and len(b) >= _SHORT]
+    if len(both) < max(2, 0.1 * len(large)) or len({b for _, b in both}) < 2:
+        return None
+    for name, test in _TESTS:
+        good = sum(test(a, b) for a, b in both)
+        if good >= _OFTEN * len(both):
+            return name, _share(good, len(both))
+    return None
+
+
+def _elements_inside(columns: Sequence[Column]) -> Iterator[str]:
+    """Texts that are, or hold, the elements of a list."""
+    lists = [c for c in columns if c.many and c.text]
+    for column in (c for c in columns if not c.many and c.text):
+        for held in lists:
+            rows = [
+                (text.strip(), [text_of(v).strip() for v in row if text_of(v).strip()])
+                for text, row in zip(column.texts, held.values, strict=True)
+            ]
+            rows = [(text, inside) for text, inside in rows[:_COMPARED] if text and inside]
+            if len(rows) < 2:
+                continue
+            for name, test in _LIST_TESTS:
+                good = sum(test(text, inside) for text, inside in rows)
+                if good >= _OFTEN * len(rows):
+                    yield f"{_path(column)} {name} {_path(held)} {_share(good, len(rows))} rows"
+                    break
+
+
+_LIST_TESTS: tuple[tuple[str, Callable[[str, list[str]], bool]], ...] = (
+    ("equals the first of", lambda text, inside: text == inside[0]),
+    ("equals the last of", lambda text, inside: text == inside[-1]),
+    ("equals one of", lambda text, inside: text in inside),
+    (
+        "contains all of",
+        lambda text, inside: all(i in text for i in inside) and len(inside[0]) >= _SHORT,
+    ),
+)
+
+
+def _parallel(columns: Sequence[Column]) -> Iterator[str]:
+    """Lists beside each other that have the same lengths in all rows."""
+    lists: dict[str, list[int]] = {}
+    for column in (c for c in columns if c.many):
+        lists.setdefault(list_of(column.path), [len(row) for row in column.values])
+    for (one, a), (other, b) in combinations(lists.items(), 2):
+        beside = parent_of(one) == parent_of(other)
+        if beside and a == b and len(set(a)) > 1 and max(a) > 1:
+            yield f"{shown_path(one)} and {shown_path(other)} have the same length in all rows"
+
+
+def _filled_where(columns: Sequence[Column]) -> Iterator[str]:
+    """Columns that are filled exactly where another one of few values says so."""
+    few = [c for c in columns if not c.many and 2 <= c.distinct <= 6 and c.nature != "text"]
+    for part in (c for c in columns if not c.many and 0.05 < c.fill < 0.95 and c.text):
+        for label in few:
+            filled = {a for a, b in zip(label.texts, part.texts, strict=True) if b.strip()}
+            blank = {a for a, b in zip(label.texts, part.texts, strict=True) if not b.strip()}
+            if not filled & blank and len(label.present) > 6:
+                yield f"whether {_path(part)} is filled follows from {_path(label)}"
+                break
+
+
+def _even(columns: Sequence[Column]) -> Iterator[str]:
+    """Lists of texts whose lengths are all even, as those of questions and answers are."""
+    for column in (c for c in columns if c.many and c.text):
+        sizes = [len(row) for row in column.values if row]
+        if len(sizes) < 3 or len(set(sizes)) < 2:
+            continue
+        even = sum(size % 2 == 0 for size in sizes)
+        if even in (0, len(sizes)) or even >= 0.9 * len(sizes):
+            kind = "odd" if even == 0 else "even"
+            share = _share(len(sizes) if even == 0 else even, len(sizes))
+            named = shown_path(list_of(column.path))
+            yield f"{named} has an {kind} number of elements {share} rows"
+
+
+def _languages(columns: Sequence[Column]) -> Iterator[str]:
+    """The language of the longest texts."""
+    texts = sorted((c for c in columns if c.text), key=lambda c: -c.chars)[:4]
+    found: dict[str, list[str]] = {}
+    for column in texts:
+        code, part = language.detect([text[:_HEAD] for text in column.present[:40]])
+        if code and part >= 0.6:
+            found.setdefault(f"{code} ({part:.0%})", []).append(_path(column))
+    for code, paths in found.items():
+        yield f"language detected: {code} in {', '.join(paths)}"
+
+
+def _path(column: Column) -> str:
+    return shown_path(column.path)
