@@ -7,6 +7,7 @@ IngotError
 ├── ConversionError  a conversion cannot go on                exit 1
 ├── OutputError      the destination cannot be written        exit 1
 ├── ReviewNeeded     a person has to decide before going on   exit 3
+├── BudgetReached    one more question passes a limit         exit 3
 └── ModelError       an LLM endpoint failed                   exit 4
 
 Fields are positional, so that errors survive pickling between processes; the text is made in
@@ -104,12 +105,43 @@ class MappingError(IngotError):
         return "\n  ".join([f"{self.where}: {count} in the mapping", *map(str, self.problems)])
 
 
+class BudgetReached(_LocatedError):  # noqa: N818 - a state, not a mistake
+    """One more question to a model would pass a limit that the user set; it was not asked.
+
+    Fields: where, problem (which limit, what is spent), hint (the option that raises it).
+    """
+
+    exit_code = 3
+
+
 class ModelError(_LocatedError):
-    """An LLM endpoint failed. Fields: where (host or model), problem, hint, retryable."""
+    """An LLM endpoint failed.
+
+    Fields: where (host or model), problem, hint, retryable, kind (one of `KINDS`, empty where no
+    endpoint was asked).
+    """
 
     exit_code = 4
+    KINDS = (
+        "unreachable",
+        "timeout",
+        "rate_limited",
+        "quota",
+        "server_error",
+        "unauthorized",
+        "no_such_model",
+        "refused",
+        "blank",
+        "redirect",
+        "not_openai",
+        "too_large",
+        "bad_request",
+    )
 
-    def __init__(self, where: str, problem: str, hint: str = "", retryable: bool = False) -> None:
+    def __init__(
+        self, where: str, problem: str, hint: str = "", retryable: bool = False, kind: str = ""
+    ) -> None:
         super().__init__(where, problem, hint)
-        self.args = (where, problem, hint, retryable)
+        self.args = (where, problem, hint, retryable, kind)
         self.retryable = retryable
+        self.kind = kind

@@ -2,13 +2,11 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-
-Replier = Callable[[dict[str, Any]], tuple[int, dict[str, Any]]]
 
 
 class ChatServer:
@@ -19,6 +17,8 @@ class ChatServer:
         self.headers: list[dict[str, str]] = []
         self.paths: list[str] = []
         self.queue: list[Any] = []
+        self.always: Any = None  # is answered when the queue is empty
+        self.closing = threading.Event()  # ends what waits on purpose
         self.extra_headers: dict[str, str] = {}
         owner = self
 
@@ -29,12 +29,20 @@ class ChatServer:
                 owner.paths.append(self.path)
                 owner.requests.append(request)
                 owner.headers.append({k.lower(): v for k, v in self.headers.items()})
-                status, body = owner.answer(request)
-                content = json.dumps(body).encode()
+                try:
+                    self.reply(*owner.answer(request))
+                except OSError:  # the client went away, as some tests want
+                    self.close_connection = True
+
+            def reply(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
+                if callable(body):
+                    body(self)
+                    self.close_connection = True
+                    return
+                content = body if isinstance(body, bytes) else json.dumps(body).encode()
+                sent = {"content-type": "application/json", "content-length": str(len(content))}
                 self.send_response(status)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(content)))
-                for name, value in owner.extra_headers.items():
+                for name, value in (sent | owner.extra_headers | (headers or {})).items():
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(content)
@@ -47,9 +55,13 @@ class ChatServer:
         self.thread.start()
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 
-    def answer(self, request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """The next of the queue: a text or an object is said, a callable or a pair answers."""
-        following = self.queue.pop(0)
+    def answer(self, request: dict[str, Any]) -> tuple[Any, ...]:
+        """The next of the queue: a text or an object is said, a callable or a tuple answers.
+
+        A tuple is status, body and, if need be, headers. A body is an object that is sent as JSON,
+        bytes, or a function that writes to the handler itself.
+        """
+        following = self.queue.pop(0) if self.queue or self.always is None else self.always
         if callable(following):
             following = following(request)
         if isinstance(following, tuple):
@@ -57,6 +69,7 @@ class ChatServer:
         return 200, completion(following)
 
     def close(self) -> None:
+        self.closing.set()
         self._server.shutdown()
         self._server.server_close()
         self.thread.join()
@@ -79,6 +92,14 @@ def completion(said: Any, *, finish: str = "stop") -> dict[str, Any]:
         ],
         "usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18},
     }
+
+
+@pytest.fixture
+def other_chat() -> Iterator[ChatServer]:
+    """A second chat endpoint, on a port of its own."""
+    server = ChatServer()
+    yield server
+    server.close()
 
 
 @pytest.fixture

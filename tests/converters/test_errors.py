@@ -16,7 +16,8 @@ SAMPLES = [
     errors.OutputError("out", "exists", "--overwrite replaces it"),
     errors.ReviewNeeded("out.proposal", "confidence 0.4", "ingot run ... --mapping FILE"),
     errors.MappingError("mapping.json", (PROBLEM, errors.Problem("", "schema", "an object", "[]"))),
-    errors.ModelError("localhost", "no answer", "try again", True),
+    errors.BudgetReached("run", "3 of 3 calls are spent", "--llm-max-calls"),
+    errors.ModelError("localhost", "no answer", "try again", True, "timeout"),
     errors.ModelError("localhost", "no such model"),
 ]
 
@@ -46,6 +47,7 @@ def test_every_public_class_is_sampled():
         (errors.OutputError, 1),
         (errors.MappingError, 2),
         (errors.ReviewNeeded, 3),
+        (errors.BudgetReached, 3),
         (errors.ModelError, 4),
     ],
 )

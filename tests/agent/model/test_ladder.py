@@ -5,7 +5,11 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.mappers.endpoint import Endpoint, ask, configured
+from ingot.agent.model.budget import Ledger
+from ingot.agent.model.endpoint import Endpoint, configured
+from ingot.agent.model.ladder import Completion
+from ingot.agent.model.ladder import ask as ask_in
+from ingot.agent.model.store import Store
 from ingot.converters import contracts
 from ingot.converters.errors import ModelError
 
@@ -15,6 +19,10 @@ SCHEMA = contracts.schema("llm")
 
 def endpoint(url: str, **given: Any) -> Endpoint:
     return Endpoint(**{"model": "m1", "base_url": url, "retries": 0, **given})
+
+
+def ask(given: Endpoint, messages: Any, schema: Any) -> Completion:
+    return ask_in(given, messages, schema, store=Store(None), ledger=Ledger())
 
 
 def refuse(status: int, message: str) -> tuple[int, dict[str, Any]]:

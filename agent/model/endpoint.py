@@ -1,0 +1,149 @@
+"""Where the model is: name, base URL, preset. Keys are read from the environment at every call."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from json import loads
+from urllib.parse import urlsplit
+
+from ingot.converters.errors import ModelError
+
+ROOM = 4096
+_DEFAULT = "openai"
+_ANY_KEY = "OPENAI_API_KEY"
+NO_KEY = "none"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Preset:
+    """What is known of a kind of server.
+
+    Attributes:
+        base_url: the root of its API where none is given.
+        level: the step of the ladder to begin at.
+        room: the name of the parameter that limits a reply.
+        keys: environment variables of the key, the first that is set counts.
+        traps: what to know about it, for people.
+    """
+
+    base_url: str
+    level: str
+    room: str
+    keys: tuple[str, ...]
+    traps: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Endpoint:
+    """Where the model is and the limits of one request.
+
+    Attributes:
+        model: its name at the server.
+        base_url: root of an OpenAI-compatible API; None = the preset's, else OpenAI's.
+        timeout_s: the most seconds that one request may take as a whole.
+        retries: how often a request is repeated after a passing error.
+        max_tokens: room of a reply in tokens.
+        preset: name of what is known of the server, None = nothing is.
+    """
+
+    model: str
+    base_url: str | None = None
+    timeout_s: float = 120.0
+    retries: int = 2
+    max_tokens: int = ROOM
+    preset: str | None = None
+
+    @property
+    def url(self) -> str:
+        """The root of the API that is asked."""
+        return self.base_url or presets()[self.preset or _DEFAULT].base_url
+
+    @property
+    def host(self) -> str:
+        """The host for people and reports, without user, password and path."""
+        return host_of(self.url)
+
+
+def presets() -> dict[str, Preset]:
+    """What is known of servers, by name."""
+    return dict(_presets())
+
+
+def configured(
+    model: str | None,
+    base_url: str | None,
+    *,
+    preset: str | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> Endpoint | None:
+    """The endpoint that options and environment describe; None where no model could be asked.
+
+    `INGOT_MODEL` and `OPENAI_BASE_URL` stand in for the options. A base URL wins over a preset's.
+    Besides the model a key, a base URL or a preset is needed, as local servers want no key.
+
+    Raises:
+        ValueError: there is no such preset; the text lists those that there are.
+    """
+    if preset is not None and preset not in _presets():
+        raise ValueError(f"no preset {preset!r}; there are {', '.join(_presets())}")
+    name = model or environment.get("INGOT_MODEL")
+    url = base_url or environment.get("OPENAI_BASE_URL") or None
+    if not name or not (url or preset or environment.get(_ANY_KEY)):
+        return None
+    return Endpoint(model=name, base_url=url, preset=preset)
+
+
+def known(endpoint: Endpoint) -> Preset | None:
+    """What is known of the server: the named preset, else one whose public host is asked."""
+    if endpoint.preset:
+        return _presets()[endpoint.preset]
+    for one in _presets().values():
+        if host_of(one.base_url) == endpoint.host != "localhost":
+            return one
+    return None
+
+
+def key(endpoint: Endpoint, environment: Mapping[str, str] = os.environ) -> str:
+    """The key for this endpoint, `NO_KEY` where none is set.
+
+    A key of one service (`DEEPSEEK_API_KEY`) goes to that service's host only, `OPENAI_API_KEY` to
+    whatever endpoint is named.
+
+    Raises:
+        ModelError: it holds characters that no HTTP header can hold.
+    """
+    preset = known(endpoint)
+    own = preset.keys if preset and host_of(preset.base_url) == endpoint.host else ()
+    for name in dict.fromkeys((*own, _ANY_KEY)):
+        value = environment.get(name, "").strip()
+        if value and not (value.isascii() and value.isprintable()):
+            problem = f"the key in {name} holds characters that no key has"
+            raise ModelError(endpoint.host, problem, f"set {name} again", kind="unauthorized")
+        if value:
+            return value
+    return NO_KEY
+
+
+def host_of(url: str) -> str:
+    """The host of a URL, without user, password, port and path."""
+    try:
+        return urlsplit(url).hostname or "the endpoint"
+    except ValueError:
+        return "the endpoint"
+
+
+@cache
+def _presets() -> dict[str, Preset]:
+    table = loads((files(__package__) / "presets.json").read_bytes())
+    return {
+        name: Preset(
+            base_url=one["base_url"],
+            level=one["level"],
+            room=one["room"],
+            keys=tuple(one["keys"]),
+            traps=tuple(one["traps"]),
+        )
+        for name, one in table.items()
+    }

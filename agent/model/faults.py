@@ -1,0 +1,234 @@
+"""What a server's refusal means: the kind of error, what to ask for instead, how long to wait.
+
+Servers say the same thing in many ways, so the words count as much as the status.
+"""
+
+import math
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+
+from ingot.agent.model import replies
+from ingot.agent.model.endpoint import NO_KEY, Endpoint, host_of, key
+from ingot.converters.errors import ModelError
+from ingot.converters.rows import Json
+
+LONGEST_WAIT_S = 60.0
+MOST_SAID = 200
+BASE_URL = "is --base-url the root of an OpenAI-compatible API, as in http://localhost:8000/v1?"
+
+_REFUSING = {400, 404, 422, 501}
+_PASSING = {408, 409, 429}
+_CALLER = {401, 403}
+_MOST_WORDS = 4000
+
+_LEVEL = re.compile(
+    r"response_?\s?format|json[_ ](schema|object|mode)|schema|structured|grammar|guided"
+    r"|\btools?\b|tool_(choice|call)|function"
+)
+_GRAMMAR = re.compile(r"grammar|response_format|json_schema|guided")
+_CONTEXT = re.compile(
+    r"context[_ ](length|size|window)|maximum context|too many (input )?tokens|prompt is too long"
+    r"|max_(completion_)?tokens\W.{0,80}too large|maximum (value|allowed).{0,40}max_tokens"
+)
+_ROOM = re.compile(r"max_tokens|max_completion_tokens|completion|output tokens|max_new_tokens")
+_ROOM_NAME = re.compile(
+    r"(unsupported|unknown|unrecogni[sz]ed|unexpected|extra|not (supported|permitted|allowed))"
+)
+_NO_MODEL = re.compile(
+    r"model_not_found|(model|deployment)\b.{0,200}?(not exist|not found|not available|no longer)"
+    r"|(unknown|invalid|no such) model|no models? (is )?loaded"
+)
+_QUOTA = re.compile(r"insufficient_quota|insufficient balance|exceeded your current quota|billing")
+_FILTER = re.compile(r"content_filter|content management policy|content_policy")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fault:
+    """A refusal.
+
+    Attributes:
+        kind: as in `ModelError.KINDS`.
+        problem: what happened, for people; the server's words short and without the key.
+        hint: what to do.
+        passing: whether the same request may succeed later.
+        wait_s: how long the server wants to be left alone, None = it did not say.
+        refuses: what it does not take: `level`, `temperature`, `seed`, `room name`, `room size`,
+            `prompt size`; empty = nothing that could be changed.
+    """
+
+    kind: str
+    problem: str
+    hint: str = ""
+    passing: bool = False
+    wait_s: float | None = None
+    refuses: str = ""
+
+
+def error(endpoint: Endpoint, fault: Fault) -> ModelError:
+    """The fault as an error."""
+    return ModelError(endpoint.host, fault.problem, fault.hint, fault.passing, fault.kind)
+
+
+def refusal(endpoint: Endpoint, words: str) -> Fault:
+    """The fault of a model that does not want to answer."""
+    problem = f"the model refused: {_short(endpoint, words)}"
+    return Fault(kind="refused", problem=problem, hint="try another model, or --mapper rules")
+
+
+def found(endpoint: Endpoint, status: int, headers: Mapping[str, str], body: bytes) -> Fault | None:
+    """The fault in an answer; None = there is none so far: a JSON object that is no error."""
+    reply = replies.document(body)
+    if 300 <= status < 400:
+        return _redirect(status, headers)
+    if status < 300 and reply is not None and not reply.get("error"):
+        return None
+    if status < 300 and reply is None:
+        return _no_json(headers, body)
+    problem = f"answered {status} for model {endpoint.model!r}{_told(endpoint, status, reply)}"
+    words = _words(endpoint, reply, headers, body)
+    return _judged(_status(status, reply), headers, words, problem)
+
+
+def _judged(status: int, headers: Mapping[str, str], words: str, problem: str) -> Fault:
+    refuses = _refuses(status, words)
+    if refuses:
+        hint = _SMALLER if refuses == "prompt size" else ""
+        return Fault(kind="bad_request", problem=problem, hint=hint, refuses=refuses)
+    kind, hint = _kind(status, words)
+    passing = kind in ("rate_limited", "server_error", "timeout") and status != 501
+    wait = wait_s(headers) if passing else None
+    if wait is not None and wait > LONGEST_WAIT_S:
+        return Fault(kind=kind, problem=problem, hint=f"it wants to be asked again in {wait:.0f} s")
+    return Fault(kind=kind, problem=problem, hint=hint, passing=passing, wait_s=wait)
+
+
+_SMALLER = "the prompt does not fit: give the server a larger context or take another model"
+
+
+def _refuses(status: int, words: str) -> str:
+    if status == 413:
+        return "prompt size"
+    if status == 500 and _GRAMMAR.search(words):
+        return "level"
+    if status not in _REFUSING or _QUOTA.search(words) or _NO_MODEL.search(words):
+        return ""
+    if _ROOM.search(words) and _ROOM_NAME.search(words) and not _CONTEXT.search(words):
+        return "room name"
+    if _CONTEXT.search(words):
+        return "room size" if _ROOM.search(words) else "prompt size"
+    for name in ("temperature", "seed"):
+        if re.search(rf"\b{name}\b", words):
+            return name
+    return "level" if _LEVEL.search(words) else ""
+
+
+def _kind(status: int, words: str) -> tuple[str, str]:
+    """The kind of an error that nothing can be changed about, and what to do."""
+    if status == 402 or (status in (400, 403, 429) and _QUOTA.search(words)):
+        return "quota", "the account has no quota or balance left"
+    if status == 401:
+        return "unauthorized", "set OPENAI_API_KEY to a key that this endpoint accepts"
+    if status == 403:
+        return "unauthorized", "this key may not use this endpoint or model"
+    if status in (400, 404, 422) and _NO_MODEL.search(words):
+        return "no_such_model", "check --model; the server lists its models at /models"
+    if status == 400 and _FILTER.search(words):
+        return "refused", "a content filter of the server stopped the question"
+    if status in (404, 405):
+        return "not_openai", f"{BASE_URL} check --model too"
+    if status == 408:
+        return "timeout", ""
+    if status in _PASSING:
+        return "rate_limited", "too many requests; try again later"
+    return ("server_error", "") if status >= 500 else ("bad_request", "")
+
+
+def wait_s(headers: Mapping[str, str]) -> float | None:
+    """The wait that the headers ask for, in seconds; None = they ask for none that can be read."""
+    for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers[name]) * unit
+        except KeyError:
+            continue
+        except ValueError:
+            seconds = _until(headers[name])
+        if math.isfinite(seconds):
+            return max(0.0, seconds)
+    return None
+
+
+def _until(date: str) -> float:
+    try:
+        return parsedate_to_datetime(date).timestamp() - time.time()
+    except (ValueError, OverflowError):
+        return math.nan
+
+
+def _status(status: int, reply: Json) -> int:
+    """The status that is meant: servers put errors into replies of status 200."""
+    if status >= 300:
+        return status
+    inner = reply.get("error") if isinstance(reply, dict) else None
+    for name in ("code", "status"):
+        code = inner.get(name) if isinstance(inner, dict) else None
+        if isinstance(code, int) and 400 <= code < 600:
+            return code
+    return 400
+
+
+def _redirect(status: int, headers: Mapping[str, str]) -> Fault:
+    to = headers.get("location", "")
+    host = host_of(to) if "//" in to else "another path of the same host"
+    problem = f"answered {status}, a redirect to {_clean(host)}, which is not followed"
+    return Fault(kind="redirect", problem=problem, hint="set --base-url to the final address")
+
+
+def _no_json(headers: Mapping[str, str], body: bytes) -> Fault:
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    html = kind == "text/html" or body.lstrip()[:1] == b"<"
+    what = "a web page" if html else "no JSON object" if body.strip() else "nothing"
+    return Fault(kind="not_openai", problem=f"answered with {what}", hint=BASE_URL)
+
+
+def _words(endpoint: Endpoint, reply: Json, headers: Mapping[str, str], body: bytes) -> str:
+    """What the server says, in small letters and without the model's name; pages count as none."""
+    if reply is None and "json" not in headers.get("content-type", ""):
+        plain = "text/plain" in headers.get("content-type", "") and len(body) < _MOST_WORDS
+        body = body if plain else b""
+    text = body[:_MOST_WORDS].decode("utf-8", "replace").lower()
+    return " ".join(text.replace(endpoint.model.lower(), " ").split())
+
+
+def _told(endpoint: Endpoint, status: int, reply: Json) -> str:
+    """What the server said, short and without the key; nothing where it speaks about the key."""
+    if status in _CALLER or not isinstance(reply, dict):
+        return ""
+    text = _short(endpoint, _message(reply))
+    return f": {text}" if text else ""
+
+
+def _short(endpoint: Endpoint, text: str) -> str:
+    """One line without the key that cannot steer a terminal; the key goes before the cut."""
+    for secret in {key(endpoint), os.environ.get("OPENAI_API_KEY", "")} - {"", NO_KEY}:
+        text = text.replace(secret, "***")
+    return _clean(text)[:MOST_SAID]
+
+
+def _message(reply: dict[str, Json]) -> str:
+    """The message, wherever it stands."""
+    inner = reply.get("error")
+    places = (inner, reply) if isinstance(inner, dict) else (reply,)
+    for place in places:
+        for name in ("message", "detail", "error", "msg"):
+            if isinstance(place.get(name), str):
+                return str(place[name])
+    return ""
+
+
+def _clean(text: str) -> str:
+    """One line that cannot steer a terminal."""
+    return "".join(one if one.isprintable() else " " for one in " ".join(text.split()))

@@ -1,0 +1,105 @@
+"""The form of a question: the step of the ladder, what is left out, the room of the reply."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ingot.agent.model.endpoint import Endpoint, known
+from ingot.agent.model.store import Known
+from ingot.converters.rows import Json
+
+LEVELS = ("json_schema", "json_object", "tool", "prompt")
+Message = dict[str, str]
+
+_NAME = "mapping"
+_ROOMS = ("max_tokens", "max_completion_tokens")
+_LEAST_ROOM = 512
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Form:
+    """How a question is asked.
+
+    Attributes:
+        level: one of `LEVELS`.
+        dropped: of `temperature` and `seed`, what is left out.
+        rooms: names of the parameter for the room that are still to be tried, best first.
+        room: the room in tokens.
+    """
+
+    level: str
+    dropped: tuple[str, ...] = ()
+    rooms: tuple[str, ...] = _ROOMS
+    room: int
+
+    @property
+    def lower(self) -> "Form | None":
+        """The same form a step lower; None = there is no lower one."""
+        at = LEVELS.index(self.level) + 1
+        return replace(self, level=LEVELS[at]) if at < len(LEVELS) else None
+
+    @property
+    def known(self) -> Known:
+        """What is worth remembering of it."""
+        return Known(
+            level=self.level, dropped=self.dropped, room=self.rooms[0] if self.rooms else None
+        )
+
+
+def first(endpoint: Endpoint, remembered: Known | None, below: str | None) -> Form:
+    """The form to begin with: what is remembered, else what the preset says, under `below`."""
+    preset = known(endpoint)
+    level = preset.level if preset else LEVELS[0]
+    form = Form(
+        level=level, rooms=_rooms(preset.room if preset else _ROOMS[0]), room=_room(endpoint)
+    )
+    if remembered and remembered.level in LEVELS:
+        rooms = _rooms(remembered.room) if remembered.room else ()
+        form = replace(form, level=remembered.level, dropped=remembered.dropped, rooms=rooms)
+    if below in LEVELS and LEVELS.index(form.level) <= LEVELS.index(below):
+        form = replace(form, level=below)
+        return form.lower or form
+    return form
+
+
+def softer(form: Form, refused: str) -> Form | None:
+    """The form without what was refused (as `Fault.refuses` names it); None = there is none."""
+    if refused == "level":
+        return form.lower
+    if refused in ("temperature", "seed") and refused not in form.dropped:
+        return replace(form, dropped=(*form.dropped, refused))
+    if refused == "room name" and form.rooms:
+        return replace(form, rooms=form.rooms[1:])
+    if refused == "room size" and form.rooms and form.room > _LEAST_ROOM:
+        return replace(form, room=max(_LEAST_ROOM, form.room // 2))
+    return None
+
+
+def body(
+    form: Form, endpoint: Endpoint, messages: Sequence[Message], schema: dict[str, Json]
+) -> dict[str, Json]:
+    """The request that asks for a reply of that schema in that form."""
+    asked: dict[str, Json] = {"model": endpoint.model, "messages": list(messages)}
+    asked |= {name: 0 for name in ("temperature", "seed") if name not in form.dropped}
+    asked |= dict.fromkeys(form.rooms[:1], form.room)
+    return asked | _constraint(form.level, schema)
+
+
+def _constraint(level: str, schema: dict[str, Json]) -> dict[str, Json]:
+    if level == "json_schema":
+        strict = {"name": _NAME, "strict": True, "schema": schema}
+        return {"response_format": {"type": level, "json_schema": strict}}
+    if level == "json_object":
+        return {"response_format": {"type": level}}
+    if level == "tool":
+        function = {"name": _NAME, "description": "Takes the answer.", "parameters": schema}
+        choice = {"type": "function", "function": {"name": _NAME}}
+        return {"tools": [{"type": "function", "function": function}], "tool_choice": choice}
+    return {}
+
+
+def _rooms(best: str) -> tuple[str, ...]:
+    return (best, *(name for name in _ROOMS if name != best))
+
+
+def _room(endpoint: Endpoint) -> int:
+    return max(1, endpoint.max_tokens)

@@ -1,0 +1,184 @@
+"""One HTTP request to a chat endpoint, bounded in time and size, through the OpenAI client.
+
+What is imported here is heavy; import this module where a request is made.
+"""
+
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+import httpx2
+import openai
+
+from ingot.agent.model.endpoint import Endpoint, key
+from ingot.converters.rows import Json
+
+MOST_BYTES = 8 << 20
+_PACKED = "the reply is compressed, which was not asked for"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What the server answered: status, headers (names in small letters), body."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class NoAnswerError(Exception):
+    """No answer came: kind (`unreachable`, `timeout`, `too_large`, `not_openai`), what happened."""
+
+    def __init__(self, kind: str, problem: str, hint: str = "", passing: bool = False) -> None:
+        super().__init__(kind, problem, hint, passing)
+        self.kind = kind
+        self.problem = problem
+        self.hint = hint
+        self.passing = passing
+
+
+Post = Callable[[dict[str, Json], float], Answer]
+
+
+@contextmanager
+def connected(endpoint: Endpoint) -> Iterator[Post]:
+    """A function that posts a request body, given the seconds that it may take as a whole.
+
+    Redirects are not followed, so that neither rows nor a key wander to another host; proxies of
+    the environment are used. The function raises `NoAnswerError` where no answer comes.
+    """
+    watch = _Watch()
+    http = openai.DefaultHttpxClient(
+        follow_redirects=False,
+        event_hooks={"request": [watch.sent], "response": [watch.answered]},
+    )
+    client = openai.OpenAI(
+        api_key=key(endpoint),
+        base_url=endpoint.url,
+        max_retries=0,
+        http_client=http,
+        # A compressed reply would be small on the wire and large in memory.
+        default_headers={"Accept-Encoding": "identity"},
+    )
+    with client:
+        yield lambda body, seconds: _post(client, watch, body, seconds)
+
+
+def _post(client: openai.OpenAI, watch: "_Watch", body: dict[str, Json], seconds: float) -> Answer:
+    with watch.during(seconds):
+        try:
+            raw: Any = client.with_options(timeout=seconds).chat.completions.with_raw_response
+            response = raw.create(**body).http_response
+        except openai.APIStatusError as error:
+            response = error.response
+        except openai.APITimeoutError as error:
+            raise _late(seconds) from error
+        except (openai.APIConnectionError, httpx2.InvalidURL) as error:
+            if watch.over:
+                raise _late(seconds) from error
+            raise _unreachable(error) from error
+        if watch.over:  # A body without a length looks whole where it was cut.
+            raise _late(seconds)
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return Answer(status=response.status_code, headers=headers, body=response.content)
+
+
+class _Watch:
+    """Ends a request that takes too long as a whole or says too much.
+
+    The client's own time-outs are for one read each: a server that sends a byte a second passes
+    them for ever. So the socket is shut when the time is over.
+    """
+
+    def __init__(self) -> None:
+        self.over = False
+        self._socket: socket.socket | None = None
+
+    @contextmanager
+    def during(self, seconds: float) -> Iterator[None]:
+        self.over = False
+        timer = threading.Timer(seconds, self._end)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def sent(self, request: httpx2.Request) -> None:
+        request.extensions = {**request.extensions, "trace": self._traced}
+
+    def answered(self, response: httpx2.Response) -> None:
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise NoAnswerError("not_openai", _PACKED)
+        response.stream = _Bounded(cast(httpx2.SyncByteStream, response.stream))
+
+    def _traced(self, event: str, info: dict[str, Any]) -> None:
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            self._socket = info["return_value"].get_extra_info("socket")
+            if self.over:
+                self._shut()
+
+    def _end(self) -> None:
+        self.over = True
+        self._shut()
+
+    def _shut(self) -> None:
+        if self._socket is not None:
+            try:
+                self._socket.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                return  # It is closed already.
+
+
+class _Bounded(httpx2.SyncByteStream):
+    """A response's stream that ends with an error past the most bytes that a reply may have."""
+
+    def __init__(self, stream: httpx2.SyncByteStream) -> None:
+        self._stream = stream
+
+    def __iter__(self) -> Iterator[bytes]:
+        size = 0
+        for chunk in self._stream:
+            size += len(chunk)
+            if size > MOST_BYTES:
+                raise NoAnswerError("too_large", f"the reply is larger than {MOST_BYTES >> 20} MiB")
+            yield chunk
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+def _late(seconds: float) -> NoAnswerError:
+    return NoAnswerError(
+        "timeout", f"no whole reply within {seconds:.3g} s", "is the model loaded?", True
+    )
+
+
+def _unreachable(error: Exception) -> NoAnswerError:
+    """What kept the connection from standing, in words; TLS and URLs do not pass by waiting."""
+    causes = tuple(_causes(error))
+    said = " ".join(str(one) for one in causes)
+    if any(isinstance(one, ssl.SSLError) for one in causes) or "SSL" in said:
+        hint = "is it http instead of https? SSL_CERT_FILE names certificates of one's own"
+        return NoAnswerError("unreachable", "the TLS connection failed", hint)
+    if any(isinstance(one, httpx2.UnsupportedProtocol | httpx2.InvalidURL) for one in causes):
+        hint = "--base-url is such as http://localhost:8000/v1"
+        return NoAnswerError("unreachable", "the base URL is no http or https URL", hint)
+    if any(isinstance(one, httpx2.ProxyError) for one in causes):
+        return NoAnswerError(
+            "unreachable", "the proxy failed", "check HTTPS_PROXY and NO_PROXY", True
+        )
+    if any(isinstance(one, httpx2.RemoteProtocolError | httpx2.ReadError) for one in causes):
+        return NoAnswerError("unreachable", "the connection broke off", "", True)
+    return NoAnswerError("unreachable", "cannot be reached", "check --base-url", True)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
