@@ -1,24 +1,121 @@
-"""The shape of a source as one hash, so that a later run can tell whether the data drifted.
+"""The shape of a source, so that a later run can tell whether the data drifted.
 
 Two samples of equal shape have equal fingerprints: which values they hold does not matter, which
-paths and JSON types occur does, and so do the facts that the files are read by.
+paths and JSON types occur does, and so do the names of speakers and the facts that the files are
+read by. A shape is small and readable, since it stands in the provenance of a saved mapping.
 """
 
 import hashlib
 import json
+from collections.abc import Iterator
 
-from ingot.converters.profile import profile
+from ingot.converters.profile import MAX_PATHS, PathFacts, Profile, profile
 from ingot.converters.readers import Source
 from ingot.converters.rows import Json
 from ingot.converters.sample import Sample
 
+Shape = dict[str, Json]
+
+# Paths in fewer of the rows, and types of fewer of a path's values, say little: another sample of
+# the same data may lack them.
+RARE = 0.2
+_MOST_ROLES = 12
+_ROLE_CHARS = 32
+_RUN = 10  # neighbouring rows that a sample takes together; they resemble each other
+
+
+def shape(source: Source, sample: Sample) -> Shape:
+    """What can be told of a source's shape from a sample.
+
+    Returns:
+        `facts` that the files are read by; `weight`, the number of rows that the sample is worth
+        (rows drawn side by side count as one); `paths` with their types, `integer` as `number` and
+        without null; `partly`, the share of the rows of the paths that not all have; `rare`, paths
+        and types in under 20 %; `roles`, the names of speakers by path. A source of more than
+        `MAX_PATHS` paths has their number and hash, `wide` and `sha256`, in place of these.
+    """
+    found = profile(sample)
+    facts = source.guessed.to_document() | source.spec.to_document()
+    rows = len(sample.rows)
+    head: Shape = {"facts": facts} if facts else {}
+    head["weight"] = rows if sample.complete else max(1, rows // _RUN)
+    paths = {one.path: one for one in found.paths}
+    body: Shape = {
+        "paths": {path: kinds for path, one in paths.items() if (kinds := _types(one, found))},
+        "partly": {path: part for path, one in paths.items() if (part := _part(one, found)) < 1},
+        "rare": {path: kinds for path, one in paths.items() if (kinds := _rare(one, found))},
+        "roles": {path: names for path, one in paths.items() if (names := _roles(one))},
+    }
+    if found.cut or len(paths) > MAX_PATHS:
+        return {**head, "wide": len(paths) + found.cut, "sha256": _hash(_steady(body))}
+    body["partly"] = {path: part for path, part in body["partly"].items() if path in body["paths"]}
+    return {**head, **{key: value for key, value in body.items() if value}}
+
 
 def fingerprint(source: Source, sample: Sample) -> str:
-    """SHA-256 over the sorted paths with their types (null is none) and the source's facts."""
-    shape: list[Json] = sorted(
-        [one.path, sorted(kind for kind in one.types if kind != "null")]
-        for one in profile(sample).paths
-    )
-    facts = source.guessed.to_document() | source.spec.to_document()
-    text = json.dumps([shape, facts], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    """SHA-256 of a source's shape without what is rare."""
+    return fingerprint_of(shape(source, sample))
+
+
+def fingerprint_of(found: Shape) -> str:
+    """The fingerprint of a shape."""
+    return _hash([found.get("facts", {}), found.get("sha256") or _steady(found)])
+
+
+def _steady(found: Shape) -> Json:
+    """What another sample of the same data would show too."""
+    return [found.get("paths", {}), found.get("roles", {})]
+
+
+def _hash(value: Json) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _kinds(one: PathFacts) -> dict[str, int]:
+    """How many values a path has of each type; null is none, and a number is a number."""
+    counts: dict[str, int] = {}
+    for kind, count in one.types.items():
+        if kind != "null":
+            name = "number" if kind == "integer" else kind
+            counts[name] = counts.get(name, 0) + count
+    return counts
+
+
+def _types(one: PathFacts, found: Profile) -> str:
+    """The types of a path that is not rare, as in `number|string`; `null` where there is none."""
+    if _part(one, found) < RARE:
+        return ""
+    counts = _kinds(one)
+    whole = sum(counts.values())
+    return "|".join(sorted(k for k, count in counts.items() if count >= RARE * whole)) or "null"
+
+
+def _rare(one: PathFacts, found: Profile) -> str:
+    """The types of a rare path, or the rare types of another."""
+    usual = _types(one, found).split("|")
+    return "|".join(sorted(kind for kind in _kinds(one) if kind not in usual))
+
+
+def _part(one: PathFacts, found: Profile) -> float:
+    """The share of the rows that have a path, rounded down to hundredths."""
+    hits = one.places - one.missing
+    present = one.rows if "[*]" in one.path or ".*" in one.path else max(one.rows, hits)
+    return int(100 * min(present, found.rows) / max(1, found.rows)) / 100
+
+
+def _roles(one: PathFacts) -> list[str]:
+    """The values of a path that holds names of speakers, sorted; [] where it does not."""
+    return sorted(_speakers(one)) if one.types.get("string") else []
+
+
+def _speakers(one: PathFacts) -> Iterator[str]:
+    from ingot.agent.mappers.rules.names import role_of, spelled, tables
+
+    names = [value for value, _ in one.values if isinstance(value, str)]
+    if not names or len(names) > _MOST_ROLES or max(map(len, names)) > _ROLE_CHARS:
+        return
+    last = spelled(one.path.rpartition(".")[2])
+    called = last in map(spelled, tables()["slots"]["speaker"])
+    known = sum(role_of(name) is not None for name in names)
+    if 2 * known > len(names) or (called and known):
+        yield from names

@@ -58,7 +58,7 @@ def _message_leaves(message: Message) -> Iterator[Leaf]:
     if message.content is None:
         return
     for path, changes in _value_leaves(message.content):
-        yield _inside(message.each, path), changes
+        yield inside(message.each, path), changes
 
 
 def _value_leaves(value: Value) -> Iterator[Leaf]:
@@ -67,7 +67,7 @@ def _value_leaves(value: Value) -> Iterator[Leaf]:
         return
     changes = tuple(_changes(value))
     for path, inner in _own_leaves(value):
-        yield _inside(value.each, path), (*inner, *changes)
+        yield inside(value.each, path), (*inner, *changes)
 
 
 def _own_leaves(value: Value) -> Iterator[Leaf]:
@@ -92,7 +92,7 @@ def _changes(value: Value) -> Iterator[str]:
             yield f"{word} {sorted(table.items(), key=str)}"
 
 
-def _inside(each: tuple[Path, ...], path: str) -> str:
+def inside(each: tuple[Path, ...], path: str) -> str:
     """A path as seen from outside of its `each`."""
     if not each:
         return path

@@ -1,12 +1,15 @@
 """validate: the proposal run on the whole sample; deterministic, no model."""
 
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
 
+from ingot.agent import authored, drift
 from ingot.agent.context import Context
-from ingot.agent.fingerprint import fingerprint
+from ingot.agent.fingerprint import fingerprint_of, shape
+from ingot.agent.redaction import redact, redacted
 from ingot.agent.state import Order, State
 from ingot.agent.trial import Trial, facts, try_out
-from ingot.converters.errors import MappingError
+from ingot.converters.errors import ConversionError, MappingError, Problem
 from ingot.converters.mapping import to_document
 from ingot.converters.rows import Json
 
@@ -14,8 +17,11 @@ from ingot.converters.rows import Json
 def validate(state: State, context: Context) -> State:
     """Bind and check the proposed mapping; its problems go into the state, as does the bound form.
 
+    Problems may quote values: they are redacted before the state, a report or a model sees them.
+
     Raises:
         MappingError: a mapping file that the user gave is wrong by itself.
+        ConversionError: the data has not the shape that the given mapping was made for.
     """
     proposal = state.get("proposal")
     if not proposal or not proposal["mapping"]:
@@ -27,12 +33,29 @@ def validate(state: State, context: Context) -> State:
     except MappingError as error:
         if proposal["mapper"] == "file":
             raise
-        return {"check": None, "problems": [asdict(one) for one in error.problems]}
-    return {
+        return {"check": None, "problems": _shown(error.problems)}
+    document = _document(trial, state)
+    faults = authored.faults(document) if proposal["mapper"] == "llm" else []
+    found: State = {
         "check": facts(trial.report),
-        "problems": [asdict(one) for one in trial.report.problems],
-        "proposal": {**proposal, "mapping": _document(trial, state)},
+        "problems": _shown([*trial.report.problems, *faults]),
+        "proposal": {**proposal, "mapping": document},
     }
+    return _with_drift(found, trial, order) if proposal["mapper"] == "file" else found
+
+
+def _shown(problems: Iterable[Problem]) -> list[dict[str, Json]]:
+    return [
+        asdict(
+            replace(
+                one,
+                expected=redact(one.expected),
+                got=redact(one.got),
+                nearest=redact(one.nearest) if one.nearest else one.nearest,
+            )
+        )
+        for one in problems
+    ]
 
 
 def _document(trial: Trial, state: State) -> dict[str, Json]:
@@ -41,14 +64,44 @@ def _document(trial: Trial, state: State) -> dict[str, Json]:
     proposal = state["proposal"]
     if proposal is None or proposal["mapper"] == "file":
         return document
-    told = {key: one for key, one in state["turn"].items() if key not in ("said", "again")}
+    told = state["turn"]["provenance"]
     edited = {"edited": True} if proposal["mapper"] == "edited" else {}
+    made_for = shape(trial.source, trial.sample)
     provenance = {
         **told,
         **edited,
         "confidence": proposal["confidence"],
         "coverage": trial.report.coverage,
         "detected": proposal["detected"],
-        "fingerprint": fingerprint(trial.source, trial.sample),
+        "fingerprint": fingerprint_of(made_for),
+        "shape": made_for,
     }
     return {**document, "provenance": provenance}
+
+
+# --- drift
+
+
+def _with_drift(found: State, trial: Trial, order: Order) -> State:
+    """The state with what has changed since the mapping was made; nothing of one made by hand."""
+    kept = drift.kept_shape(order.mapping or {})
+    if kept is None:
+        return found
+    now = shape(trial.source, trial.sample)
+    changes = drift.for_mapping(drift.drift(kept, now), trial.mapping)
+    told = [{**one.to_json(), **redacted(one.texts())} for one in changes]
+    found["check"] = {**(found["check"] or {}), "drift": told}
+    stopping = [one for one in changes if one.stops]
+    if stopping and not order.allow_drift:
+        found["problems"] = [*found["problems"], *_shown([drift.problem(stopping)])]
+        if order.out is not None:
+            raise _drifted(order, changes)
+    return found
+
+
+def _drifted(order: Order, changes: Sequence[drift.Change]) -> ConversionError:
+    where = order.mapping_file or "mapping"
+    said = f"{order.source} has not the shape that the mapping was made for"
+    lines = [redact(line) for line in drift.lines(changes)]
+    hint = "to convert it nevertheless: --allow-drift; a new mapping: ingot map"
+    return ConversionError(where, said, "\n".join([*lines, hint]))

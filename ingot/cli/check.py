@@ -14,11 +14,12 @@ def check(
     source: o.SourceArgument,
     language: o.LanguageOption = None,
     source_name: o.SourceNameOption = None,
+    allow_drift: o.AllowDriftOption = False,
     as_json: o.JsonOption = False,
 ) -> None:
     """Try a mapping on a sample of the data.
 
-    Prints coverage per path, records, rejects and problems; exit code 1 if there is a problem.
+    Prints the gates, coverage per path, records and problems; exit code 1 if there is a problem.
     """
     from ingot.agent.context import Context
     from ingot.agent.direct import tried
@@ -34,6 +35,7 @@ def check(
         language=language,
         source_name=source_name,
         dry_run=True,
+        allow_drift=allow_drift,
     )
     context = Context()
     state = tried(order, context)
@@ -45,15 +47,19 @@ def check(
 
 
 def _show(state: "State", context: "Context", *, as_json: bool) -> None:
+    from ingot.agent.gates import of_state
     from ingot.agent.preview import preview
     from ingot.cli import show
     from ingot.cli.console import output, print_json
 
+    gates = [gate.to_json() for gate in of_state(state)]
     if as_json:
-        print_json({"check": state["check"], "problems": state["problems"]})
+        print_json({"check": state["check"], "gates": gates, "problems": state["problems"]})
         return
     console = output()
     if state["check"]:
         show.preview(console, preview(state, context))
         show.failures(console, state["check"])
+        show.gates(console, gates)
+        show.drift(console, state["check"])
     show.problems(console, state["problems"])

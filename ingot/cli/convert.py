@@ -18,6 +18,7 @@ def convert(
     limit: o.LimitOption = None,
     dry_run: o.DryRunOption = False,
     overwrite: o.OverwriteOption = False,
+    allow_drift: o.AllowDriftOption = False,
     yes: Annotated[
         bool, typer.Option("--yes", help="Accepted as in run; convert asks nobody anyway.")
     ] = False,
@@ -45,6 +46,7 @@ def convert(
         overwrite=overwrite,
         yes=yes,
         dry_run=dry_run,
+        allow_drift=allow_drift,
     )
     context = Context()
     with meter() as context.progress:

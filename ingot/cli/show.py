@@ -65,6 +65,25 @@ def problems(
         console.print(plain(f"{word}: {Problem(**one)}", style))
 
 
+def gates(console: "Console", found: Sequence[Mapping[str, Json]]) -> None:
+    """Every gate with its figure and what is wanted."""
+    console.print(plain("Gates", "bold"))
+    grid(console, [(one["name"], one["state"], one["figure"], one["limit"]) for one in found])
+
+
+def drift(console: "Console", check: Mapping[str, Json]) -> None:
+    """What has changed since the mapping was made, as a table; nothing where nothing has."""
+    changes = check.get("drift") or []
+    if changes:
+        console.print(plain("Changed since the mapping was made", "bold"))
+        rows = [(one["path"], _change(one), one["before"], one["after"]) for one in changes]
+        grid(console, [("path", "change", "before", "after"), *rows])
+
+
+def _change(one: Mapping[str, Json]) -> str:
+    return str(one["what"]) if one["stops"] else f"{one['what']} (told)"
+
+
 def summary_line(proposal: Mapping[str, Json]) -> str:
     """The decision in one line."""
     from ingot.agent.report import author
@@ -77,6 +96,7 @@ def outcome(console: "Console", told: Mapping[str, Json]) -> None:
     if told["decision"]:
         console.print(plain(summary_line(told), "bold"))
     grid(console, _outcome_lines(told))
+    drift(console, told["check"] or {})
 
 
 def _outcome_lines(told: Mapping[str, Json]) -> Iterable[tuple[str, str]]:

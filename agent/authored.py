@@ -1,0 +1,220 @@
+"""What a model wrote by itself into a mapping: texts, constants, and roles against their names.
+
+A row that a model is shown could have planted any of it; what every record would hold is for a
+person to approve, and what can be no value at all is a problem.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ingot.converters.errors import Problem
+from ingot.converters.rows import Json
+
+Where = Literal["system", "text"]
+Document = dict[str, Json]
+
+# What is no more than a label: `Question: `, `### Answer:`, `请回答：`.
+LABEL_WORDS, LABEL_CHARS = 5, 60
+_LABELS_WORDS = 15  # of all labels of one value together
+MOST_NAME = 128  # characters of a literal source or language
+_SINGLE = ("original_id", "timestamp", "token_count", "quality_score")
+
+_HOLE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+_WORD = re.compile(r"\w+")
+_SUSPICIOUS = re.compile(
+    r"""
+    https?:// | \bwww\. | \b[a-z0-9-]+\.(?:com|net|org|io|ai|dev|cn|ru)\b              # an address
+    | <\|.{1,40}?\|> | \[/?INST\] | <</?SYS>> | </?s> | <(?:start|end)_of_turn>        # a marker
+    | ^\W*(?:user|human|assistant|system|ai|bot|chatgpt|gpt|tool|function
+        |用户|人类|助手|系统|机器人)\s*[:：>]                                           # a speaker
+    | \b(?:ignore|disregard|forget|override|pretend|reveal|never|always|do\s+not|don't
+        |you\s+(?:are|must|should|will|shall|have)|act\s+as|from\s+now\s+on
+        |(?:system|previous|above)\s+(?:prompt|instructions?))\b                       # an order
+    | 忽略 | 无视 | 忘记 | 你是 | 你要 | 你必须 | 不要 | 务必 | 必须 | 从现在起 | 假装 | 扮演
+    """,
+    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
+)
+_USER_FIELDS = ("user", "human", "prompter", "用户")
+_ASSISTANT_FIELDS = ("assistant", "gpt", "chatgpt", "bot", "chatbot", "助手")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fixed:
+    """A text that a mapping brings along: where (JSON Pointer), what it is part of, its pieces."""
+
+    pointer: str
+    where: Where
+    pieces: tuple[str, ...]
+
+
+def system_texts(document: Document) -> list[Fixed]:
+    """Fixed texts of system messages: every one of them would be in every record."""
+    return [one for one in _fixed(document) if one.where == "system"]
+
+
+def long_texts(document: Document) -> list[Fixed]:
+    """Fixed texts of messages and texts that are more than labels."""
+    return [one for one in _fixed(document) if one.where == "text" and not is_label(one.pieces)]
+
+
+def is_label(pieces: Sequence[str]) -> bool:
+    """Whether the fixed pieces of a value say no more than what follows them is."""
+    counts = [words(piece) for piece in pieces]
+    short = all(len(piece.strip()) <= LABEL_CHARS for piece in pieces)
+    plain = not any(_SUSPICIOUS.search(piece) for piece in pieces)
+    return (
+        short and plain and max(counts, default=0) <= LABEL_WORDS and sum(counts) <= _LABELS_WORDS
+    )
+
+
+def words(text: str) -> int:
+    """About how many words a text has; of scripts without blanks two characters are one."""
+    dense = len(_CJK.findall(text))
+    return len(_WORD.findall(_CJK.sub(" ", text))) + -(-dense // 2)
+
+
+def _layouts(document: Document) -> Iterator[tuple[str, Document]]:
+    yield "", document
+    for number, variant in enumerate(document.get("any_of") or []):
+        yield f"/any_of/{number}", variant
+
+
+def _fixed(document: Document) -> Iterator[Fixed]:
+    for pointer, layout in _layouts(document):
+        yield from _fixed_of(layout.get("system"), f"{pointer}/system", "system")
+        yield from _fixed_of(layout.get("text"), f"{pointer}/text", "text")
+        for number, message in enumerate(layout.get("messages") or []):
+            where: Where = "system" if _may_be_system(message["role"]) else "text"
+            yield from _fixed_of(message["content"], f"{pointer}/messages/{number}/content", where)
+
+
+def _fixed_of(value: Json, pointer: str, where: Where) -> Iterator[Fixed]:
+    said = [piece for piece in _pieces(value) if any(map(str.isalnum, piece))]
+    if said:
+        yield Fixed(pointer=pointer, where=where, pieces=tuple(said))
+
+
+def _may_be_system(role: Json) -> bool:
+    if isinstance(role, dict):
+        named = role.get("map") or role.get("split") or {}
+        return "system" in named.values()
+    return "system" in role if isinstance(role, list) else bool(role == "system")
+
+
+def _pieces(value: Json) -> Iterator[str]:
+    """Every text that a value says besides what its paths find."""
+    if isinstance(value, list):
+        for part in value:
+            yield from _pieces(part)
+    elif isinstance(value, dict):
+        if "literal" in value:
+            yield str(value["literal"])
+        yield from _HOLE.split(value.get("template") or "")
+        yield value.get("sep") or ""
+        for table in ("replace", "map"):
+            yield from (said for said in (value.get(table) or {}).values() if isinstance(said, str))
+        for inner in ("concat", "any_of"):
+            yield from _pieces(value.get(inner))
+
+
+# --- meta
+
+
+def constant(value: Json) -> str | None:
+    """The text of a value that is the same for every record, None where the data has a say."""
+    if isinstance(value, list):
+        parts = [constant(part) for part in value]
+        return None if None in parts else "\n".join(part or "" for part in parts)
+    if not isinstance(value, dict):
+        return None
+    if "literal" in value:
+        return str(value["literal"])
+    if "concat" in value:
+        return constant(value["concat"])
+    template = value.get("template")
+    return template if template is not None and not _HOLE.search(template) else None
+
+
+def faults(document: Document) -> list[Problem]:
+    """Constants that can be no value of their meta key; pointers are into the document."""
+    return [problem for place in _constants(document) for problem in _fault(*place)]
+
+
+def _constants(document: Document) -> Iterator[tuple[str, str, str]]:
+    for pointer, layout in _layouts(document):
+        for key, value in (layout.get("meta") or {}).items():
+            if (said := constant(value)) is not None:
+                yield f"{pointer}/meta/{key}", key, said
+
+
+def _fault(pointer: str, key: str, said: str) -> Iterator[Problem]:
+    if key in _SINGLE:
+        expected = f"a path, or nothing: one {key} for all records says nothing"
+        yield Problem(pointer, "constant_meta", expected, repr(said[:MOST_NAME]))
+    elif len(said) > MOST_NAME or any(unicodedata.category(c) in ("Cc", "Zl", "Zp") for c in said):
+        expected = f"a name of at most {MOST_NAME} characters on one line"
+        yield Problem(pointer, "bad_literal", expected, repr(said[:MOST_NAME]))
+
+
+def foreign_sources(document: Document, known: Sequence[str | None]) -> list[str]:
+    """Literal sources that are neither the data set's name nor what was asked for."""
+    names = {_folded(name) for name in known if name}
+    found = [said for _, key, said in _constants(document) if key == "source"]
+    return [said for said in found if _folded(said) not in names] if names else []
+
+
+def _folded(name: str) -> str:
+    return "".join(c for c in unicodedata.normalize("NFKC", name).casefold() if c.isalnum())
+
+
+# --- roles
+
+
+def turned(document: Document) -> list[str]:
+    """Speakers and fields whose name says one side and that the mapping puts on the other."""
+    return [
+        said
+        for _, layout in _layouts(document)
+        for message in layout.get("messages") or []
+        for said in _turned(message)
+    ]
+
+
+def _turned(message: Document) -> Iterator[str]:
+    from ingot.agent.mappers.rules.names import role_of
+
+    role = message["role"]
+    if isinstance(role, dict):
+        for name, given in (role.get("map") or role.get("split") or {}).items():
+            if _opposite(role_of(name), given):
+                yield f"{name!r} → {given}"
+    elif isinstance(role, str):
+        for name in _fields(message["content"]):
+            if _opposite(_side_of(name), role):
+                yield f"the field {name!r} → {role}"
+
+
+def _opposite(named: str | None, given: Json) -> bool:
+    return (named, given) in (("user", "assistant"), ("assistant", "user"))
+
+
+def _side_of(name: str) -> str | None:
+    plain = name.casefold()
+    if plain in _USER_FIELDS:
+        return "user"
+    return "assistant" if plain in _ASSISTANT_FIELDS else None
+
+
+def _fields(value: Json) -> Iterator[str]:
+    """The last names of the paths that a value takes plainly."""
+    if isinstance(value, list):
+        for part in value:
+            yield from _fields(part)
+    elif isinstance(value, dict):
+        yield from _fields(value.get("concat") or value.get("path"))
+    elif isinstance(value, str):
+        yield value.rpartition(".")[2].strip("[]'\"*")

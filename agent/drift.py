@@ -1,0 +1,283 @@
+"""Whether data still has the shape that a mapping was made for: two shapes compared.
+
+Samples of the same data differ, so a difference stops a run only where the other sample would have
+shown it too: what is in few rows, or what a small sample could have missed, is told.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as Lookup
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ingot.agent.fingerprint import RARE, fingerprint_of
+from ingot.converters.errors import Problem
+from ingot.converters.language import ROLES, Mapping, RoleFromData
+from ingot.converters.rows import Json
+from ingot.converters.sides import inside
+
+What = Literal["appeared", "vanished", "type", "role value", "fact"]
+Document = Lookup[str, Json]
+
+# The chance that a sample misses what is there, from which on a difference is one of the data.
+_CHANCE = 0.02
+_MOST_SAID, _MOST_LINES = 5, 40
+_STEP = re.compile(r"\['(?:[^'\\]|\\.)*'\]|\[[^\]]*\]|\.?[^.\[\]]+")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """One difference between the shape that a mapping was made for and that of the data now.
+
+    Attributes:
+        path: in the mapping language; of a fact its name.
+        what: `appeared`, `vanished`, `type`, `role value` or `fact`.
+        before, after: types, names of speakers or the fact; "" where there is none.
+        stops: a run stops for it; else it is told.
+        names: the speakers that are new.
+    """
+
+    path: str
+    what: What
+    before: str
+    after: str
+    stops: bool
+    names: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """Before and after in one piece."""
+        if self.before and self.after:
+            return f"({self.before} → {self.after})"
+        return f"({self.before or self.after})"
+
+    def texts(self) -> dict[str, str]:
+        """What may hold names and values of the data."""
+        return {"path": self.path, "before": self.before, "after": self.after}
+
+    def to_json(self) -> dict[str, Json]:
+        """The change as plain JSON types, without the names that `after` tells too."""
+        return {**self.texts(), "what": self.what, "stops": self.stops}
+
+
+def drift(kept: Document, now: Document) -> tuple[Change, ...]:
+    """What differs, first what stops a run.
+
+    Args:
+        kept: the shape that a mapping's provenance holds.
+        now: the shape of the data as it is.
+    """
+    found = [*_facts(kept, now), *_shapes(kept, now)]
+    return tuple(sorted(found, key=lambda one: not one.stops))
+
+
+def for_mapping(changes: Sequence[Change], mapping: Mapping) -> tuple[Change, ...]:
+    """The changes as they concern a mapping: speakers that it names, or asks not, are told."""
+    named = _named_roles(mapping)
+    return tuple(
+        replace(one, stops=False)
+        if one.what == "role value" and set(one.names) <= named.get(one.path, set(one.names))
+        else one
+        for one in changes
+    )
+
+
+def _named_roles(mapping: Mapping) -> dict[str, set[str]]:
+    """By path the names of speakers for which a mapping has a role; `*` is every name."""
+    found: dict[str, set[str]] = {}
+    for layout in mapping.alternatives():
+        for message in layout.messages or ():
+            if isinstance(message.role, RoleFromData):
+                path = inside(message.each, message.role.path.text)
+                path = inside((layout.each,), path) if layout.each else path
+                path = path.removeprefix("[*].") if mapping.group else path
+                found.setdefault(path, set()).update(message.role.map or ROLES)
+    return found
+
+
+def kept_shape(document: Document) -> Document | None:
+    """The shape in a mapping file's provenance; None where there is none to compare with.
+
+    A mapping whose `source` was edited since reads other rows and columns: its shape says nothing.
+    """
+    kept = (document.get("provenance") or {}).get("shape")
+    if not kept or kept.get("facts", {}) != (document.get("source") or {}):
+        return None
+    return dict(kept)
+
+
+def problem(stopping: Sequence[Change]) -> Problem:
+    """The changes that stop a run, as one problem of the mapping."""
+    said = "; ".join(f"{one.what}: {one.path} {one.told}" for one in stopping[:_MOST_SAID])
+    more = f"; {len(stopping) - _MOST_SAID} more" if len(stopping) > _MOST_SAID else ""
+    expected = "data of the shape that the mapping was made for (or --allow-drift)"
+    return Problem("/provenance/shape", "drift", expected, said + more)
+
+
+def lines(changes: Sequence[Change]) -> list[str]:
+    """The changes as a table of plain text, one a line; many are cut."""
+    rows = [("path", "change", "before", "after"), *map(cells, changes[:_MOST_LINES])]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    more = len(changes) - _MOST_LINES
+    made = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    return [*made, f"{more} more"] if more > 0 else made
+
+
+def cells(one: Change) -> tuple[str, str, str, str]:
+    """A change as a row of a table: path, what, before, after."""
+    what = one.what if one.stops else f"{one.what} (told)"
+    return one.path, what, one.before, one.after
+
+
+def _facts(kept: Document, now: Document) -> Iterator[Change]:
+    """Facts about the files; that they are read as before is the mapping's to say."""
+    before, after = kept.get("facts", {}), now.get("facts", {})
+    for name in sorted({*before, *after}):
+        if before.get(name) != after.get(name):
+            old, new = _shown(before.get(name)), _shown(after.get(name))
+            yield Change(path=name, what="fact", before=old, after=new, stops=False)
+
+
+def _shown(fact: Json) -> str:
+    return "" if fact is None else str(fact)
+
+
+def _shapes(kept: Document, now: Document) -> Iterator[Change]:
+    if "wide" in kept or "wide" in now:
+        if fingerprint_of({**kept, "facts": {}}) != fingerprint_of({**now, "facts": {}}):
+            before, after = _width(kept), _width(now)
+            yield Change(path="$", what="type", before=before, after=after, stops=False)
+        return
+    old, new = _Paths.of(kept, now), _Paths.of(now, kept)
+    yield from _vanished(old, new)
+    yield from _appeared(old, new)
+    for path in old.types:
+        if path in new.types:
+            yield from _type(path, old, new)
+    yield from _roles(old, new)
+
+
+def _width(shape: Document) -> str:
+    return f"{shape.get('wide') or len(shape.get('paths', {}))} paths"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Paths:
+    """A shape with its paths spelt so that it can be compared with another.
+
+    `types` holds the types of every path, rare ones too, `usual` those that are not rare, `part`
+    the share of the rows that have a path.
+    """
+
+    types: dict[str, frozenset[str]]
+    usual: dict[str, frozenset[str]]
+    part: dict[str, float]
+    roles: dict[str, frozenset[str]]
+    weight: int
+
+    @classmethod
+    def of(cls, shape: Document, other: Document) -> "_Paths":
+        """The paths of one shape; objects whose keys are data in either have `.*` in both."""
+        keyed = _keyed(shape) | _keyed(other)
+        usual = _merged(shape.get("paths", {}), keyed)
+        rare = _merged(shape.get("rare", {}), keyed)
+        types = {
+            path: usual.get(path, frozenset()) | rare.get(path, frozenset())
+            for path in [*usual, *(path for path in rare if path not in usual)]
+        }
+        part: dict[str, float] = {}
+        for path in shape.get("paths", {}):
+            spelt = _collapsed(path, keyed)
+            part[spelt] = max(part.get(spelt, 0), shape.get("partly", {}).get(path, 1.0))
+        roles: dict[str, frozenset[str]] = {}
+        for path, names in shape.get("roles", {}).items():
+            spelt = _collapsed(path, keyed)
+            roles[spelt] = roles.get(spelt, frozenset()) | frozenset(names)
+        return cls(types=types, usual=usual, part=part, roles=roles, weight=shape.get("weight", 1))
+
+    def would_miss(self, share: float) -> bool:
+        """Whether a sample of this weight could have missed what that share of the rows has."""
+        return (1 - share) ** self.weight > _CHANCE
+
+
+def _steps(path: str) -> list[str]:
+    return _STEP.findall(path)
+
+
+def _keyed(shape: Document) -> frozenset[str]:
+    """The places whose keys are data: what stands before a `.*`."""
+    found = set()
+    for path in [*shape.get("paths", {}), *shape.get("rare", {})]:
+        steps = _steps(path)
+        found |= {"".join(steps[:n]) for n, step in enumerate(steps) if step in (".*", "*")}
+    return frozenset(found)
+
+
+def _collapsed(path: str, keyed: frozenset[str]) -> str:
+    """A path with `.*` wherever keys are data in one of the two shapes."""
+    if not keyed:
+        return path
+    made = ""
+    for step in _steps(path):
+        named = step != "[*]"
+        made += (".*" if made else "*") if made in keyed and named else step
+    return made
+
+
+def _merged(paths: Lookup[str, str], keyed: frozenset[str]) -> dict[str, frozenset[str]]:
+    made: dict[str, frozenset[str]] = {}
+    for path, kinds in paths.items():
+        spelt = _collapsed(path, keyed)
+        found = frozenset(kinds.split("|")) - {"null"}
+        made[spelt] = made.get(spelt, frozenset()) | found
+    return made
+
+
+def _outermost(paths: Sequence[str]) -> list[str]:
+    """Paths that are inside none of the others: what is in an object comes and goes with it."""
+    all_of = set(paths)
+    return [path for path in paths if not all_of.intersection(_around(path))]
+
+
+def _around(path: str) -> Iterator[str]:
+    steps = _steps(path)
+    yield from ("".join(steps[:n]) for n in range(1, len(steps)))
+
+
+def _vanished(old: _Paths, new: _Paths) -> Iterator[Change]:
+    for path in _outermost([path for path in old.types if path not in new.types]):
+        kinds = _kinds(old.types[path])
+        share = old.part.get(path, 0.0)
+        stops = bool(old.usual.get(path)) and not new.would_miss(share)
+        yield Change(path=path, what="vanished", before=kinds, after="", stops=stops)
+
+
+def _appeared(old: _Paths, new: _Paths) -> Iterator[Change]:
+    for path in _outermost([path for path in new.types if path not in old.types]):
+        kinds = _kinds(new.types[path])
+        share = new.part.get(path, 0.0)
+        stops = bool(new.usual.get(path)) and not old.would_miss(share)
+        yield Change(path=path, what="appeared", before="", after=kinds, stops=stops)
+
+
+def _type(path: str, old: _Paths, new: _Paths) -> Iterator[Change]:
+    """Another type; a type that is gone beside others that stay is no change."""
+    before, after = old.types[path], new.types[path]
+    if not after - before or not before:
+        return
+    usual = new.usual.get(path, frozenset())
+    share = old.part.get(path, 0.0) * (RARE if usual & before else 1.0)
+    stops = bool(usual - before) and not old.would_miss(share)
+    yield Change(path=path, what="type", before=_kinds(before), after=_kinds(after), stops=stops)
+
+
+def _roles(old: _Paths, new: _Paths) -> Iterator[Change]:
+    for path, names in new.roles.items():
+        if path in old.roles and (added := names - old.roles[path]):
+            before, after = ", ".join(sorted(old.roles[path])), ", ".join(sorted(names))
+            made = Change(path=path, what="role value", before=before, after=after, stops=True)
+            yield replace(made, names=tuple(sorted(added)))
+
+
+def _kinds(kinds: frozenset[str]) -> str:
+    return "|".join(sorted(kinds)) or "null"
