@@ -7,10 +7,13 @@ makes its own from the environment.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ingot.agent.checkpoints import home
 from ingot.agent.mappers import auto, llm
-from ingot.agent.mappers.endpoint import Endpoint, configured
+from ingot.agent.mappers.asking import Asking
 from ingot.agent.mappers.proposal import Request
 from ingot.agent.mappers.turn import History, Turn, Turner
+from ingot.agent.model.endpoint import configured
+from ingot.agent.model.store import Store
 from ingot.converters.errors import ModelError
 from ingot.converters.job import Watch
 from ingot.converters.readers import Source, open_source
@@ -25,20 +28,37 @@ class Context:
     """The working set of one run.
 
     Attributes:
-        endpoint: the model to ask, None = none is configured.
+        asking: how a model is asked, None = none is configured.
         turns: mappers by name, laid over those that there are (tests bring scripted ones).
         progress: told how far a conversion is, None = nobody listens.
     """
 
-    endpoint: Endpoint | None = None
+    asking: Asking | None = None
     turns: Mapping[str, Turner] = field(default_factory=dict)
     progress: Watch | None = None
     _sources: dict[Opened, Source] = field(default_factory=dict)
     _samples: dict[Opened, Sample] = field(default_factory=dict)
+    _rules: dict[tuple[int, Request], Turn] = field(default_factory=dict)
 
     def turner(self, name: str) -> Turner:
         """The mapper of that name; `KeyError` for a name that there is not."""
-        return {**turners(self.endpoint), **self.turns}[name]
+        rules = self.turns.get("rules", self.rules)
+        model = llm.mapper(self.asking, rules) if self.asking else None
+        known = {
+            "rules": rules,
+            "auto": auto.auto(rules, model),
+            "llm": auto.first(model, rules) if model else _no_model,
+        }
+        return {**known, **self.turns}[name]
+
+    def rules(self, source: Source, sample: Sample, request: Request, history: History) -> Turn:
+        """The rules' turn, made once per sample and request."""
+        from ingot.agent.mappers.rules.propose import propose
+
+        key = (id(sample), request)
+        if key not in self._rules:
+            self._rules[key] = Turn(proposal=propose(source, sample, request), mapper="rules")
+        return self._rules[key]
 
     def source(self, location: str, spec: SourceSpec = SourceSpec()) -> Source:
         """The source, opened once per set of facts.
@@ -63,23 +83,6 @@ class Context:
         return self._samples[location, spec]
 
 
-def turners(endpoint: Endpoint | None) -> dict[str, Turner]:
-    """The mappers that can be asked by name; `endpoint` None = no model is configured."""
-    model = llm.mapper(endpoint) if endpoint else None
-    return {
-        "rules": _rules,
-        "llm": model or _no_model,
-        "auto": auto.mapper(_rules, model),
-    }
-
-
-def _rules(source: Source, sample: Sample, request: Request, history: History) -> Turn:
-    from ingot.agent.mappers.rules.propose import propose
-
-    proposal = propose(source, sample, request)
-    return Turn(proposal=proposal, mapper="rules")
-
-
 def _no_model(source: Source, sample: Sample, request: Request, history: History) -> Turn:
     hint = "name a model with --model or INGOT_MODEL, and set OPENAI_API_KEY or --base-url"
     raise ModelError("llm", "no model is configured", hint)
@@ -87,4 +90,5 @@ def _no_model(source: Source, sample: Sample, request: Request, history: History
 
 def from_environment() -> Context:
     """The context of a graph that is run without one."""
-    return Context(endpoint=configured(None, None))
+    endpoint = configured(None, None)
+    return Context(asking=Asking(endpoint=endpoint, store=Store(home())) if endpoint else None)

@@ -1,6 +1,9 @@
 """The graph of a run: wiring and routing only.
 
-discover -> sample -> propose -> validate -> (repair, at most twice) -> review -> convert -> report
+discover -> sample -> propose -> validate -> compare -> review -> convert -> report
+
+A model is asked again after `repair` (with what was wrong) and after `look` (with the records that
+its answer makes), at most twice in all; `pause` is where a run rests whose budget is used up.
 
 `graph` is compiled without a checkpointer, for servers that bring their own (langgraph.json);
 `build_graph(checkpointer)` is what the doors use.
@@ -16,14 +19,20 @@ from langgraph.runtime import Runtime
 
 from ingot.agent.context import Context, from_environment
 from ingot.agent.gates import unsure
+from ingot.agent.mappers.auto import exhausted
+from ingot.agent.mappers.llm import NAME
+from ingot.agent.mappers.turn import Attempt
+from ingot.agent.nodes.compare import compare
 from ingot.agent.nodes.convert import convert
 from ingot.agent.nodes.discover import discover
+from ingot.agent.nodes.look import look
 from ingot.agent.nodes.propose import propose
-from ingot.agent.nodes.repair import MOST_REPAIRS, repair
+from ingot.agent.nodes.repair import MOST_REPAIRS, MOST_TURNS, closed, repair
 from ingot.agent.nodes.report import report
 from ingot.agent.nodes.review import review
 from ingot.agent.nodes.sample import sample
 from ingot.agent.nodes.validate import validate
+from ingot.agent.opinion import disputed
 from ingot.agent.state import State
 
 Graph = CompiledStateGraph[State, Context, State, State]
@@ -34,23 +43,47 @@ def after_discover(state: State) -> Literal["sample", "convert"]:
     return "convert" if state.get("proposal") else "sample"
 
 
-def after_validate(state: State) -> Literal["repair", "review", "convert", "report"]:
-    """Problems go back to a mapper that can learn from them; what nobody can run is reported."""
-    edited = state.get("review", {}).get("decision") == "edit"
-    if edited:
+def after_validate(
+    state: State,
+) -> Literal["repair", "look", "compare", "review", "pause", "report"]:
+    """Problems go back to a mapper that can learn from them, a clean answer is looked at."""
+    if state.get("review", {}).get("decision") == "edit":
         return "review"
-    if state["problems"] and may_repair(state):
-        return "repair"
-    proposal = state.get("proposal")
-    if proposal and proposal["decision"] == "irrelevant":
-        return "report" if unsure(proposal, state["order"]["min_confidence"]) else "convert"
-    return "review" if proposal and state["check"] else "report"
+    if state["stopped"]:
+        return "report" if state["order"]["dry_run"] else "pause"
+    if state["problems"]:
+        return "repair" if may_repair(state) else "compare"
+    return "look" if may_look(state) else "compare"
 
 
 def may_repair(state: State) -> bool:
-    """Two corrections; `auto` has one more turn, to fall back to the rules."""
-    extra = state["order"]["mapper"] == "auto"
-    return bool(state["turn"]["again"]) and len(state["attempts"]) < MOST_REPAIRS + extra
+    """Two corrections; a model's turns count by themselves (`auto.exhausted`), then the rules'."""
+    most = MOST_TURNS if state["order"]["mapper"] in ("auto", NAME) else MOST_REPAIRS
+    return bool(state["turn"]["again"]) and len(state["attempts"]) < most
+
+
+def may_look(state: State) -> bool:
+    """Once, at a mapping that a model has just made, while it may be asked at all."""
+    attempts = [Attempt.from_json(one) for one in state["attempts"]]
+    looked = any(one.signals is not None for one in attempts)
+    made = bool(state["turn"]["level"]) and bool(state["check"])
+    return made and not looked and not exhausted([*attempts, closed(state, ())])
+
+
+def after_look(state: State) -> Literal["propose", "compare"]:
+    """Asked again only where there is something to look at."""
+    return "propose" if state["looked"] else "compare"
+
+
+def after_compare(state: State) -> Literal["review", "convert", "report"]:
+    """What nobody can run is reported; that there is nothing to convert needs no review if sure."""
+    proposal = state.get("proposal")
+    if proposal is None or proposal["decision"] == "unmappable":
+        return "report"
+    if proposal["decision"] == "irrelevant":
+        doubted = unsure(proposal, state["order"]["min_confidence"]) or disputed(state)
+        return "report" if doubted else "convert"
+    return "review" if state["check"] else "report"
 
 
 def after_review(state: State) -> Literal["convert", "validate", "report"]:
@@ -59,6 +92,11 @@ def after_review(state: State) -> Literal["convert", "validate", "report"]:
     if decision == "edit":
         return "validate"
     return "convert" if decision == "approve" and state["check"] else "report"
+
+
+def pause(state: State) -> State:
+    """Where a run rests whose budget is used up; the graph stops before it."""
+    return {"stopped": {}, "problems": []}
 
 
 def _in_context(node: Callable[[State, Context], State]) -> Any:  # noqa: ANN401
@@ -73,9 +111,9 @@ def _in_context(node: Callable[[State, Context], State]) -> Any:  # noqa: ANN401
 def build_graph(checkpointer: BaseCheckpointSaver[Any] | None = None) -> Graph:
     """The compiled graph; with a checkpointer a run can stop for review and go on elsewhere."""
     builder = StateGraph(State, context_schema=Context)
-    for working in (discover, sample, propose, validate, convert):
+    for working in (discover, sample, propose, validate, look, compare, convert):
         builder.add_node(working.__name__, _in_context(working))
-    for pure in (repair, review, report):
+    for pure in (repair, pause, review, report):
         builder.add_node(pure.__name__, pure)
     builder.add_edge(START, "discover")
     builder.add_conditional_edges("discover", after_discover)
@@ -83,10 +121,13 @@ def build_graph(checkpointer: BaseCheckpointSaver[Any] | None = None) -> Graph:
     builder.add_edge("propose", "validate")
     builder.add_conditional_edges("validate", after_validate)
     builder.add_edge("repair", "propose")
+    builder.add_conditional_edges("look", after_look)
+    builder.add_edge("pause", "propose")
+    builder.add_conditional_edges("compare", after_compare)
     builder.add_conditional_edges("review", after_review)
     builder.add_edge("convert", "report")
     builder.add_edge("report", END)
-    return builder.compile(checkpointer=checkpointer, name="ingot")
+    return builder.compile(checkpointer=checkpointer, interrupt_before=["pause"], name="ingot")
 
 
 graph = build_graph()

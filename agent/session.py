@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
     from ingot.agent.graph import Graph
 
+PAUSE = "pause"
 # What may differ between the command that stopped and the one that goes on.
-_FREE = ("yes", "min_confidence", "overwrite")
+_FREE = ("yes", "min_confidence", "overwrite", "allow_drift")
 
 
 def once(order: Order, context: Context) -> State:
@@ -76,7 +77,11 @@ class Session:
         held = self.graph.get_state(self.config)
         order: State = {"order": self.order.to_json(), "key": self.key}
         if held.next and held.values.get("key") == self.key:
-            self.graph.update_state(self.config, order)  # --yes may have been added
+            resting: State = {"stopped": {}, "problems": []}
+            if held.next == (PAUSE,):  # a budget may have been raised: the model is asked again
+                self.graph.update_state(self.config, {**order, **resting}, as_node=PAUSE)
+            else:
+                self.graph.update_state(self.config, order)  # --yes may have been added
             return self._advance(None)
         self.forget()
         return self._advance(order)
@@ -94,6 +99,10 @@ class Session:
     def waits(self) -> bool:
         """Whether the run stands before its review."""
         return self.graph.get_state(self.config).next == ("review",)
+
+    def rests(self) -> bool:
+        """Whether the run stopped because a budget is used up."""
+        return self.graph.get_state(self.config).next == (PAUSE,)
 
     def forget(self) -> None:
         """Remove the run from the checkpoints."""

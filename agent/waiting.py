@@ -10,12 +10,13 @@ from pathlib import Path
 
 from ingot.agent import gates
 from ingot.agent.nodes.report import status
+from ingot.agent.opinion import disputed
 from ingot.agent.report import mapping_bytes, proposal_text
 from ingot.agent.state import Order, State
 from ingot.converters.commit import write_file, writing
 from ingot.converters.errors import OutputError, ReviewNeeded
 
-MAPPING, REPORT = "mapping.json", "report.md"
+MAPPING, OTHER, REPORT = "mapping.json", "alternative.json", "report.md"
 _PROPOSED = "sha256 of mapping.json as proposed: "
 
 
@@ -53,11 +54,25 @@ def put_down(state: State, out: str) -> Path:
         write_file(folder / REPORT, report.encode())
         if order.mapping is not None:
             return folder
-        if content:
-            write_file(folder / MAPPING, content)
-        else:
-            (folder / MAPPING).unlink(missing_ok=True)
+        _lay(folder / MAPPING, content)
+        _lay(folder / OTHER, _alternative(state))
     return folder
+
+
+def _lay(file: Path, content: bytes) -> None:
+    """The file with this content; without any no file."""
+    if content:
+        write_file(file, content)
+    else:
+        file.unlink(missing_ok=True)
+
+
+def _alternative(state: State) -> bytes:
+    """The rules' mapping beside a model's that differs; nothing where there is none."""
+    opinion = state.get("opinion")
+    if not opinion or opinion["agrees"] or not opinion["proposal"]["mapping"]:
+        return b""
+    return mapping_bytes(opinion["proposal"]["mapping"])
 
 
 def check_unedited(order: Order) -> None:
@@ -88,7 +103,7 @@ def clear(order: Order) -> None:
     if not folder.is_dir() or _edited(folder) or not _proposed(folder):
         return
     with writing(folder):
-        for name in (MAPPING, REPORT):
+        for name in (MAPPING, OTHER, REPORT):
             (folder / name).unlink(missing_ok=True)
         if not any(folder.iterdir()):
             folder.rmdir()
@@ -117,6 +132,10 @@ def way_on(state: State, folder: Path) -> str:
     """How to go on from a waiting proposal, the simplest way first; one way a line."""
     order = Order(**state["order"])
     lines = [f"read {folder / REPORT}"]
+    if stopped := state.get("stopped"):
+        lines.append(f"to go on: the same command, with more room: {stopped['hint']}")
+        lines.append("to go without a model: the same command with --mapper rules")
+        return "\n".join(lines)
     if not (state.get("proposal") or {}).get("mapping"):
         if status(state) == "waiting":
             lines.append("if nothing is to be converted: the same command without --min-confidence")
@@ -126,8 +145,11 @@ def way_on(state: State, folder: Path) -> str:
         lines.append("to approve it: the same command with --yes")
     file = order.mapping_file or str(folder / MAPPING)
     go_on = command(order, mapping=file)
-    if gates.unsure(state["proposal"] or {}, order.min_confidence):
+    reserved = gates.needs_person(state["proposal"] or {}, order.min_confidence)
+    if reserved or disputed(state):
         lines.append(f"to approve it: {go_on}")
+    if _alternative(state):
+        lines.append(f"to take the rules': {command(order, mapping=str(folder / OTHER))}")
     lines.append(f"to correct it: edit {file}, then: {go_on}")
     return "\n".join(lines)
 
@@ -137,7 +159,11 @@ def _approvable(state: State) -> bool:
     undecided = state.get("review", {}).get("decision") in (None, "edit")
     proposal = state.get("proposal") or {}
     least = state["order"]["min_confidence"]
-    held = gates.failed(state.get("problems", [])) or gates.needs_person(proposal, least)
+    held = (
+        gates.failed(state.get("problems", []))
+        or gates.needs_person(proposal, least)
+        or disputed(state)
+    )
     return undecided and not held
 
 

@@ -1,98 +1,152 @@
 """The LLM mapper: shows a data set to a model behind an OpenAI-compatible endpoint.
 
 The model has no tools and returns data only. What it returns is parsed, validated and lowered here;
-the graph runs it on the sample and asks again, with the problems, at most twice.
+the graph runs it on the sample and asks again, with the problems or with rendered records, at most
+twice. An answer that was accepted is remembered for data of the same shape.
 """
 
-import secrets
-from collections.abc import Sequence
+import json
 from functools import partial
 
-from ingot.agent.mappers import lowering, reply, shown
-from ingot.agent.mappers.endpoint import Completion, Endpoint, Message, ask
+from ingot.agent.fingerprint import fingerprint
+from ingot.agent.mappers import lowering, question, reply
+from ingot.agent.mappers.asking import Asking
 from ingot.agent.mappers.proposal import Evidence, Proposal, Request
+from ingot.agent.mappers.showing.cleaning import clean
 from ingot.agent.mappers.turn import History, Turn, Turner
-from ingot.agent.prompting import prompt, prompts_hash
+from ingot.agent.model import ladder
+from ingot.agent.model.budget import estimate, tokens_in
+from ingot.agent.redaction import redact
 from ingot.converters import contracts
 from ingot.converters.errors import MappingError, Problem
-from ingot.converters.profile import Profile, profile
 from ingot.converters.readers import Source
 from ingot.converters.rows import Json
 from ingot.converters.sample import Sample
 
 NAME = "llm"
-MOST_SAID = 6000
-MOST_PROBLEMS = 5
+MOST_ANSWERS = 3  # the first one and two corrections
+MOST_SAID = 16_000  # characters of an answer that cannot be read, as it is shown again
 
 
-def mapper(endpoint: Endpoint) -> Turner:
-    """The mapper that asks this endpoint."""
-    return partial(_turn, endpoint)
+def mapper(asking: Asking, rules: Turner) -> Turner:
+    """The mapper that asks this endpoint.
+
+    Args:
+        asking: where and how.
+        rules: the rules, for what is never left to a remembered answer: the texts' language.
+    """
+    return partial(_turn, asking, rules)
 
 
 def _turn(
-    endpoint: Endpoint, source: Source, sample: Sample, request: Request, history: History
+    asking: Asking,
+    rules: Turner,
+    source: Source,
+    sample: Sample,
+    request: Request,
+    history: History,
 ) -> Turn:
-    """One question and its answer.
+    """One question and its answer, or the answer that was accepted for the same shape before.
 
     Raises:
-        ModelError: the endpoint gave no reply.
+        ModelError: the endpoint gave no answer.
+        BudgetReached: a budget is used up.
     """
+    found = rules(source, sample, request, ()).proposal
+    key = asking.key(fingerprint(source, sample), request, found)
+    first = all(one.mapper != NAME for one in history)
+    if first and asking.remembered and (kept := asking.store.reply(key)):
+        return _remembered(asking, kept, found, source, sample)
     messages = conversation(source, sample, request, history)
-    completion = ask(endpoint, messages, contracts.schema("llm"))
-    said = completion.text[:MOST_SAID]
+    if first:
+        asking.tell(_announced(asking, messages))
+    completion = ladder.ask(
+        asking.endpoint,
+        messages,
+        contracts.schema("llm"),
+        store=asking.store,
+        ledger=asking.ledger,
+        below=_disobeyed(history),
+    )
     turn = partial(
         Turn,
         mapper=NAME,
-        said=said,
         again=True,
-        usage=_usage(endpoint, completion),
-        provenance={"model": endpoint.model, "prompt_sha256": prompts_hash("map", "dataset")},
+        level=completion.level,
+        asked=_asked(asking, completion.notes),
     )
     try:
         answer = reply.read(completion.text, cut_off=completion.cut_off)
-        _check_mode(answer["decision"], request.mode)
-        return turn(proposal=_proposal(answer, endpoint))
+        _check_mode(answer.document["decision"], request.mode)
+        proposal = _proposal(answer.document, asking, source, sample)
     except MappingError as error:
-        return turn(proposal=None, problems=error.problems)
+        said = redact(completion.text[:MOST_SAID])
+        return turn(proposal=None, problems=error.problems, said=said)
+    made = _provenance(asking, request, answer.repaired)
+    return turn(proposal=proposal, said=_dumped(answer.document), provenance=made)
 
 
 def conversation(
-    source: Source, sample: Sample, request: Request, history: History
-) -> list[Message]:
+    source: Source, sample: Sample, request: Request, history: History = ()
+) -> list[question.Message]:
     """What is sent: the task, the data set, the former answers and what was wrong with them."""
-    facts = profile(sample)
-    messages = [
-        _message("system", prompt("map").render(schema=_schema_text())),
-        _message("user", _question(source, sample, request, facts)),
-    ]
-    for attempt in (one for one in history if one.mapper == NAME):
-        messages.append(_message("assistant", attempt.said or "{}"))
-        messages.append(_message("user", _correction(attempt.problems, facts)))
+    messages = question.opening(source, sample, request, share=request.share, tokens=request.tokens)
+    said = [one for one in history if one.mapper == NAME]
+    if not said:
+        return messages
+    facts = question.inventory(source, sample)
+    for attempt in said:
+        messages.append({"role": "assistant", "content": attempt.said or "{}"})
+        if attempt.signals is None:
+            messages.append(question.correction(attempt.problems, facts, share=request.share))
+        else:
+            signals = [redact(one) for one in attempt.signals]
+            messages.append(question.second_look(attempt.records, signals, share=request.share))
     return messages
 
 
-def _question(source: Source, sample: Sample, request: Request, facts: Profile) -> str:
-    return prompt("dataset").render(
-        mode=request.mode,
-        language=request.language or "not told",
-        # Data cannot close a fence that it cannot guess.
-        fence=f"===== data {secrets.token_hex(8)} =====",
-        data=shown.dataset(source, sample, facts),
+def _announced(asking: Asking, messages: list[question.Message]) -> str:
+    """What asking may take, for people."""
+    tokens = sum(tokens_in(one["content"]) for one in messages)
+    taken = estimate(tokens, asking.endpoint.max_tokens, MOST_ANSWERS, asking.ledger.price)
+    return f"asking {asking.endpoint.model} at {asking.endpoint.host}: {taken}"
+
+
+def _disobeyed(history: History) -> str | None:
+    """The ladder's level whose last answer had not the form that the server had promised."""
+    last = history[-1] if history else None
+    if last is None or not last.level:
+        return None
+    unformed = any(one.code in (reply.NOT_JSON, reply.SCHEMA) for one in last.problems)
+    cut_off = any("cut off" in one.got for one in last.problems)
+    return last.level if unformed and not cut_off else None
+
+
+def _remembered(
+    asking: Asking, kept: dict[str, Json], rules: Proposal | None, source: Source, sample: Sample
+) -> Turn:
+    """An accepted answer for data of this shape, read as strictly as a new one."""
+    asked = _asked(asking, ()) | {"remembered": True}
+    if "failed" in kept:
+        return Turn(proposal=None, mapper=NAME, fallback=kept["failed"], asked=asked)
+    answer = reply.read(json.dumps(kept["said"])).document
+    language = answer["meta"]["language"]
+    if isinstance(language, dict):  # the model read it in other rows
+        answer["meta"]["language"] = _language_of(rules)
+    return Turn(
+        proposal=_proposal(answer, asking, source, sample),
+        mapper=NAME,
+        said=_dumped(answer),
+        again=True,
+        asked=asked,
+        provenance=kept["provenance"],
     )
 
 
-def _correction(problems: Sequence[Problem], facts: Profile) -> str:
-    lines = [f"- {shown.clean(str(one))[:400]}" for one in problems[:MOST_PROBLEMS]]
-    return prompt("repair").render(problems="\n".join(lines), paths=shown.paths(facts))
-
-
-def _message(role: str, content: str) -> Message:
-    return {"role": role, "content": content}
-
-
-def _schema_text() -> str:
-    return contracts.schema_text("llm").decode()
+def _language_of(rules: Proposal | None) -> Json:
+    """The language that the rules found in the texts, as a model would say it."""
+    code = (rules.detected if rules else {}).get("language")
+    return {"literal": code} if code else None
 
 
 def _check_mode(decision: str, mode: str) -> None:
@@ -106,10 +160,16 @@ def _check_mode(decision: str, mode: str) -> None:
         raise MappingError(reply.WHERE, (Problem("/decision", "mode", expected, decision),))
 
 
-def _proposal(answer: dict[str, Json], endpoint: Endpoint) -> Proposal:
-    decision = answer["decision"]
-    mapping = lowering.lower(answer) if decision in ("pt", "sft") else None
-    why = f"said by {endpoint.model}"
+def _proposal(answer: dict[str, Json], asking: Asking, source: Source, sample: Sample) -> Proposal:
+    """What an answer proposes.
+
+    Raises:
+        MappingError: it says what no mapping can say.
+    """
+    decision, mapping = answer["decision"], None
+    if decision in ("pt", "sft"):
+        mapping = question.completed(lowering.lower(answer), source, sample)
+    why = f"said by {asking.endpoint.model}"
     evidence = Evidence(
         target="decision", choice=decision, why=why, confidence=answer["confidence"]
     )
@@ -117,19 +177,24 @@ def _proposal(answer: dict[str, Json], endpoint: Endpoint) -> Proposal:
         decision=decision,
         mapping=mapping,
         confidence=answer["confidence"],
-        reason=shown.clean(answer["reason"])[:500],
+        reason=redact(clean(answer["reason"]))[:500],
         evidence=(evidence,),
         mapper=NAME,
     )
 
 
-def _usage(endpoint: Endpoint, completion: Completion) -> dict[str, Json]:
-    return {
-        "calls": 1,
-        "chars_sent": completion.chars_sent,
-        "tokens_in": completion.tokens_in,
-        "tokens_out": completion.tokens_out,
-        "host": endpoint.host,
-        "model": endpoint.model,
-        "format": completion.format,
+def _provenance(asking: Asking, request: Request, repaired: tuple[str, ...]) -> dict[str, Json]:
+    made: dict[str, Json] = {
+        "model": asking.endpoint.model,
+        "prompt_sha256": question.template_hash(request.tokens),
     }
+    return made | ({"repaired": list(repaired)} if repaired else {})
+
+
+def _asked(asking: Asking, notes: tuple[str, ...]) -> dict[str, Json]:
+    asked: dict[str, Json] = {"host": asking.endpoint.host, "model": asking.endpoint.model}
+    return asked | ({"notes": list(notes)} if notes else {})
+
+
+def _dumped(answer: dict[str, Json]) -> str:
+    return json.dumps(answer, ensure_ascii=False)

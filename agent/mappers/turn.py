@@ -72,7 +72,6 @@ class Turn:
         asked: what people want to know of a question to a model: host, model, notes, whether the
             answer was remembered; {} = no model was asked.
         level: step of the ladder at which a model answered, "" = none did.
-        key: under which an accepted answer is remembered, "" = it is not.
         fallback: why this is the rules' answer although a model was asked, "" = it is not so.
         provenance: what the saved mapping says about its maker besides the proposal.
     """
@@ -84,7 +83,6 @@ class Turn:
     problems: tuple[Problem, ...] = ()
     asked: dict[str, Json] = field(default_factory=dict)
     level: str = ""
-    key: str = ""
     fallback: str = ""
     provenance: dict[str, Json] = field(default_factory=dict)
 

@@ -5,12 +5,26 @@ from ingot.agent.state import State
 from ingot.converters.errors import Problem
 
 MOST_REPAIRS = 2
+# The rules', a remembered one and three of a model.
+MOST_TURNS = 5
 MOST_PROBLEMS = 5
 
 
 def repair(state: State) -> State:
     """Close the turn as a failed attempt, with at most five of its problems."""
     problems = tuple(Problem(**one) for one in state["problems"][:MOST_PROBLEMS])
+    return {"attempts": [*state["attempts"], closed(state, problems).to_json()], "problems": []}
+
+
+def closed(
+    state: State, problems: tuple[Problem, ...], signals: tuple[str, ...] | None = None
+) -> Attempt:
+    """The turn as the attempt that it was."""
     turn = state["turn"]
-    failed = Attempt(mapper=turn["mapper"], said=turn["said"], problems=problems)
-    return {"attempts": [*state["attempts"], failed.to_json()], "problems": []}
+    return Attempt(
+        mapper=turn["mapper"],
+        said=turn["said"],
+        level=turn["level"],
+        problems=problems,
+        signals=signals,
+    )

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from ingot.agent.gates import PERSONS, unsure
 from ingot.agent.mappers.auto import SURE
+from ingot.agent.opinion import disputed
 from ingot.agent.state import State
 from ingot.converters.rows import Json
 
@@ -27,7 +28,7 @@ def outcome(state: State) -> dict[str, Json]:
     proposal = state.get("proposal") or {}
     return {
         "status": status(state),
-        "why": state.get("review", {}).get("why", "") or _doubt(state),
+        "why": why(state),
         "source": state["source"],
         "decision": proposal.get("decision"),
         "mapper": proposal.get("mapper"),
@@ -37,6 +38,7 @@ def outcome(state: State) -> dict[str, Json]:
         "mapping": proposal.get("mapping"),
         "check": state.get("check"),
         "problems": state.get("problems", []),
+        "opinion": state.get("opinion"),
         "usage": state.get("usage", {}),
         "notes": notes(state),
         "result": state.get("result") or None,
@@ -54,21 +56,29 @@ def notes(state: State) -> list[str]:
     return [f"{who} unsure ({proposal['confidence']:.2f}): look at {where}"]
 
 
+def why(state: State) -> str:
+    """Why the run did not go on, "" where it did."""
+    stopped = state.get("stopped") or {}
+    return stopped.get("why") or state.get("review", {}).get("why", "") or _doubt(state)
+
+
 def _doubt(state: State) -> str:
     """Why it is not sure enough that there is nothing to convert, "" where it is."""
     proposal = state.get("proposal")
     if proposal is None or proposal["decision"] != "irrelevant":
         return ""
-    return unsure(proposal, state["order"]["min_confidence"])
+    return unsure(proposal, state["order"]["min_confidence"]) or disputed(state)
 
 
 def status(state: State) -> str:
     """How a run ended.
 
     `done`, `already_done`, `dry_run`, `irrelevant`, `unmappable`, `blocked` (a gate failed),
-    `waiting` (only a person may approve), `rejected` (a person did not), or `unusable` (no mapping
-    that could be run).
+    `waiting` (only a person may approve), `budget` (one is used up), `rejected` (a person did not
+    approve), or `unusable` (no mapping that could be run).
     """
+    if state.get("stopped"):
+        return "budget"
     proposal = state.get("proposal")
     if proposal and proposal["decision"] in ("irrelevant", "unmappable"):
         return "waiting" if _doubt(state) else str(proposal["decision"])

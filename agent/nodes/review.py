@@ -1,6 +1,7 @@
 """review: a person, or the gates in place of one, decide whether the proposal is converted."""
 
 from ingot.agent import gates
+from ingot.agent.opinion import disputed
 from ingot.agent.report import proposal_text
 from ingot.agent.state import Order, State
 from ingot.converters import contracts
@@ -32,6 +33,8 @@ def by_gates(state: State) -> dict[str, Json]:
         return {"decision": "held", "why": "; ".join(failed)}
     least = state["order"]["min_confidence"]
     reserved = gates.needs_person(state["proposal"] or {}, least)
+    if other := disputed(state):
+        reserved = [*reserved, other]
     if reserved:
         return {"decision": "person", "why": "; ".join(reserved)}
     return {"decision": "approve", "why": "all gates passed"}

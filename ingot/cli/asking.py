@@ -8,9 +8,6 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from ingot.cli.options import Mapper
 from ingot.converters.errors import MappingError, OutputError
 
 if TYPE_CHECKING:
@@ -18,20 +15,6 @@ if TYPE_CHECKING:
     from ingot.agent.state import State
 
 Answer = dict[str, Any]
-
-
-def context_for(mapper: Mapper, model: str | None, base_url: str | None) -> "Context":
-    """The working set of a run; asking for a model without saying which is a usage error."""
-    from ingot.agent.context import Context
-    from ingot.agent.mappers.endpoint import configured
-
-    endpoint = configured(model, base_url)
-    if mapper is Mapper.llm and endpoint is None:
-        missing = (
-            "--mapper llm needs a model: --model or INGOT_MODEL, and OPENAI_API_KEY or --base-url"
-        )
-        raise typer.BadParameter(missing)
-    return Context(endpoint=endpoint)
 
 
 def mapping_file(path: Path) -> Answer:

@@ -55,6 +55,8 @@ def stop_unless_done(state: "State", told: dict[str, Json]) -> None:
     status = told["status"]
     if status == "waiting":
         stop_waiting(state, told["why"])
+    if status == "budget":
+        stop_waiting(state, f"a budget is used up: {told['why']}")
     if status in _WHY:
         stop_waiting(state, _WHY[status])
     if status == "blocked":

@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ingot.cli import options as o
+from ingot.cli.grouped import expands
+from ingot.cli.model_options import ModelOptions
 
 if TYPE_CHECKING:
-    from ingot.agent.state import State
+    from ingot.agent.state import Order, State
 
 
+@expands
 def map_command(
+    *,
     source: o.SourceArgument,
     mode: o.ModeOption = o.Mode.auto,
     mapper: o.MapperOption = o.Mapper.auto,
@@ -30,15 +34,20 @@ def map_command(
     explain: Annotated[
         bool, typer.Option("--explain", help="Say why, choice by choice, with runner-ups.")
     ] = False,
-    model: o.ModelOption = None,
-    base_url: o.BaseUrlOption = None,
+    show_prompt: Annotated[
+        bool,
+        typer.Option(
+            "--show-prompt",
+            help="Print what a model would be sent first, exactly, and send nothing.",
+        ),
+    ] = False,
+    llm: ModelOptions,
     overwrite: o.OverwriteOption = False,
     as_json: o.JsonOption = False,
 ) -> None:
     """Propose a mapping for review; nothing is converted."""
     from ingot.agent.session import once
     from ingot.agent.state import Order
-    from ingot.cli.asking import context_for
     from ingot.cli.ending import stop_unless_done
 
     _see_that_free(out, overwrite=overwrite)  # before the work, not after it
@@ -48,14 +57,39 @@ def map_command(
         mapper=mapper.value,
         language=language,
         source_name=source_name,
-        model=model,
         dry_run=True,
+        model=llm.model,
+        share_values=llm.share_values.value,
+        prompt_tokens=llm.prompt_tokens,
     )
-    state = once(order, context_for(mapper, model, base_url))
+    if show_prompt:
+        _show_prompt(order, as_json=as_json)
+        return
+    state = once(order, llm.context(mapper))
     _write_mapping(state, out, as_json=as_json)
     _explain(state, full=explain, on_stdout=out is not None and not as_json)
     stop_unless_done(state, state["outcome"])
     _stop_at_problems(state)
+
+
+def _show_prompt(order: "Order", *, as_json: bool) -> None:
+    """The messages of the first question on stdout, what they may take on stderr."""
+    from ingot.agent.context import Context
+    from ingot.agent.mappers.llm import conversation
+    from ingot.agent.model.budget import tokens_in
+    from ingot.cli.console import notes, print_json
+
+    context = Context()
+    source, sample = context.source(order.source), context.sample(order.source)
+    messages = conversation(source, sample, order.request())
+    if as_json:
+        print_json(messages)
+    else:
+        for message in messages:
+            typer.echo(f"--- {message['role']} ---\n{message['content']}")
+    tokens = sum(tokens_in(one["content"]) for one in messages)
+    chars = sum(len(one["content"]) for one in messages)
+    notes().print(f"{chars:,} characters, about {tokens:,} tokens; nothing was sent")
 
 
 def _see_that_free(out: Path | None, *, overwrite: bool) -> None:

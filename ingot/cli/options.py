@@ -39,7 +39,6 @@ class Records(StrEnum):
     jsonl = "jsonl"
 
 
-_ASK = "Asking a model"
 _WRITE = "What is written"
 
 SourceArgument = Annotated[
@@ -121,25 +120,10 @@ OverwriteOption = Annotated[
     typer.Option("--overwrite", help="Replace a result that is there.", rich_help_panel=_WRITE),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Report as JSON on stdout.")]
-ModelOption = Annotated[
-    str | None,
+AllowDriftOption = Annotated[
+    bool,
     typer.Option(
-        "--model",
-        metavar="NAME",
-        envvar="INGOT_MODEL",
-        help="Model of an OpenAI-compatible endpoint; the key is OPENAI_API_KEY.",
-        rich_help_panel=_ASK,
-        show_default=False,
-    ),
-]
-BaseUrlOption = Annotated[
-    str | None,
-    typer.Option(
-        "--base-url",
-        metavar="URL",
-        envvar="OPENAI_BASE_URL",
-        help="Root of the endpoint, such as http://localhost:8000/v1.",
-        rich_help_panel=_ASK,
-        show_default=False,
+        "--allow-drift",
+        help="Go on although the data has another shape than the mapping was made for.",
     ),
 ]

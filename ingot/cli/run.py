@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ingot.cli import options as o
+from ingot.cli.grouped import expands
+from ingot.cli.model_options import ModelOptions
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context
@@ -13,7 +15,9 @@ if TYPE_CHECKING:
     from ingot.agent.state import Order, State
 
 
+@expands
 def run(
+    *,
     source: o.SourceArgument,
     out: o.OutOption,
     mode: o.ModeOption = o.Mode.auto,
@@ -32,8 +36,7 @@ def run(
     language: o.LanguageOption = None,
     source_name: o.SourceNameOption = None,
     limit: o.LimitOption = None,
-    model: o.ModelOption = None,
-    base_url: o.BaseUrlOption = None,
+    llm: ModelOptions,
     dry_run: o.DryRunOption = False,
     overwrite: o.OverwriteOption = False,
     yes: Annotated[
@@ -51,14 +54,16 @@ def run(
             show_default=False,
         ),
     ] = 0.0,
+    allow_drift: o.AllowDriftOption = False,
     as_json: o.JsonOption = False,
 ) -> None:
     """Sample, propose a mapping, check it, have it reviewed, convert.
 
     Writes records/, rejected/, tokens/, mapping.json, report.md and manifest.json into DIR.
     """
+    from ingot.agent.context import Context
     from ingot.agent.state import Order
-    from ingot.cli.asking import context_for, mapping_file
+    from ingot.cli.asking import mapping_file
 
     order = Order(
         source=source,
@@ -76,9 +81,13 @@ def run(
         yes=yes,
         min_confidence=min_confidence,
         dry_run=dry_run,
-        model=model,
+        allow_drift=allow_drift,
+        model=llm.model,
+        share_values=llm.share_values.value,
+        prompt_tokens=llm.prompt_tokens,
     )
-    _run(order, context_for(mapper, model, base_url), as_json=as_json)
+    context = Context() if mapping else llm.context(mapper)
+    _run(order, context, as_json=as_json)
 
 
 def _run(order: "Order", context: "Context", *, as_json: bool) -> None:
@@ -93,6 +102,8 @@ def _run(order: "Order", context: "Context", *, as_json: bool) -> None:
     with session(order, context) as current:
         with meter() as context.progress:
             state = current.begin()
+        if current.rests():
+            _rest(state, as_json=as_json)
         while current.waits():
             answer = _asked(current, state, as_json=as_json)
             with meter() as context.progress:
@@ -101,6 +112,21 @@ def _run(order: "Order", context: "Context", *, as_json: bool) -> None:
     if state["outcome"]["status"] in ("done", "already_done", "irrelevant"):
         clear(order)
     end(state, context, as_json=as_json)
+
+
+def _rest(state: "State", *, as_json: bool) -> None:
+    """Stop with a budget used up; the run stays where it is.
+
+    Raises:
+        ReviewNeeded: always; it says how to go on.
+    """
+    from ingot.agent.nodes.report import outcome
+    from ingot.cli.console import print_json
+    from ingot.cli.ending import stop_waiting
+
+    if as_json:
+        print_json(outcome(state))
+    stop_waiting(state, f"a budget is used up: {state['stopped']['why']}")
 
 
 def _asked(current: "Session", state: "State", *, as_json: bool) -> dict[str, object]:

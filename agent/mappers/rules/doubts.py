@@ -58,7 +58,7 @@ def traces(
         elsewhere(source),
         Trace("rows", 1 - made, f"{1 - made:.0%} of the rows give no record"),
         _few(len(view.nodes)),
-        *(_of_talks(records) if draft.kind == "sft" else _of_texts(records)),
+        *of_records(draft.kind, records),
     ]
     return [trace for trace in found if trace.share > 0]
 
@@ -143,6 +143,11 @@ def elsewhere(source: Source) -> Trace:
 
 def _few(rows: int) -> Trace:
     return Trace("few", max(0.0, 1 - rows / _FEW_ROWS), f"only {rows} rows to judge by")
+
+
+def of_records(kind: str, records: Sequence[Record]) -> list[Trace]:
+    """What the records alone tell; `kind` is `pt` or `sft`."""
+    return _of_talks(records) if kind == "sft" else _of_texts(records)
 
 
 def _of_talks(records: Sequence[Record]) -> list[Trace]:

@@ -10,16 +10,12 @@ from typing import Any
 import pytest
 
 from ingot.agent.context import Context
-from ingot.agent.mappers import auto, llm, shown
-from ingot.agent.mappers.endpoint import Endpoint
-from ingot.agent.mappers.proposal import Proposal, Request
-from ingot.agent.mappers.turn import Attempt, Turn
-from ingot.agent.session import once, session
+from ingot.agent.mappers.asking import Asking
+from ingot.agent.model.endpoint import Endpoint
+from ingot.agent.model.store import Store
+from ingot.agent.session import session
 from ingot.agent.state import Order
-from ingot.converters.errors import ModelError, Problem
-from ingot.converters.profile import profile
-from ingot.converters.readers import open_source
-from ingot.converters.sample import draw
+from ingot.converters.errors import ModelError
 
 META = dict.fromkeys(
     ("source", "language", "timestamp", "token_count", "quality_score", "original_id")
@@ -55,9 +51,17 @@ def data(tmp_path: Path) -> Path:
     return file
 
 
-def run(chat: Any, data: Path, mapper: str = "llm", **given: Any) -> dict[str, Any]:
+def asking(chat: Any, store: Store | None = None, **given: Any) -> Asking:
+    """How the server is asked: without retries, remembering nothing from elsewhere."""
+    endpoint = Endpoint(model="m1", base_url=chat.url, retries=0)
+    return Asking(endpoint=endpoint, store=store or Store(None), **given)
+
+
+def run(
+    chat: Any, data: Path, mapper: str = "llm", *, how: Asking | None = None, **given: Any
+) -> dict[str, Any]:
     """The outcome of a whole run with this endpoint."""
-    context = Context(endpoint=Endpoint(model="m1", base_url=chat.url, retries=0))
+    context = Context(asking=how or asking(chat))
     out = str(data.parent / "out")
     order = Order(source=str(data), out=out, mapper=mapper, yes=True, records="jsonl", **given)
     with session(order, context, home=data.parent / "state") as current:
@@ -69,7 +73,8 @@ def run(chat: Any, data: Path, mapper: str = "llm", **given: Any) -> dict[str, A
 def test_a_right_reply_is_converted(chat: Any, data: Path) -> None:
     chat.queue = [reply()]
     told = run(chat, data)
-    assert (told["status"], told["mapper"], told["confidence"]) == ("done", "llm", 0.8)
+    assert (told["status"], told["mapper"]) == ("done", "llm")
+    assert told["confidence"] > 0.8  # the rules come to the same
     out = data.parent / "out"
     mapping = json.loads((out / "mapping.json").read_text())
     assert mapping["messages"][1] == {"role": "assistant", "content": "reply"}
@@ -87,11 +92,11 @@ def test_what_is_sent(chat: Any, data: Path) -> None:
     run(chat, data)
     system, user = chat.requests[0]["messages"]
     assert (system["role"], user["role"]) == ("system", "user")
-    assert '"additionalProperties": false' in system["content"]
+    assert '"loss_mask": true | false | null' in system["content"]
     assert "What is" not in system["content"]
-    assert "mode `auto`" in user["content"]
-    assert "ask: string 9" in user["content"]
-    assert user["content"].count("What is") == 5  # five rows, and no values beside them
+    assert "decide between pt and sft" in user["content"]
+    assert "ask: string; all 9" in user["content"]
+    assert 0 < user["content"].count("What is") <= 5  # rows, and no values beside them
 
 
 def test_the_problems_and_the_real_paths_go_back(chat: Any, data: Path) -> None:
@@ -109,7 +114,6 @@ def test_the_problems_and_the_real_paths_go_back(chat: Any, data: Path) -> None:
     ("wrong", "complaint"),
     [
         ("I would rather not.", "not_json"),
-        ("", "not_json"),
         (reply(decision="perhaps"), "one of pt, sft"),
         (reply(text=["ask"]), "/text"),
         (reply("a["), "bad_path"),
@@ -136,15 +140,17 @@ def test_the_mode_that_the_user_asked_for_wins(chat: Any, data: Path) -> None:
 def test_it_asks_three_times_and_no_more(chat: Any, data: Path) -> None:
     chat.queue = ["no"] * 9
     told = run(chat, data)
-    assert told["status"] == "unusable"
     assert len(chat.requests) == 3
+    assert (told["status"], told["mapper"]) == ("waiting", "rules")
+    assert "what is proposed is the rules' own" in told["why"]
+    assert "Fallback to the rules" in told["reason"]
     assert not (data.parent / "out").exists()
 
 
 @pytest.mark.parametrize(
     ("given", "status"),
     [
-        ({"decision": "irrelevant", "messages": None}, "irrelevant"),
+        ({"decision": "irrelevant", "messages": None}, "waiting"),  # the rules find something
         ({"decision": "unmappable", "messages": None}, "unmappable"),
         ({"system": [{"literal": "You are Bob."}]}, "waiting"),
     ],
@@ -161,7 +167,7 @@ def test_the_root_that_a_model_chose_is_opened(chat: Any, tmp_path: Path) -> Non
     chat.queue = [reply(root="data[*]")]
     told = run(chat, file)
     assert told["result"]["manifest"]["records"]["written"] == 4
-    assert "roots offered: data[*]" in chat.requests[0]["messages"][1]["content"]
+    assert "data[*]" in chat.requests[0]["messages"][1]["content"]
 
 
 def test_data_cannot_close_its_fence_and_hides_nothing(chat: Any, tmp_path: Path) -> None:
@@ -171,7 +177,7 @@ def test_data_cannot_close_its_fence_and_hides_nothing(chat: Any, tmp_path: Path
     chat.queue = [reply()]
     run(chat, file)
     user = chat.requests[0]["messages"][1]["content"]
-    fence = user.split("two lines that hold ")[1].split(". What")[0]
+    fence = user.split("two lines that hold ")[1].split(". Data")[0]
     assert user.count(fence) == 3  # where it is announced, and around the data
     assert not any(c in user for c in "\u202e\u200b\x1b")
     assert "<<mode>>" in user  # a variable inside data is data
@@ -187,111 +193,6 @@ def test_the_key_is_in_no_state(chat: Any, data: Path, monkeypatch: pytest.Monke
     assert "secret" not in str(caught.value)
     for file in (data.parent / "state").iterdir():
         assert b"very-secret" not in file.read_bytes()
-
-
-# --- auto
-
-
-def turner(turn: Turn | ModelError) -> Any:
-    def answer(*_: Any) -> Turn:
-        if isinstance(turn, ModelError):
-            raise turn
-        return turn
-
-    return answer
-
-
-def turn(mapper: str, confidence: float) -> Turn:
-    proposal = Proposal(
-        decision="pt", mapping=None, confidence=confidence, reason="r", mapper=mapper
-    )
-    return Turn(proposal=proposal, mapper=mapper)
-
-
-def asked(rules: Turn, model: Turn | ModelError | None, history: Any = ()) -> Turn:
-    mapper = auto.mapper(turner(rules), turner(model) if model else None)
-    nothing: Any = None
-    return mapper(nothing, nothing, Request(), history)
-
-
-FAILED = Attempt(mapper="llm", said="x", problems=(Problem("", "c", "e", "g"),))
-
-
-def test_auto_leaves_sure_rules_alone() -> None:
-    assert asked(turn("rules", 0.6), turn("llm", 0.9)).mapper == "rules"
-    assert asked(turn("rules", 0.1), None).mapper == "rules"
-
-
-def test_auto_asks_the_model_where_the_rules_are_unsure_or_were_wrong() -> None:
-    assert asked(turn("rules", 0.59), turn("llm", 0.9)).mapper == "llm"
-    wrong = Attempt(mapper="rules", said="", problems=FAILED.problems)
-    assert asked(turn("rules", 0.9), turn("llm", 0.9), [wrong]).mapper == "llm"
-
-
-def test_auto_falls_back_to_the_rules_and_says_so() -> None:
-    unreachable = ModelError("host", "cannot be reached")
-    for found in (
-        asked(turn("rules", 0.3), unreachable),
-        asked(turn("rules", 0.3), turn("llm", 0.9), [FAILED] * 3),
-    ):
-        assert found.mapper == "rules"
-        assert found.proposal
-        assert "Fallback to the rules" in found.proposal.reason
-        assert found.proposal.evidence[-1].runner_up == "llm"
-        assert "fallback" in found.provenance
-
-
-def test_auto_through_the_graph_ends_with_the_rules_after_three_wrong_replies(
-    chat: Any, tmp_path: Path
-) -> None:
-    file = tmp_path / "chat.jsonl"
-    file.write_text(json.dumps({"ask": "What is it?", "reply": "It is this."}) + "\n")
-    unsure = Context(
-        endpoint=Endpoint(model="m1", base_url=chat.url, retries=0),
-        turns={},
-    )
-    chat.queue = ["no"] * 9
-    rules = turner(turn("rules", 0.1))
-    unsure.turns = {"auto": auto.mapper(rules, llm.mapper(unsure.endpoint))}
-    order = Order(source=str(file), out=str(tmp_path / "out"), mapper="auto", dry_run=True)
-    told = once(order, unsure)["outcome"]
-    assert len(chat.requests) == 3
-    assert told["mapper"] == "rules"
-    assert "Fallback" in told["reason"]
-
-
-# --- what is shown
-
-
-def test_shown_values_keep_their_shape() -> None:
-    long = "a" * 250 + "b" * 300 + "c" * 100
-    assert shown.cut(long) == "a" * 250 + "b" * 50 + "...(+250 characters)..." + "c" * 100
-    assert shown.cut([1, 2, 3, 4, 5]) == [1, 2, 3, "(+2 more)"]
-    assert shown.cut({"k": [{"a": None, "b": True}]}) == {"k": [{"a": None, "b": True}]}
-    many = shown.cut({str(n): n for n in range(70)})
-    assert many["..."] == "(+10 keys)"
-    deep: Any = "end"
-    for _ in range(15):
-        deep = [deep]
-    assert "inside" in json.dumps(shown.cut(deep))
-
-
-@pytest.mark.parametrize(
-    ("count", "seen"), [(3, [0, 1, 2]), (5, [0, 1, 2, 3, 4]), (9, [0, 2, 4, 6, 8])]
-)
-def test_rows_are_spread(count: int, seen: list[int]) -> None:
-    assert shown.spread(list(range(count)), 5) == seen
-
-
-def test_a_wide_data_set_stays_within_its_budget(tmp_path: Path) -> None:
-    file = tmp_path / "wide.jsonl"
-    row = {f"column_{n}": "word " * 100 for n in range(300)}
-    file.write_text((json.dumps(row) + "\n") * 20)
-    source = open_source(str(file))
-    sample = draw(source)
-    text = shown.dataset(source, sample, profile(sample))
-    assert len(text) < 2 * shown.MOST_CHARS
-    assert "more paths" in text
 
 
 # --- the door
@@ -313,6 +214,7 @@ def test_the_command_line_says_that_the_endpoint_is_gone(data: Path) -> None:
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 4
     assert ran.stdout == ""
-    assert ran.stderr.startswith("error: 127.0.0.1: cannot be reached")
-    assert len(ran.stderr.splitlines()) == 1
+    announced, error = ran.stderr.splitlines()
+    assert announced.startswith("asking m1 at 127.0.0.1: about ")
+    assert error.startswith("error: 127.0.0.1: cannot be reached")
     assert not out.exists()

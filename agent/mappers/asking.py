@@ -1,0 +1,67 @@
+"""What is needed to ask a model, besides the question: endpoint, budgets, memory, who is told.
+
+Asking is the only thing in ingot that sends anything of the data away; what it took is counted
+here, for reports.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ingot.agent.mappers.proposal import Proposal, Request
+from ingot.agent.mappers.question import template_hash
+from ingot.agent.model.budget import Ledger
+from ingot.agent.model.endpoint import Endpoint
+from ingot.agent.model.store import Store
+from ingot.converters.rows import Json
+
+
+def _tell_nobody(_: str) -> None:
+    pass
+
+
+@dataclass(kw_only=True, eq=False)
+class Asking:
+    """How a model is asked in this process.
+
+    Attributes:
+        endpoint: where it is.
+        store: what earlier runs learnt: the ladder's level, accepted answers.
+        ledger: budgets, and what was spent of them.
+        remembered: whether accepted answers of earlier runs are used.
+        tell: is told, before the first question, what the questions may take.
+    """
+
+    endpoint: Endpoint
+    store: Store
+    ledger: Ledger = field(default_factory=Ledger)
+    remembered: bool = True
+    tell: Callable[[str], None] = _tell_nobody
+
+    def key(self, fingerprint: str, request: Request, rules: Proposal | None) -> str:
+        """Under which the answer for a shape is remembered.
+
+        Besides shape, prompt, schema and model it holds what the rules read in the values: two
+        data sets of equal shape, of which one is a transcript, are two questions.
+        """
+        parts: Json = {
+            "fingerprint": fingerprint,
+            "prompt": template_hash(request.tokens),
+            "model": self.endpoint.model,
+            "url": self.endpoint.url,
+            "mode": request.mode,
+            "language": request.language,
+            "share": request.share,
+            "rules": _reading(rules),
+        }
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _reading(rules: Proposal | None) -> Json:
+    """How the rules take texts out of the rows; metadata is looked up anew in every data set."""
+    if rules is None:
+        return None
+    texts = ("source", "each", "group", "text", "messages", "system", "any_of")
+    mapping = rules.mapping or {}
+    return [rules.decision, {key: mapping[key] for key in texts if key in mapping}]

@@ -1,0 +1,115 @@
+"""compare: what the rules think of a model's proposal; an accepted answer is remembered.
+
+The rules are a second opinion that no row can talk into anything: where they are sure and say
+something else, or where the model is unsure, a person sees both.
+"""
+
+import json
+from dataclasses import asdict
+
+from ingot.agent.context import Context
+from ingot.agent.fingerprint import fingerprint
+from ingot.agent.mappers.auto import exhausted
+from ingot.agent.mappers.llm import NAME
+from ingot.agent.mappers.proposal import Evidence, Proposal
+from ingot.agent.mappers.turn import Attempt
+from ingot.agent.nodes.discover import stated_spec
+from ingot.agent.opinion import agree, together
+from ingot.agent.state import Order, State
+from ingot.agent.trial import try_out
+from ingot.converters.errors import MappingError
+from ingot.converters.rows import Json
+
+
+def compare(state: State, context: Context) -> State:
+    """Settle what is proposed once nobody is asked any more."""
+    if context.asking is None or state["order"]["mapping"] is not None:
+        return {"opinion": None}
+    settled = _settled(state)
+    now: State = {**state, **settled}
+    proposal = now.get("proposal")
+    if proposal is None or proposal["mapper"] != NAME:
+        _remember_failure(now, context)
+        return {**settled, "opinion": None}
+    _remember(now, context)
+    opinion = _opinion(now, context)
+    return {**settled, "opinion": opinion, "proposal": _with(proposal, opinion)}
+
+
+def _settled(state: State) -> State:
+    """The better of two answers; the rules' fallback is no proposal if it fails on the sample."""
+    looked, proposal = state.get("looked"), state.get("proposal")
+    failed = proposal is None or bool(state["problems"]) or bool(state["turn"]["fallback"])
+    if looked and failed:
+        kept: State = {key: looked[key] for key in ("proposal", "check", "turn")}  # type: ignore[assignment]
+        return {**kept, "problems": []}
+    if proposal and state["turn"]["fallback"] and state["problems"]:
+        reason = f"{proposal['reason']} It does not pass on the sample."
+        return {"proposal": {**proposal, "decision": "unmappable", "reason": reason}}
+    return {}
+
+
+def _opinion(state: State, context: Context) -> dict[str, Json] | None:
+    """The rules' proposal, and whether it makes the same of the sample."""
+    order, proposal = Order(**state["order"]), state["proposal"] or {}
+    found = _rules(order, context)
+    if found is None:
+        return None
+    document = found.to_json()
+    if found.mapping is None or not proposal["mapping"]:
+        return {"agrees": found.decision == proposal["decision"], "proposal": document}
+    try:
+        theirs = try_out(context, order, found.mapping, where="the rules' mapping")
+        ours = try_out(context, order, proposal["mapping"], where="the model's mapping")
+    except MappingError:
+        return {"agrees": False, "proposal": document}
+    return {"agrees": agree(ours, theirs), "proposal": document}
+
+
+def _with(proposal: dict[str, Json], opinion: dict[str, Json] | None) -> dict[str, Json]:
+    """The proposal with the rules' opinion among its evidence; agreement makes it surer."""
+    if opinion is None:
+        return proposal
+    rules = opinion["proposal"]
+    same = "the same" if opinion["agrees"] else "something else"
+    why = f"the rules propose {same}: {rules['decision']}, {rules['confidence']:.2f}"
+    evidence = Evidence(target="second opinion", choice=NAME, why=why, runner_up="rules")
+    made = {**proposal, "evidence": [*proposal["evidence"], asdict(evidence)]}
+    if not opinion["agrees"]:
+        return made
+    return {**made, "confidence": together(proposal["confidence"], rules["confidence"])}
+
+
+def _rules(order: Order, context: Context) -> Proposal | None:
+    spec = stated_spec(order)
+    source, sample = context.source(order.source, spec), context.sample(order.source, spec)
+    return context.turner("rules")(source, sample, order.request(), ()).proposal
+
+
+def _remember(state: State, context: Context) -> None:
+    """Keep a new answer that passed, so that data of this shape needs no call."""
+    turn = state["turn"]
+    if turn["level"] and not state["problems"] and (state.get("check") or not _maps(state)):
+        told = {key: one for key, one in turn["provenance"].items() if key != "mapper"}
+        _keep(state, context, {"said": json.loads(turn["said"]), "provenance": told})
+
+
+def _maps(state: State) -> bool:
+    return bool((state["proposal"] or {})["mapping"])
+
+
+def _remember_failure(state: State, context: Context) -> None:
+    """Keep that a model's answers do not pass on this shape: asking again would give the same."""
+    attempts = [Attempt.from_json(one) for one in state.get("attempts", [])]
+    if why := exhausted(attempts):
+        _keep(state, context, {"failed": why})
+
+
+def _keep(state: State, context: Context, document: dict[str, Json]) -> None:
+    if context.asking is None or not context.asking.remembered:
+        return
+    order = Order(**state["order"])
+    spec = stated_spec(order)
+    shape = fingerprint(context.source(order.source, spec), context.sample(order.source, spec))
+    key = context.asking.key(shape, order.request(), _rules(order, context))
+    context.asking.store.keep(key, document)
