@@ -9,7 +9,7 @@ import unicodedata
 
 MOST_NAME = 128
 _BOUND = 20_000  # characters kept of each end of a text before it is redacted and cut
-_HIDDEN = ("Cc", "Cf", "Cn", "Co", "Cs")
+_HIDDEN = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp")
 _DOTS = "..."
 
 
@@ -23,6 +23,13 @@ def clean(text: str) -> str:
 def escaped(text: str) -> str:
     """The text with all that does not print as the escapes of JSON and of quoted path segments."""
     return "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def hidden_escaped(text: str) -> str:
+    """The text with all that `clean` would drop as escapes; wide blanks stay."""
+    if text.isprintable():
+        return text
+    return "".join(_escape(c) if unicodedata.category(c) in _HIDDEN else c for c in text)
 
 
 def _escape(char: str) -> str:

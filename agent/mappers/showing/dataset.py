@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 from ingot.agent.mappers.rules.readings import parsed_strings, plain
 from ingot.agent.mappers.rules.table import View
 from ingot.agent.mappers.showing import files, inventory, markers, relations
+from ingot.agent.mappers.showing.cleaning import shown_name
 from ingot.agent.mappers.showing.rows import chosen, rendered
 from ingot.agent.mappers.showing.sizes import Size, ladder
+from ingot.agent.redaction import redact
 from ingot.converters.errors import SourceError
 from ingot.converters.profile import Profile, profile_values
 from ingot.converters.readers import Source
@@ -28,6 +30,7 @@ class Shown:
         rows: sampled rows, texts of JSON parsed.
         facts: their inventory.
         root: the root that they were read with, None = the reader's own.
+        key: what `~` is for the first row, None where rows have none.
         json_fields: fields whose texts were parsed.
     """
 
@@ -35,6 +38,7 @@ class Shown:
     rows: tuple[Json, ...]
     facts: Profile
     root: str | None
+    key: str | None
     json_fields: tuple[str, ...]
 
 
@@ -58,6 +62,7 @@ def shown(source: Source, sample: Sample) -> Shown:
         rows=rows,
         facts=profile_values(rows),
         root=root,
+        key=sample.rows[0].key if sample.rows else None,
         json_fields=tuple(reading.source.get("json_fields", ())),
     )
 
@@ -86,9 +91,10 @@ def _block(one: Shown, computed: Sequence[str], size: Size, share: str) -> str:
     parts = [
         *files.lines(one.source, size, share, one.root),
         *files.other_roots(one.source, one.root, size, share),
+        *_key(one, share),
         *_parsed(one),
         "",
-        f"Inventory of {len(one.rows)} sampled rows:",
+        _heading(one, size),
         *inventory.lines(one.rows, one.facts, size, share),
     ]
     if computed and size.facts:
@@ -96,6 +102,18 @@ def _block(one: Shown, computed: Sequence[str], size: Size, share: str) -> str:
     if rows:
         parts += ["", "Rows:", *(rendered(row, size, share) for row in rows)]
     return "\n".join(parts)
+
+
+def _heading(one: Shown, size: Size) -> str:
+    silent = "" if size.words else " (texts that are always filled, unless it says otherwise)"
+    return f"Inventory of {len(one.rows)} sampled rows{silent}:"
+
+
+def _key(one: Shown, share: str) -> list[str]:
+    if one.key is None:
+        return []
+    told = "" if share == "none" else f'; of the first "{shown_name(redact(one.key))}"'
+    return [f"Rows have a key or file name of their own: path ~{told}"]
 
 
 def _parsed(one: Shown) -> list[str]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from ingot.agent.mappers.showing.cleaning import clean, cut, shown_name, shown_path
 from ingot.agent.mappers.showing.rows import rendered, shared
 from ingot.agent.mappers.showing.sizes import Size
+from ingot.agent.redaction import redact
 from ingot.converters.errors import SourceError
 from ingot.converters.readers import RootCandidate, Source, SourceFile
 from ingot.converters.readers.compression import decompressed
@@ -20,6 +21,7 @@ _RAW_BYTES = 16 << 10
 _MOST_NAME = 80
 _FILES = 4
 _LEFT_OUT = 3
+_ROOT_ROW = 240  # characters of the row of another root
 _NO_NAMES = ("number", "time", "url", "hash", "uuid", "email", "sentence")
 _LONG_NAME = 40
 _VALUE = re.compile(r"\w+")
@@ -28,23 +30,30 @@ _VALUE = re.compile(r"\w+")
 def lines(source: Source, size: Size, share: str, root: str | None) -> list[str]:
     """The files, how they were read, and for tables and text the beginning as it lies there."""
     first = source.files[0]
-    told = [_files(source), *_left_out(source), _read(source, root)]
-    if first.facts.format in ("csv", "text") and size.lines:
+    told = [_files(source, size), *_left_out(source), _read(source, root)]
+    doubtful = bool(source.guessed.to_document()) or size.words
+    if first.facts.format in ("csv", "text") and size.lines and doubtful:
         told += ["Raw beginning of the first file:", *_raw(first, size, share)]
     return told
 
 
-def _files(source: Source) -> str:
-    names = [shown_name(file.name, _MOST_NAME) for file in source.files[:_FILES]]
-    more = [f"+{len(source.files) - _FILES}"] if len(source.files) > _FILES else []
+def _files(source: Source, size: Size) -> str:
+    most, chars = (_FILES, _MOST_NAME) if size.words else (2, _MOST_NAME // 2)
+    names = [told_name(file.name, chars) for file in source.files[:most]]
+    more = [f"+{len(source.files) - most}"] if len(source.files) > most else []
     return f"{len(source.files)} file(s): " + ", ".join([*names, *more])
+
+
+def told_name(name: str, most: int) -> str:
+    """A file's name; it is data too."""
+    return shown_name(redact(name), most)
 
 
 def _left_out(source: Source) -> list[str]:
     if not source.left_out:
         return []
     told = [
-        f"{shown_name(one.name, _MOST_NAME)} ({shown_name(one.why, _MOST_NAME)})"
+        f"{told_name(one.name, _MOST_NAME)} ({told_name(one.why, _MOST_NAME)})"
         for one in source.left_out[:_LEFT_OUT]
     ]
     more = len(source.left_out) - _LEFT_OUT
@@ -110,7 +119,8 @@ def other_roots(source: Source, shown: str | None, size: Size, share: str) -> li
     """Further places of rows, each with its number of rows and the beginning of one."""
     if source.files[0].facts.format == "text" and source.spec.root is None:
         return ['Rows are lines. Other root: "$" = every file is one row with the key `text`.']
-    others = [one for one in source.roots if one.path not in (shown, "$" if not shown else None)]
+    passed = {shown or "$", *([] if size.words else ["$"])}
+    others = [one for one in source.roots if one.path not in passed]
     told = [_root_line(source, one, size, share) for one in others[: size.roots]]
     more = len(others) - size.roots
     if not told:
@@ -122,7 +132,7 @@ def _root_line(source: Source, root: RootCandidate, size: Size, share: str) -> s
     count = "" if root.rows is None else f"{root.rows} rows, "
     small = replace(size, head=min(size.head, 40), tail=min(size.tail, 10), elements=1)
     row = _sample_row(source, root)
-    shown = "" if row is None else ": " + cut(rendered(row, small, share), 300, 0)
+    shown = "" if row is None else ": " + cut(rendered(row, small, share), _ROOT_ROW, 0)
     return f'- "{shown_path(root.path)}" ({count}{root.why}){shown}'
 
 

@@ -10,11 +10,12 @@ from ingot.agent.mappers.showing.cleaning import bounded, clean, cut, shown_path
 from ingot.agent.mappers.showing.rows import shared
 from ingot.agent.mappers.showing.sizes import Size
 from ingot.converters.paths import Node
-from ingot.converters.profile import PathFacts, Profile, Spread
+from ingot.converters.profile import FEW_VALUES, PathFacts, Profile, Spread
 from ingot.converters.rows import Json
 
 _ROLE_VALUES = 40  # different values of a field that says who speaks
 _ROLE_CHARS = 40
+_AGAIN = 3  # times that each of many speakers speaks
 _SHORT = 60
 _TELLING = ("url", "email", "uuid", "hash", "number", "time", "file", "letter", "option", "json")
 _FORMS = ("code", "question", "sentence", "prose", "word")
@@ -23,12 +24,79 @@ _OFTEN = 0.5
 
 
 def lines(rows: Sequence[Json], facts: Profile, size: Size, share: str) -> list[str]:
-    """The inventory: paths in the order in which they first occur."""
-    told = [one for one in facts.paths if _tells(one)]
+    """The inventory: paths in the order of the fields, of too many the telling ones.
+
+    What is the same or empty in all rows is told in a line of its own.
+    """
+    told = [one for one in _ordered(facts.paths) if _tells(one)]
     roles = {one.path: found for one in told if (found := role_values(rows, one))}
-    made = [_line(one, roles.get(one.path), size, share) for one in told[: size.paths]]
-    hidden = len(told) - size.paths + facts.cut
-    return [*made, f"(+{hidden} paths)"] if hidden > 0 else made
+    empty = [one for one in told if not one.filled or (one.items and not one.items.high)]
+    fixed = [one for one in told if one.distinct == 1 and one.path not in roles and _fixed(one)]
+    folded = {one.path for one in (*empty, *fixed)}
+    open_ones = [one for one in told if one.path not in folded]
+    kept = _telling(open_ones, roles, size.paths)
+    made = [_line(one, roles.get(one.path), size, share) for one in kept]
+    hidden = len(open_ones) - len(kept) + facts.cut
+    made += [f"(+{hidden} paths)"] if hidden > 0 else []
+    return [*made, *_fixed_line(fixed, size, share), *_empty_line(empty, size, share)]
+
+
+def _ordered(paths: Sequence[PathFacts]) -> list[PathFacts]:
+    """Paths behind the paths that they lie in, however late they first occur."""
+    place = {one.path: number for number, one in enumerate(paths)}
+
+    def key(one: PathFacts) -> tuple[int, ...]:
+        heads = [n for n, c in enumerate(one.path) if c in ".[" and one.path[:n] in place]
+        return (*(place[one.path[:n]] for n in heads), place[one.path])
+
+    return sorted(paths, key=key)
+
+
+def _telling(
+    paths: Sequence[PathFacts], roles: dict[str, dict[str, int]], most: int
+) -> list[PathFacts]:
+    """At most `most` paths: who speaks, then much text, then what stands at the top."""
+    if len(paths) <= most:
+        return list(paths)
+
+    def rank(one: PathFacts) -> tuple[bool, int, float]:
+        return (
+            one.path not in roles,
+            one.path.count("[") // 2,
+            -(one.chars.total if one.chars else 0),
+        )
+
+    kept = {one.path for one in sorted(paths, key=rank)[:most]}
+    return [one for one in paths if one.path in kept]
+
+
+def _fixed(facts: PathFacts) -> bool:
+    """Whether one short value stands in all places, so that it needs no line of its own."""
+    short = all(len(str(value)) <= _SHORT for value, _ in facts.values)
+    return short and facts.filled == facts.places and bool(facts.values)
+
+
+def _fixed_line(fixed: Sequence[PathFacts], size: Size, share: str) -> list[str]:
+    if not fixed:
+        return []
+    if share == "none" or not size.values:
+        told = [_named(one.path, share) for one in fixed]
+    else:
+        told = [f"{_named(one.path, share)} = {_value(one.values[0][0], share)}" for one in fixed]
+    return ["the same in all rows: " + "; ".join(_first(told, size.paths))]
+
+
+def _empty_line(empty: Sequence[PathFacts], size: Size, share: str) -> list[str]:
+    if not empty:
+        return []
+    told = [_named(one.path, share) for one in empty]
+    return ["empty in all rows: " + ", ".join(_first(told, size.paths))]
+
+
+def _first(items: list[str], most: int) -> list[str]:
+    """The first of some names; `+n` for the others."""
+    kept = items[: max(1, most // 3)]
+    return [*kept, f"+{len(items) - len(kept)}"] if len(items) > len(kept) else kept
 
 
 def role_values(rows: Sequence[Json], facts: PathFacts) -> dict[str, int] | None:
@@ -41,7 +109,10 @@ def role_values(rows: Sequence[Json], facts: PathFacts) -> dict[str, int] | None
         counts.update(value for value in found if isinstance(value, str) and value.strip())
     known = sum(role_of(value) is not None for value in counts)
     named = strength(last_name(facts.path), "speaker") >= 0.9
-    return dict(counts.most_common()) if known >= 2 or (named and known) else None
+    if len(counts) > FEW_VALUES and sum(counts.values()) < _AGAIN * len(counts):
+        return None
+    few = named and (known or len(counts) <= FEW_VALUES)
+    return dict(counts.most_common()) if known >= 2 or few else None
 
 
 def _may_speak(facts: PathFacts) -> bool:
@@ -56,8 +127,9 @@ def _tells(facts: PathFacts) -> bool:
 
 
 def _line(facts: PathFacts, roles: dict[str, int] | None, size: Size, share: str) -> str:
-    parts = [_types(facts), *_filled(facts), *_sizes(facts, size)]
-    parts += [f"says who: {told_roles(roles, share)}"] if roles else _values(facts, size, share)
+    values = [] if roles else _values(facts, size, share)
+    parts = [*_types(facts, size), *_filled(facts, size), *_sizes(facts, size)]
+    parts += [f"every value: {told_roles(roles, share)}"] if roles else values
     parts += _looks(facts, size) if not roles else []
     parts += [facts.note] if facts.note else []
     return f"{_named(facts.path, share)}: " + "; ".join(parts)
@@ -72,20 +144,21 @@ def _named(path: str, share: str) -> str:
     return plain if told == plain else f"{told} (a name with a secret: cannot be addressed)"
 
 
-def _types(facts: PathFacts) -> str:
+def _types(facts: PathFacts, size: Size) -> list[str]:
+    """The types; where words are few a text is not called one."""
     present = {name: count for name, count in facts.types.items() if name != "null"}
-    if len(present) <= 1:
-        return next(iter(present), "null")
-    return " or ".join(f"{name} {count}" for name, count in present.items())
+    if len(present) > 1:
+        return [" or ".join(f"{name} {count}" for name, count in present.items())]
+    return list(present) if size.words or set(present) != {"string"} else []
 
 
-def _filled(facts: PathFacts) -> list[str]:
+def _filled(facts: PathFacts, size: Size) -> list[str]:
     """How often a value is there; missing, null and blank apart."""
     absent = {"missing": facts.missing, "null": facts.null, "blank": facts.blank}
     told = [f"{name} {count}" for name, count in absent.items() if count]
     whole = facts.places
     if not told or not whole:
-        return [f"all {whole}"]
+        return [f"all {whole}"] if size.words else []
     return [f"filled {facts.filled} of {whole} ({', '.join(told)})"]
 
 

@@ -14,8 +14,9 @@ from ingot.agent.mappers.showing.rows import shared
 _TEXTS = 100  # of a column that are looked at
 _SNIFFED = 20_000  # characters of each
 _OFTEN = 0.3  # share of the texts in which a mark stands
-_FIXED = 0.6  # share of the texts that begin or end alike
+_FIXED = 0.8  # share of the texts that begin or end alike
 _LEAST, _MOST = 5, 80  # characters of a fixed beginning
+_WORDS = 8  # of a text whose marks may be of any name
 _MARKS = 6  # that are told of a column
 _NAMED = re.compile(
     r"(?:(?<=\n)|^)[ \t]*(?P<mark>(?:#{2,4} ?|\*\*)?(?P<name>[^\W\d_][^\n:：<>\[\]]{0,22})"
@@ -53,7 +54,12 @@ def lines(view: View, share: str) -> list[str]:
         if len(texts) < 2 or not column.text:
             continue
         marks = _marks(texts)
+        if not any(mark.role for mark in marks) and column.words < _WORDS:
+            continue
+        if len(marks) == 1 and not _at_an_edge(marks[0]):
+            marks = []
         told = [_told(mark, len(texts)) for mark in marks if share != "none" or mark.role]
+        told += _order(column, [mark for mark in marks if mark.role])
         told += _edges(texts, share, known=[mark.spelling.strip() for mark in marks])
         if told:
             found.append(f"marks in {shown_path(column.path)}: " + "; ".join(told))
@@ -78,15 +84,18 @@ def _marks(texts: Sequence[str]) -> list[_Mark]:
             places.setdefault(spelling, []).append((number, start, start + len(spelling)))
             roles[spelling] = role_of(name) if name else None
     marks = [_mark(one, roles[one], found, texts) for one, found in places.items()]
-    kept = [mark for mark in marks if _worth(mark, len(texts))]
+    talks = any(mark.role and mark.texts >= _FIXED * len(texts) for mark in marks)
+    sides = len({mark.role for mark in marks if mark.role and mark.texts >= _OFTEN * len(texts)})
+    kept = [mark for mark in marks if _worth(mark, len(texts), talks or sides > 1)]
     kept.sort(key=lambda mark: (mark.role is None, -mark.texts))
     return kept[:_MARKS]
 
 
-def _worth(mark: _Mark, texts: int) -> bool:
-    often = mark.texts >= _OFTEN * texts
-    named = mark.role is not None and mark.texts >= max(2, 0.05 * texts)
-    return mark.texts >= 2 and (often or named)
+def _worth(mark: _Mark, texts: int, talks: bool) -> bool:
+    """Whether many texts have a mark, or a transcript (`talks`) some of a speaker."""
+    if mark.role is not None and talks:
+        return mark.texts >= max(2, 0.02 * texts)
+    return mark.texts >= max(2, _OFTEN * texts)
 
 
 def _mark(
@@ -114,6 +123,11 @@ def _mark(
     )
 
 
+def _at_an_edge(mark: _Mark) -> bool:
+    """Whether a mark begins or ends most texts that have it."""
+    return max(mark.begins, mark.ends) >= _FIXED * mark.texts
+
+
 def _told(mark: _Mark, texts: int) -> str:
     parts = [f"{mark.texts} of {texts} texts", f"{mark.times / mark.texts:.1f} each"]
     if mark.begins:
@@ -123,9 +137,26 @@ def _told(mark: _Mark, texts: int) -> str:
     return f"{_quoted(mark.spelling)} ({', '.join(parts)})"
 
 
+def _order(column: Column, marks: Sequence[_Mark]) -> list[str]:
+    """Which speaker's mark is the first of a text or list of texts, and which the last."""
+    if len(marks) < 2:
+        return []
+    named = [mark.spelling.strip() for mark in marks]
+    rule = re.compile("|".join(map(re.escape, sorted(named, key=len, reverse=True))))
+    found = [rule.findall(text) for text in column.present[:_TEXTS]]
+    ends = (
+        (first, [f[place] for f in found if f]) for first, place in (("first", 0), ("last", -1))
+    )
+    return [
+        f"{word} " + ", ".join(f"{_quoted(m)} x{n}" for m, n in Counter(marked).most_common(3))
+        for word, marked in ends
+    ]
+
+
 def _edges(texts: Sequence[str], share: str, known: Sequence[str]) -> Iterator[str]:
     """Beginnings and endings that most texts share."""
-    if share == "none" or len(set(texts)) < 2:
+    json_like = sum(text.lstrip()[:1] in "[{" for text in texts) > _OFTEN * len(texts)
+    if share == "none" or len(set(texts)) < 2 or json_like:
         return
     for word, turned in (("begin", texts), ("end", [text[::-1] for text in texts])):
         common, count = Counter(text[:_LEAST] for text in turned).most_common(1)[0]
@@ -133,7 +164,11 @@ def _edges(texts: Sequence[str], share: str, known: Sequence[str]) -> Iterator[s
             continue
         fixed = _alike([text for text in turned if text.startswith(common)])
         plain = fixed if word == "begin" else fixed[::-1]
-        if plain.strip() and not any(one in plain or plain.strip() in one for one in known):
+        if (
+            any(c.isalnum() for c in plain)
+            and len(plain) > _LEAST
+            and not any(one in plain or plain.strip() in one for one in known)
+        ):
             told = clean(str(shared({"": plain}, share)[""]))
             yield f"{count} of {len(texts)} {word} with {_quoted(cut(told, _MOST, 20))}"
 

@@ -19,8 +19,11 @@ from ingot.converters.rows import Json
 _MOST_COLUMNS = 40  # that are compared with each other
 _COMPARED = 100  # rows
 _OFTEN = 0.8
+_VARIED = 3  # different texts: what is always the same is contained by chance
 _SHORT = 6  # characters: a shorter text is contained by chance
 _HEAD = 4000
+_SENTENCE = 12  # characters
+_MUCH = 200  # characters of a column whose language can be told
 _NAMES = {
     "key": "names an option by its letter or key",
     "place0": "is the number of an option, from 0",
@@ -91,13 +94,15 @@ def _groups(columns: Sequence[Column]) -> Iterator[str]:
         repeated = 2 <= column.distinct < len(column.texts)
         if not repeated or len(runs) != column.distinct or len(runs) * 1.5 > len(column.texts):
             continue
-        if column.distinct <= 3 and len(column.texts) > 12:  # a label of a sorted file
-            continue
         counting = [other for other in flat if other is not column and _counts(other, runs)]
         order = ", ".join(_path(other) for other in counting[:2])
+        turns = ", ".join(_path(other) for other in flat if _alternates(other, runs))
+        if not (order or turns or column.named("id") > _OFTEN or column.named("foreign_id") > 0):
+            continue
         sizes = [stop - start for start, stop in runs]
         told = f"rows with the same {_path(column)} are neighbours"
         counted = f"; {order} counts up inside them" if order else ""
+        counted += f"; {turns} takes turns between two values inside them" if turns else ""
         yield f"{told}, {min(sizes)}-{max(sizes)} rows each{counted}"
 
 
@@ -115,6 +120,14 @@ def _counts(column: Column, runs: Sequence[tuple[int, int]]) -> bool:
     return bool(inside) and all(a is not None and b == a + 1 for a, b in inside)
 
 
+def _alternates(column: Column, runs: Sequence[tuple[int, int]]) -> bool:
+    """Whether two values take turns inside every run."""
+    talks = [column.texts[start:stop] for start, stop in runs if stop - start > 1]
+    return bool(talks) and all(
+        len(set(talk)) == 2 and all(a != b for a, b in pairwise(talk)) for talk in talks
+    )
+
+
 def _options(view: View, columns: Sequence[Column]) -> Iterator[str]:
     """Answers that name one of several options; questions that hold their options."""
     for column in columns:
@@ -124,11 +137,14 @@ def _options(view: View, columns: Sequence[Column]) -> Iterator[str]:
     unnamed = None if options else unnamed_choice(columns)
     if unnamed:
         question, answer, options = unnamed
-        yield f"{_path(answer)} {_NAMES['key']} in the columns between {_path(question)} and it"
+        named = ", ".join(map(shown_path, sorted(options.paths)))
+        yield f"{_path(answer)} {_NAMES['key']} ({named}); question perhaps {_path(question)}"
         return
     if options is None:
         return
     for column in columns:
+        if column.path in options.paths and column.looks("option") >= _OFTEN:
+            yield f"{_path(column)} carry their letters already"
         if column.many or column.path in options.paths or column.distinct < 2 or _numbering(column):
             continue
         how = refers(options, column)
@@ -143,10 +159,12 @@ def _numbering(column: Column) -> bool:
 
 def _equal_and_inside(columns: Sequence[Column]) -> Iterator[str]:
     """One text equals, begins with, ends with or contains another one."""
-    flat = [c for c in columns if not c.many and c.text]
+    flat = [c for c in columns if not c.many and (c.text or c.nature in ("number", "label"))]
     heads = {c.path: [t.strip()[:_HEAD] for t in c.texts[:_COMPARED]] for c in flat}
     for one, other in combinations(flat, 2):
         small, large = sorted((one, other), key=lambda c: c.chars)
+        if not large.text or _numbering(small):
+            continue
         said = _relation(heads[large.path], heads[small.path])
         if said:
             yield f"{_path(large)} {said[0]} {_path(small)} {said[1]} rows"
@@ -162,10 +180,12 @@ _TESTS: tuple[tuple[str, Test], ...] = (
 
 def _relation(large: Sequence[str], small: Sequence[str]) -> tuple[str, str] | None:
     """The closest of the relations that holds for most rows with both texts, and its share."""
-    both = [(a, b) for a, b in zip(large, small, strict=True) if a and len(b) >= _SHORT]
-    if len(both) < max(2, 0.1 * len(large)) or len({b for _, b in both}) < 2:
+    both = [(a, b) for a, b in zip(large, small, strict=True) if a and b]
+    if len(both) < max(2, 0.1 * len(large)) or len({b for _, b in both}) < _VARIED:
         return None
     for name, test in _TESTS:
+        if name != "ends with" and sum(len(b) < _SHORT for _, b in both) > 0.5 * len(both):
+            continue
         good = sum(test(a, b) for a, b in both)
         if good >= _OFTEN * len(both):
             return name, _share(good, len(both))
@@ -195,6 +215,8 @@ _LIST_TESTS: tuple[tuple[str, Callable[[str, list[str]], bool]], ...] = (
     ("equals the first of", lambda text, inside: text == inside[0]),
     ("equals the last of", lambda text, inside: text == inside[-1]),
     ("equals one of", lambda text, inside: text in inside),
+    ("stands in the first of", lambda text, inside: len(text) >= _SHORT and text in inside[0]),
+    ("stands in the last of", lambda text, inside: len(text) >= _SHORT and text in inside[-1]),
     (
         "contains all of",
         lambda text, inside: all(i in text for i in inside) and len(inside[0]) >= _SHORT,
@@ -241,7 +263,8 @@ def _even(columns: Sequence[Column]) -> Iterator[str]:
 
 def _languages(columns: Sequence[Column]) -> Iterator[str]:
     """The language of the longest texts."""
-    texts = sorted((c for c in columns if c.text), key=lambda c: -c.chars)[:4]
+    texts = [c for c in columns if c.text and c.chars >= _MUCH and _middle(c) >= _SENTENCE]
+    texts = sorted(texts, key=lambda c: -c.chars)[:4]
     found: dict[str, list[str]] = {}
     for column in texts:
         code, part = language.detect([text[:_HEAD] for text in column.present[:40]])
@@ -249,6 +272,11 @@ def _languages(columns: Sequence[Column]) -> Iterator[str]:
             found.setdefault(f"{code} ({part:.0%})", []).append(_path(column))
     for code, paths in found.items():
         yield f"language detected: {code} in {', '.join(paths)}"
+
+
+def _middle(column: Column) -> float:
+    """Characters of an ordinary text."""
+    return column.facts.chars.middle if column.facts.chars else 0
 
 
 def _path(column: Column) -> str:

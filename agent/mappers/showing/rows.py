@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ingot.agent.mappers.rules.names import strength
-from ingot.agent.mappers.showing.cleaning import bounded, clean, cut, escaped, shown_name
+from ingot.agent.mappers.showing.cleaning import bounded, clean, cut, hidden_escaped, shown_name
 from ingot.agent.mappers.showing.sizes import Size
 from ingot.agent.redaction import redacted, shaped
 from ingot.converters.profile import keys_are_data, spread
@@ -69,7 +69,9 @@ def keys_are_data_in(value: dict[str, Json]) -> bool:
 
 def rendered(value: Json, size: Size, share: str) -> str:
     """A value as one line of JSON, cut; what is invisible in a key stands as its escape."""
-    return escaped(json.dumps(cut_value(value, size, share), ensure_ascii=False, default=str))
+    return hidden_escaped(
+        json.dumps(cut_value(value, size, share), ensure_ascii=False, default=str)
+    )
 
 
 def cut_value(value: Json, size: Size, share: str) -> Json:
