@@ -20,7 +20,7 @@ What = Literal["appeared", "vanished", "type", "role value", "fact"]
 Document = Lookup[str, Json]
 
 # The chance that a sample misses what is there, from which on a difference is one of the data.
-_CHANCE = 0.02
+_CHANCE = 0.012
 _MOST_SAID, _MOST_LINES = 5, 40
 _STEP = re.compile(r"\['(?:[^'\\]|\\.)*'\]|\[[^\]]*\]|\.?[^.\[\]]+")
 

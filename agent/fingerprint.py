@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 
-from ingot.converters.profile import MAX_PATHS, PathFacts, Profile, profile
+from ingot.converters.profile import MAX_PATHS, Outline, outlines
 from ingot.converters.readers import Source
 from ingot.converters.rows import Json
 from ingot.converters.sample import Sample
@@ -21,6 +21,7 @@ Shape = dict[str, Json]
 RARE = 0.2
 _MOST_ROLES = 12
 _ROLE_CHARS = 32
+_MOST_NUMBERED = 3
 _RUN = 10  # neighbouring rows that a sample takes together; they resemble each other
 
 
@@ -32,22 +33,22 @@ def shape(source: Source, sample: Sample) -> Shape:
         (rows drawn side by side count as one); `paths` with their types, `integer` as `number` and
         without null; `partly`, the share of the rows of the paths that not all have; `rare`, paths
         and types in under 20 %; `roles`, the names of speakers by path. A source of more than
-        `MAX_PATHS` paths has their number and hash, `wide` and `sha256`, in place of these.
+        400 paths has their number and hash, `wide` and `sha256`, in place of these.
     """
-    found = profile(sample)
+    found = outlines([row.value for row in sample.rows])
     facts = source.guessed.to_document() | source.spec.to_document()
     rows = len(sample.rows)
     head: Shape = {"facts": facts} if facts else {}
     head["weight"] = rows if sample.complete else max(1, rows // _RUN)
-    paths = {one.path: one for one in found.paths}
+    paths = {one.path: one for one in found}
     body: Shape = {
-        "paths": {path: kinds for path, one in paths.items() if (kinds := _types(one, found))},
-        "partly": {path: part for path, one in paths.items() if (part := _part(one, found)) < 1},
-        "rare": {path: kinds for path, one in paths.items() if (kinds := _rare(one, found))},
+        "paths": {path: kinds for path, one in paths.items() if (kinds := _types(one, rows))},
+        "partly": {path: part for path, one in paths.items() if (part := _part(one, rows)) < 1},
+        "rare": {path: kinds for path, one in paths.items() if (kinds := _rare(one, rows))},
         "roles": {path: names for path, one in paths.items() if (names := _roles(one))},
     }
-    if found.cut or len(paths) > MAX_PATHS:
-        return {**head, "wide": len(paths) + found.cut, "sha256": _hash(_steady(body))}
+    if len(paths) > MAX_PATHS:
+        return {**head, "wide": len(paths), "sha256": _hash(_steady(body))}
     body["partly"] = {path: part for path, part in body["partly"].items() if path in body["paths"]}
     return {**head, **{key: value for key, value in body.items() if value}}
 
@@ -71,7 +72,7 @@ def _hash(value: Json) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def _kinds(one: PathFacts) -> dict[str, int]:
+def _kinds(one: Outline) -> dict[str, int]:
     """How many values a path has of each type; null is none, and a number is a number."""
     counts: dict[str, int] = {}
     for kind, count in one.types.items():
@@ -81,38 +82,41 @@ def _kinds(one: PathFacts) -> dict[str, int]:
     return counts
 
 
-def _types(one: PathFacts, found: Profile) -> str:
+def _types(one: Outline, rows: int) -> str:
     """The types of a path that is not rare, as in `number|string`; `null` where there is none."""
-    if _part(one, found) < RARE:
+    if _part(one, rows) < RARE:
         return ""
     counts = _kinds(one)
     whole = sum(counts.values())
     return "|".join(sorted(k for k, count in counts.items() if count >= RARE * whole)) or "null"
 
 
-def _rare(one: PathFacts, found: Profile) -> str:
+def _rare(one: Outline, rows: int) -> str:
     """The types of a rare path, or the rare types of another."""
-    usual = _types(one, found).split("|")
+    usual = _types(one, rows).split("|")
     return "|".join(sorted(kind for kind in _kinds(one) if kind not in usual))
 
 
-def _part(one: PathFacts, found: Profile) -> float:
+def _part(one: Outline, rows: int) -> float:
     """The share of the rows that have a path, rounded down to hundredths."""
     hits = one.places - one.missing
-    present = one.rows if "[*]" in one.path or ".*" in one.path else max(one.rows, hits)
-    return int(100 * min(present, found.rows) / max(1, found.rows)) / 100
+    present = one.rows if "*" in one.path else max(one.rows, hits)
+    return int(100 * min(present, rows) / max(1, rows)) / 100
 
 
-def _roles(one: PathFacts) -> list[str]:
+def _roles(one: Outline) -> list[str]:
     """The values of a path that holds names of speakers, sorted; [] where it does not."""
     return sorted(_speakers(one)) if one.types.get("string") else []
 
 
-def _speakers(one: PathFacts) -> Iterator[str]:
+def _speakers(one: Outline) -> Iterator[str]:
     from ingot.agent.mappers.rules.names import role_of, spelled, tables
 
-    names = [value for value, _ in one.values if isinstance(value, str)]
+    names = [value for value in one.values if isinstance(value, str)]
+    numbered = sum(name[-1].isdigit() for name in names)
     if not names or len(names) > _MOST_ROLES or max(map(len, names)) > _ROLE_CHARS:
+        return
+    if numbered > _MOST_NUMBERED:  # `user_17`, `user_203`: people, not roles
         return
     last = spelled(one.path.rpartition(".")[2])
     called = last in map(spelled, tables()["slots"]["speaker"])

@@ -319,3 +319,33 @@ def profile_values(values: Sequence[Json]) -> Profile:
         paths=tuple(_facts(slot, walk.slots) for slot in kept),
         cut=len(walk.slots) - len(kept),
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outline:
+    """The few facts of a path that need no look at its texts; as in `PathFacts`."""
+
+    path: str
+    types: dict[str, int]
+    rows: int
+    places: int
+    missing: int
+    values: tuple[Json, ...]
+
+
+def outlines(values: Sequence[Json]) -> tuple[Outline, ...]:
+    """The outlines of all paths: those of a profile and more, at a small part of its cost."""
+    walk = _walk(values)
+    return tuple(_outline(slot, walk.slots) for slot in walk.slots.values())
+
+
+def _outline(slot: _Slot, slots: dict[Place, _Slot]) -> Outline:
+    places = _places(slot, slots)
+    return Outline(
+        path=join_path(*slot.segments),
+        types=dict(slot.types),
+        rows=len(slot.rows),
+        places=places,
+        missing=places - sum(slot.types.values()),
+        values=tuple(slot.values) if len(slot.values) <= FEW_VALUES else (),
+    )
