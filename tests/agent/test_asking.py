@@ -1,0 +1,390 @@
+"""What asking a model takes and is worth: memory, budgets, second looks, the rules' opinion."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingot.agent.context import Context
+from ingot.agent.mappers.asking import Asking
+from ingot.agent.model.budget import Ledger, Limits, Price
+from ingot.agent.model.endpoint import Endpoint
+from ingot.agent.model.store import Store
+from ingot.agent.session import Session, once, session
+from ingot.agent.state import Order
+
+META = dict.fromkeys(
+    ("source", "language", "timestamp", "token_count", "quality_score", "original_id")
+)
+NOUNS = ("river", "stone", "cloud", "paper", "light", "green", "metal", "ocean", "valley")
+
+
+def text(seed: int, words: int) -> str:
+    """A text that is neither question nor answer, different for every seed."""
+    said = (NOUNS[(seed * 7 + n * n + n * seed) % len(NOUNS)] for n in range(words))
+    return f"{seed} {' '.join(said)}."
+
+
+def write(folder: Path, *, first: int = 0, extra: str | None = None) -> Path:
+    """Rows whose columns do not say which one asks."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = ("c1", "c2", "c3")
+    rows = [
+        {"k": f"r{n}"}
+        | {name: text(n * 3 + place, 8 + 9 * place) for place, name in enumerate(names)}
+        for n in range(first, first + 12)
+    ]
+    rows = [row | ({extra: "x"} if extra else {}) for row in rows]
+    (folder / "set.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def reply(asks: str = "c1", answers: str = "c2", **given: Any) -> dict[str, Any]:
+    said = [("user", asks), ("assistant", answers)]
+    messages = [
+        {"each": [], "role": role, "content": [path], "loss_mask": None} for role, path in said
+    ]
+    made: dict[str, Any] = {
+        "decision": "sft",
+        "reason": f"{answers} answers {asks}.",
+        "root": None,
+        "each": None,
+        "group": None,
+        "where": [],
+        "text": None,
+        "messages": messages,
+        "system": None,
+        "meta": {**META, "original_id": "k", "language": {"literal": "en"}},
+        "confidence": 0.9,
+    }
+    return {**made, **given}
+
+
+class Desk:
+    """One user's machine: a home, a server, and runs into folders beside each other."""
+
+    def __init__(self, chat: Any, root: Path) -> None:
+        self.chat, self.root = chat, root
+        self.store = Store(root / "home")
+
+    def context(self, **limits: Any) -> Context:
+        endpoint = Endpoint(model="m1", base_url=self.chat.url, retries=0)
+        price = Price(usd_per_million_in=1.0, usd_per_million_out=2.0)
+        self.said: list[str] = []
+        ledger = Ledger(**{"price": price, **limits})
+        how = Asking(endpoint=endpoint, store=self.store, ledger=ledger, tell=self.said.append)
+        return Context(asking=how)
+
+    def order(self, data: Path, **given: Any) -> Order:
+        out = str(self.root / f"{data.name}.out")
+        wanted = {"mapper": "auto", "mode": "sft", "yes": True, "records": "jsonl", **given}
+        return Order(source=str(data), out=out, **wanted)
+
+    @contextmanager
+    def session(self, data: Path, context: Context, **given: Any) -> Iterator[Session]:
+        with session(self.order(data, **given), context, home=self.root / "home") as current:
+            yield current
+
+    def run(self, data: Path, context: Context | None = None, **given: Any) -> dict[str, Any]:
+        with self.session(data, context or self.context(), **given) as current:
+            outcome: dict[str, Any] = current.begin()["outcome"]
+            return outcome
+
+
+@pytest.fixture
+def desk(chat: Any, tmp_path: Path) -> Desk:
+    return Desk(chat, tmp_path)
+
+
+def asked(chat: Any) -> int:
+    return len(chat.requests)
+
+
+# --- one call per shape
+
+
+def test_the_same_shape_needs_no_second_call(desk: Desk, chat: Any) -> None:
+    chat.queue = [reply(), reply()]  # the second one is the second look
+    first = desk.run(write(desk.root / "a"))
+    calls = asked(chat)
+    assert first["status"] == "done"
+    again = desk.run(write(desk.root / "b", first=100))
+    assert (again["status"], asked(chat)) == ("done", calls)
+    assert again["mapping"]["messages"] == first["mapping"]["messages"]
+    assert (again["usage"]["calls"], again["usage"]["chars_sent"]) == (0, 0)
+    assert again["usage"]["remembered"] is True
+
+
+def test_another_shape_mode_or_model_is_another_question(desk: Desk, chat: Any) -> None:
+    chat.queue = [reply()] * 20
+    desk.run(write(desk.root / "a"))
+    seen = asked(chat)
+    desk.run(write(desk.root / "b", extra="more"))
+    assert asked(chat) > seen
+    seen = asked(chat)
+    context = desk.context()
+    assert context.asking
+    context.asking.endpoint = Endpoint(model="m2", base_url=chat.url, retries=0)
+    desk.run(write(desk.root / "c"), context)
+    assert asked(chat) > seen
+
+
+def test_an_answer_is_asked_for_anew_where_memory_is_not_wanted(desk: Desk, chat: Any) -> None:
+    chat.queue = [reply()] * 20
+    desk.run(write(desk.root / "a"))
+    seen = asked(chat)
+    context = desk.context()
+    assert context.asking
+    context.asking.remembered = False
+    desk.run(write(desk.root / "b"), context)
+    assert asked(chat) > seen
+
+
+def test_failed_answers_are_remembered_too(desk: Desk, chat: Any) -> None:
+    chat.queue = [reply("nowhere")] * 3
+    told = desk.run(write(desk.root / "a"))
+    assert (told["mapper"], asked(chat)) == ("rules", 3)
+    again = desk.run(write(desk.root / "b"))
+    assert (again["mapper"], asked(chat)) == ("rules", 3)
+    assert "Fallback" in again["reason"]
+
+
+def test_what_is_remembered_holds_no_rows(desk: Desk, chat: Any) -> None:
+    chat.queue = [reply(), reply()]
+    desk.run(write(desk.root / "a"))
+    for file in (desk.root / "home").iterdir():
+        content = file.read_bytes()
+        assert b"river" not in content
+        assert b"valley" not in content
+        assert file.stat().st_mode & 0o077 == 0
+
+
+# --- budgets
+
+
+def test_an_estimate_comes_before_the_first_call(desk: Desk, chat: Any) -> None:
+    chat.queue = [reply(), reply()]
+    desk.run(write(desk.root / "a"))
+    (said,) = desk.said
+    assert said.startswith("asking m1 at 127.0.0.1: about ")
+    assert "at most 3 calls" in said
+    assert "$" in said
+
+
+@pytest.mark.parametrize(
+    ("limits", "name"),
+    [
+        ({"run": Limits(calls=0)}, "--llm-max-calls"),
+        ({"run": Limits(tokens=500)}, "--llm-max-tokens"),
+        ({"run": Limits(cost=0.000_001)}, "--llm-max-cost"),
+        ({"run": Limits(seconds=0.0)}, "--llm-max-seconds"),
+        ({"data_set": Limits(calls=0)}, "--llm-per-set"),
+    ],
+)
+def test_a_used_up_budget_rests_the_run_and_more_of_it_goes_on(
+    desk: Desk, chat: Any, limits: dict[str, Limits], name: str
+) -> None:
+    data = write(desk.root / "a")
+    with desk.session(data, desk.context(**limits)) as current:
+        state = current.begin()
+        assert current.rests()
+        assert name in state["stopped"]["hint"]
+        assert state["proposal"]["mapper"] == "rules"
+        assert asked(chat) == 0
+    chat.queue = [reply(), reply()]
+    with desk.session(data, desk.context()) as current:
+        told = current.begin()["outcome"]
+    assert (told["status"], told["mapper"]) == ("done", "llm")
+
+
+def test_what_earlier_runs_spent_counts_for_the_data_set(desk: Desk, chat: Any) -> None:
+    chat.queue = [reply("nowhere"), reply()]
+    data = write(desk.root / "a")
+    one = Limits(calls=1)
+    with desk.session(data, desk.context(data_set=one)) as current:
+        current.begin()
+        assert (current.rests(), asked(chat)) == (True, 1)
+    with desk.session(data, desk.context(data_set=one)) as current:
+        current.begin()
+        assert (current.rests(), asked(chat)) == (True, 1)
+    with desk.session(data, desk.context(run=one)) as current:
+        state = current.begin()
+        assert asked(chat) == 2  # a new run may make one call, and goes on where the last one was
+    assert "unresolved_path" in chat.requests[1]["messages"][-1]["content"]
+    assert state["usage"]["calls"] == 2
+
+
+def test_a_dry_run_that_uses_its_budget_up_says_so(desk: Desk, chat: Any) -> None:
+    order = desk.order(write(desk.root / "a"), dry_run=True)
+    told = once(order, desk.context(run=Limits(calls=0)))["outcome"]
+    assert (told["status"], told["mapper"], asked(chat)) == ("budget", "rules", 0)
+
+
+def ingot(chat: Any, root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "INGOT_HOME": str(root / "home")}
+    command = [sys.executable, "-m", "ingot", *words, "--base-url", chat.url, "--model", "m1"]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=env, cwd=root)
+
+
+def test_the_command_line_rests_and_goes_on(chat: Any, tmp_path: Path) -> None:
+    write(tmp_path / "a")
+    words = ["run", "a", "--out", "out", "--mode", "sft", "--yes", "--llm-max-calls"]
+    stopped = ingot(chat, tmp_path, *words, "0")
+    assert stopped.returncode == 3
+    assert "a budget is used up" in stopped.stderr
+    assert "--llm-max-calls" in stopped.stderr
+    assert (tmp_path / "out.proposal" / "mapping.json").is_file()
+    assert not (tmp_path / "out").exists()
+    chat.queue = [reply(), reply()]
+    done = ingot(chat, tmp_path, *words, "9")
+    assert done.returncode == 0, done.stderr
+    assert "characters in 2 calls" in done.stdout
+    usage = json.loads((tmp_path / "out" / "run.json").read_text())["model"]
+    sent = sum(len(one["content"]) for each in chat.requests for one in each["messages"])
+    assert (usage["host"], usage["calls"], usage["chars_sent"]) == ("127.0.0.1", 2, sent)
+    assert not (tmp_path / "out.proposal").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--llm-max-cost", "1"],  # nobody knows what m1 costs
+        ["--llm-per-set", "calls"],
+        ["--llm-per-set", "pounds=3"],
+        ["--llm-price", "0.1"],
+        ["--llm-price", "0.1,-1"],
+        ["--preset", "nobody"],
+        ["--prompt-tokens", "100"],
+    ],
+)
+def test_options_that_make_no_sense_are_usage_errors(
+    chat: Any, tmp_path: Path, words: list[str]
+) -> None:
+    write(tmp_path / "a")
+    done = ingot(chat, tmp_path, "map", "a", *words)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_prompt_is_shown_and_not_sent(chat: Any, tmp_path: Path) -> None:
+    write(tmp_path / "a")
+    done = ingot(chat, tmp_path, "map", "a", "--show-prompt", "--mode", "sft", "--json")
+    shown = json.loads(done.stdout)
+    assert [one["role"] for one in shown] == ["system", "user"]
+    assert "nothing was sent" in done.stderr
+    assert asked(chat) == 0
+    chat.queue = [reply(), reply()]
+    ingot(chat, tmp_path, "map", "a", "--mode", "sft", "--mapper", "llm")
+    assert chat.requests[0]["messages"] == shown
+
+
+# --- the second look
+
+
+def test_an_unsure_model_is_shown_two_records(desk: Desk, chat: Any) -> None:
+    chat.queue = [reply(confidence=0.5), reply("c1", "c3", confidence=0.8)]
+    told = desk.run(write(desk.root / "a"))
+    look = chat.requests[1]["messages"][-1]["content"]
+    assert look.count("Record: ") == 2
+    assert text(0, 8) in look
+    assert told["mapping"]["messages"][1]["content"] == "c3"
+
+
+def test_a_long_text_that_nobody_takes_is_a_reason_to_look(desk: Desk, chat: Any) -> None:
+    chat.queue = [reply("c1", "c2"), reply("c1", "c3")]
+    desk.run(write(desk.root / "a"))
+    look = chat.requests[1]["messages"][-1]["content"]
+    assert "c3 holds" in look
+    assert "is not used" in look
+
+
+def test_a_sure_model_whose_records_look_right_is_asked_once(desk: Desk, chat: Any) -> None:
+    chat.queue = [reply("c1", "c3", system=None)]
+    answer = reply()
+    answer["messages"][0]["content"] = ["c1", "c2"]
+    answer["messages"][1]["content"] = ["c3"]
+    chat.queue = [answer]
+    told = desk.run(write(desk.root / "a"))
+    assert (told["status"], asked(chat)) == ("done", 1)
+
+
+def test_a_worse_answer_does_not_replace_a_clean_one(desk: Desk, chat: Any) -> None:
+    chat.queue = [reply(confidence=0.5), "no", "no"]
+    told = desk.run(write(desk.root / "a"))
+    assert asked(chat) == 3
+    assert (told["status"], told["mapper"]) == ("waiting", "llm")  # 0.5, and the rules differ
+    assert told["mapping"]["messages"][1]["content"] == "c2"
+
+
+def test_no_state_holds_the_records_that_were_shown(desk: Desk, chat: Any) -> None:
+    chat.queue = [reply(confidence=0.5), reply(confidence=0.9)]
+    with desk.session(write(desk.root / "a"), desk.context(), yes=False) as current:
+        current.begin()
+        for held in current.graph.get_state_history(current.config):
+            assert "river" not in json.dumps(held.values)
+
+
+# --- the rules' opinion
+
+
+def questions(folder: Path) -> Path:
+    """Rows of which the rules are sure."""
+    folder.mkdir()
+    rows = [
+        {"question": f"What is the number {n}?", "answer": f"The number {n} is {n} itself."}
+        for n in range(40)
+    ]
+    (folder / "set.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def test_agreement_makes_surer(desk: Desk, chat: Any) -> None:
+    chat.queue = [reply("question", "answer", confidence=0.8, meta=META)]
+    told = desk.run(questions(desk.root / "q"), mapper="llm")
+    assert told["status"] == "done"
+    assert told["opinion"]["agrees"] is True
+    assert told["confidence"] > 0.9
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        reply("answer", "question", meta=META),
+        reply(decision="irrelevant", messages=None, meta=META),
+        reply(decision="pt", messages=None, text=["answer"], meta=META),
+    ],
+)
+def test_what_sure_rules_deny_goes_to_a_person_with_both(
+    desk: Desk, chat: Any, other: dict[str, Any]
+) -> None:
+    chat.queue = [other] * 3
+    told = desk.run(questions(desk.root / "q"), mapper="llm", mode="auto")
+    assert told["status"] == "waiting"
+    assert "the rules propose something else" in told["why"]
+    assert told["opinion"]["proposal"]["mapping"]["messages"][0]["content"] == "question"
+
+
+def test_both_proposals_lie_in_the_folder(chat: Any, tmp_path: Path) -> None:
+    questions(tmp_path / "q")
+    chat.queue = [reply("answer", "question", meta=META)] * 3
+    done = ingot(chat, tmp_path, "run", "q", "--out", "out", "--mapper", "llm", "--yes")
+    assert done.returncode == 3
+    folder = tmp_path / "out.proposal"
+    theirs = json.loads((folder / "alternative.json").read_text())
+    ours = json.loads((folder / "mapping.json").read_text())
+    assert theirs["messages"][0]["content"] == ours["messages"][1]["content"] == "question"
+    assert "out.proposal/alternative.json" in done.stderr
+    assert "alternative.json" in (folder / "report.md").read_text()
+    command = next(line for line in done.stderr.splitlines() if "alternative.json" in line)
+    words = command.split("ingot ", 1)[1].split()
+    taken = subprocess.run(
+        [sys.executable, "-m", "ingot", *words], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert taken.returncode == 0, taken.stderr
