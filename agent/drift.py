@@ -125,7 +125,7 @@ def lines(changes: Sequence[Change]) -> list[str]:
 
 def cells(one: Change) -> tuple[str, str, str, str]:
     """A change as a row of a table: path, what, before, after."""
-    what = one.what if one.stops else f"{one.what} (told)"
+    what = one.what if one.stops else f"{one.what} (noted)"
     return one.path, what, one.before, one.after
 
 

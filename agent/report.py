@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from ingot.agent.gates import of_state
 from ingot.agent.preview import describe, path_rows
 from ingot.agent.state import State
 from ingot.converters.errors import Problem
@@ -48,6 +49,7 @@ def _proposal_lines(state: State) -> Iterator[str]:
         yield ""
         yield line(proposal["reason"])
     yield from _problem_lines(state.get("problems", []))
+    yield from _gate_lines(state)
     if proposal is not None:
         yield from _mapping_lines(proposal, state.get("check"))
         yield from _evidence_lines(proposal["evidence"])
@@ -68,6 +70,31 @@ def _problem_lines(problems: Sequence[dict[str, Json]]) -> Iterator[str]:
         yield from ("", "## Problems", "")
     for one in problems:
         yield f"- {line(str(Problem(**one)))}"
+
+
+def _gate_lines(state: State) -> Iterator[str]:
+    gates = of_state(state)
+    if not gates:
+        return
+    yield from ("", "## Gates", "")
+    rows = ((one.name, one.state, one.figure, one.limit) for one in gates)
+    yield from table(("gate", "state", "found", "wanted"), rows)
+    told = [one for one in gates if one.detail and one.state != "pass"]
+    if told:
+        yield ""
+        yield from (f"- {one.name}: {line(one.detail)}" for one in told)
+    yield from _drift_lines((state.get("check") or {}).get("drift") or [])
+
+
+def _drift_lines(changes: Sequence[dict[str, Json]]) -> Iterator[str]:
+    if not changes:
+        return
+    yield from ("", "## Changed since the mapping was made", "")
+    rows = (
+        (one["path"], one["what"], one["before"], one["after"], "yes" if one["stops"] else "no")
+        for one in changes
+    )
+    yield from table(("path", "change", "before", "after", "stops a run"), rows)
 
 
 def _mapping_lines(proposal: dict[str, Json], check: dict[str, Json] | None) -> Iterator[str]:

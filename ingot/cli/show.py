@@ -81,7 +81,7 @@ def drift(console: "Console", check: Mapping[str, Json]) -> None:
 
 
 def _change(one: Mapping[str, Json]) -> str:
-    return str(one["what"]) if one["stops"] else f"{one['what']} (told)"
+    return str(one["what"]) if one["stops"] else f"{one['what']} (noted)"
 
 
 def summary_line(proposal: Mapping[str, Json]) -> str:
