@@ -134,6 +134,18 @@ def of_state(state: State) -> list[Gate]:
     )
 
 
+def reserved(state: State) -> list[str]:
+    """What only a person may approve of a graph's state, one line each; `needs_person` of it."""
+    order = state["order"]
+    return needs_person(
+        state["proposal"] or {},
+        order["min_confidence"],
+        check=state.get("check"),
+        source_name=state.get("source", {}).get("name"),
+        requested_source=order["source_name"],
+    )
+
+
 class _Found:
     """The problems by code; what no gate has asked for is left for gates of their own."""
 

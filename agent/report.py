@@ -1,6 +1,7 @@
 """The report of a run as Markdown: what was decided and why, its coverage, the rows' fate.
 
-Deterministic: no times, no paths of the machine, so that equal runs give equal files.
+Deterministic: no times, no paths of the machine, so that equal runs give equal files. What may
+quote values is redacted.
 """
 
 import json
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ingot.agent.gates import of_state
 from ingot.agent.preview import describe, path_rows
+from ingot.agent.redaction import redact
 from ingot.agent.state import State
 from ingot.converters.errors import Problem
 from ingot.converters.rows import Json
@@ -47,7 +49,7 @@ def _proposal_lines(state: State) -> Iterator[str]:
     else:
         yield f"**{_DECIDED[proposal['decision']]}** ({author(proposal)})"
         yield ""
-        yield line(proposal["reason"])
+        yield line(redact(proposal["reason"]))
     yield from _problem_lines(state.get("problems", []))
     yield from _gate_lines(state)
     if proposal is not None:
@@ -123,9 +125,9 @@ def _evidence_lines(evidence: Sequence[dict[str, Json]]) -> Iterator[str]:
     rows = (
         (
             one["target"],
-            one["choice"],
-            one["why"],
-            one["runner_up"] or "",
+            redact(one["choice"]),
+            redact(one["why"]),
+            redact(one["runner_up"] or ""),
             f"{one['confidence']:.2f}",
         )
         for one in evidence
@@ -165,7 +167,7 @@ def _result_lines(manifest: dict[str, Json], rejects: Sequence[str]) -> Iterator
         yield ""
         yield from table(("rejected because of", "records"), manifest["rejects"].items())
         yield from ("", "The first ones (all are in rejected/):", "")
-        yield from (f"- {code(one[:300])}" for one in rejects)
+        yield from (f"- {code(redact(one)[:300])}" for one in rejects)
     if manifest["tokens"]:
         yield ""
         yield from table(("tokens", "value"), manifest["tokens"].items())

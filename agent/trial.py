@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 
 from ingot.agent.context import Context
+from ingot.agent.redaction import redact
 from ingot.agent.state import Order
 from ingot.converters.check import CheckReport, check
 from ingot.converters.mapping import Mapping, bind, parse
@@ -60,7 +61,7 @@ def with_guesses(document: dict[str, Json], source: Source) -> dict[str, Json]:
 
 
 def facts(report: CheckReport) -> dict[str, Json]:
-    """The counts of a report as plain JSON: no rows, no records."""
+    """The counts of a report as plain JSON: no rows, no records, warnings without secrets."""
     return {
         "rows": report.rows,
         "ok_rows": report.ok_rows,
@@ -73,5 +74,5 @@ def facts(report: CheckReport) -> dict[str, Json]:
         "content": asdict(report.content),
         "messages": report.messages,
         "dropped": report.dropped,
-        "warnings": list(report.warnings),
+        "warnings": [redact(warning) for warning in report.warnings],
     }
