@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ingot.agent.redaction import redact
 from ingot.converters.errors import Problem
 from ingot.converters.rows import Json
 
@@ -154,10 +155,10 @@ def _constants(document: Document) -> Iterator[tuple[str, str, str]]:
 def _fault(pointer: str, key: str, said: str) -> Iterator[Problem]:
     if key in _SINGLE:
         expected = f"a path, or nothing: one {key} for all records says nothing"
-        yield Problem(pointer, "constant_meta", expected, repr(said[:MOST_NAME]))
+        yield Problem(pointer, "constant_meta", expected, repr(redact(said)[:MOST_NAME]))
     elif len(said) > MOST_NAME or any(unicodedata.category(c) in ("Cc", "Zl", "Zp") for c in said):
         expected = f"a name of at most {MOST_NAME} characters on one line"
-        yield Problem(pointer, "bad_literal", expected, repr(said[:MOST_NAME]))
+        yield Problem(pointer, "bad_literal", expected, repr(redact(said)[:MOST_NAME]))
 
 
 def foreign_sources(document: Document, known: Sequence[str | None]) -> list[str]:
