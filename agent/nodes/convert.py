@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ingot.agent.context import Context
 from ingot.agent.nodes.discover import stated_spec
+from ingot.agent.redaction import redact
 from ingot.agent.report import report_text
 from ingot.agent.state import Order, State
 from ingot.agent.trial import try_out
@@ -30,14 +31,15 @@ def convert(state: State, context: Context) -> State:
             "already_done": done.already_done,
             "manifest": summary(done.manifest),
             "notes": list(done.notes),
-            "first_rejects": list(done.first_rejects),
+            "first_rejects": [redact(one) for one in done.first_rejects],
         }
     }
 
 
 def _converted(state: State, order: Order, context: Context) -> job.Result:
     def extra_files(manifest: dict[str, Json], rejects: Sequence[str]) -> dict[str, bytes]:
-        return {"report.md": report_text(state, manifest, rejects).encode()}
+        told = [redact(one) for one in rejects]
+        return {"report.md": report_text(state, manifest, told).encode()}
 
     out, options = Path(order.out or ""), options_of(order)
     told = {"model": state.get("usage") or None}

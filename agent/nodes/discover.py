@@ -4,6 +4,7 @@ from pathlib import Path
 
 from ingot.agent.context import Context
 from ingot.agent.mappers.proposal import Proposal
+from ingot.agent.redaction import redact
 from ingot.agent.state import Order, State
 from ingot.agent.trial import spec_of
 from ingot.converters.commit import check_usable
@@ -39,16 +40,18 @@ def stated_spec(order: Order) -> SourceSpec:
 def facts(source: Source) -> dict[str, Json]:
     """What people want to know about a source, as plain JSON."""
     return {
-        "name": source.name,
+        "name": redact(source.name),
         "files": len(source.files),
         "bytes": sum(file.bytes or 0 for file in source.files),
-        "left_out": [{"name": one.name, "why": one.why} for one in source.left_out[:_SHOWN]],
+        "left_out": [
+            {"name": redact(one.name), "why": redact(one.why)} for one in source.left_out[:_SHOWN]
+        ],
         "left_out_count": len(source.left_out),
     }
 
 
 def _nothing(source: Source) -> Proposal:
-    names = ", ".join(one.name for one in source.left_out[:5])
+    names = ", ".join(redact(one.name) for one in source.left_out[:5])
     more = len(source.left_out) - 5
     seen = names + (f" and {more} more" if more > 0 else "")
     return Proposal(

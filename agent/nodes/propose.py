@@ -8,6 +8,7 @@ from ingot.agent.mappers.proposal import Proposal
 from ingot.agent.mappers.turn import Attempt, Turn
 from ingot.agent.model.budget import Spent
 from ingot.agent.nodes.discover import stated_spec
+from ingot.agent.redaction import redact, redacted
 from ingot.agent.state import Order, State
 from ingot.agent.trial import try_out
 from ingot.converters.errors import BudgetReached
@@ -33,7 +34,7 @@ def propose(state: State, context: Context) -> State:
         stopped = {"why": reached.problem, "hint": reached.hint}
         turn = marked(_rules(order, context), f"a budget is used up: {reached.problem}")
     return {
-        "proposal": turn.proposal.to_json() if turn.proposal else None,
+        "proposal": _told(turn.proposal) if turn.proposal else None,
         "problems": [asdict(one) for one in turn.problems],
         "turn": {
             **{key: getattr(turn, key) for key in _KEPT},
@@ -42,6 +43,13 @@ def propose(state: State, context: Context) -> State:
         "usage": _usage(before, turn, context),
         "stopped": stopped,
     }
+
+
+def _told(proposal: Proposal) -> dict[str, Json]:
+    """The proposal as the state holds it: what it says of values redacted, its mapping as it is."""
+    told = proposal.to_json()
+    evidence = redacted(told["evidence"])
+    return {**told, "reason": redact(told["reason"]), "evidence": evidence}
 
 
 _KEPT = ("mapper", "said", "again", "level", "fallback")

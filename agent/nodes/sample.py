@@ -2,6 +2,7 @@
 
 from ingot.agent.context import Context
 from ingot.agent.nodes.discover import stated_spec
+from ingot.agent.redaction import redact
 from ingot.agent.state import Order, State
 from ingot.converters.errors import SourceError
 
@@ -17,7 +18,7 @@ def sample(state: State, context: Context) -> State:
     if drawn.bad and not drawn.rows:
         first = drawn.bad[0]
         problem = f"none of {len(drawn.bad)} sampled rows can be read"
-        hint = f"{first.file} row {first.bad.row}: {first.bad.detail}"
+        hint = f"{first.file} row {first.bad.row}: {redact(first.bad.detail)}"
         raise SourceError(order.source, problem, hint)
     return {
         "sample": {
