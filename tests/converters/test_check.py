@@ -191,3 +191,40 @@ def test_group_keys_are_looked_up_in_the_rows() -> None:
 def test_an_irrelevant_mapping_converts_nothing_and_has_no_problems() -> None:
     report = run({"version": 2, "text": None}, [{"a": 1}])
     assert (report.rows, report.records, report.problems) == (1, 0, ())
+
+
+PAIR = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+
+
+def test_an_answer_in_its_own_question_is_a_problem() -> None:
+    messages = [{"role": "user", "content": ["q", "a"]}, PAIR[1]]
+    report = run({"version": 2, "messages": messages}, [{"q": "Why?", "a": "So."}])
+    assert [(one.pointer, one.code) for one in report.problems] == [
+        ("/messages/1/content", "both_sides")
+    ]
+    assert "/messages/0/content" in report.problems[0].expected
+
+
+def test_records_without_a_trained_message_are_a_problem_only_where_all_are() -> None:
+    rows = [{"q": "Why?", "a": "So.", "w": 0}, {"q": "How?", "a": "Thus.", "w": 0}]
+    document = {"version": 2, "messages": [PAIR[0], {**PAIR[1], "loss_mask": "w"}]}
+    report = run(document, rows)
+    assert [(one.pointer, one.code) for one in report.problems] == [("/messages", "no_training")]
+    report = run(document, [*rows, {**rows[0], "w": 1}])
+    assert report.problems == ()
+    assert (report.content.trained_records, report.content.records) == (1, 3)
+
+
+def test_messages_that_the_role_map_leaves_out_are_counted() -> None:
+    role = {"path": "from", "map": {"a": "user", "b": "assistant", "note": None}}
+    turns = [{"from": name, "t": "x"} for name in ("a", "note", "b", "note", "note")]
+    mapping = {
+        "version": 2,
+        "each": "talks[*]",
+        "messages": [{"each": "turns[*]", "role": role, "content": "t"}],
+    }
+    report = run(mapping, [{"talks": [{"turns": turns}, {"turns": turns}]}])
+    assert (report.messages, report.dropped, report.records) == (10, 6, 2)
+    no_drop = {**role, "map": {"a": "user", "b": "assistant", "note": "tool"}}
+    mapping["messages"] = [{"each": "turns[*]", "role": no_drop, "content": "t"}]
+    assert run(mapping, [{"talks": [{"turns": turns}]}]).messages == 0
