@@ -60,8 +60,9 @@ def ask(
         ModelError: the endpoint cannot be reached, refuses, or returns no reply.
         BudgetReached: one more request, or the wait before it, would pass a limit.
     """
-    from ingot.agent.model.transport import connected
+    from ingot.agent.model.transport import check_url, connected
 
+    check_url(endpoint)
     remembered = store.level(endpoint)
     notes: list[str] = []
     with connected(endpoint) as post:

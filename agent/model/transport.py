@@ -15,6 +15,7 @@ import httpx2
 import openai
 
 from ingot.agent.model.endpoint import Endpoint, key
+from ingot.converters.errors import ModelError
 from ingot.converters.rows import Json
 
 MOST_BYTES = 8 << 20
@@ -44,6 +45,27 @@ class NoAnswerError(Exception):
 Post = Callable[[dict[str, Json], float], Answer]
 
 
+def check_url(endpoint: Endpoint) -> None:
+    """Whether the base URL can be asked at all.
+
+    Raises:
+        ModelError: it is no http or https URL.
+    """
+    try:
+        url = httpx2.URL(endpoint.url)
+        url.host.encode("idna")
+    except (httpx2.InvalidURL, UnicodeError) as error:
+        raise _no_url(endpoint) from error
+    if url.scheme not in ("http", "https") or not url.host:
+        raise _no_url(endpoint)
+
+
+def _no_url(endpoint: Endpoint) -> ModelError:
+    hint = "--base-url is such as http://localhost:8000/v1"
+    problem = "the base URL is no http or https URL"
+    return ModelError(endpoint.host, problem, hint, kind="unreachable")
+
+
 @contextmanager
 def connected(endpoint: Endpoint) -> Iterator[Post]:
     """A function that posts a request body, given the seconds that it may take as a whole.
@@ -71,13 +93,13 @@ def connected(endpoint: Endpoint) -> Iterator[Post]:
 def _post(client: openai.OpenAI, watch: "_Watch", body: dict[str, Json], seconds: float) -> Answer:
     with watch.during(seconds):
         try:
-            raw: Any = client.with_options(timeout=seconds).chat.completions.with_raw_response
-            response = raw.create(**body).http_response
+            create: Any = client.chat.completions.with_raw_response.create
+            response = create(**body, timeout=seconds).http_response
         except openai.APIStatusError as error:
             response = error.response
         except openai.APITimeoutError as error:
             raise _late(seconds) from error
-        except (openai.APIConnectionError, httpx2.InvalidURL) as error:
+        except openai.APIConnectionError as error:
             if watch.over:
                 raise _late(seconds) from error
             raise _unreachable(error) from error
@@ -160,15 +182,12 @@ def _late(seconds: float) -> NoAnswerError:
 
 
 def _unreachable(error: Exception) -> NoAnswerError:
-    """What kept the connection from standing, in words; TLS and URLs do not pass by waiting."""
+    """What kept the connection from standing, in words; TLS does not mend by waiting."""
     causes = tuple(_causes(error))
     said = " ".join(str(one) for one in causes)
     if any(isinstance(one, ssl.SSLError) for one in causes) or "SSL" in said:
         hint = "is it http instead of https? SSL_CERT_FILE names certificates of one's own"
         return NoAnswerError("unreachable", "the TLS connection failed", hint)
-    if any(isinstance(one, httpx2.UnsupportedProtocol | httpx2.InvalidURL) for one in causes):
-        hint = "--base-url is such as http://localhost:8000/v1"
-        return NoAnswerError("unreachable", "the base URL is no http or https URL", hint)
     if any(isinstance(one, httpx2.ProxyError) for one in causes):
         return NoAnswerError(
             "unreachable", "the proxy failed", "check HTTPS_PROXY and NO_PROXY", True

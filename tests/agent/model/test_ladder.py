@@ -1,187 +1,210 @@
-"""Asking a chat endpoint, against a real local server: formats, refusals, errors, secrets."""
+"""Asking on the ladder: what is remembered, for whom, and what a budget stops."""
 
-import socket
+import json
+import logging
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from ingot.agent.model.budget import Ledger
-from ingot.agent.model.endpoint import Endpoint, configured
-from ingot.agent.model.ladder import Completion
-from ingot.agent.model.ladder import ask as ask_in
+from ingot.agent.model.budget import Ledger, Limits, Price, Spent
+from ingot.agent.model.form import LEVELS
+from ingot.agent.model.ladder import ask
 from ingot.agent.model.store import Store
-from ingot.converters import contracts
-from ingot.converters.errors import ModelError
+from ingot.converters.errors import BudgetReached, ModelError
 
-MESSAGES = [{"role": "user", "content": "what is it?"}]
-SCHEMA = contracts.schema("llm")
-
-
-def endpoint(url: str, **given: Any) -> Endpoint:
-    return Endpoint(**{"model": "m1", "base_url": url, "retries": 0, **given})
+NO_SCHEMA = (400, {"error": {"message": "json_schema is not supported"}})
+NO_TEMPERATURE = (400, {"error": {"message": "temperature does not support 0"}})
+OTHER_ROOM = (400, {"error": {"message": "max_tokens is not supported, use max_completion_tokens"}})
 
 
-def ask(given: Endpoint, messages: Any, schema: Any) -> Completion:
-    return ask_in(given, messages, schema, store=Store(None), ledger=Ledger())
+def cut(text: str = '{"a') -> tuple[int, dict[str, Any]]:
+    choice = {"finish_reason": "length", "message": {"content": text}}
+    return 200, {"choices": [choice], "usage": {"prompt_tokens": 100, "completion_tokens": 50}}
 
 
-def refuse(status: int, message: str) -> tuple[int, dict[str, Any]]:
-    return status, {"error": {"message": message, "type": "invalid_request_error"}}
+def ask_for_ever(asker: Any) -> None:
+    while True:
+        asker.ask()
 
 
-def test_a_strict_schema_is_asked_for_first(chat: Any) -> None:
-    chat.queue = ["{}"]
-    reply = ask(endpoint(chat.url), MESSAGES, SCHEMA)
-    sent = chat.requests[0]
-    assert chat.paths == ["/v1/chat/completions"]
-    assert (sent["model"], sent["temperature"], sent["messages"]) == ("m1", 0, MESSAGES)
-    assert sent["response_format"]["json_schema"] == {
-        "name": "mapping",
-        "strict": True,
-        "schema": SCHEMA,
-    }
-    assert (reply.text, reply.cut_off, reply.format) == ("{}", False, "json_schema")
-    assert (reply.tokens_in, reply.tokens_out, reply.chars_sent) == (11, 7, 11)
+def test_a_strict_schema_is_asked_for_first(asker: Any) -> None:
+    reply = asker.ask({"decision": "pt"})
+    assert (reply.text, reply.level, reply.notes) == ('{"decision": "pt"}', "json_schema", ())
+    assert asker.chat.paths == ["/v1/chat/completions"]
+    assert asker.chat.requests[0]["model"] == "m1"
+    spent = asker.ledger.run
+    assert (spent.calls, spent.tokens_in, spent.tokens_out, spent.cost) == (1, 11, 7, None)
+    assert spent.chars_sent == len(asker.messages[0]["content"])
+    assert spent.seconds > 0
 
 
-def test_a_server_without_schemas_is_asked_for_json_and_then_for_text(chat: Any) -> None:
-    no_schema = refuse(400, "response_format type json_schema is unavailable")
-    no_format = refuse(422, "unknown field response_format")
-    chat.queue = [no_schema, "{}"]
-    assert ask(endpoint(chat.url), MESSAGES, SCHEMA).format == "json_object"
-    chat.queue = [no_schema, no_format, "{}"]
-    assert ask(endpoint(chat.url), MESSAGES, SCHEMA).format == "none"
-    assert "response_format" not in chat.requests[-1]
+def test_what_worked_is_where_the_next_question_starts(asker: Any) -> None:
+    asker.ask(NO_SCHEMA, NO_TEMPERATURE, OTHER_ROOM, "{}")
+    reply = asker.ask("{}")
+    assert (reply.level, reply.notes) == ("json_object", ())
+    last = asker.chat.requests[-1]
+    assert ("temperature" in last, "max_tokens" in last) == (False, False)
+    assert (last["seed"], last["max_completion_tokens"]) == (0, 4096)
 
 
-def test_a_model_without_temperature_is_asked_without(chat: Any) -> None:
-    chat.queue = [refuse(400, "Unsupported value: 'temperature' does not support 0"), "{}"]
-    ask(endpoint(chat.url), MESSAGES, SCHEMA)
-    assert "temperature" not in chat.requests[-1]
-    assert "response_format" in chat.requests[-1]
+def test_another_process_remembers(asker: Any, tmp_path: Any) -> None:
+    asker.ask(NO_SCHEMA, "{}")
+    asker.store = Store(tmp_path / "home")
+    assert asker.ask("{}").level == "json_object"
+    assert len(asker.chat.requests) == 3
 
 
-def test_a_cut_off_reply_says_so(chat: Any) -> None:
-    body = {
-        "id": "1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "m",
-        "choices": [
-            {
-                "index": 0,
-                "finish_reason": "length",
-                "message": {"role": "assistant", "content": '{"a'},
-            }
-        ],
-    }
-    chat.queue = [(200, body)]
-    reply = ask(endpoint(chat.url), MESSAGES, SCHEMA)
-    assert (reply.text, reply.cut_off, reply.tokens_in) == ('{"a', True, 0)
+def test_another_model_or_url_does_not(asker: Any, other_chat: Any) -> None:
+    asker.ask(NO_SCHEMA, "{}")
+    assert asker.ask("{}", model="m2").level == "json_schema"
+    asker.chat = other_chat
+    assert asker.ask("{}").level == "json_schema"
 
 
-@pytest.mark.parametrize(
-    ("status", "hint", "retryable"),
-    [
-        (401, "OPENAI_API_KEY", False),
-        (403, "may not use", False),
-        (404, "--model", False),
-        (429, "too many requests", True),
-        (503, "", True),
-    ],
-)
-def test_refusals_say_what_to_do(chat: Any, status: int, hint: str, retryable: bool) -> None:
-    chat.queue = [refuse(status, "no")]
-    with pytest.raises(ModelError) as caught:
-        ask(endpoint(chat.url), MESSAGES, SCHEMA)
-    assert str(status) in caught.value.problem
-    assert hint in caught.value.hint
-    assert caught.value.retryable is retryable
-    assert caught.value.exit_code == 4
+@pytest.mark.parametrize(("below", "level"), list(pairwise((*LEVELS, "prompt"))))
+def test_a_level_that_was_not_obeyed_is_left_for_good(asker: Any, below: str, level: str) -> None:
+    assert asker.ask("{}", below=below).level == level
+    assert asker.ask("{}").level == level
+    assert asker.levels() == [level, level]
 
 
-def test_a_busy_server_is_asked_again(chat: Any) -> None:
-    chat.extra_headers = {"retry-after-ms": "1"}
-    chat.queue = [refuse(503, "busy"), "{}"]
-    assert ask(endpoint(chat.url, retries=1), MESSAGES, SCHEMA).text == "{}"
+def test_below_a_level_that_is_left_already_changes_nothing(asker: Any) -> None:
+    asker.ask("{}", below="tool")
+    assert asker.ask("{}", below="json_schema").level == "prompt"
 
 
-def test_nobody_listens() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-        with pytest.raises(ModelError, match="cannot be reached") as caught:
-            ask(endpoint(url), MESSAGES, SCHEMA)
-    assert caught.value.retryable
+def test_what_did_not_lead_to_a_reply_is_not_remembered(asker: Any) -> None:
+    with pytest.raises(ModelError):
+        asker.ask(NO_SCHEMA, (401, {}))
+    assert asker.ask("{}").level == "json_schema"
 
 
-def test_a_slow_server_is_not_waited_for(chat: Any) -> None:
-    import time
-
-    chat.queue = [lambda _: time.sleep(0.6) or (200, {})]
-    with pytest.raises(ModelError, match="no reply within"):
-        ask(endpoint(chat.url, timeout_s=0.1), MESSAGES, SCHEMA)
-
-
-def test_redirects_are_refused(chat: Any) -> None:
-    chat.extra_headers = {"location": "http://127.0.0.1:1/elsewhere"}
-    chat.queue = [(307, {})]
-    with pytest.raises(ModelError, match="307"):
-        ask(endpoint(chat.url), MESSAGES, SCHEMA)
+def test_a_level_of_another_version_is_not_followed(asker: Any) -> None:
+    asker.ask("{}")
+    known = asker.store.level(asker.endpoint())
+    asker.store.remember(asker.endpoint(), replace(known, level="mind_reading"))
+    assert asker.ask("{}").level == "json_schema"
 
 
-def test_a_model_that_refuses(chat: Any) -> None:
-    message = {"role": "assistant", "content": None, "refusal": "I must not."}
-    body = {
-        "id": "1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "m",
-        "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
-    }
-    chat.queue = [(200, body)]
-    with pytest.raises(ModelError, match="refused: I must not"):
-        ask(endpoint(chat.url), MESSAGES, SCHEMA)
+def test_a_preset_says_where_to_start(asker: Any) -> None:
+    assert asker.ask("{}", preset="deepseek").level == "json_object"
+    asker.ask("{}", preset="openai", model="m2")
+    assert asker.chat.requests[-1]["max_completion_tokens"] == 4096
 
 
-@pytest.mark.parametrize("body", [{}, {"choices": []}, {"choices": None}])
-def test_an_endpoint_that_is_no_chat_endpoint(chat: Any, body: dict[str, Any]) -> None:
-    chat.queue = [(200, body)]
-    with pytest.raises(ModelError, match="no choices"):
-        ask(endpoint(chat.url), MESSAGES, SCHEMA)
+def test_a_preset_does_not_hide_a_url(asker: Any) -> None:
+    asker.ask("{}", preset="vllm")
+    assert len(asker.chat.requests) == 1
 
 
-def test_the_key_is_sent_and_never_said(chat: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
-    chat.queue = [refuse(401, "bad key sk-very-secret"), refuse(400, "key sk-very-secret is odd")]
-    for _ in range(2):
-        with pytest.raises(ModelError) as caught:
-            ask(endpoint(chat.url), MESSAGES, SCHEMA)
-        assert "very-secret" not in str(caught.value)
-    assert chat.headers[0]["authorization"] == "Bearer sk-very-secret"
+def test_more_room_is_asked_for_and_not_remembered(asker: Any) -> None:
+    reply = asker.ask(cut(), cut(), '{"a": 1}', max_tokens=100)
+    assert (reply.text, reply.cut_off) == ('{"a": 1}', False)
+    asker.ask("{}", max_tokens=100)
+    assert [one["max_tokens"] for one in asker.chat.requests] == [100, 400, 1600, 100]
 
 
-def test_the_host_is_told_without_credentials() -> None:
-    assert endpoint("https://me:secret@llm.example:8443/v1").host == "llm.example"
-    assert Endpoint(model="m").host == "api.openai.com"
+def test_more_room_only_within_the_budget(asker: Any) -> None:
+    asker.ledger = Ledger(run=Limits(tokens=5000))
+    reply = asker.ask(cut(), max_tokens=2000)
+    assert (reply.text, reply.cut_off, len(asker.chat.requests)) == ('{"a', True, 1)
+    assert "not asked again: 150 of 5,000 tokens" in reply.notes[0]
 
 
 @pytest.mark.parametrize(
-    ("model", "url", "environment", "there"),
+    ("limits", "option"),
     [
-        (None, None, {}, False),
-        ("m", None, {}, False),
-        (None, "http://h/v1", {}, False),
-        ("m", "http://h/v1", {}, True),
-        ("m", None, {"OPENAI_API_KEY": "k"}, True),
-        (None, None, {"OPENAI_API_KEY": "k", "INGOT_MODEL": "m"}, True),
-        (None, None, {"OPENAI_BASE_URL": "http://h/v1", "INGOT_MODEL": "m"}, True),
+        (Limits(calls=2), "--llm-max-calls"),
+        (Limits(tokens=9600), "--llm-max-tokens"),
+        (Limits(cost=0.0096), "--llm-max-cost"),
+        (Limits(seconds=0), "--llm-max-seconds"),
     ],
 )
-def test_when_a_model_is_configured(
-    model: str | None, url: str | None, environment: dict[str, str], there: bool
+@pytest.mark.parametrize("scope", ["run", "data_set"])
+def test_a_budget_stops_before_the_request(
+    asker: Any, scope: str, limits: Limits, option: str
 ) -> None:
-    found = configured(model, url, environment)
-    assert (found is not None) is there
-    if found:
-        assert found.model == "m"
+    price = Price(usd_per_million_in=1, usd_per_million_out=1)
+    asker.ledger = Ledger(**{scope: limits}, price=price)
+    usage = {"prompt_tokens": 800, "completion_tokens": 200}
+    asker.chat.always = 200, {"choices": [{"message": {"content": "{}"}}], "usage": usage}
+    with pytest.raises(BudgetReached, match=option) as caught:
+        ask_for_ever(asker)
+    assert ("--llm-per-set" in caught.value.hint) is (scope == "data_set")
+    spent = getattr(asker.ledger, scope)
+    assert spent.calls == len(asker.chat.requests)
+    assert (spent.calls > 0) is (limits.seconds is None)
+    assert limits.calls is None or spent.calls <= limits.calls
+    assert limits.tokens is None or spent.tokens_in + spent.tokens_out <= limits.tokens
+    assert limits.cost is None or spent.cost <= limits.cost
+
+
+def test_every_request_counts_not_every_question(asker: Any) -> None:
+    asker.ledger = Ledger(run=Limits(calls=2))
+    with pytest.raises(BudgetReached, match="2 of 2 calls"):
+        asker.ask(NO_SCHEMA, (503, {}, {"retry-after-ms": "1"}), "{}")
+    assert len(asker.chat.requests) == 2
+
+
+def test_what_earlier_processes_spent_on_a_data_set_counts(asker: Any) -> None:
+    asker.ledger = Ledger(data_set=Limits(calls=3))
+    asker.ledger.open_set(Spent(calls=2))
+    asker.ask("{}")
+    with pytest.raises(BudgetReached, match="3 of 3 calls of this data set"):
+        asker.ask("{}")
+    asker.ledger.open_set(Spent())
+    assert asker.ask().text == "{}"
+    assert (asker.ledger.run.calls, asker.ledger.data_set.calls) == (2, 1)
+
+
+def test_no_wait_past_the_time(asker: Any) -> None:
+    asker.ledger = Ledger(run=Limits(seconds=20))
+    with pytest.raises(BudgetReached, match=r"a wait of 30 s.*--llm-max-seconds"):
+        asker.ask((429, {}, {"retry-after": "30"}))
+    assert (asker.waits, len(asker.chat.requests)) == ([], 1)
+
+
+def test_a_reply_without_usage_is_estimated(asker: Any) -> None:
+    bodies: list[Any] = [None, {"prompt_tokens": -5, "completion_tokens": "many"}, [], 10**30]
+    for usage in bodies:
+        before = asker.ledger.run
+        asker.ask((200, {"choices": [{"message": {"content": "{}"}}], "usage": usage}))
+        after = asker.ledger.run
+        # The schema is sent along, so it counts.
+        assert 500 < after.tokens_in - before.tokens_in < 5000
+        assert 0 < after.tokens_out - before.tokens_out < 10
+
+
+def test_nothing_that_is_asked_or_said_is_logged(
+    asker: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    with caplog.at_level(logging.INFO):
+        asker.ask(NO_SCHEMA, (503, {}, {"retry-after-ms": "1"}), {"secret": "reply text"})
+    for word in ("what is it", "reply text", "very-secret"):
+        assert word not in caplog.text
+
+
+def test_the_memory_holds_no_key_no_question_and_no_reply(
+    asker: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    host = asker.chat.url.removeprefix("http://")
+    asker.ask(NO_SCHEMA, {"a": "reply text"}, base_url=f"http://me:hidden@{host}?token=hidden")
+    held = b"".join(one.read_bytes() for one in (tmp_path / "home").iterdir())
+    assert b"json_object" in held
+    for word in (b"very-secret", b"hidden", b"what is it", b"reply text"):
+        assert word not in held
+
+
+def test_memory_in_memory(asker: Any) -> None:
+    store, ledger = Store(None), Ledger()
+    asker.chat.queue = [NO_SCHEMA, "{}", "{}"]
+    endpoint = asker.endpoint()
+    for _ in range(2):
+        reply = ask(endpoint, asker.messages, asker.schema, store=store, ledger=ledger)
+    assert reply.level == "json_object"
+    assert len(asker.chat.requests) == 3
+    assert json.dumps(ledger.run.to_json())

@@ -1,0 +1,64 @@
+"""Asking the local chat server with a memory, a ledger and waits that are written down."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingot.agent.model.budget import Ledger
+from ingot.agent.model.endpoint import Endpoint
+from ingot.agent.model.ladder import Completion, ask
+from ingot.agent.model.store import Store
+from ingot.converters import contracts
+
+MESSAGES = [{"role": "user", "content": "what is it? Answer in json."}]
+
+
+class Asker:
+    """Asks one server; keeps what was waited for. The memory is a file under a folder."""
+
+    messages = MESSAGES
+    schema = contracts.schema("llm")
+
+    def __init__(self, chat: Any, folder: Path) -> None:
+        self.chat = chat
+        self.store = Store(folder)
+        self.ledger = Ledger()
+        self.waits: list[float] = []
+
+    def endpoint(self, **given: Any) -> Endpoint:
+        return Endpoint(**{"model": "m1", "base_url": self.chat.url, **given})
+
+    def ask(self, *answers: Any, below: str | None = None, **given: Any) -> Completion:
+        """One question; `answers` go into the server's queue, `given` into the endpoint."""
+        self.chat.queue.extend(answers)
+        return ask(
+            self.endpoint(**given),
+            MESSAGES,
+            self.schema,
+            store=self.store,
+            ledger=self.ledger,
+            below=below,
+            sleep=self.waits.append,
+        )
+
+    def levels(self) -> list[str]:
+        """The step of the ladder that each request stood on."""
+        return [_level(one) for one in self.chat.requests]
+
+
+def _level(request: dict[str, Any]) -> str:
+    if "tools" in request:
+        return "tool"
+    return str(request.get("response_format", {}).get("type", "prompt"))
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "DEEPSEEK_API_KEY", "OPENAI_BASE_URL", "INGOT_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def asker(chat: Any, tmp_path: Path) -> Asker:
+    return Asker(chat, tmp_path / "home")

@@ -1,0 +1,111 @@
+"""Where the model is: options, environment, presets, and which key goes where."""
+
+import pytest
+
+from ingot.agent.model.endpoint import NO_KEY, Endpoint, configured, key, known, presets
+from ingot.agent.model.form import LEVELS
+from ingot.converters.errors import ModelError
+
+LOCAL = "http://h:1/v1"
+
+
+@pytest.mark.parametrize(
+    ("model", "url", "preset", "environment", "asked"),
+    [
+        (None, None, None, {}, None),
+        ("m", None, None, {}, None),
+        (None, LOCAL, None, {}, None),
+        (None, None, "vllm", {}, None),
+        ("m", LOCAL, None, {}, LOCAL),
+        ("m", None, None, {"OPENAI_API_KEY": "k"}, "https://api.openai.com/v1"),
+        (
+            None,
+            None,
+            None,
+            {"OPENAI_API_KEY": "k", "INGOT_MODEL": "m"},
+            "https://api.openai.com/v1",
+        ),
+        (None, None, None, {"OPENAI_BASE_URL": LOCAL, "INGOT_MODEL": "m"}, LOCAL),
+        ("m", None, "vllm", {}, "http://localhost:8000/v1"),
+        ("m", LOCAL, "vllm", {}, LOCAL),
+        ("m", None, "vllm", {"OPENAI_BASE_URL": LOCAL}, LOCAL),
+        ("m", "http://g/v1", None, {"OPENAI_BASE_URL": LOCAL}, "http://g/v1"),
+    ],
+)
+def test_when_and_where_a_model_is_asked(
+    model: str | None,
+    url: str | None,
+    preset: str | None,
+    environment: dict[str, str],
+    asked: str | None,
+) -> None:
+    found = configured(model, url, preset=preset, environment=environment)
+    assert (found and found.url) == asked
+    assert found is None or (found.model, found.preset) == ("m", preset)
+
+
+def test_an_unknown_preset_is_told_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="no preset 'vlm'; there are openai, vllm, ollama"):
+        configured("m", None, preset="vlm", environment={})
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://me:secret@llm.example:8443/v1", "llm.example"),
+        (None, "api.openai.com"),
+        ("localhost:8000", "the endpoint"),
+        ("http://[::1/v1", "the endpoint"),
+        ("", "api.openai.com"),
+    ],
+)
+def test_the_host_is_told_without_credentials(url: str | None, host: str) -> None:
+    assert Endpoint(model="m", base_url=url).host == host
+
+
+KEYS = {"OPENAI_API_KEY": "any", "DEEPSEEK_API_KEY": "own"}
+
+
+@pytest.mark.parametrize(
+    ("url", "preset", "environment", "sent"),
+    [
+        (None, "deepseek", KEYS, "own"),
+        ("https://api.deepseek.com", None, KEYS, "own"),
+        ("https://proxy.example/v1", "deepseek", KEYS, "any"),
+        ("https://proxy.example/v1", "deepseek", {"DEEPSEEK_API_KEY": "own"}, NO_KEY),
+        (None, "deepseek", {"OPENAI_API_KEY": "any"}, "any"),
+        (None, None, KEYS, "any"),
+        (LOCAL, None, {}, NO_KEY),
+        (LOCAL, None, {"OPENAI_API_KEY": " any\n"}, "any"),
+        (LOCAL, None, {"OPENAI_API_KEY": "  "}, NO_KEY),
+    ],
+)
+def test_a_key_of_one_service_goes_nowhere_else(
+    url: str | None, preset: str | None, environment: dict[str, str], sent: str
+) -> None:
+    assert key(Endpoint(model="m", base_url=url, preset=preset), environment) == sent
+
+
+@pytest.mark.parametrize("value", ["sk-\u00e9", "a\nb", "sk-\u200bx"])
+def test_a_key_that_no_header_can_hold(value: str) -> None:
+    with pytest.raises(ModelError, match="OPENAI_API_KEY holds characters") as caught:
+        key(Endpoint(model="m", base_url=LOCAL), {"OPENAI_API_KEY": value})
+    assert caught.value.kind == "unauthorized"
+    assert value not in str(caught.value)
+
+
+def test_a_public_host_is_known_without_its_preset() -> None:
+    found = known(Endpoint(model="m", base_url="https://api.deepseek.com/beta"))
+    assert found == presets()["deepseek"]
+    assert known(Endpoint(model="m")) == presets()["openai"]
+    assert known(Endpoint(model="m", base_url="http://localhost:8000/v1")) is None
+
+
+@pytest.mark.parametrize("name", ["openai", "vllm", "ollama", "llamacpp", "deepseek"])
+def test_the_presets_are_whole(name: str) -> None:
+    one = presets()[name]
+    assert one.base_url.startswith("http")
+    assert one.level in LEVELS
+    assert one.room in ("max_tokens", "max_completion_tokens")
+    assert one.traps
+    assert "OPENAI_API_KEY" in one.keys
