@@ -1,8 +1,14 @@
 """Prompt files: front matter, variables, filling in."""
 
+from importlib import resources
+from typing import Any
+
 import pytest
 
+from ingot.agent.mappers.lowering import lower
+from ingot.agent.mappers.reply import read
 from ingot.agent.prompting import parse_prompt, prompt, prompts_hash
+from ingot.converters import contracts
 
 FRONT = "---\nname: hello\npurpose: greets\nvariables: who, what\n---\n\n"
 GOOD = FRONT + "To <<who>>: <<what>>, <<who>>!\n"
@@ -43,9 +49,11 @@ def test_a_wrong_prompt_file_is_refused(content: str, complaint: str) -> None:
 @pytest.mark.parametrize(
     ("name", "variables"),
     [
-        ("map", ("schema",)),
-        ("dataset", ("mode", "language", "fence", "data")),
-        ("repair", ("problems", "paths")),
+        ("task", ()),
+        ("task_small", ()),
+        ("question", ("mode", "language", "fence", "data")),
+        ("correction", ("problems", "fence", "paths")),
+        ("second_look", ("signals", "fence", "records")),
     ],
 )
 def test_the_prompts_that_ship(name: str, variables: tuple[str, ...]) -> None:
@@ -53,16 +61,42 @@ def test_the_prompts_that_ship(name: str, variables: tuple[str, ...]) -> None:
     assert (made.name, made.variables) == (name, variables)
 
 
-def test_the_example_in_the_prompt_is_a_valid_reply() -> None:
-    from ingot.agent.mappers.lowering import lower
-    from ingot.agent.mappers.reply import read
-    from ingot.converters import contracts
+def test_every_prompt_file_is_one_that_ships() -> None:
+    files = {file.name for file in resources.files("ingot.prompts").iterdir()}
+    assert {name.removesuffix(".md") for name in files if name.endswith(".md")} == {
+        "task",
+        "task_small",
+        "question",
+        "correction",
+        "second_look",
+    }
 
-    example = prompt("map").text.strip().splitlines()[-1]
-    document = lower(read(example))
+
+@pytest.mark.parametrize("name", ["task", "task_small"])
+def test_the_example_in_a_task_is_a_valid_reply(name: str) -> None:
+    example = prompt(name).text.strip().splitlines()[-1]
+    document = lower(read(example.removeprefix("Example: ")).document)
     assert contracts.violations("mapping", document) == []
 
 
+@pytest.mark.parametrize("name", ["task", "task_small"])
+def test_a_task_names_every_key_and_word_of_the_schema(name: str) -> None:
+    text = prompt(name).text
+    schema = contracts.schema("llm")
+    words = _words(schema) - {"not_in", "min_chars", "max_chars", "pt", "sft"}
+    assert not [word for word in words if word not in text]
+
+
+def _words(schema: Any) -> set[str]:
+    """Names of properties and values of enums, at any depth."""
+    if isinstance(schema, list):
+        return {word for one in schema for word in _words(one)}
+    if not isinstance(schema, dict):
+        return set()
+    own = {*schema.get("properties", ()), *schema.get("enum", ())}
+    return {str(word) for word in own} | {word for one in schema.values() for word in _words(one)}
+
+
 def test_the_hash_changes_with_the_files_that_it_covers() -> None:
-    assert prompts_hash("map") != prompts_hash("map", "dataset")
-    assert prompts_hash("map") == prompts_hash("map")
+    assert prompts_hash("task") != prompts_hash("task", "question")
+    assert prompts_hash("task") == prompts_hash("task")

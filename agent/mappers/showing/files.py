@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ingot.agent.mappers.showing.cleaning import clean, cut, shown_name, shown_path
-from ingot.agent.mappers.showing.rows import rendered, shared
+from ingot.agent.mappers.showing.rows import rendered
+from ingot.agent.mappers.showing.sharing import shared_text
 from ingot.agent.mappers.showing.sizes import Size
 from ingot.agent.redaction import redact
 from ingot.converters.errors import SourceError
@@ -95,7 +96,7 @@ def _raw(file: SourceFile, size: Size, share: str) -> list[str]:
     found = [line for line in _beginning(file).splitlines() if line.strip()][: size.lines]
     if share == "none":
         return ["| " + cut(clean(_VALUE.sub("x", line)), head, tail) for line in found]
-    return ["| " + cut(clean(str(shared({"": line}, share)[""])), head, tail) for line in found]
+    return ["| " + cut(clean(shared_text("", line, share)), head, tail) for line in found]
 
 
 def _beginning(file: SourceFile) -> str:

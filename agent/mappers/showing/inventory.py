@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ingot.agent.mappers.rules.names import role_of, strength
 from ingot.agent.mappers.rules.table import hits, last_name
 from ingot.agent.mappers.showing.cleaning import bounded, clean, cut, shown_path
-from ingot.agent.mappers.showing.rows import shared
+from ingot.agent.mappers.showing.sharing import shared, shared_text
 from ingot.agent.mappers.showing.sizes import Size
 from ingot.converters.paths import Node
 from ingot.converters.profile import FEW_VALUES, PathFacts, Profile, Spread
@@ -82,7 +82,9 @@ def _fixed_line(fixed: Sequence[PathFacts], size: Size, share: str) -> list[str]
     if share == "none" or not size.values:
         told = [_named(one.path, share) for one in fixed]
     else:
-        told = [f"{_named(one.path, share)} = {_value(one.values[0][0], share)}" for one in fixed]
+        told = [
+            f"{_named(one.path, share)} = {_value(one, one.values[0][0], share)}" for one in fixed
+        ]
     return ["the same in all rows: " + "; ".join(_first(told, size.paths))]
 
 
@@ -129,7 +131,9 @@ def _tells(facts: PathFacts) -> bool:
 def _line(facts: PathFacts, roles: dict[str, int] | None, size: Size, share: str) -> str:
     values = [] if roles else _values(facts, size, share)
     parts = [*_types(facts, size), *_filled(facts, size), *_sizes(facts, size)]
-    parts += [f"every value: {told_roles(roles, share)}"] if roles else values
+    parts += (
+        [f"every value: {told_roles(last_name(facts.path), roles, share)}"] if roles else values
+    )
     parts += _looks(facts, size) if not roles else []
     parts += [facts.note] if facts.note else []
     return f"{_named(facts.path, share)}: " + "; ".join(parts)
@@ -140,7 +144,7 @@ def _named(path: str, share: str) -> str:
     plain = shown_path(path)
     if share == "raw":
         return plain
-    told = next(iter(shared({plain: None}, share)))
+    told, _ = shared(plain, None, share)
     return plain if told == plain else f"{told} (a name with a secret: cannot be addressed)"
 
 
@@ -182,10 +186,10 @@ def _spread(spread: Spread, size: Size) -> str:
     return f"{spread.low:g}-{spread.middle:g}-{spread.high:g}" if size.words else ends
 
 
-def told_roles(roles: dict[str, int], share: str) -> str:
+def told_roles(name: str, roles: dict[str, int], share: str) -> str:
     """Who speaks, with counts; with nothing shared only the known spellings of a role."""
     told = {v: n for v, n in roles.items() if share != "none" or role_of(v) is not None}
-    parts = [f'"{_short(value, share)}" x{count}' for value, count in told.items()]
+    parts = [f'"{_short(name, value, share)}" x{count}' for value, count in told.items()]
     hidden = len(roles) - len(told)
     return ", ".join([*parts, *([f"+{hidden} withheld"] if hidden else [])])
 
@@ -197,20 +201,22 @@ def _values(facts: PathFacts, size: Size, share: str) -> list[str]:
     few = [(value, count) for value, count in facts.values if len(str(value)) <= _SHORT]
     if not few:
         return []
-    shown = [f"{_value(value, share)} x{count}" for value, count in few[: size.values]]
+    shown = [f"{_value(facts, value, share)} x{count}" for value, count in few[: size.values]]
     more = len(facts.values) - len(shown)
     return ["values " + ", ".join([*shown, *([f"+{more}"] if more else [])])]
 
 
-def _value(value: Json, share: str) -> str:
-    return f'"{_short(value, share)}"' if isinstance(value, str) else str(value)
+def _value(facts: PathFacts, value: Json, share: str) -> str:
+    if not isinstance(value, str):
+        return str(shared(last_name(facts.path), value, share)[1])
+    return f'"{_short(last_name(facts.path), value, share)}"'
 
 
-def _short(text: str, share: str) -> str:
+def _short(name: str, text: str, share: str) -> str:
     if share == "none":  # known spellings of roles only
         return text
-    told = shared({"": bounded(text)}, share)[""]
-    return cut(clean(str(told)).replace("\n", "\\n"), 30, 10)
+    told = shared_text(name, bounded(text), share)
+    return cut(clean(told).replace("\n", "\\n"), 30, 10)
 
 
 def _looks(facts: PathFacts, size: Size) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ingot.agent.mappers.rules.names import role_of
 from ingot.agent.mappers.rules.table import Column, View
 from ingot.agent.mappers.showing.cleaning import clean, cut, shown_path
-from ingot.agent.mappers.showing.rows import shared
+from ingot.agent.mappers.showing.sharing import shared_text
 
 _TEXTS = 100  # of a column that are looked at
 _SNIFFED = 20_000  # characters of each
@@ -60,7 +60,7 @@ def lines(view: View, share: str) -> list[str]:
             marks = []
         told = [_told(mark, len(texts)) for mark in marks if share != "none" or mark.role]
         told += _order(column, [mark for mark in marks if mark.role])
-        told += _edges(texts, share, known=[mark.spelling.strip() for mark in marks])
+        told += _edges(column.name, texts, share, known=[mark.spelling.strip() for mark in marks])
         if told:
             found.append(f"marks in {shown_path(column.path)}: " + "; ".join(told))
     return found
@@ -153,7 +153,7 @@ def _order(column: Column, marks: Sequence[_Mark]) -> list[str]:
     ]
 
 
-def _edges(texts: Sequence[str], share: str, known: Sequence[str]) -> Iterator[str]:
+def _edges(name: str, texts: Sequence[str], share: str, known: Sequence[str]) -> Iterator[str]:
     """Beginnings and endings that most texts share."""
     json_like = sum(text.lstrip()[:1] in "[{" for text in texts) > _OFTEN * len(texts)
     if share == "none" or len(set(texts)) < 2 or json_like:
@@ -167,9 +167,9 @@ def _edges(texts: Sequence[str], share: str, known: Sequence[str]) -> Iterator[s
         if (
             any(c.isalnum() for c in plain)
             and len(plain) > _LEAST
-            and not any(one in plain or plain.strip() in one for one in known)
+            and not any(plain.strip() in one for one in known)
         ):
-            told = clean(str(shared({"": plain}, share)[""]))
+            told = clean(shared_text(name, plain, share))
             yield f"{count} of {len(texts)} {word} with {_quoted(cut(told, _MOST, 20))}"
 
 

@@ -79,7 +79,7 @@ def _speakers(rows: Sequence[Json], view: View, share: str) -> Iterator[str]:
             continue
         strict = sum(all(a != b for a, b in pairwise(talk)) for talk in talks)
         ends = (Counter(t[0] for t in talks), Counter(t[-1] for t in talks))
-        begin, end = (told_roles(dict(c.most_common(4)), share) for c in ends)
+        begin, end = (told_roles(column.name, dict(count.most_common(4)), share) for count in ends)
         yield (
             f"{_path(column)}: neighbours differ {_share(strict, len(talks))} lists; "
             f"first {begin}; last {end}"
@@ -163,7 +163,7 @@ def _equal_and_inside(columns: Sequence[Column]) -> Iterator[str]:
     heads = {c.path: [t.strip()[:_HEAD] for t in c.texts[:_COMPARED]] for c in flat}
     for one, other in combinations(flat, 2):
         small, large = sorted((one, other), key=lambda c: c.chars)
-        if not large.text or _numbering(small):
+        if not large.text:
             continue
         said = _relation(heads[large.path], heads[small.path])
         if said:

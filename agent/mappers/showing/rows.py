@@ -5,9 +5,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ingot.agent.mappers.rules.names import strength
-from ingot.agent.mappers.showing.cleaning import bounded, clean, cut, hidden_escaped, shown_name
+from ingot.agent.mappers.showing.cleaning import (
+    MOST_NAME,
+    bounded,
+    clean,
+    cut,
+    hidden_escaped,
+    shown_name,
+)
+from ingot.agent.mappers.showing.sharing import shared, shared_text
 from ingot.agent.mappers.showing.sizes import Size
-from ingot.agent.redaction import redacted, shaped
 from ingot.converters.profile import keys_are_data, spread
 from ingot.converters.rows import Json
 
@@ -79,43 +86,49 @@ def cut_value(value: Json, size: Size, share: str) -> Json:
 
     Secrets are taken out before anything is cut; with share `none` no value is left.
     """
-    return _cut(value, size, share, (), 0)
+    return _cut(value, size, share)
 
 
 def _cut(
-    value: Json, size: Size, share: str, around: tuple[frozenset[str], ...], depth: int
+    value: Json,
+    size: Size,
+    share: str,
+    around: tuple[frozenset[str], ...] = (),
+    name: str = "",
 ) -> Json:
-    if isinstance(value, dict | list) and depth >= MOST_DEPTH:
+    """A value under its key (that of the list, in a list); `around` are the objects around it."""
+    if isinstance(value, dict | list) and len(around) >= MOST_DEPTH:
         return f"(+{len(value)} inside)"
     if isinstance(value, list):
         most = size.elements + (not any(isinstance(one, dict | list) for one in value))
-        kept = [_cut(one, size, share, around, depth + 1) for one in value[:most]]
+        inside = (*around, frozenset[str]())
+        kept = [_cut(one, size, share, inside, name) for one in value[:most]]
         return [*kept, f"(+{len(value) - most} more)"] if len(value) > most else kept
     if isinstance(value, dict):
-        return _cut_object(value, size, share, around, depth)
-    return _leaf({"": value}, size, share)[1]
+        return _cut_object(value, size, share, around)
+    return _leaf(name, value, size, share)
 
 
 def _cut_object(
-    value: dict[str, Json],
-    size: Size,
-    share: str,
-    around: tuple[frozenset[str], ...],
-    depth: int,
+    value: dict[str, Json], size: Size, share: str, around: tuple[frozenset[str], ...]
 ) -> Json:
     keys = frozenset(value)
     if len(keys) > 1 and around.count(keys) >= (2 if size.words else 1):
         return f"(same shape, depth {_depth(value, keys)} from here)"
-    most = size.elements if keys_are_data_in(value) else MOST_KEYS
-    made: dict[str, Json] = {}
-    for key, inside in [*value.items()][:most]:
-        if isinstance(inside, dict | list):
-            name, _ = _leaf({key: None}, size, share)
-            made[name] = _cut(inside, size, share, (*around, keys), depth + 1)
-        else:
-            name, made_value = _leaf({key: inside}, size, share)
-            made[name] = made_value
+    data = keys_are_data_in(value)
+    most = size.elements if data else MOST_KEYS
+    made = {
+        _key(key, number, share, data=data): _cut(inside, size, share, (*around, keys), key)
+        for number, (key, inside) in enumerate([*value.items()][:most], 1)
+    }
     return made | ({"...": f"(+{len(value) - most} keys)"} if len(value) > most else {})
+
+
+def _key(key: str, number: int, share: str, *, data: bool) -> str:
+    if data and share == "none":
+        return f"<key {number}>"
+    name, _ = shared(key, None, share)
+    return name if len(name) <= MOST_NAME else shown_name(name)
 
 
 def _depth(value: Json, keys: frozenset[str]) -> int:
@@ -125,21 +138,11 @@ def _depth(value: Json, keys: frozenset[str]) -> int:
     return deepest + (isinstance(value, dict) and frozenset(value) == keys)
 
 
-def _leaf(pair: dict[str, Json], size: Size, share: str) -> tuple[str, Json]:
-    """A scalar under its key as it may be shown; a key can make a secret of its value."""
-    ((key, value),) = pair.items()
-    length = len(value) if isinstance(value, str) else None
-    bound = bounded(value) if isinstance(value, str) else value
-    name, told = next(iter(shared({key: bound}, share).items()))
-    name = name if len(name) <= 128 else shown_name(name)
-    if share == "none" and isinstance(value, str):
-        told = f"<string {length} chars>"
-    return name, cut(clean(told), size.head, size.tail, length) if isinstance(told, str) else told
-
-
-def shared(value: dict[str, Json], share: str) -> dict[str, Json]:
-    """An object as it may leave the machine: `none`, `redacted` or `raw`."""
-    if share == "raw":
-        return value
-    made: dict[str, Json] = shaped(value) if share == "none" else redacted(value)
-    return made
+def _leaf(name: str, value: Json, size: Size, share: str) -> Json:
+    """A scalar as it may be shown."""
+    if not isinstance(value, str):
+        return shared(name, value, share)[1]
+    if share == "none":
+        return f"<string {len(value)} chars>"
+    told = clean(shared_text(name, bounded(value), share))
+    return cut(told, size.head, size.tail, len(value))

@@ -1,0 +1,71 @@
+"""Names and texts made fit to be shown."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingot.agent.mappers.showing.cleaning import (
+    bounded,
+    clean,
+    cut,
+    escaped,
+    hidden_escaped,
+    shown_name,
+    shown_path,
+)
+from ingot.converters.paths import Node, compile_path, join_path
+
+HIDDEN = "a\u200bb\u202ec\x1bd\ue000e"
+
+
+def test_what_cannot_be_seen_is_dropped_from_values() -> None:
+    assert clean(HIDDEN) == "abcde"
+    assert clean("a\tb\n\u3000c") == "a\tb\n\u3000c"
+
+
+def test_what_cannot_be_seen_is_escaped_in_names() -> None:
+    assert escaped("a\u200b\U000e0001") == "a\\u200b\\udb40\\udc01"
+    assert hidden_escaped("\u3000\u200b") == "\u3000\\u200b"
+
+
+@given(st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=3))
+def test_a_path_that_is_shown_finds_its_key(keys: list[str]) -> None:
+    value: object = "found"
+    for key in reversed(keys):
+        value = {key: value}
+    if any("\ud800" <= char <= "\udfff" for key in keys for char in key):
+        return
+    path = shown_path(join_path(*keys))
+    assert path.isprintable()
+    assert compile_path(path).find(Node(value)) == ["found"]
+
+
+def test_a_long_name_is_cut_and_said_to_be_of_no_use() -> None:
+    told = shown_path(join_path("a", "k" * 300))
+    assert len(told) < 200
+    assert "300 characters: cannot be addressed" in told
+    assert shown_name("n" * 90 + "\n\u200b", 80) == "n" * 80 + "...(+11 characters)"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a" * 50, "a" * 50),
+        ("a" * 40 + "b" * 40, "a" * 30 + "...(+40 characters)..." + "b" * 10),
+        ("a" * 52, "a" * 52),  # what the mark would hide is no longer than the mark
+    ],
+)
+def test_head_and_tail(text: str, told: str) -> None:
+    assert cut(text, 30, 10) == told
+
+
+def test_no_tail_is_no_tail() -> None:
+    assert cut("a" * 100, 10, 0) == "a" * 10 + "...(+90 characters)..."
+
+
+def test_a_huge_text_keeps_its_ends() -> None:
+    text = "a" * 50_000 + "b" * 50_000
+    ends = bounded(text)
+    assert len(ends) < 50_000
+    assert (ends[0], ends[-1]) == ("a", "b")
+    assert cut(ends, 5, 5, len(text)) == "aaaaa...(+99990 characters)...bbbbb"

@@ -1,0 +1,75 @@
+"""A data set as it is shown: read with its best root, and cut until it fits."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingot.agent.mappers.showing.dataset import Shown, shown, told
+from ingot.converters.readers import open_source
+from ingot.converters.sample import draw
+
+
+def of(file: Path, rows: Any) -> Shown:
+    lines = "\n".join(map(json.dumps, rows)) if isinstance(rows, list) else json.dumps(rows)
+    file.write_text(lines + "\n")
+    source = open_source(str(file))
+    return shown(source, draw(source))
+
+
+def anything(_: str) -> bool:
+    return True
+
+
+def test_an_object_is_read_with_its_best_root(tmp_path: Path) -> None:
+    records = {f"doc-{n}": {"text": f"Text {n} of the set."} for n in range(30)}
+    one = of(tmp_path / "set.json", records)
+    assert (one.root, one.key) == ("*", "doc-0")
+    assert [facts.path for facts in one.facts.paths] == ["$", "text"]
+    block = told(one, "redacted", anything, small=False)
+    assert 'path ~; of the first "doc-0"' in block
+    assert "doc-0" not in told(one, "none", anything, small=False)
+
+
+def test_texts_of_json_are_parsed(tmp_path: Path) -> None:
+    rows = [{"chat": json.dumps([{"role": "user", "content": f"c{n}"}]), "n": n} for n in range(9)]
+    one = of(tmp_path / "set.jsonl", rows)
+    assert one.json_fields == ("chat",)
+    block = told(one, "redacted", anything, small=True)
+    assert "Texts of JSON, already parsed here: chat" in block
+    assert "chat[*].content: " in block
+
+
+@pytest.mark.parametrize("most", [200, 400, 800, 1600, 3200, 6400, 12800])
+@pytest.mark.parametrize("small", [True, False])
+def test_it_fits_whatever_the_data(tmp_path: Path, most: int, small: bool) -> None:
+    wide = [{f"column {n}": f"word {n} " * 100 for n in range(300)} for _ in range(6)]
+    block = told(of(tmp_path / "w.jsonl", wide), "redacted", lambda t: len(t) <= most, small=small)
+    assert len(block) <= most
+    assert block.startswith("1 file(s): w.jsonl")
+
+
+def test_richer_where_there_is_room(tmp_path: Path) -> None:
+    rows = [
+        {"id": n, "text": f"Number {n} is told here. " * 60, "m": [f"a{n}"] * 9} for n in range(40)
+    ]
+    one = of(tmp_path / "t.jsonl", rows)
+    sizes = [
+        len(told(one, "raw", lambda text, most=most: len(text) <= most, small=False))
+        for most in (400, 900, 1500, 3000)
+    ]
+    assert sizes == sorted(sizes)
+    assert len(set(sizes)) == 4
+
+
+def test_the_same_data_is_shown_alike(tmp_path: Path) -> None:
+    rows = [{"id": n, "text": f"Number {n} is told here. " * (n % 7)} for n in range(40)]
+    one, again = of(tmp_path / "t.jsonl", rows), of(tmp_path / "t.jsonl", rows)
+    assert told(one, "raw", anything, small=False) == told(again, "raw", anything, small=False)
+
+
+@pytest.mark.parametrize("rows", [[{}], [{"a": None}], [[]], [1, 2], ["text"], [{"a": {"b": []}}]])
+def test_odd_data_is_shown(tmp_path: Path, rows: Any) -> None:
+    for share in ("none", "redacted", "raw"):
+        assert "Inventory" in told(of(tmp_path / "t.jsonl", rows), share, anything, small=False)

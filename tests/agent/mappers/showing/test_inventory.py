@@ -1,0 +1,106 @@
+"""The inventory of paths."""
+
+from dataclasses import replace
+from typing import Any
+
+from ingot.agent.mappers.showing.inventory import lines, role_values
+from ingot.agent.mappers.showing.sizes import ladder
+from ingot.converters.profile import profile_values
+
+SIZE = ladder(small=False)[0]
+TERSE = ladder(small=True)[0]
+
+
+def told(rows: list[Any], share: str = "redacted", size: Any = SIZE) -> dict[str, str]:
+    """The lines by their path."""
+    made = lines(rows, profile_values(rows), size, share)
+    return {line.split(": ")[0]: line for line in made}
+
+
+def test_types_fill_lengths_and_values() -> None:
+    rows = [
+        {"id": n, "label": "ab"[n % 2], "text": f"This is the text with number {n}.", "x": None}
+        for n in range(8)
+    ]
+    rows[0]["text"] = None
+    rows[1]["text"] = "  "
+    del rows[2]["text"]
+    made = told(rows)
+    assert made["id"] == "id: integer; all 8; 0..7; all different"
+    assert 'values "a" x4, "b" x4' in made["label"]
+    assert "filled 5 of 8 (missing 1, null 1, blank 1)" in made["text"]
+    assert made["empty in all rows"] == "empty in all rows: x"
+
+
+def test_what_is_the_same_everywhere_shares_a_line() -> None:
+    rows = [{"split": "train", "v": 2, "text": f"text {n}"} for n in range(3)]
+    assert told(rows)["the same in all rows"] == 'the same in all rows: split = "train"; v = 2'
+    assert told(rows, "none")["the same in all rows"] == "the same in all rows: split; v"
+
+
+def test_every_role_is_told_with_its_count() -> None:
+    names = ["human", "gpt", "system", *(f"tool {chr(97 + n)}" for n in range(20))]
+    rows = [{"turns": [{"from": name, "say": "x"} for name in names]} for _ in range(3)]
+    line = told(rows)["turns[*].from"]
+    assert all(f'"{name}" x3' in line for name in names)
+    hidden = told(rows, "none")["turns[*].from"]
+    assert '"human" x3' in hidden
+    assert "tool a" not in hidden
+    assert "withheld" in hidden
+
+
+def test_names_of_many_people_are_no_roles() -> None:
+    rows = [{"author": f"user_{n}", "text": "t"} for n in range(30)]
+    assert role_values(rows, profile_values(rows)["author"]) is None
+
+
+def test_no_value_is_told_where_none_is_shared() -> None:
+    rows = [{"label": ("secretive", "openly")[n % 2], "c": "constant", "n": n} for n in range(9)]
+    made = "\n".join(told(rows, "none").values())
+    assert not any(word in made for word in ("secretive", "openly", "constant"))
+
+
+def test_values_are_redacted() -> None:
+    rows = [{"label": ("jo@mail.example.com", "b")[n % 2]} for n in range(9)]
+    made = told(rows)["label"]
+    assert "[email]" in made
+    assert "mail.example" not in made
+
+
+def test_odd_names_can_be_copied_and_secret_ones_cannot() -> None:
+    rows = [{"a\u200bb": n, "jo@mail.example.com": f"t {n}", "k" * 200: n} for n in range(3)]
+    made = "\n".join(told(rows).values())
+    assert "['a\\u200bb']: integer" in made
+    assert "mail.example" not in made
+    assert made.count("cannot be addressed") == 2
+    assert "k" * 129 not in made
+
+
+def test_times_without_a_year_are_said_to_be() -> None:
+    rows = [{"at": f"05-{n:02d} 10:30", "on": f"2021-05-{n:02d}"} for n in range(1, 9)]
+    made = told(rows)
+    assert "time (no year)" in made["at"]
+    assert made["on"].endswith("looks time")
+
+
+def test_paths_stand_behind_those_that_they_lie_in() -> None:
+    rows: list[Any] = [{"a": [], "b": "x"}, {"a": [{"t": "y"}, {"t": "w"}], "b": "z"}]
+    assert list(told(rows)) == ["a", "a[*].t", "b"]
+
+
+def test_of_too_many_paths_those_with_text_and_roles_stay() -> None:
+    row: dict[str, Any] = {f"number_{n}": n for n in range(100)}
+    rows = [
+        {**{k: v + i for k, v in row.items()}, "body": f"long text {i} " * 40} for i in range(4)
+    ]
+    made = told(rows, size=replace(SIZE, paths=10))
+    assert "body" in made
+    assert len(made) == 11
+    assert "(+91 paths)" in made
+
+
+def test_terse_lines_leave_out_what_is_usual() -> None:
+    rows = [{"text": f"some text of row {n}", "n": n} for n in range(9)]
+    made = told(rows, size=TERSE)
+    assert made["text"] == "text: 18 chars; all different"
+    assert made["n"] == "n: integer; 0..8; all different"
