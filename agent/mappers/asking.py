@@ -29,7 +29,7 @@ class Asking:
         endpoint: where it is.
         store: what earlier runs learnt: the ladder's level, accepted answers.
         ledger: budgets, and what was spent of them.
-        remembered: whether accepted answers of earlier runs are used.
+        remembered: whether accepted answers of earlier runs are used; new ones are kept anyway.
         tell: is told, before the first question, what the questions may take.
     """
 

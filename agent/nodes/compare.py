@@ -106,7 +106,7 @@ def _remember_failure(state: State, context: Context) -> None:
 
 
 def _keep(state: State, context: Context, document: dict[str, Json]) -> None:
-    if context.asking is None or not context.asking.remembered:
+    if context.asking is None:
         return
     order = Order(**state["order"])
     spec = stated_spec(order)
