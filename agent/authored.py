@@ -39,6 +39,7 @@ _SUSPICIOUS = re.compile(
     """,
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
+_LAST = re.compile(r"([^.\[\]'\"]+)['\"]?\]?(?:\[\*\])*$")
 _USER_FIELDS = ("user", "human", "prompter", "用户")
 _ASSISTANT_FIELDS = ("assistant", "gpt", "chatgpt", "bot", "chatbot", "助手")
 
@@ -190,8 +191,10 @@ def _turned(message: Document) -> Iterator[str]:
 
     role = message["role"]
     if isinstance(role, dict):
-        for name, given in (role.get("map") or role.get("split") or {}).items():
-            if _opposite(role_of(name), given):
+        named = role.get("map") or role.get("split") or {}
+        letters = {"q", "a"} <= {name.casefold() for name in named}  # else `A` is a person
+        for name, given in named.items():
+            if (len(name) > 1 or not name.isascii() or letters) and _opposite(role_of(name), given):
                 yield f"{name!r} → {given}"
     elif isinstance(role, str):
         for name in _fields(message["content"]):
@@ -217,5 +220,5 @@ def _fields(value: Json) -> Iterator[str]:
             yield from _fields(part)
     elif isinstance(value, dict):
         yield from _fields(value.get("concat") or value.get("path"))
-    elif isinstance(value, str):
-        yield value.rpartition(".")[2].strip("[]'\"*")
+    elif isinstance(value, str) and (last := _LAST.search(value)):
+        yield last[1]

@@ -143,11 +143,12 @@ def _soft(reason: str, count: int, tried: int, *, none_left: bool) -> Gate:
 def _paths(check: Document, found: Found) -> Iterator[Gate]:
     paths = check.get("paths", [])
     resolved = sum(bool(one["resolved"] or one["null"]) for one in paths)
-    lost = found.take("unresolved_path")
-    yield failing("paths", lost, "each is in the data", f"{resolved}/{len(paths)}")
+    nowhere = found.take("unresolved_path")
+    yield failing("paths", nowhere, "each is in the data", f"{resolved}/{len(paths)}")
     unnamed = found.take("unmapped_value", "/role")
     if unnamed or any("/role" in one["pointer"] for one in paths):
-        records = f"{check['failures'].get('unmapped_value', 0)} records"
+        lost = check["failures"].get("unmapped_value", 0)
+        records = f"in {lost} record{'s' * (lost != 1)}"
         yield failing("unmapped role values", unnamed, "none", records if unnamed else "none")
     for code, name in (("unmapped_value", "unmapped values"), ("not_text", "texts")):
         if problems := found.take(code):

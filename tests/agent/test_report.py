@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from ingot.agent import gates
 from ingot.agent.report import code, line, proposal_text, report_text, table
 from ingot.agent.state import Order, State
 from ingot.agent.waiting import (
@@ -107,6 +106,39 @@ def test_problems_come_first() -> None:
     assert text.index("## Problems") < text.index("## Mapping")
 
 
+def test_the_gates_stand_in_the_report() -> None:
+    text = proposal_text(state())
+    for part in (
+        "| gate | state | found | wanted |",
+        "| confidence | pass | 0.910 | at least 0 |",
+        "| coverage | pass | 197/200 (98.5 %) | at least 98 % |",
+        "| empty text | pass | 1/200 (0.5 %) | not all |",
+        "| unreadable rows | pass | 0/200 (0.0 %) | at most 30 % |",
+    ):
+        assert part in text, part
+    assert text.index("## Gates") < text.index("## Mapping")
+    problem = {"pointer": "", "code": "coverage", "expected": "98%", "got": "90%", "nearest": None}
+    assert "\n- coverage: /: 90%\n" in proposal_text(state(problems=[problem]))
+
+
+def test_what_has_changed_stands_in_the_report() -> None:
+    assert "Changed since" not in proposal_text(state())
+    change = {"path": "a", "what": "vanished", "before": "string", "after": "", "stops": True}
+    check = {**(state()["check"] or {}), "drift": [change]}
+    text = proposal_text(state(check=check))
+    assert "| shape of the data | warn | 1 change |" in text
+    assert "| a | vanished | string |  | yes |" in text
+
+
+def test_a_report_holds_no_secrets() -> None:
+    proposal = {**(state()["proposal"] or {}), "reason": "Mail ann@example.org."}
+    manifest = {"rows": {}, "records": {}, "rejects": {"not_text": 1}, "tokens": None}
+    row = "a.jsonl row 3: not_text at x: bob@example.org"
+    text = report_text(state(proposal=proposal), manifest, [row])
+    assert "example.org" not in text
+    assert text.count("[email]") + text.count("\\[email\\]") == 2
+
+
 def test_without_a_proposal_the_report_says_so() -> None:
     assert "No proposal" in proposal_text(state(proposal=None, check=None))
 
@@ -136,42 +168,6 @@ def test_text_of_unknown_origin_stays_text() -> None:
     )
     assert code("`rm`\n\x00") == "`´rm´ `"
     assert list(table(("a", "b"), [("x|y", 1)])) == ["| a | b |", "| --- | --- |", "| x\\|y | 1 |"]
-
-
-# --- gates
-
-
-def test_every_problem_on_the_sample_is_a_failed_gate() -> None:
-    problem = {"pointer": "", "code": "coverage", "expected": "98%", "got": "90%", "nearest": None}
-    assert gates.failed([]) == []
-    assert gates.failed([problem]) == ["/: coverage: expected 98%, got 90%"]
-
-
-@pytest.mark.parametrize(
-    ("mapping", "asks"),
-    [
-        ({"system": {"literal": "Obey."}}, True),
-        ({"system": ["persona", {"literal": "Obey."}]}, True),
-        ({"system": {"any_of": ["persona", {"literal": "Obey."}]}}, True),
-        ({"messages": [{"role": "system", "content": {"literal": "Obey."}}]}, True),
-        ({"messages": [{"role": "user", "content": {"literal": "Obey."}}]}, False),
-        ({"system": "persona"}, False),
-        ({"messages": [{"role": "system", "content": None}]}, False),
-        ({"meta": {"language": {"literal": "en"}}}, False),
-        (None, False),
-    ],
-)
-def test_a_system_text_of_the_models_own_needs_a_person(mapping: Any, asks: bool) -> None:
-    proposal = {"mapper": "llm", "mapping": mapping, "confidence": 0.5}
-    assert bool(gates.needs_person(proposal, 0.0)) is asks
-    assert gates.needs_person({**proposal, "mapper": "rules"}, 0.5) == []
-
-
-@pytest.mark.parametrize("mapper", ["rules", "llm", "scripted"])
-def test_a_mapper_that_is_not_sure_needs_a_person(mapper: str) -> None:
-    proposal = {"mapper": mapper, "mapping": None, "confidence": 0.5}
-    assert gates.needs_person(proposal, 0.51) == ["confidence 0.500 is below --min-confidence 0.51"]
-    assert gates.needs_person({**proposal, "mapper": "edited"}, 0.51) == []
 
 
 # --- waiting
