@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from ingot.agent.mappers.proposal import Request
 from ingot.agent.mappers.rules.beside import tools_beside
-from ingot.agent.mappers.rules.table import View, lies_in
+from ingot.agent.mappers.rules.table import lies_in
 from ingot.agent.mappers.showing.cleaning import clean, cut, shown_path
 from ingot.agent.mappers.showing.dataset import Shown, shown, told
 from ingot.agent.mappers.showing.rows import rendered
@@ -139,7 +139,7 @@ def inventory(source: Source, sample: Sample) -> Profile:
     Raises:
         SourceError: the source cannot be read any more.
     """
-    return shown(source, sample).facts
+    return shown(source, sample).view.facts
 
 
 def completed(document: dict[str, Json], source: Source, sample: Sample) -> dict[str, Json]:
@@ -169,7 +169,7 @@ def _tools(document: dict[str, Json], one: Shown, used: Sequence[str]) -> dict[s
     outer = document.get("each") or document.get("group") or document.get("tools")
     if outer or not document.get("messages"):
         return {}
-    found = tools_beside(View.of(one.rows))
+    found = tools_beside(one.view)
     path = found["path"] if isinstance(found, dict) else found
     return {} if path is None or path in used else {"tools": found}
 

@@ -15,7 +15,6 @@ from ingot.agent.mappers.showing.rows import chosen, rendered
 from ingot.agent.mappers.showing.sizes import Size, ladder
 from ingot.agent.redaction import redact
 from ingot.converters.errors import SourceError
-from ingot.converters.profile import Profile, profile_values
 from ingot.converters.readers import Source
 from ingot.converters.rows import Json
 from ingot.converters.sample import Sample, draw
@@ -27,19 +26,22 @@ class Shown:
 
     Attributes:
         source: where it lies.
-        rows: sampled rows, texts of JSON parsed.
-        facts: their inventory.
+        view: the sampled rows, texts of JSON parsed, with their inventory.
         root: the root that they were read with, None = the reader's own.
         key: what `~` is for the first row, None where rows have none.
         json_fields: fields whose texts were parsed.
     """
 
     source: Source
-    rows: tuple[Json, ...]
-    facts: Profile
+    view: View
     root: str | None
     key: str | None
     json_fields: tuple[str, ...]
+
+    @property
+    def rows(self) -> list[Json]:
+        """The rows."""
+        return [node.value for node in self.view.nodes]
 
 
 def shown(source: Source, sample: Sample) -> Shown:
@@ -56,11 +58,9 @@ def shown(source: Source, sample: Sample) -> Shown:
             root = None
     as_read = plain(sample, {}, 1.0, "")
     reading = next(parsed_strings(as_read), as_read)
-    rows = tuple(reading.rows)
     return Shown(
         source=source,
-        rows=rows,
-        facts=profile_values(rows),
+        view=reading.view,
         root=root,
         key=sample.rows[0].key if sample.rows else None,
         json_fields=tuple(reading.source.get("json_fields", ())),
@@ -76,18 +76,22 @@ def told(one: Shown, share: str, fits: Callable[[str], bool], *, small: bool) ->
         fits: whether a block is small enough.
         small: terse lines, and sizes from the middle on.
     """
-    view = View.of(one.rows)
-    computed = [*markers.lines(view, share), *relations.lines(one.rows, view, share)]
+    rows = one.rows
+    computed = [*markers.lines(one.view, share), *relations.lines(rows, one.view, share)]
+    sizes = ladder(small=small)
+    picked = chosen(rows, sizes[0].rows)
     block = ""
-    for size in ladder(small=small):
-        block = _block(one, computed, size, share)
+    for size in sizes:
+        telling = [rows[number] for number in sorted(picked[: size.rows])]
+        block = _block(one, telling, computed, size, share)
         if fits(block):
             return block
     return _cut_to(block, fits)
 
 
-def _block(one: Shown, computed: Sequence[str], size: Size, share: str) -> str:
-    rows = [one.rows[number] for number in chosen(one.rows, size.rows)]
+def _block(
+    one: Shown, rows: Sequence[Json], computed: Sequence[str], size: Size, share: str
+) -> str:
     parts = [
         *files.lines(one.source, size, share, one.root),
         *files.other_roots(one.source, one.root, size, share),
@@ -95,7 +99,7 @@ def _block(one: Shown, computed: Sequence[str], size: Size, share: str) -> str:
         *_parsed(one),
         "",
         _heading(one, size),
-        *inventory.lines(one.rows, one.facts, size, share),
+        *inventory.lines(one.rows, one.view.facts, size, share),
     ]
     if computed and size.facts:
         parts += ["", "Computed over all sampled rows:", *computed[: size.facts]]
@@ -106,7 +110,7 @@ def _block(one: Shown, computed: Sequence[str], size: Size, share: str) -> str:
 
 def _heading(one: Shown, size: Size) -> str:
     silent = "" if size.words else " (texts that are always filled, unless it says otherwise)"
-    return f"Inventory of {len(one.rows)} sampled rows{silent}:"
+    return f"Inventory of {len(one.view.nodes)} sampled rows{silent}:"
 
 
 def _key(one: Shown, share: str) -> list[str]:

@@ -28,7 +28,7 @@ Feature = tuple[str, str]
 
 
 def chosen(rows: Sequence[Json], most: int) -> list[int]:
-    """Numbers of at most `most` rows that cover the most shapes, and speakers, in their order.
+    """Numbers of at most `most` rows that cover the most shapes, and speakers; most telling first.
 
     A shape is a path with a JSON type (blank texts are one of their own), or with the name of who
     speaks there. The same rows give the same choice.
@@ -46,7 +46,7 @@ def chosen(rows: Sequence[Json], most: int) -> list[int]:
     wanted = min(most, _AT_LEAST, len(rows))
     others = [number for number in range(len(rows)) if number not in picked]
     picked += spread(others, wanted - len(picked)) if wanted > len(picked) else []
-    return sorted(picked)
+    return picked
 
 
 def _features(value: Json, path: str, depth: int) -> Iterator[Feature]:

@@ -26,7 +26,7 @@ def test_an_object_is_read_with_its_best_root(tmp_path: Path) -> None:
     records = {f"doc-{n}": {"text": f"Text {n} of the set."} for n in range(30)}
     one = of(tmp_path / "set.json", records)
     assert (one.root, one.key) == ("*", "doc-0")
-    assert [facts.path for facts in one.facts.paths] == ["$", "text"]
+    assert [facts.path for facts in one.view.facts.paths] == ["$", "text"]
     block = told(one, "redacted", anything, small=False)
     assert 'path ~; of the first "doc-0"' in block
     assert "doc-0" not in told(one, "none", anything, small=False)
