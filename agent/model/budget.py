@@ -11,6 +11,7 @@ from ingot.converters.errors import BudgetReached
 from ingot.converters.rows import Json
 
 PER_SET = "--llm-per-set"
+PRICE_OPTION = "--llm-price"
 OPTIONS = {
     "calls": "--llm-max-calls",
     "tokens": "--llm-max-tokens",
@@ -246,7 +247,7 @@ def _check_cost(
         return
     if price is None or spent.cost is None:
         problem = f"the limit of ${limits.cost:g} of this {scope} cannot be held: price unknown"
-        raise _reached(scope, "cost", problem)
+        raise _reached(scope, "cost", problem, f"{PRICE_OPTION} says the price, ")
     wanted = price.of(tokens_in, tokens_out)
     if spent.cost + wanted > limits.cost:
         problem = (
@@ -262,6 +263,6 @@ def _check_seconds(scope: str, limits: Limits, spent: Spent) -> None:
         raise _reached(scope, "seconds", problem)
 
 
-def _reached(scope: str, budget: str, problem: str) -> BudgetReached:
-    option = OPTIONS[budget] if scope == "run" else f"{PER_SET}, {OPTIONS[budget]}"
-    return BudgetReached("budget of the model", problem, f"{option} sets the limit")
+def _reached(scope: str, budget: str, problem: str, first: str = "") -> BudgetReached:
+    option = OPTIONS[budget] if scope == "run" else f"{PER_SET} {budget}=..."
+    return BudgetReached("budget of the model", problem, f"{first}{option} sets the limit")

@@ -1,12 +1,14 @@
 """A chat completion as servers send it, read for what it says and why it ended."""
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from ingot.converters.rows import Json
 
 _CUT = ("length", "max_tokens", "model_length")
+_LONE = re.compile("[\ud800-\udfff]")
 _MOST_STARTS = 50
 _MOST_TOKENS = 10**9
 
@@ -52,7 +54,7 @@ def said(reply: dict[str, Json]) -> Said | None:
     finish = choice.get("finish_reason")
     text, source = _answer(message)
     return Said(
-        text=text,
+        text=_LONE.sub("\ufffd", text),  # half a surrogate pair cannot be encoded later on
         cut_off=finish in _CUT,
         refusal=_refusal(message, finish),
         source=source,

@@ -99,7 +99,7 @@ class Store:
         return document
 
     def _write(self, table: str, key: str, document: dict[str, Json]) -> None:
-        text = dumps(document, ensure_ascii=False, sort_keys=True)
+        text = dumps(document, sort_keys=True)  # ASCII: halves of surrogate pairs cannot be stored
         if self._file is None:
             self._memory[table, key] = (text, time.time())
             return

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import httpx2
@@ -73,6 +74,29 @@ def connected(endpoint: Endpoint) -> Iterator[Post]:
     Redirects are not followed, so that neither rows nor a key wander to another host; proxies of
     the environment are used. The function raises `NoAnswerError` where no answer comes.
     """
+    with _opened(endpoint) as (client, watch):
+        chat = client.chat.completions.with_raw_response
+        yield lambda body, seconds: _answer(watch, seconds, partial(_said, chat, body, seconds))
+
+
+def models(endpoint: Endpoint, seconds: float) -> Answer:
+    """What the endpoint answers when it is asked for its list of models, under the same bounds.
+
+    Raises:
+        NoAnswerError: no answer comes.
+        ModelError: the key holds characters that no HTTP header can hold.
+    """
+    with _opened(endpoint) as (client, watch):
+        listed = client.models.with_raw_response
+        return _answer(watch, seconds, lambda: listed.list(timeout=seconds))
+
+
+def _said(chat: Any, body: dict[str, Json], seconds: float) -> Any:  # noqa: ANN401
+    return chat.create(**body, timeout=seconds)
+
+
+@contextmanager
+def _opened(endpoint: Endpoint) -> Iterator[tuple[openai.OpenAI, "_Watch"]]:
     watch = _Watch()
     http = openai.DefaultHttpxClient(
         follow_redirects=False,
@@ -87,14 +111,13 @@ def connected(endpoint: Endpoint) -> Iterator[Post]:
         default_headers={"Accept-Encoding": "identity"},
     )
     with client:
-        yield lambda body, seconds: _post(client, watch, body, seconds)
+        yield client, watch
 
 
-def _post(client: openai.OpenAI, watch: "_Watch", body: dict[str, Json], seconds: float) -> Answer:
+def _answer(watch: "_Watch", seconds: float, ask: Callable[[], Any]) -> Answer:
     with watch.during(seconds):
         try:
-            create: Any = client.chat.completions.with_raw_response.create
-            response = create(**body, timeout=seconds).http_response
+            response = ask().http_response
         except openai.APIStatusError as error:
             response = error.response
         except openai.APITimeoutError as error:
@@ -185,8 +208,11 @@ def _unreachable(error: Exception) -> NoAnswerError:
     """What kept the connection from standing, in words; TLS does not mend by waiting."""
     causes = tuple(_causes(error))
     said = " ".join(str(one) for one in causes)
+    if "CERTIFICATE_VERIFY_FAILED" in said:
+        hint = "SSL_CERT_FILE names a file of certificates to trust"
+        return NoAnswerError("unreachable", "its TLS certificate is not trusted", hint)
     if any(isinstance(one, ssl.SSLError) for one in causes) or "SSL" in said:
-        hint = "is it http instead of https? SSL_CERT_FILE names certificates of one's own"
+        hint = "is it http instead of https?"
         return NoAnswerError("unreachable", "the TLS connection failed", hint)
     if any(isinstance(one, httpx2.ProxyError) for one in causes):
         return NoAnswerError(

@@ -58,7 +58,7 @@ def test_what_fits_exactly_is_allowed() -> None:
 def test_a_limit_of_cost_is_not_held_by_hope(before: Spent) -> None:
     ledger = Ledger(run=Limits(cost=1), price=None if before.cost == 0 else PRICE)
     ledger.add(before)
-    with pytest.raises(BudgetReached, match=r"price unknown.*--llm-max-cost"):
+    with pytest.raises(BudgetReached, match=r"price unknown.*--llm-price.*--llm-max-cost"):
         ledger.check(1, 1)
 
 

@@ -261,6 +261,12 @@ REPLIES = [
         requests=1,
     ),
     Case(
+        name="half a surrogate pair",
+        answers=((200, b'{"choices": [{"message": {"content": "a\\ud83d"}}]}'),),
+        requests=1,
+        text="a\ufffd",
+    ),
+    Case(
         name="prose is a reply like any other",
         answers=("I am sorry, I cannot see a data set.",),
         requests=1,
