@@ -7,6 +7,7 @@ that the terminal, `--json`, the report and `--yes` say the same. `docs/gates.md
 from collections.abc import Iterable, Iterator, Sequence
 
 from ingot.agent import authored
+from ingot.agent.opinion import disputed
 from ingot.agent.redaction import redact
 from ingot.agent.sample_gates import (
     MOST_LEFT_OUT,
@@ -100,7 +101,7 @@ def of_state(state: State) -> list[Gate]:
     proposal, order = state.get("proposal"), state["order"]
     if proposal is None:
         return []
-    return gates(
+    found = gates(
         proposal,
         state.get("check"),
         state.get("problems", []),
@@ -108,17 +109,34 @@ def of_state(state: State) -> list[Gate]:
         source_name=state.get("source", {}).get("name"),
         requested_source=order["source_name"],
     )
+    return [*found, *_second_opinion(state)]
 
 
 def reserved(state: State) -> list[str]:
     """What only a person may approve of a graph's state, one line each; `needs_person` of it."""
     order = state["order"]
-    return needs_person(
+    other = [why] if (why := disputed(state)) else []
+    return other + needs_person(
         state["proposal"] or {},
         order["min_confidence"],
         check=state.get("check"),
         source_name=state.get("source", {}).get("name"),
         requested_source=order["source_name"],
+    )
+
+
+def _second_opinion(state: State) -> Iterator[Gate]:
+    """Whether the rules come to the same records as the model, where one was asked."""
+    opinion, why = state.get("opinion"), disputed(state)
+    if not opinion and not why:
+        return
+    rules = opinion["proposal"] if opinion else state["proposal"] or {}
+    yield Gate(
+        name="second opinion",
+        state="person" if why else "pass" if opinion and opinion["agrees"] else "warn",
+        figure=f"the rules: {rules['decision']}, {rules['confidence']:.2f}",
+        limit="the same records, or rules that are unsure",
+        detail=why,
     )
 
 

@@ -54,6 +54,7 @@ def _proposal_lines(state: State) -> Iterator[str]:
     yield from _gate_lines(state)
     if proposal is not None:
         yield from _mapping_lines(proposal, state.get("check"))
+        yield from _other_lines(state.get("opinion"))
         yield from _evidence_lines(proposal["evidence"])
     yield from _source_lines(state)
     yield from _usage_lines(state.get("usage", {}))
@@ -116,6 +117,20 @@ def _mapping_lines(proposal: dict[str, Json], check: dict[str, Json] | None) -> 
         yield f"- {line(reason)}: {count}"
     for warning in check["warnings"]:
         yield f"- warning: {line(warning)}"
+
+
+def _other_lines(opinion: dict[str, Json] | None) -> Iterator[str]:
+    """The rules' proposal beside a model's that makes other records."""
+    if not opinion or opinion["agrees"]:
+        return
+    other = opinion["proposal"]
+    yield from ("", "## The rules propose something else", "")
+    yield f"**{_DECIDED[other['decision']]}** ({author(other)})"
+    yield ""
+    yield line(redact(other["reason"]))
+    if other["mapping"]:
+        yield from ("", "As alternative.json:", "")
+        yield from table(("target", "from"), describe(other["mapping"]))
 
 
 def _evidence_lines(evidence: Sequence[dict[str, Json]]) -> Iterator[str]:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from ingot.agent import gates
 from ingot.agent.nodes.report import status
-from ingot.agent.opinion import disputed
 from ingot.agent.report import mapping_bytes, proposal_text
 from ingot.agent.state import Order, State
 from ingot.converters.commit import write_file, writing
@@ -145,8 +144,7 @@ def way_on(state: State, folder: Path) -> str:
         lines.append("to approve it: the same command with --yes")
     file = order.mapping_file or str(folder / MAPPING)
     go_on = command(order, mapping=file)
-    reserved = gates.needs_person(state["proposal"] or {}, order.min_confidence)
-    if reserved or disputed(state):
+    if gates.reserved(state):
         lines.append(f"to approve it: {go_on}")
     if _alternative(state):
         lines.append(f"to take the rules': {command(order, mapping=str(folder / OTHER))}")
@@ -157,13 +155,7 @@ def way_on(state: State, folder: Path) -> str:
 def _approvable(state: State) -> bool:
     """Whether --yes would convert the proposal."""
     undecided = state.get("review", {}).get("decision") in (None, "edit")
-    proposal = state.get("proposal") or {}
-    least = state["order"]["min_confidence"]
-    held = (
-        gates.failed(state.get("problems", []))
-        or gates.needs_person(proposal, least)
-        or disputed(state)
-    )
+    held = gates.failed(state.get("problems", [])) or gates.reserved(state)
     return undecided and not held
 
 

@@ -1,7 +1,9 @@
 """report: the outcome of a run as one JSON object, which the doors print."""
 
+from dataclasses import asdict
 from pathlib import Path
 
+from ingot.agent import gates
 from ingot.agent.gates import PERSONS, unsure
 from ingot.agent.mappers.auto import SURE
 from ingot.agent.opinion import disputed
@@ -38,6 +40,7 @@ def outcome(state: State) -> dict[str, Json]:
         "mapping": proposal.get("mapping"),
         "check": state.get("check"),
         "problems": state.get("problems", []),
+        "gates": [asdict(one) for one in gates.of_state(state)],
         "opinion": state.get("opinion"),
         "usage": state.get("usage", {}),
         "notes": notes(state),

@@ -1,7 +1,6 @@
 """review: a person, or the gates in place of one, decide whether the proposal is converted."""
 
 from ingot.agent import gates
-from ingot.agent.opinion import disputed
 from ingot.agent.report import proposal_text
 from ingot.agent.state import Order, State
 from ingot.converters import contracts
@@ -31,10 +30,7 @@ def by_gates(state: State) -> dict[str, Json]:
     failed = gates.failed(state.get("problems", []))
     if failed:
         return {"decision": "held", "why": "; ".join(failed)}
-    least = state["order"]["min_confidence"]
-    reserved = gates.needs_person(state["proposal"] or {}, least)
-    if other := disputed(state):
-        reserved = [*reserved, other]
+    reserved = gates.reserved(state)
     if reserved:
         return {"decision": "person", "why": "; ".join(reserved)}
     return {"decision": "approve", "why": "all gates passed"}

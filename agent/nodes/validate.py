@@ -89,8 +89,8 @@ def _with_drift(found: State, trial: Trial, order: Order) -> State:
         return found
     now = shape(trial.source, trial.sample)
     changes = drift.for_mapping(drift.drift(kept, now), trial.mapping)
-    told = [{**one.to_json(), **redacted(one.texts())} for one in changes]
-    found["check"] = {**(found["check"] or {}), "drift": told}
+    told = [{**one.to_json(), **redacted(one.texts())} for one in changes[: drift.MOST_TOLD]]
+    found["check"] = {**(found["check"] or {}), "drift": told, "changes": len(changes)}
     stopping = [one for one in changes if one.stops]
     if stopping and not order.allow_drift:
         found["problems"] = [*found["problems"], *_shown([drift.problem(stopping)])]

@@ -93,7 +93,7 @@ def test_what_is_sent(chat: Any, data: Path) -> None:
     system, user = chat.requests[0]["messages"]
     assert (system["role"], user["role"]) == ("system", "user")
     assert '"loss_mask": true | false | null' in system["content"]
-    assert "What is" not in system["content"]
+    assert "What is 3?" not in system["content"]
     assert "decide between pt and sft" in user["content"]
     assert "ask: string; all 9" in user["content"]
     assert 0 < user["content"].count("What is") <= 5  # rows, and no values beside them
