@@ -24,14 +24,24 @@ _REFUSING = {400, 404, 422, 501}
 _PASSING = {408, 409, 429}
 _CALLER = {401, 403}
 _MOST_WORDS = 4000
+_PARAMETERS = {
+    "temperature": "temperature",
+    "seed": "seed",
+    "max_tokens": "room name",
+    "max_completion_tokens": "room name",
+    "response_format": "level",
+    "tools": "level",
+    "tool_choice": "level",
+}
 
 _LEVEL = re.compile(
-    r"response_?\s?format|json[_ ](schema|object|mode)|schema|structured|grammar|guided"
-    r"|\btools?\b|tool_(choice|call)|function"
+    r"response_?\s?format|json[_ ](object|mode|validate)|generate json|schema|structured|grammar"
+    r"|guided|\btools?\b|tool_(choice|call)|function|requested parameters"
 )
 _GRAMMAR = re.compile(r"grammar|response_format|json_schema|guided")
 _CONTEXT = re.compile(
-    r"context[_ ](length|size|window)|maximum context|too many (input )?tokens|prompt is too long"
+    r"context[_ ](length|size|window)|maximum (context|model len)|too many (input )?tokens"
+    r"|(prompt|request) (is )?too (long|large)|tokens.{0,20}must be <="
     r"|max_(completion_)?tokens\W.{0,80}too large|maximum (value|allowed).{0,40}max_tokens"
 )
 _ROOM = re.compile(r"max_tokens|max_completion_tokens|completion|output tokens|max_new_tokens")
@@ -40,7 +50,7 @@ _ROOM_NAME = re.compile(
 )
 _NO_MODEL = re.compile(
     r"model_not_found|(model|deployment)\b.{0,200}?(not exist|not found|not available|no longer)"
-    r"|(unknown|invalid|no such) model|no models? (is )?loaded"
+    r"|(unknown|invalid|no such) model|no models? (is )?loaded|no endpoints found for"
 )
 _QUOTA = re.compile(r"insufficient_quota|insufficient balance|exceeded your current quota|billing")
 _FILTER = re.compile(r"content_filter|content management policy|content_policy")
@@ -90,13 +100,13 @@ def found(endpoint: Endpoint, status: int, headers: Mapping[str, str], body: byt
         return _no_json(headers, body)
     problem = f"answered {status} for model {endpoint.model!r}{_told(endpoint, status, reply)}"
     words = _words(endpoint, reply, headers, body)
-    return _judged(_status(status, reply), headers, words, problem)
+    return _judged(_status(status, reply), headers, words, _named(reply), problem)
 
 
-def _judged(status: int, headers: Mapping[str, str], words: str, problem: str) -> Fault:
-    refuses = _refuses(status, words)
+def _judged(status: int, headers: Mapping[str, str], words: str, named: str, problem: str) -> Fault:
+    refuses = _refuses(status, words, named)
     if refuses:
-        hint = _SMALLER if refuses == "prompt size" else ""
+        hint = _SMALLER if refuses in ("prompt size", "room size") else ""
         return Fault(kind="bad_request", problem=problem, hint=hint, refuses=refuses)
     kind, hint = _kind(status, words)
     passing = kind in ("rate_limited", "server_error", "timeout") and status != 501
@@ -109,17 +119,17 @@ def _judged(status: int, headers: Mapping[str, str], words: str, problem: str) -
 _SMALLER = "the prompt does not fit: give the server a larger context or take another model"
 
 
-def _refuses(status: int, words: str) -> str:
-    if status == 413:
-        return "prompt size"
+def _refuses(status: int, words: str, named: str) -> str:
+    if status == 413 or (status in (400, 422, 429) and _CONTEXT.search(words)):
+        return "room size" if _ROOM.search(words) else "prompt size"
     if status == 500 and _GRAMMAR.search(words):
         return "level"
     if status not in _REFUSING or _QUOTA.search(words) or _NO_MODEL.search(words):
         return ""
-    if _ROOM.search(words) and _ROOM_NAME.search(words) and not _CONTEXT.search(words):
+    if named in _PARAMETERS:
+        return _PARAMETERS[named]
+    if _ROOM.search(words) and _ROOM_NAME.search(words):
         return "room name"
-    if _CONTEXT.search(words):
-        return "room size" if _ROOM.search(words) else "prompt size"
     for name in ("temperature", "seed"):
         if re.search(rf"\b{name}\b", words):
             return name
@@ -227,6 +237,18 @@ def _message(reply: dict[str, Json]) -> str:
             if isinstance(place.get(name), str):
                 return str(place[name])
     return ""
+
+
+def _named(reply: Json) -> str:
+    """The parameter that the error is about where the server says so: `param`, or a `loc`."""
+    inner = reply.get("error") if isinstance(reply, dict) else None
+    param = inner.get("param") if isinstance(inner, dict) else None
+    detail = reply.get("detail") if isinstance(reply, dict) else None
+    first = detail[0] if isinstance(detail, list) and detail else None
+    place = first.get("loc") if isinstance(first, dict) else None
+    if isinstance(place, list):
+        return next((one for one in place if isinstance(one, str) and one in _PARAMETERS), "")
+    return param.partition(".")[0] if isinstance(param, str) else ""
 
 
 def _clean(text: str) -> str:

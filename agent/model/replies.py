@@ -35,11 +35,13 @@ class Said:
 
 
 def document(body: bytes) -> dict[str, Json] | None:
-    """The body as a JSON object; None = it is something else."""
+    """The body as a JSON object, which may stand alone in a list; None = it is something else."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
         return None
+    if isinstance(found, list) and len(found) == 1:
+        found = found[0]
     return found if isinstance(found, dict) else None
 
 

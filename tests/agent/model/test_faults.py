@@ -571,6 +571,87 @@ def test_an_error_says_what_and_what_to_do(asker: Any, case: Case) -> None:
     assert asker.store.level(asker.endpoint()) is None
 
 
+# How servers word it: what they do not take, or the kind of error.
+WORDINGS = [
+    (400, "This response_format type is unavailable now", "level"),
+    (400, "deepseek-reasoner does not support this tool_choice", "level"),
+    (400, "does not support Function Calling", "level"),
+    (400, '"auto" tool choice requires --enable-auto-tool-choice to be set', "level"),
+    (400, "Failed to generate JSON. Please adjust your prompt.", "level"),
+    (400, "'response_format.type' must be 'json_schema' or 'text'", "level"),
+    (400, "tools param requires --jinja flag", "level"),
+    (400, "Invalid schema for response_format 'mapping': In context=('properties',), no", "level"),
+    (
+        400,
+        "'messages' must contain the word 'json' in some form, to use 'response_format'",
+        "level",
+    ),
+    (404, "No endpoints found that can handle the requested parameters.", "level"),
+    (400, 'Invalid JSON payload received. Unknown name "seed": Cannot find field.', "seed"),
+    (400, "Unsupported parameter: 'temperature' is not supported with this model.", "temperature"),
+    (400, "max_tokens is too large: 65536. This model supports at most 16384", "room size"),
+    (
+        400,
+        "This model's maximum context length is 8192 tokens. However, you requested 4096 output "
+        "tokens and your prompt contains at least 4097 input tokens",
+        "room size",
+    ),
+    (
+        400,
+        "Requested token count exceeds the model's maximum context length of 8192 tokens: 5000 "
+        "from the input messages and 4096 tokens for the completion.",
+        "room size",
+    ),
+    (422, "`inputs` tokens + `max_new_tokens` must be <= 4097. Given: 4000", "room size"),
+    (
+        429,
+        "Request too large for m1 on tokens per min (TPM): Limit 6000, Requested 9000. "
+        "The input or output tokens must be reduced.",
+        "room size",
+    ),
+    (400, "The decoder prompt is longer than the maximum model length of 8192.", "prompt size"),
+    (400, "The input (9000 tokens) is longer than the model's context length", "prompt size"),
+    (400, "the request exceeds the available context size, try increasing it", "prompt size"),
+    (404, "No endpoints found for m1.", "no_such_model"),
+    (400, "No models loaded. Please load a model", "no_such_model"),
+    (400, "Billing hard limit has been reached", "quota"),
+    (400, "The response was filtered due to the content management policy", "refused"),
+    (500, "CUDA out of memory in function forward", "server_error"),
+    (529, "overloaded", "server_error"),
+]
+
+
+@pytest.mark.parametrize(("status", "words", "meant"), WORDINGS)
+@pytest.mark.parametrize("shape", ["error", "text", "message", "listed"])
+def test_the_words_of_servers(asker: Any, status: int, words: str, meant: str, shape: str) -> None:
+    shapes = {
+        "error": {"error": {"message": words, "code": status}},
+        "text": {"error": words},
+        "message": {"object": "error", "message": words},
+        "listed": [{"error": {"message": words, "status": "INVALID_ARGUMENT"}}],
+    }
+    body = json.dumps(shapes[shape]).encode()
+    headers = {"content-type": "application/json"}
+    fault = faults.found(asker.endpoint(), status, headers, body)
+    assert fault is not None
+    assert (fault.refuses or fault.kind) == meant
+    assert words.replace("`", "")[:40] in fault.problem.replace("`", "")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"message": "no", "param": "seed"}},
+        {"detail": [{"loc": ["body", "seed"], "msg": "no", "input": {"response_format": 1}}]},
+    ],
+)
+def test_a_parameter_that_is_named_apart_counts_before_words(asker: Any, body: Any) -> None:
+    content = json.dumps(body).encode()
+    fault = faults.found(asker.endpoint(), 422, {"content-type": "application/json"}, content)
+    assert fault is not None
+    assert fault.refuses == "seed"
+
+
 def test_every_kind_of_error_is_one_that_callers_know() -> None:
     assert {case.kind for case in ERRORS} <= set(ModelError.KINDS)
 
