@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ingot.agent.checkpoints import home
-from ingot.agent.mappers import auto, llm
+from ingot.agent.mappers import auto
 from ingot.agent.mappers.asking import Asking
 from ingot.agent.mappers.proposal import Request
 from ingot.agent.mappers.turn import History, Turn, Turner
@@ -43,7 +43,7 @@ class Context:
     def turner(self, name: str) -> Turner:
         """The mapper of that name; `KeyError` for a name that there is not."""
         rules = self.turns.get("rules", self.rules)
-        model = llm.mapper(self.asking, rules) if self.asking else None
+        model = _model(self.asking, rules) if self.asking else None
         known = {
             "rules": rules,
             "auto": auto.auto(rules, model),
@@ -81,6 +81,12 @@ class Context:
         if (location, spec) not in self._samples:
             self._samples[location, spec] = draw(self.source(location, spec))
         return self._samples[location, spec]
+
+
+def _model(asking: Asking, rules: Turner) -> Turner:
+    from ingot.agent.mappers import llm  # what is shown to a model takes a while to import
+
+    return llm.mapper(asking, rules)
 
 
 def _no_model(source: Source, sample: Sample, request: Request, history: History) -> Turn:

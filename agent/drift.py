@@ -4,13 +4,13 @@ Samples of the same data differ, so a difference stops a run only where the othe
 shown it too: what is in few rows, or what a small sample could have missed, is told.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Lookup
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ingot.agent.fingerprint import RARE, fingerprint_of
+from ingot.agent.fingerprint import fingerprint_of
+from ingot.agent.shapes import Paths, kinds_text, outermost
 from ingot.converters.errors import Problem
 from ingot.converters.language import ROLES, Mapping, RoleFromData
 from ingot.converters.rows import Json
@@ -19,10 +19,8 @@ from ingot.converters.sides import inside
 What = Literal["appeared", "vanished", "type", "role value", "fact"]
 Document = Lookup[str, Json]
 
-# The chance that a sample misses what is there, from which on a difference is one of the data.
-_CHANCE = 0.012
-_MOST_SAID, _MOST_LINES = 5, 40
-_STEP = re.compile(r"\['(?:[^'\\]|\\.)*'\]|\[[^\]]*\]|\.?[^.\[\]]+")
+MOST_TOLD = 40
+_MOST_SAID = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,11 +73,16 @@ def for_mapping(changes: Sequence[Change], mapping: Mapping) -> tuple[Change, ..
     """The changes as they concern a mapping: speakers that it names, or asks not, are told."""
     named = _named_roles(mapping)
     return tuple(
-        replace(one, stops=False)
-        if one.what == "role value" and set(one.names) <= named.get(one.path, set(one.names))
+        replace(one, stops=one.stops and _unnamed(one, named.get(one.path)))
+        if one.what == "role value"
         else one
         for one in changes
     )
+
+
+def _unnamed(one: Change, named: set[str] | None) -> bool:
+    """Whether a mapping that reads this path has no role for one of the new names."""
+    return named is not None and "*" not in named and not set(one.names) <= named
 
 
 def _named_roles(mapping: Mapping) -> dict[str, set[str]]:
@@ -116,9 +119,9 @@ def problem(stopping: Sequence[Change]) -> Problem:
 
 def lines(changes: Sequence[Change]) -> list[str]:
     """The changes as a table of plain text, one a line; many are cut."""
-    rows = [("path", "change", "before", "after"), *map(cells, changes[:_MOST_LINES])]
+    rows = [("path", "change", "before", "after"), *map(cells, changes[:MOST_TOLD])]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    more = len(changes) - _MOST_LINES
+    more = len(changes) - MOST_TOLD
     made = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     return [*made, f"{more} more"] if more > 0 else made
 
@@ -148,7 +151,7 @@ def _shapes(kept: Document, now: Document) -> Iterator[Change]:
             before, after = _width(kept), _width(now)
             yield Change(path="$", what="type", before=before, after=after, stops=False)
         return
-    old, new = _Paths.of(kept, now), _Paths.of(now, kept)
+    old, new = Paths.of(kept, now), Paths.of(now, kept)
     yield from _vanished(old, new)
     yield from _appeared(old, new)
     for path in old.types:
@@ -161,123 +164,37 @@ def _width(shape: Document) -> str:
     return f"{shape.get('wide') or len(shape.get('paths', {}))} paths"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Paths:
-    """A shape with its paths spelt so that it can be compared with another.
-
-    `types` holds the types of every path, rare ones too, `usual` those that are not rare, `part`
-    the share of the rows that have a path.
-    """
-
-    types: dict[str, frozenset[str]]
-    usual: dict[str, frozenset[str]]
-    part: dict[str, float]
-    roles: dict[str, frozenset[str]]
-    weight: int
-
-    @classmethod
-    def of(cls, shape: Document, other: Document) -> "_Paths":
-        """The paths of one shape; objects whose keys are data in either have `.*` in both."""
-        keyed = _keyed(shape) | _keyed(other)
-        usual = _merged(shape.get("paths", {}), keyed)
-        rare = _merged(shape.get("rare", {}), keyed)
-        types = {
-            path: usual.get(path, frozenset()) | rare.get(path, frozenset())
-            for path in [*usual, *(path for path in rare if path not in usual)]
-        }
-        part: dict[str, float] = {}
-        for path in shape.get("paths", {}):
-            spelt = _collapsed(path, keyed)
-            part[spelt] = max(part.get(spelt, 0), shape.get("partly", {}).get(path, 1.0))
-        roles: dict[str, frozenset[str]] = {}
-        for path, names in shape.get("roles", {}).items():
-            spelt = _collapsed(path, keyed)
-            roles[spelt] = roles.get(spelt, frozenset()) | frozenset(names)
-        return cls(types=types, usual=usual, part=part, roles=roles, weight=shape.get("weight", 1))
-
-    def would_miss(self, share: float) -> bool:
-        """Whether a sample of this weight could have missed what that share of the rows has."""
-        return (1 - share) ** self.weight > _CHANCE
-
-
-def _steps(path: str) -> list[str]:
-    return _STEP.findall(path)
-
-
-def _keyed(shape: Document) -> frozenset[str]:
-    """The places whose keys are data: what stands before a `.*`."""
-    found = set()
-    for path in [*shape.get("paths", {}), *shape.get("rare", {})]:
-        steps = _steps(path)
-        found |= {"".join(steps[:n]) for n, step in enumerate(steps) if step in (".*", "*")}
-    return frozenset(found)
-
-
-def _collapsed(path: str, keyed: frozenset[str]) -> str:
-    """A path with `.*` wherever keys are data in one of the two shapes."""
-    if not keyed:
-        return path
-    made = ""
-    for step in _steps(path):
-        named = step != "[*]"
-        made += (".*" if made else "*") if made in keyed and named else step
-    return made
-
-
-def _merged(paths: Lookup[str, str], keyed: frozenset[str]) -> dict[str, frozenset[str]]:
-    made: dict[str, frozenset[str]] = {}
-    for path, kinds in paths.items():
-        spelt = _collapsed(path, keyed)
-        found = frozenset(kinds.split("|")) - {"null"}
-        made[spelt] = made.get(spelt, frozenset()) | found
-    return made
-
-
-def _outermost(paths: Sequence[str]) -> list[str]:
-    """Paths that are inside none of the others: what is in an object comes and goes with it."""
-    all_of = set(paths)
-    return [path for path in paths if not all_of.intersection(_around(path))]
-
-
-def _around(path: str) -> Iterator[str]:
-    steps = _steps(path)
-    yield from ("".join(steps[:n]) for n in range(1, len(steps)))
-
-
-def _vanished(old: _Paths, new: _Paths) -> Iterator[Change]:
-    for path in _outermost([path for path in old.types if path not in new.types]):
-        kinds = _kinds(old.types[path])
+def _vanished(old: Paths, new: Paths) -> Iterator[Change]:
+    for path in outermost([path for path in old.types if path not in new.types]):
+        kinds = kinds_text(old.types[path])
         share = old.part.get(path, 0.0)
-        stops = bool(old.usual.get(path)) and not new.would_miss(share)
+        stops = bool(old.usual.get(path)) and old.shows(share, new)
         yield Change(path=path, what="vanished", before=kinds, after="", stops=stops)
 
 
-def _appeared(old: _Paths, new: _Paths) -> Iterator[Change]:
-    for path in _outermost([path for path in new.types if path not in old.types]):
-        kinds = _kinds(new.types[path])
+def _appeared(old: Paths, new: Paths) -> Iterator[Change]:
+    for path in outermost([path for path in new.types if path not in old.types]):
+        kinds = kinds_text(new.types[path])
         share = new.part.get(path, 0.0)
-        stops = bool(new.usual.get(path)) and not old.would_miss(share)
+        stops = bool(new.usual.get(path)) and new.shows(share, old)
         yield Change(path=path, what="appeared", before="", after=kinds, stops=stops)
 
 
-def _type(path: str, old: _Paths, new: _Paths) -> Iterator[Change]:
+def _type(path: str, old: Paths, new: Paths) -> Iterator[Change]:
     """Another type; a type that is gone beside others that stay is no change."""
     before, after = old.types[path], new.types[path]
     if not after - before or not before:
         return
     usual = new.usual.get(path, frozenset())
-    share = old.part.get(path, 0.0) * (RARE if usual & before else 1.0)
-    stops = bool(usual - before) and not old.would_miss(share)
-    yield Change(path=path, what="type", before=_kinds(before), after=_kinds(after), stops=stops)
+    stops = any(new.shows(new.share(path, kind), old) for kind in usual - before)
+    yield Change(
+        path=path, what="type", before=kinds_text(before), after=kinds_text(after), stops=stops
+    )
 
 
-def _roles(old: _Paths, new: _Paths) -> Iterator[Change]:
+def _roles(old: Paths, new: Paths) -> Iterator[Change]:
     for path, names in new.roles.items():
         if path in old.roles and (added := names - old.roles[path]):
             before, after = ", ".join(sorted(old.roles[path])), ", ".join(sorted(names))
             made = Change(path=path, what="role value", before=before, after=after, stops=True)
             yield replace(made, names=tuple(sorted(added)))
-
-
-def _kinds(kinds: frozenset[str]) -> str:
-    return "|".join(sorted(kinds)) or "null"

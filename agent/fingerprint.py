@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 
+from ingot.agent.redaction import redact
 from ingot.converters.profile import MAX_PATHS, Outline, outlines
 from ingot.converters.readers import Source
 from ingot.converters.rows import Json
@@ -19,6 +20,7 @@ Shape = dict[str, Json]
 # Paths in fewer of the rows, and types of fewer of a path's values, say little: another sample of
 # the same data may lack them.
 RARE = 0.2
+_MOST_PATH = 200
 _MOST_ROLES = 12
 _ROLE_CHARS = 32
 _MOST_NUMBERED = 3
@@ -31,19 +33,21 @@ def shape(source: Source, sample: Sample) -> Shape:
     Returns:
         `facts` that the files are read by; `weight`, the number of rows that the sample is worth
         (rows drawn side by side count as one); `paths` with their types, `integer` as `number` and
-        without null; `partly`, the share of the rows of the paths that not all have; `rare`, paths
-        and types in under 20 %; `roles`, the names of speakers by path. A source of more than
-        400 paths has their number and hash, `wide` and `sha256`, in place of these.
+        without null; `partly`, the share of the rows of the paths that not all have; `mixed`, the
+        share of each type of the paths with several; `rare`, paths and types in under 20 %;
+        `roles`, the names of speakers by path. A source of more than 400 paths has their number
+        and hash, `wide` and `sha256`, in place of these.
     """
     found = outlines([row.value for row in sample.rows])
     facts = source.guessed.to_document() | source.spec.to_document()
     rows = len(sample.rows)
     head: Shape = {"facts": facts} if facts else {}
     head["weight"] = rows if sample.complete else max(1, rows // _RUN)
-    paths = {one.path: one for one in found}
+    paths = {_spelt(one.path): one for one in found}
     body: Shape = {
         "paths": {path: kinds for path, one in paths.items() if (kinds := _types(one, rows))},
         "partly": {path: part for path, one in paths.items() if (part := _part(one, rows)) < 1},
+        "mixed": {path: mix for path, one in paths.items() if (mix := _mixed(one, rows))},
         "rare": {path: kinds for path, one in paths.items() if (kinds := _rare(one, rows))},
         "roles": {path: names for path, one in paths.items() if (names := _roles(one))},
     }
@@ -51,6 +55,14 @@ def shape(source: Source, sample: Sample) -> Shape:
         return {**head, "wide": len(paths), "sha256": _hash(_steady(body))}
     body["partly"] = {path: part for path, part in body["partly"].items() if path in body["paths"]}
     return {**head, **{key: value for key, value in body.items() if value}}
+
+
+def _spelt(path: str) -> str:
+    """A path as a shape holds it: keys may be data, secret or long, and are the same each time."""
+    clean = redact(path)
+    if len(clean) <= _MOST_PATH:
+        return clean
+    return f"{clean[:_MOST_PATH]}~{hashlib.sha256(clean.encode()).hexdigest()[:8]}"
 
 
 def fingerprint(source: Source, sample: Sample) -> str:
@@ -91,6 +103,13 @@ def _types(one: Outline, rows: int) -> str:
     return "|".join(sorted(k for k, count in counts.items() if count >= RARE * whole)) or "null"
 
 
+def _mixed(one: Outline, rows: int) -> dict[str, float]:
+    """The share of each type, where a path that is not rare has several that are not."""
+    usual, counts = _types(one, rows).split("|"), _kinds(one)
+    whole = sum(counts.values())
+    return {k: int(100 * counts[k] / whole) / 100 for k in usual} if len(usual) > 1 else {}
+
+
 def _rare(one: Outline, rows: int) -> str:
     """The types of a rare path, or the rare types of another."""
     usual = _types(one, rows).split("|")
@@ -106,7 +125,7 @@ def _part(one: Outline, rows: int) -> float:
 
 def _roles(one: Outline) -> list[str]:
     """The values of a path that holds names of speakers, sorted; [] where it does not."""
-    return sorted(_speakers(one)) if one.types.get("string") else []
+    return sorted(map(redact, _speakers(one))) if one.types.get("string") else []
 
 
 def _speakers(one: Outline) -> Iterator[str]:

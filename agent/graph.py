@@ -20,8 +20,7 @@ from langgraph.runtime import Runtime
 from ingot.agent.context import Context, from_environment
 from ingot.agent.gates import unsure
 from ingot.agent.mappers.auto import exhausted
-from ingot.agent.mappers.llm import NAME
-from ingot.agent.mappers.turn import Attempt
+from ingot.agent.mappers.turn import MODEL, Attempt
 from ingot.agent.nodes.compare import compare
 from ingot.agent.nodes.convert import convert
 from ingot.agent.nodes.discover import discover
@@ -58,7 +57,7 @@ def after_validate(
 
 def may_repair(state: State) -> bool:
     """Two corrections; a model's turns count by themselves (`auto.exhausted`), then the rules'."""
-    most = MOST_TURNS if state["order"]["mapper"] in ("auto", NAME) else MOST_REPAIRS
+    most = MOST_TURNS if state["order"]["mapper"] in ("auto", MODEL) else MOST_REPAIRS
     return bool(state["turn"]["again"]) and len(state["attempts"]) < most
 
 

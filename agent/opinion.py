@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections import Counter
 
-from ingot.agent.mappers.llm import NAME
+from ingot.agent.mappers.turn import MODEL
 from ingot.agent.state import State
 from ingot.agent.trial import Trial
 from ingot.converters.check import sample_batches
@@ -50,9 +50,9 @@ def disputed(state: State) -> str:
     if proposal is None:
         return ""
     fallback = state.get("turn", {}).get("fallback", "")
-    if fallback and state["order"]["mapper"] == NAME:
+    if fallback and state["order"]["mapper"] == MODEL:
         return f"{fallback}; what is proposed is the rules' own"
-    if proposal["mapper"] != NAME or not opinion or opinion["agrees"]:
+    if proposal["mapper"] != MODEL or not opinion or opinion["agrees"]:
         return ""
     rules, model = opinion["proposal"], proposal["confidence"]
     other = f"the rules propose something else ({rules['decision']}, {rules['confidence']:.2f})"

@@ -199,14 +199,14 @@ def _constant(side: str, counts: Document) -> Gate:
 
 
 def _drifted(check: Document, found: Found) -> Iterator[Gate]:
-    if "drift" not in check:
+    if "changes" not in check:
         return
-    changes = check["drift"]
+    changes = check["changes"]
     stopping = found.take("drift")
     yield Gate(
         name="shape of the data",
         state="fail" if stopping else "warn" if changes else "pass",
-        figure=f"{len(changes)} change{'s' * (len(changes) != 1)}",
+        figure=f"{changes} change{'s' * (changes != 1)}",
         limit="that of the data the mapping was made for",
         detail=shown(_said(one) for one in stopping),
     )

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ingot.agent.mappers.proposal import Proposal, Request
-from ingot.agent.mappers.question import template_hash
 from ingot.agent.model.budget import Ledger
 from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.model.store import Store
@@ -45,6 +44,8 @@ class Asking:
         Besides shape, prompt, schema and model it holds what the rules read in the values: two
         data sets of equal shape, of which one is a transcript, are two questions.
         """
+        from ingot.agent.mappers.question import template_hash
+
         parts: Json = {
             "fingerprint": fingerprint,
             "prompt": template_hash(request.tokens),

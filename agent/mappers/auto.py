@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from ingot.agent.mappers.llm import MOST_ANSWERS
 from ingot.agent.mappers.proposal import Evidence, Proposal, Request
-from ingot.agent.mappers.turn import Attempt, History, Turn, Turner
+from ingot.agent.mappers.turn import MOST_ANSWERS, Attempt, History, Turn, Turner
 from ingot.converters.errors import ModelError
 from ingot.converters.readers import Source
 from ingot.converters.sample import Sample

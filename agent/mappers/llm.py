@@ -13,7 +13,7 @@ from ingot.agent.mappers import lowering, question, reply
 from ingot.agent.mappers.asking import Asking
 from ingot.agent.mappers.proposal import Evidence, Proposal, Request
 from ingot.agent.mappers.showing.cleaning import clean
-from ingot.agent.mappers.turn import History, Turn, Turner
+from ingot.agent.mappers.turn import MODEL, MOST_ANSWERS, History, Turn, Turner
 from ingot.agent.model import ladder
 from ingot.agent.model.budget import estimate, tokens_in
 from ingot.agent.redaction import redact
@@ -23,8 +23,6 @@ from ingot.converters.readers import Source
 from ingot.converters.rows import Json
 from ingot.converters.sample import Sample
 
-NAME = "llm"
-MOST_ANSWERS = 3  # the first one and two corrections
 MOST_SAID = 16_000  # characters of an answer that cannot be read, as it is shown again
 
 
@@ -54,7 +52,7 @@ def _turn(
     """
     found = rules(source, sample, request, ()).proposal
     key = asking.key(fingerprint(source, sample), request, found)
-    first = all(one.mapper != NAME for one in history)
+    first = all(one.mapper != MODEL for one in history)
     if first and asking.remembered and (kept := asking.store.reply(key)):
         return _remembered(asking, kept, found, source, sample)
     messages = conversation(source, sample, request, history)
@@ -70,7 +68,7 @@ def _turn(
     )
     turn = partial(
         Turn,
-        mapper=NAME,
+        mapper=MODEL,
         again=True,
         level=completion.level,
         asked=_asked(asking, completion.notes),
@@ -91,7 +89,7 @@ def conversation(
 ) -> list[question.Message]:
     """What is sent: the task, the data set, the former answers and what was wrong with them."""
     messages = question.opening(source, sample, request, share=request.share, tokens=request.tokens)
-    said = [one for one in history if one.mapper == NAME]
+    said = [one for one in history if one.mapper == MODEL]
     if not said:
         return messages
     facts = question.inventory(source, sample)
@@ -128,14 +126,14 @@ def _remembered(
     """An accepted answer for data of this shape, read as strictly as a new one."""
     asked = _asked(asking, ()) | {"remembered": True}
     if "failed" in kept:
-        return Turn(proposal=None, mapper=NAME, fallback=kept["failed"], asked=asked)
+        return Turn(proposal=None, mapper=MODEL, fallback=kept["failed"], asked=asked)
     answer = reply.read(json.dumps(kept["said"])).document
     language = answer["meta"]["language"]
     if isinstance(language, dict):  # the model read it in other rows
         answer["meta"]["language"] = _language_of(rules)
     return Turn(
         proposal=_proposal(answer, asking, source, sample),
-        mapper=NAME,
+        mapper=MODEL,
         said=_dumped(answer),
         again=True,
         asked=asked,
@@ -179,7 +177,7 @@ def _proposal(answer: dict[str, Json], asking: Asking, source: Source, sample: S
         confidence=answer["confidence"],
         reason=redact(clean(answer["reason"]))[:500],
         evidence=(evidence,),
-        mapper=NAME,
+        mapper=MODEL,
     )
 
 

@@ -42,7 +42,7 @@ _ROWS_OF_GROUP = re.compile(r"^\[(?:\*|-?\d+)\]\.?")
 _MODES = {
     "pt": "pt (running text)",
     "sft": "sft (conversations)",
-    "auto": "none: decide between pt and sft by what the data is",
+    "auto": "auto (decide between pt and sft by what the data is)",
 }
 
 

@@ -13,6 +13,9 @@ from ingot.converters.readers import Source
 from ingot.converters.rows import Json
 from ingot.converters.sample import Sample
 
+MODEL = "llm"  # the mapper that asks a model
+MOST_ANSWERS = 3  # of a model: the first one and two corrections
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt:

@@ -10,9 +10,8 @@ from dataclasses import asdict
 from ingot.agent.context import Context
 from ingot.agent.fingerprint import fingerprint
 from ingot.agent.mappers.auto import exhausted
-from ingot.agent.mappers.llm import NAME
 from ingot.agent.mappers.proposal import Evidence, Proposal
-from ingot.agent.mappers.turn import Attempt
+from ingot.agent.mappers.turn import MODEL, Attempt
 from ingot.agent.nodes.discover import stated_spec
 from ingot.agent.opinion import agree, together
 from ingot.agent.state import Order, State
@@ -28,7 +27,7 @@ def compare(state: State, context: Context) -> State:
     settled = _settled(state)
     now: State = {**state, **settled}
     proposal = now.get("proposal")
-    if proposal is None or proposal["mapper"] != NAME:
+    if proposal is None or proposal["mapper"] != MODEL:
         _remember_failure(now, context)
         return {**settled, "opinion": None}
     _remember(now, context)
@@ -73,7 +72,7 @@ def _with(proposal: dict[str, Json], opinion: dict[str, Json] | None) -> dict[st
     rules = opinion["proposal"]
     same = "the same" if opinion["agrees"] else "something else"
     why = f"the rules propose {same}: {rules['decision']}, {rules['confidence']:.2f}"
-    evidence = Evidence(target="second opinion", choice=NAME, why=why, runner_up="rules")
+    evidence = Evidence(target="second opinion", choice=MODEL, why=why, runner_up="rules")
     made = {**proposal, "evidence": [*proposal["evidence"], asdict(evidence)]}
     if not opinion["agrees"]:
         return made

@@ -11,7 +11,7 @@ _END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _LONGEST_KEY = 20_000
 # A block without an end: its lines of base64, and a last one that the text cuts off.
 _LINES = re.compile(r"(?:\s*+[A-Za-z0-9+/=]{20,}+)*+(?:\s*+[A-Za-z0-9+/=]++\s*+\Z)?+")
-_JWT = re.compile(r"eyJ[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+){2,4}")
+_JWT = re.compile(r"eyJ[A-Za-z0-9_-]*+(?:\.[A-Za-z0-9_-]*+){0,4}")
 _BEARER = re.compile(r"\bbearer[ \t]++(?=[A-Za-z._~+/=-]{0,80}\d)([A-Za-z0-9._~+/=-]{16,}+)", re.I)
 _BASIC = re.compile(r"\bauthorization\W{1,6}basic[ \t]++([A-Za-z0-9+/=_-]{8,}+)", re.I)
 
@@ -29,7 +29,9 @@ def private_keys(text: str) -> Iterator[tuple[int, int]]:
 def jwts(text: str) -> Iterator[tuple[int, int]]:
     """JSON Web Tokens: two or more parts of base64url, the first a JSON object."""
     for match in _JWT.finditer(text):
-        if not text[match.start() - 1 : match.start()].isalnum():
+        header, _, rest = match[0].partition(".")
+        before = text[match.start() - 1] if match.start() else ""
+        if len(header) > 10 and "." in rest and not before.isalnum():
             yield match.span()
 
 

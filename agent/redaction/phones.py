@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-_BOUNDARY = r"(?<![0-9A-Za-z_])(?<!\d[.,/-])"
+# no part of a word and no decimals of a number; 1234567890.13800138000 is none
+_BOUNDARY = r"(?<![0-9A-Za-z_])(?<!(?<!\d)\d[.,])(?<!(?<!\d)\d\d[.,])"
 _INTERNATIONAL = re.compile(
     r"(?<![0-9A-Za-z+])(?:\+(?:\([1-9]\d{0,2}\)|[1-9])|\(\+[1-9]|00(?=[1-9]\d[ -]?\d))"
     r"(?:(?:[ .()/-]{0,2}|[ ]\(0\)[ ]?)\d){6,14}(?!\d)"
@@ -23,7 +24,7 @@ _CHINESE = re.compile(
 )
 # With the trunk 0: 010-12345678, 020 7946 0018, 06 12 34 56 78, 0151 23456789, (021) 62345678
 _TRUNK = re.compile(
-    rf"{_BOUNDARY}\(?0\d{{1,4}}\)?(?:[ /-]{{0,3}}\d){{5,10}}(?![0-9A-Za-z_]|[.,/-]\d)"
+    rf"{_BOUNDARY}\(?0\d{{1,4}}\)?(?:[ /-]{{0,3}}\d){{6,10}}(?![0-9A-Za-z_]|[.,-]\d)"
 )
 _OTHER = re.compile(
     rf"{_BOUNDARY}(?:[78][ -]?\(?9\d\d\)?[ -]?\d{{3}}-\d\d-\d\d"  # Russia
@@ -72,7 +73,7 @@ def phones(text: str) -> Iterator[tuple[int, int]]:
         if _valid(match[1], "CN"):
             yield match.span()
     for match in _TRUNK.finditer(text):
-        if not _DATE.match(match[0]) and _national(match[0]):
+        if not _DATE.match(match[0]) and any(_valid(match[0], one) for one in _TRUNK_REGIONS):
             yield match.span()
     for match in _LABELLED.finditer(text):
         if not _DATE.match(match[1]):
@@ -101,18 +102,18 @@ def _international_end(match: re.Match[str]) -> int | None:
     return match.end() if "+" in number and _possible(number) else None
 
 
-def _national(number: str) -> bool:
-    return any(_valid(number, region) for region in _TRUNK_REGIONS)
-
-
 @lru_cache(maxsize=4096)
 def _valid(number: str, region: str | None) -> bool:
+    """Whether there is such a number; of digits without signs between them mobiles only."""
     import phonenumbers
 
     try:
-        return phonenumbers.is_valid_number(phonenumbers.parse(_dialled(number), region))
+        parsed = phonenumbers.parse(_dialled(number), region)
     except phonenumbers.NumberParseException:
         return False
+    if region and region != "US" and number.isdigit():
+        return phonenumbers.number_type(parsed) == phonenumbers.PhoneNumberType.MOBILE
+    return bool(phonenumbers.is_valid_number(parsed))
 
 
 @lru_cache(maxsize=4096)

@@ -29,16 +29,17 @@ _NUMBERS: tuple[tuple[str, Finder], ...] = (
     ("phone", phones),
 )
 _SEVEN_DIGITS = re.compile(r"\d(?:[^\d\n]{0,3}\d){6}")
-_MOST_PASSES = 12
+_MOST_PASSES, _MOST_CHARACTERS = 12, 500_000
 
 
 def redact(text: str) -> str:
     """The text with every secret found replaced by a placeholder such as `[email]`.
 
-    Found again until nothing is found, so that `redact(redact(text)) == redact(text)`. Time grows
-    linearly with the text.
+    Looked at again until nothing is found, so that `redact(redact(text)) == redact(text)`: of
+    numbers strung together one may be seen only when its neighbour is gone. Passes over long texts
+    are limited; time grows linearly with the text.
     """
-    for _ in range(_MOST_PASSES):
+    for _ in range(max(_MOST_PASSES, _MOST_CHARACTERS // (len(text) + 1))):
         found = _settled(text)
         if not found:
             break

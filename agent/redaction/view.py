@@ -15,7 +15,9 @@ _INVISIBLE = (
 )
 _SKIPPED = re.compile(f"[{_INVISIBLE}]++")
 # JSON in a string, perhaps twice: \" \n \/ \u0040, with any number of backslashes.
-_SKIPPED_OR_ESCAPED = re.compile(f"[{_INVISIBLE}]++|\\\\++(?:u([0-9a-fA-F]{{4}})|([nrt\"'/]))")
+_SKIPPED_OR_ESCAPED = re.compile(
+    f"[{_INVISIBLE}]++|(?<!\\\\)\\\\++(?:u([0-9a-fA-F]{{4}})|([nrt\"'/]))"
+)
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63"
 _SPACES = "\u00a0\u1680\u202f\u205f\u3000"

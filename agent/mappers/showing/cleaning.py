@@ -50,7 +50,7 @@ def shown_path(path: str) -> str:
 def shown_name(name: str, most: int = MOST_NAME) -> str:
     """A name of a file or key, on one line and at most `most` characters of it."""
     text = clean(name).replace("\n", " ").replace("\t", " ")
-    return text if len(text) <= most else f"{text[:most]}{_DOTS}(+{len(text) - most} characters)"
+    return text if len(text) <= most else f"{text[:most]}{_DOTS}(+{len(text) - most})"
 
 
 def bounded(text: str) -> str:
@@ -76,4 +76,4 @@ def cut(text: str, head: int, tail: int, length: int | None = None) -> str:
     if left_out <= len(_DOTS) * 4:
         return text
     more = left_out if length is None else max(left_out, length - head - tail)
-    return f"{text[:head]}{_DOTS}(+{more} characters){_DOTS}{text[len(text) - tail :]}"
+    return f"{text[:head]}{_DOTS}(+{more}){_DOTS}{text[len(text) - tail :]}"

@@ -17,6 +17,7 @@ _ROLE_VALUES = 40  # different values of a field that says who speaks
 _ROLE_CHARS = 40
 _AGAIN = 3  # times that each of many speakers speaks
 _SHORT = 60
+_LABELS = 8  # different numbers that may be labels
 _TELLING = ("url", "email", "uuid", "hash", "number", "time", "file", "letter", "option", "json")
 _FORMS = ("code", "question", "sentence", "prose", "word")
 _YEAR = re.compile(r"(?:1[5-9]|2[01])\d\d")
@@ -33,12 +34,35 @@ def lines(rows: Sequence[Json], facts: Profile, size: Size, share: str) -> list[
     empty = [one for one in told if not one.filled or (one.items and not one.items.high)]
     fixed = [one for one in told if one.distinct == 1 and one.path not in roles and _fixed(one)]
     folded = {one.path for one in (*empty, *fixed)}
+    ranges = [] if size.words else [one for one in told if _measure(one, roles)]
+    folded |= {one.path for one in ranges}
     open_ones = [one for one in told if one.path not in folded]
     kept = _telling(open_ones, roles, size.paths)
     made = [_line(one, roles.get(one.path), size, share) for one in kept]
     hidden = len(open_ones) - len(kept) + facts.cut
     made += [f"(+{hidden} paths)"] if hidden > 0 else []
+    made += _ranges_line([one for one in ranges if one not in fixed], size, share)
     return [*made, *_fixed_line(fixed, size, share), *_empty_line(empty, size, share)]
+
+
+def _measure(facts: PathFacts, roles: dict[str, dict[str, int]]) -> bool:
+    """Whether numbers are measures: no ids, no labels of which there are few."""
+    kinds = set(facts.types) - {"null"}
+    many = facts.distinct > FEW_VALUES and not facts.unique
+    return (
+        bool(kinds)
+        and facts.path not in roles
+        and (kinds <= {"number"} or (kinds <= {"number", "integer"} and many))
+    )
+
+
+def _ranges_line(measures: Sequence[PathFacts], size: Size, share: str) -> list[str]:
+    told = [
+        f"{_named(one.path, share)} {one.numbers.low:.3g}..{one.numbers.high:.3g}"
+        for one in measures
+        if one.numbers
+    ]
+    return ["numbers: " + "; ".join(_first(told, 2 * size.paths))] if told else []
 
 
 def _ordered(paths: Sequence[PathFacts]) -> list[PathFacts]:
@@ -85,14 +109,16 @@ def _fixed_line(fixed: Sequence[PathFacts], size: Size, share: str) -> list[str]
         told = [
             f"{_named(one.path, share)} = {_value(one, one.values[0][0], share)}" for one in fixed
         ]
-    return ["the same in all rows: " + "; ".join(_first(told, size.paths))]
+    return [
+        "the same in all rows: " + "; ".join(_first(told, size.paths // (1 if size.words else 2)))
+    ]
 
 
 def _empty_line(empty: Sequence[PathFacts], size: Size, share: str) -> list[str]:
     if not empty:
         return []
     told = [_named(one.path, share) for one in empty]
-    return ["empty in all rows: " + ", ".join(_first(told, size.paths))]
+    return ["empty in all rows: " + ", ".join(_first(told, size.paths // 2))]
 
 
 def _first(items: list[str], most: int) -> list[str]:
@@ -197,6 +223,8 @@ def told_roles(name: str, roles: dict[str, int], share: str) -> str:
 def _values(facts: PathFacts, size: Size, share: str) -> list[str]:
     """Values with their counts where they are few and come again."""
     if facts.unique or share == "none" or not size.values:
+        return []
+    if facts.numbers and len(facts.values) > _LABELS:
         return []
     few = [(value, count) for value, count in facts.values if len(str(value)) <= _SHORT]
     if not few:
