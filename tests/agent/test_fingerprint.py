@@ -40,6 +40,7 @@ def test_a_shape_is_small_and_readable(tmp_path: Path) -> None:
             "turns[*].value": "string",
             "note": "string",
         },
+        "mixed": {"id": {"number": 0.8, "string": 0.2}},
         "partly": {"turns[*]": 0.8, "turns[*].from": 0.8, "turns[*].value": 0.8, "note": 0.2},
         "roles": {"turns[*].from": ["human"]},
     }

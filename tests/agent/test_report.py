@@ -124,7 +124,7 @@ def test_the_gates_stand_in_the_report() -> None:
 def test_what_has_changed_stands_in_the_report() -> None:
     assert "Changed since" not in proposal_text(state())
     change = {"path": "a", "what": "vanished", "before": "string", "after": "", "stops": True}
-    check = {**(state()["check"] or {}), "drift": [change]}
+    check = {**(state()["check"] or {}), "drift": [change], "changes": 1}
     text = proposal_text(state(check=check))
     assert "| shape of the data | warn | 1 change |" in text
     assert "| a | vanished | string |  | yes |" in text

@@ -1,0 +1,157 @@
+"""The paths of a shape, spelt and weighed so that two shapes can be compared."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import comb
+
+from ingot.converters.rows import Json
+
+Document = Mapping[str, Json]
+
+# The chance that samples of the same data differ so, below which the data differs.
+_CHANCE = 0.012
+_HALVINGS = 12
+_MOST_WEIGHT = 500
+NONE: frozenset[str] = frozenset()
+_STEP = re.compile(r"\['(?:[^'\\]|\\.)*'\]|\[[^\]]*\]|\.?[^.\[\]]+")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Paths:
+    """A shape with its paths spelt so that it can be compared with another.
+
+    `types` holds the types of every path, rare ones too, `usual` those that are not rare, `part`
+    the share of the rows that have a path, `mixed` that of a type where there are several.
+    """
+
+    types: dict[str, frozenset[str]]
+    usual: dict[str, frozenset[str]]
+    part: dict[str, float]
+    mixed: dict[tuple[str, str], float]
+    roles: dict[str, frozenset[str]]
+    weight: int
+
+    @classmethod
+    def of(cls, shape: Document, other: Document) -> "Paths":
+        """The paths of one shape; objects whose keys are data in either have `.*` in both."""
+        keyed = _keyed(shape) | _keyed(other)
+        usual = _merged(_split(shape.get("paths", {})), keyed)
+        rare = _merged(_split(shape.get("rare", {})), keyed)
+        part, mixed = _shares(shape, keyed)
+        return cls(
+            types={
+                path: usual.get(path, NONE) | rare.get(path, NONE) for path in {**usual, **rare}
+            },
+            usual=usual,
+            part=part,
+            mixed=mixed,
+            roles=_merged(shape.get("roles", {}), keyed),
+            weight=_weight(shape),
+        )
+
+    def share(self, path: str, kind: str) -> float:
+        """The share of the rows that have a path with a value of that type."""
+        return self.part.get(path, 0.0) * self.mixed.get((path, kind), 1.0)
+
+    def shows(self, share: float, other: "Paths") -> bool:
+        """Whether what a share of these rows has, and none of the other's, is no chance."""
+        return bool((1 - least_share(share, self.weight)) ** other.weight <= _CHANCE)
+
+
+def _weight(shape: Document) -> int:
+    """What a sample is worth in rows; more than any sample has comes from a file edited by hand."""
+    return min(int(shape.get("weight", 1)), _MOST_WEIGHT)
+
+
+def least_share(share: float, weight: int) -> float:
+    """The least share in the data that leaves it likely that a sample shows as much.
+
+    Args:
+        share: of the rows of the sample.
+        weight: what the sample is worth in rows. What all of them have is taken for a rule.
+    """
+    if share >= 1:
+        return 1.0
+    seen, low, high = round(share * weight), 0.0, share
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if _at_least(seen, weight, middle) > _CHANCE:
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def _at_least(seen: int, weight: int, share: float) -> float:
+    """The chance that so many of so many rows have what that share of all rows has."""
+    fewer = (comb(weight, n) * share**n * (1 - share) ** (weight - n) for n in range(seen))
+    return 1 - sum(fewer)
+
+
+def _steps(path: str) -> list[str]:
+    return _STEP.findall(path)
+
+
+def _keyed(shape: Document) -> frozenset[str]:
+    """The places whose keys are data: what stands before a `.*`."""
+    found = set()
+    for path in [*shape.get("paths", {}), *shape.get("rare", {})]:
+        steps = _steps(path)
+        found |= {"".join(steps[:n]) for n, step in enumerate(steps) if step in (".*", "*")}
+    return frozenset(found)
+
+
+def _collapsed(path: str, keyed: frozenset[str]) -> str:
+    """A path with `.*` wherever keys are data in one of the two shapes."""
+    if not keyed:
+        return path
+    made = ""
+    for step in _steps(path):
+        named = step != "[*]"
+        made += (".*" if made else "*") if made in keyed and named else step
+    return made
+
+
+def _split(types: Mapping[str, str]) -> dict[str, list[str]]:
+    """The types of each path; null is none."""
+    return {path: [k for k in kinds.split("|") if k != "null"] for path, kinds in types.items()}
+
+
+def _merged(found: Mapping[str, Sequence[str]], keyed: frozenset[str]) -> dict[str, frozenset[str]]:
+    """What is known of each path, with what is known of others that are now spelt like it."""
+    made: dict[str, frozenset[str]] = {}
+    for path, names in found.items():
+        spelt = _collapsed(path, keyed)
+        made[spelt] = made.get(spelt, NONE).union(names)
+    return made
+
+
+def _shares(
+    shape: Document, keyed: frozenset[str]
+) -> tuple[dict[str, float], dict[tuple[str, str], float]]:
+    """The share of the rows that have a path, and of its values that are of a type."""
+    part: dict[str, float] = {}
+    mixed: dict[tuple[str, str], float] = {}
+    for path in shape.get("paths", {}):
+        spelt = _collapsed(path, keyed)
+        part[spelt] = max(part.get(spelt, 0.0), shape.get("partly", {}).get(path, 1.0))
+        for kind, share in shape.get("mixed", {}).get(path, {}).items():
+            mixed[spelt, kind] = max(mixed.get((spelt, kind), 0.0), share)
+    return part, mixed
+
+
+def outermost(paths: Sequence[str]) -> list[str]:
+    """Paths that are inside none of the others: what is in an object comes and goes with it."""
+    all_of = set(paths)
+    return [path for path in paths if not all_of.intersection(_around(path))]
+
+
+def _around(path: str) -> Iterator[str]:
+    steps = _steps(path)
+    yield from ("".join(steps[:n]) for n in range(1, len(steps)))
+
+
+def kinds_text(kinds: frozenset[str]) -> str:
+    """Types as one text: `number|string`."""
+    return "|".join(sorted(kinds)) or "null"
