@@ -11,6 +11,7 @@ from ingot import __version__
 from ingot.cli.check import check
 from ingot.cli.console import complain
 from ingot.cli.convert import convert
+from ingot.cli.doctor import doctor
 from ingot.cli.map import map_command
 from ingot.cli.run import run
 from ingot.converters.errors import IngotError
@@ -97,3 +98,4 @@ app.command("run")(run)
 app.command("map")(map_command)
 app.command("check")(check)
 app.command("convert")(convert)
+app.command("doctor")(doctor)

@@ -1,0 +1,1 @@
+"""What `ingot doctor` looks at: the installation, the places that are written to, the endpoint."""

@@ -1,0 +1,179 @@
+"""Checks of the places that ingot writes to: its state folder, the temporary and current folder."""
+
+import os
+import shutil
+import sqlite3
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+from ingot.agent import checkpoints
+from ingot.agent.doctor.checks import Check, State
+from ingot.agent.model import store
+
+LEAST_FREE = 5 * 10**9
+_BUSY_S = 5.0
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_NAMED = "INGOT_HOME"
+_OTHER = f"set {_NAMED} to a folder that you may write to"
+# What is lost where a file is moved away.
+_LOST = {
+    checkpoints.FILE: "runs that wait for a person",
+    store.FILE: "what was learnt about endpoints, and their accepted answers",
+}
+_check = partial(Check, group="places")
+
+
+def checks() -> Iterator[Check]:
+    """What the places are like. Nothing is left in them."""
+    try:
+        home = checkpoints.home()
+    except RuntimeError:  # no home folder of the user is known
+        yield _check(name="state folder", state="fail", figure="none is known", hint=_OTHER)
+    else:
+        state = _state(home)
+        yield state
+        if state.state != "fail" and home.is_dir():
+            yield _private(home)
+            yield _sqlite(home)
+            yield from (_database(home / name) for name in _LOST)
+    yield _temporary()
+    yield _current()
+
+
+def _state(home: Path) -> Check:
+    """Where the state is, and whether it can be written."""
+    fault = partial(_check, name="state folder", state="fail", hint=_OTHER)
+    try:
+        there = next(one for one in (home, *home.absolute().parents) if one.exists())
+    except OSError as error:
+        return fault(figure=f"{home}: {_words(error)}")
+    if not there.is_dir():
+        return fault(figure=f"{home}: {there} is a file")
+    problem = _unwritable(there)
+    if problem:
+        return fault(figure=f"{home}: cannot be written: {problem}")
+    whose = _NAMED if os.environ.get(_NAMED) else "the default"
+    absent = "" if there == home else "; not there yet, made when it is needed"
+    return _with_room("state folder", there, f"{home} ({whose}){absent}")
+
+
+def _private(home: Path) -> Check:
+    """Whether anyone else may read the state."""
+    loose = [
+        f"chmod {mode} {path}"
+        for path, mode in ((home, "700"), *((home / name, "600") for name in _LOST))
+        if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077
+    ]
+    if loose:
+        figure = "others on this machine may read the state"
+        return _check(name="permissions", state="warn", figure=figure, hint="; ".join(loose))
+    return _check(name="permissions", state="ok", figure="700 and 600: yours alone")
+
+
+def _sqlite(home: Path) -> Check:
+    """Whether SQLite works on that file system; WAL lets several runs write."""
+    check = partial(_check, name="SQLite")
+    try:
+        with tempfile.TemporaryDirectory(dir=home, prefix=".doctor-") as scratch:
+            mode = _tried(Path(scratch) / "try.sqlite")
+    except (OSError, sqlite3.Error) as error:
+        return check(state="fail", figure=f"cannot be used there: {_words(error)}", hint=_OTHER)
+    if mode != "wal":
+        figure = f"{sqlite3.sqlite_version}, without WAL on this file system"
+        return check(state="warn", figure=figure, hint=f"set {_NAMED} to a folder on a local disk")
+    return check(state="ok", figure=f"{sqlite3.sqlite_version}, WAL")
+
+
+def _tried(file: Path) -> str:
+    with closing(sqlite3.connect(file)) as connection:
+        (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+        connection.execute("CREATE TABLE tried (one)")
+    return str(mode)
+
+
+def _database(file: Path) -> Check:
+    """Whether a database is whole."""
+    check = partial(_check, name=file.name)
+    if not file.exists():
+        return check(state="skipped", figure="not there yet")
+    hint = f"move {file} away: {_LOST[file.name]} are lost"
+    try:
+        said, mode = _integrity(file)
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY:
+            return check(state="warn", figure="in use by another process", hint="look again later")
+        return check(state="fail", figure=f"cannot be read: {error}", hint=hint)
+    if said != "ok":
+        return check(state="fail", figure=f"damaged: {said.splitlines()[0]}", hint=hint)
+    journal = ", WAL" * (mode == "wal")
+    return check(state="ok", figure=f"{_size(file.stat().st_size)}, whole{journal}")
+
+
+def _integrity(file: Path) -> tuple[str, str]:
+    """What SQLite says of a file (`ok` = whole), and its journal mode."""
+    where = f"{file.absolute().as_uri()}?mode=rw"
+    with closing(sqlite3.connect(where, uri=True, timeout=_BUSY_S)) as connection:
+        (said,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+        (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+    return str(said), str(mode)
+
+
+def _temporary() -> Check:
+    try:
+        folder = Path(tempfile.gettempdir())
+    except FileNotFoundError:
+        figure, hint = "no temporary folder can be written", "set TMPDIR to one that can"
+        return _check(name="temporary", state="fail", figure=figure, hint=hint)
+    return _folder("temporary", folder, "set TMPDIR to a folder that you may write to", "fail")
+
+
+def _current() -> Check:
+    try:
+        folder = Path.cwd()
+    except FileNotFoundError:
+        figure, hint = "the current folder is gone", "change to a folder that exists"
+        return _check(name="current folder", state="fail", figure=figure, hint=hint)
+    return _folder("current folder", folder, "give --out a folder elsewhere", "warn")
+
+
+def _folder(name: str, folder: Path, hint: str, otherwise: State) -> Check:
+    problem = _unwritable(folder)
+    if problem:
+        figure = f"{folder}: cannot be written: {problem}"
+        return _check(name=name, state=otherwise, figure=figure, hint=hint)
+    return _with_room(name, folder, str(folder))
+
+
+def _with_room(name: str, folder: Path, said: str) -> Check:
+    """A folder that can be written, judged by the room that is left."""
+    free = shutil.disk_usage(folder).free
+    if free < LEAST_FREE:
+        hint = f"conversions may need more than {_size(LEAST_FREE)}"
+        return _check(name=name, state="warn", figure=f"{said}, {_size(free)} free", hint=hint)
+    return _check(name=name, state="ok", figure=f"{said}, {_size(free)} free")
+
+
+def _unwritable(folder: Path) -> str:
+    """Why nothing can be written into a folder; empty = it can be."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"ingot")
+            file.flush()
+    except OSError as error:
+        return _words(error)
+    return ""
+
+
+def _words(error: OSError | sqlite3.Error) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _size(count: int) -> str:
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:,.1f} {unit}"
+    return f"{count} B"

@@ -1,0 +1,125 @@
+"""`ingot doctor`: whether ingot can work here, and what the endpoint of a model can do."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ingot.cli import options as o
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ingot.agent.doctor.checks import Check
+
+_STYLES = {"ok": "green", "warn": "yellow", "fail": "red", "skipped": "dim"}
+_STATE, _NAME = 7, 14  # columns
+_INDENT = 2 + _STATE + 2 + _NAME + 2
+
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        envvar="INGOT_MODEL",
+        help="Model of an OpenAI-compatible endpoint; the key is OPENAI_API_KEY.",
+        show_default=False,
+    ),
+]
+BaseUrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--base-url",
+        metavar="URL",
+        envvar="OPENAI_BASE_URL",
+        help="Root of the endpoint, such as http://localhost:8000/v1.",
+        show_default=False,
+    ),
+]
+PresetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--preset",
+        metavar="NAME",
+        envvar="INGOT_PRESET",
+        help="Kind of the endpoint: openai, vllm, ollama, llamacpp, deepseek.",
+        show_default=False,
+    ),
+]
+
+
+def doctor(
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
+    preset: PresetOption = None,
+    as_json: o.JsonOption = False,
+) -> None:
+    """Check the installation, the places that are written to and the endpoint of a model.
+
+    An endpoint is asked up to six small questions, none of which holds anything of your data.
+    Exit code 1 if a check of this machine fails, 4 if one of the endpoint does.
+    """
+    from ingot.agent.doctor.checks import end
+    from ingot.cli.console import output, print_json
+
+    looked, found = _checks(model, base_url, preset), []
+    if as_json:
+        found = list(looked)
+        print_json({"checks": [one.to_json() for one in found]})
+    else:
+        console = output()
+        for one in looked:
+            _show(console, one, heading=not found or found[-1].group != one.group)
+            found.append(one)
+    end(found)
+
+
+def _checks(model: str | None, base_url: str | None, preset: str | None) -> Iterator["Check"]:
+    """Every check in turn, made when it is asked for; a wrong preset is known before the first."""
+    from itertools import chain
+
+    from ingot.agent.checkpoints import home
+    from ingot.agent.doctor import endpoint, installation, places
+    from ingot.agent.model.endpoint import configured
+    from ingot.agent.model.store import Store
+
+    try:
+        asked = configured(model, base_url, preset=preset)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    of_machine = chain(installation.checks(), places.checks())
+    if asked is None:
+        return chain(of_machine, [endpoint.absent(model, base_url)])
+    return chain(of_machine, endpoint.checks(asked, Store(home())))
+
+
+def _show(console: "Console", check: "Check", *, heading: bool) -> None:
+    """One check in one line, what to do below it; whole lines where it is no terminal."""
+    from ingot.cli.console import plain
+
+    if heading:
+        console.print(plain(check.group.capitalize(), "bold"))
+    if console.is_terminal:
+        console.print(_row(check))
+        return
+    console.print(
+        plain(f"  {check.state:{_STATE}}  {check.name:{_NAME}}  {check.figure}"), soft_wrap=True
+    )
+    if check.hint:
+        console.print(plain(" " * _INDENT + check.hint), soft_wrap=True)
+
+
+def _row(check: "Check") -> object:
+    from rich.padding import Padding
+    from rich.table import Table
+
+    from ingot.cli.console import plain
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(width=_STATE)
+    table.add_column(width=_NAME)
+    table.add_column(overflow="fold")
+    table.add_row(plain(check.state, _STYLES[check.state]), plain(check.name), plain(check.figure))
+    if check.hint:
+        table.add_row("", "", plain(check.hint, "dim" if check.state == "skipped" else "cyan"))
+    return Padding(table, (0, 0, 0, 2))
