@@ -237,6 +237,8 @@ def _values(facts: PathFacts, size: Size, share: str) -> list[str]:
 def _value(facts: PathFacts, value: Json, share: str) -> str:
     if not isinstance(value, str):
         return str(shared(last_name(facts.path), value, share)[1])
+    if facts.types.get("boolean") and not facts.types.get("string"):
+        return value  # as JSON spells it, since conditions compare by type
     return f'"{_short(last_name(facts.path), value, share)}"'
 
 

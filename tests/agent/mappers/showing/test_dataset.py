@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ingot.agent.mappers.showing.dataset import Shown, shown, told
 from ingot.converters.readers import open_source
@@ -73,3 +75,31 @@ def test_the_same_data_is_shown_alike(tmp_path: Path) -> None:
 def test_odd_data_is_shown(tmp_path: Path, rows: Any) -> None:
     for share in ("none", "redacted", "raw"):
         assert "Inventory" in told(of(tmp_path / "t.jsonl", rows), share, anything, small=False)
+
+
+SCALARS = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False)
+VALUES = st.recursive(
+    SCALARS | st.text(max_size=30),
+    lambda inside: (
+        st.lists(inside, max_size=4) | st.dictionaries(st.text(max_size=8), inside, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(VALUES, min_size=1, max_size=8),
+    share=st.sampled_from(["none", "redacted", "raw"]),
+)
+def test_any_rows_are_shown_and_fit(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[Any], share: str
+) -> None:
+    file = tmp_path_factory.mktemp("any") / "t.jsonl"
+    file.write_text("".join(json.dumps({"row": row}) + "\n" for row in rows))
+    source = open_source(str(file))
+    one = shown(source, draw(source))
+    for small in (True, False):
+        block = told(one, share, lambda text: len(text) <= 1500, small=small)
+        assert len(block) <= 1500
+        assert all(char.isprintable() or char == "\n" or char.isspace() for char in block)

@@ -38,6 +38,14 @@ def test_what_is_the_same_everywhere_shares_a_line() -> None:
     assert told(rows, "none")["the same in all rows"] == "the same in all rows: split; v"
 
 
+def test_truth_values_and_numbers_stand_without_quotes() -> None:
+    rows = [{"good": n % 2 == 0, "stars": n % 3, "as_text": str(n % 2 == 0)} for n in range(6)]
+    made = told(rows)
+    assert "values true x3, false x3" in made["good"]
+    assert "values 0 x2, 1 x2, 2 x2" in made["stars"]
+    assert 'values "True" x3, "False" x3' in made["as_text"]
+
+
 def test_every_role_is_told_with_its_count() -> None:
     names = ["human", "gpt", "system", *(f"tool {chr(97 + n)}" for n in range(20))]
     rows = [{"turns": [{"from": name, "say": "x"} for name in names]} for _ in range(3)]
