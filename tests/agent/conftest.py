@@ -10,7 +10,10 @@ import pytest
 
 
 class ChatServer:
-    """Answers POST /v1/chat/completions with what `reply` returns; keeps requests and headers."""
+    """Answers POST /v1/chat/completions with what `reply` returns; keeps requests and headers.
+
+    GET is answered with `models`; None = there is no such route, as at some servers.
+    """
 
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
@@ -18,6 +21,8 @@ class ChatServer:
         self.paths: list[str] = []
         self.queue: list[Any] = []
         self.always: Any = None  # is answered when the queue is empty
+        self.models: Any = None  # status, body and, if need be, headers
+        self.got: list[str] = []  # the paths of GET
         self.closing = threading.Event()  # ends what waits on purpose
         self.extra_headers: dict[str, str] = {}
         owner = self
@@ -32,6 +37,14 @@ class ChatServer:
                 try:
                     self.reply(*owner.answer(request))
                 except OSError:  # the client went away, as some tests want
+                    self.close_connection = True
+
+            def do_GET(self) -> None:
+                owner.got.append(self.path)
+                owner.headers.append({k.lower(): v for k, v in self.headers.items()})
+                try:
+                    self.reply(*(owner.models or (404, {"detail": "Not Found"})))
+                except OSError:
                     self.close_connection = True
 
             def reply(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:

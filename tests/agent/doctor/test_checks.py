@@ -1,0 +1,38 @@
+"""What the checks mean together: the error that stands for the exit code."""
+
+from typing import Any
+
+import pytest
+
+from ingot.agent.doctor.checks import Check, end
+from ingot.converters.errors import IngotError
+
+
+def check(group: str, state: Any) -> Check:
+    return Check(group=group, name=f"a {group}", state=state, figure="1")
+
+
+def test_warnings_are_no_failure() -> None:
+    end([check("places", "ok"), check("endpoint", "warn"), check("places", "skipped")])
+    end([])
+
+
+@pytest.mark.parametrize(
+    ("groups", "code"), [(["endpoint"], 4), (["places"], 1), (["installation", "endpoint"], 1)]
+)
+def test_the_machine_comes_before_the_endpoint(groups: list[str], code: int) -> None:
+    with pytest.raises(IngotError) as caught:
+        end([check(group, "fail") for group in groups])
+    assert caught.value.exit_code == code
+    for group in groups:
+        assert f"a {group}" in str(caught.value)
+
+
+def test_as_json() -> None:
+    assert check("places", "ok").to_json() == {
+        "group": "places",
+        "name": "a places",
+        "state": "ok",
+        "figure": "1",
+        "hint": "",
+    }
