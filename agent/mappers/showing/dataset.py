@@ -80,21 +80,27 @@ def told(one: Shown, share: str, fits: Callable[[str], bool], *, small: bool) ->
     computed = [*markers.lines(one.view, share), *relations.lines(rows, one.view, share)]
     sizes = ladder(small=small)
     picked = chosen(rows, sizes[0].rows)
+    seen = files.look(one.source, one.root, sizes[0].roots)
     block = ""
     for size in sizes:
         telling = [rows[number] for number in sorted(picked[: size.rows])]
-        block = _block(one, telling, computed, size, share)
+        head = files.lines(one.source, seen, size, share, one.root)
+        block = _block(one, head, telling, computed, size, share)
         if fits(block):
             return block
     return _cut_to(block, fits)
 
 
 def _block(
-    one: Shown, rows: Sequence[Json], computed: Sequence[str], size: Size, share: str
+    one: Shown,
+    head: Sequence[str],
+    rows: Sequence[Json],
+    computed: Sequence[str],
+    size: Size,
+    share: str,
 ) -> str:
     parts = [
-        *files.lines(one.source, size, share, one.root),
-        *files.other_roots(one.source, one.root, size, share),
+        *head,
         *_key(one, share),
         *_parsed(one),
         "",

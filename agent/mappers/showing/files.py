@@ -4,7 +4,7 @@ import codecs
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ingot.agent.mappers.showing.cleaning import clean, cut, shown_name, shown_path
 from ingot.agent.mappers.showing.rows import rendered
@@ -22,20 +22,38 @@ _RAW_BYTES = 16 << 10
 _MOST_NAME = 80
 _FILES = 4
 _LEFT_OUT = 3
+_RAW_LINE = 200  # characters of the beginning of a raw line
 _ROOT_ROW = 240  # characters of the row of another root
 _NO_NAMES = ("number", "time", "url", "hash", "uuid", "email", "sentence")
 _LONG_NAME = 40
 _VALUE = re.compile(r"\w+")
 
 
-def lines(source: Source, size: Size, share: str, root: str | None) -> list[str]:
-    """The files, how they were read, and for tables and text the beginning as it lies there."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seen:
+    """What is read of the files once: how the first begins (tables and texts), and other roots.
+
+    `roots` are further places of rows, each with one of its rows (None = unreadable).
+    """
+
+    beginning: str
+    roots: tuple[tuple[RootCandidate, Json], ...]
+
+
+def look(source: Source, root: str | None, most: int) -> Seen:
+    """Read what is told of the files beside the sample; at most `most` other roots."""
     first = source.files[0]
+    raw = _beginning(first) if first.facts.format in ("csv", "text") else ""
+    return Seen(beginning=raw, roots=_roots_beside(source, root, most))
+
+
+def lines(source: Source, seen: Seen, size: Size, share: str, root: str | None) -> list[str]:
+    """The files, how they were read, the beginning as it lies there, and other roots."""
     told = [_files(source, size), *_left_out(source), _read(source, root)]
     doubtful = bool(source.guessed.to_document()) or size.words
-    if first.facts.format in ("csv", "text") and size.lines and doubtful:
-        told += ["Raw beginning of the first file:", *_raw(first, size, share)]
-    return told
+    if seen.beginning and size.lines and doubtful:
+        told += ["Raw beginning of the first file:", *_raw(seen.beginning, size, share)]
+    return told + _other_roots(source, seen, size, share)
 
 
 def _files(source: Source, size: Size) -> str:
@@ -90,10 +108,10 @@ def names_like_data(names: Sequence[str]) -> bool:
     return long or bool(looks & set(_NO_NAMES)) or len(set(names)) < len(names)
 
 
-def _raw(file: SourceFile, size: Size, share: str) -> list[str]:
+def _raw(beginning: str, size: Size, share: str) -> list[str]:
     """The first lines as they lie in the file; with nothing shared only their signs."""
-    head, tail = 2 * size.head, size.tail
-    found = [line for line in _beginning(file).splitlines() if line.strip()][: size.lines]
+    head, tail = min(2 * size.head, _RAW_LINE), min(size.tail, _RAW_LINE // 4)
+    found = [line for line in beginning.splitlines() if line.strip()][: size.lines]
     if share == "none":
         return ["| " + cut(clean(_VALUE.sub("x", line)), head, tail) for line in found]
     return ["| " + cut(clean(shared_text("", line, share)), head, tail) for line in found]
@@ -116,25 +134,18 @@ def best_root(source: Source) -> str | None:
     return None if best == "$" else best
 
 
-def other_roots(source: Source, shown: str | None, size: Size, share: str) -> list[str]:
-    """Further places of rows, each with its number of rows and the beginning of one."""
-    if source.files[0].facts.format == "text" and source.spec.root is None:
-        return ['Rows are lines. Other root: "$" = every file is one row with the key `text`.']
-    passed = {shown or "$", *([] if size.words else ["$"])}
-    others = [one for one in source.roots if one.path not in passed]
-    told = [_root_line(source, one, size, share) for one in others[: size.roots]]
-    more = len(others) - size.roots
-    if not told:
-        return []
-    return ["Other roots:", *told, *([f"(+{more} more)"] if more > 0 else [])]
-
-
-def _root_line(source: Source, root: RootCandidate, size: Size, share: str) -> str:
-    count = "" if root.rows is None else f"{root.rows} rows, "
-    small = replace(size, head=min(size.head, 40), tail=min(size.tail, 10), elements=1)
-    row = _sample_row(source, root)
-    shown = "" if row is None else ": " + cut(rendered(row, small, share), _ROOT_ROW, 0)
-    return f'- "{shown_path(root.path)}" ({count}{root.why}){shown}'
+def _roots_beside(
+    source: Source, shown: str | None, most: int
+) -> tuple[tuple[RootCandidate, Json], ...]:
+    """Places inside one of the records of an object that is keyed by id are none."""
+    inside = (shown or "").removesuffix("*") if (shown or "").endswith("*") else None
+    others = [
+        one
+        for one in source.roots
+        if one.path != (shown or "$")
+        and (inside is None or one.path == "$" or not one.path.startswith(inside))
+    ]
+    return tuple((one, _sample_row(source, one)) for one in others[:most])
 
 
 def _sample_row(source: Source, root: RootCandidate) -> Json:
@@ -143,3 +154,19 @@ def _sample_row(source: Source, root: RootCandidate) -> Json:
     except SourceError:
         return None
     return found.rows[0].value if found.rows else None
+
+
+def _other_roots(source: Source, seen: Seen, size: Size, share: str) -> list[str]:
+    """What is told of the roots beside: rows, kind, and the beginning of a row."""
+    if source.files[0].facts.format == "text" and source.spec.root is None:
+        return ['Rows are lines. Other root: "$" = every file is one row with the key `text`.']
+    told = [_root_line(root, row, size, share) for root, row in seen.roots[: size.roots]]
+    return ["Other roots:", *told] if told else []
+
+
+def _root_line(root: RootCandidate, row: Json, size: Size, share: str) -> str:
+    count = "" if root.rows is None else f"{root.rows} rows, "
+    small = replace(size, head=min(size.head, 40), tail=min(size.tail, 10), elements=1)
+    told = row is not None and (root.path != "$" or size.words)
+    shown = ": " + cut(rendered(row, small, share), _ROOT_ROW, 0) if told else ""
+    return f'- "{shown_path(root.path)}" ({count}{root.why}){shown}'

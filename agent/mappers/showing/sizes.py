@@ -1,6 +1,6 @@
 """How much of a data set is shown: a ladder of sizes, from rich to poor."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +62,4 @@ def ladder(*, small: bool) -> tuple[Size, ...]:
 
 
 def _terse(size: Size) -> Size:
-    from dataclasses import replace
-
     return replace(size, words=False)

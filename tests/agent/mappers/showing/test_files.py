@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingot.agent.mappers.showing.files import best_root, lines, names_like_data, other_roots
+from ingot.agent.mappers.showing.files import best_root, lines, look, names_like_data
 from ingot.agent.mappers.showing.sizes import ladder
 from ingot.converters.readers import open_source
 
@@ -15,7 +15,8 @@ PEOPLE = "1,Ann likes the old river,jo@mail.example.com\n2,Bob likes the new bri
 
 def told(file: Path, share: str = "redacted") -> str:
     source = open_source(str(file))
-    return "\n".join(lines(source, SIZE, share, best_root(source)))
+    root = best_root(source)
+    return "\n".join(lines(source, look(source, root, 4), SIZE, share, root))
 
 
 def test_a_table_with_its_guesses_and_raw_lines(tmp_path: Path) -> None:
@@ -72,19 +73,26 @@ def test_roots_of_an_object_with_rows_of_each(tmp_path: Path) -> None:
     rows = [{"q": f"What is {n}?", "a": f"It is jo{n}@mail.example.com."} for n in range(5)]
     notes = [{"note": "n0"} for _ in range(3)]
     file.write_text(json.dumps({"info": {"by": "me"}, "data": rows, "notes": notes}))
-    source = open_source(str(file))
-    assert best_root(source) == "data[*]"
+    assert best_root(open_source(str(file))) == "data[*]"
     assert 'rows below are those of root data[*]: answer "root": "data[*]"' in told(file)
-    made = "\n".join(other_roots(source, "data[*]", SIZE, "redacted"))
+    made = told(file)
     assert '- "notes[*]" (3 rows, a list of objects): {"note": "n0"}' in made
     assert '- "$" (1 rows' in made
     assert "mail.example" not in made
-    assert '"n0"' not in "\n".join(other_roots(source, "data[*]", SIZE, "none"))
+    assert '"n0"' not in told(file, "none")
+
+
+def test_places_inside_one_record_are_no_roots(tmp_path: Path) -> None:
+    file = tmp_path / "set.json"
+    held = {f"doc-{n}": {"t": f"Text {n}", "tags": [{"x": 1}] * 4} for n in range(30)}
+    file.write_text(json.dumps(held))
+    made = told(file)
+    assert 'answer "root": "*"' in made
+    assert "tags[*]" not in made
 
 
 def test_text_files_can_be_rows(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_text("A line of the text.\nAnother line of it.\n" * 9)
-    source = open_source(str(file))
-    assert best_root(source) is None
-    assert "every file is one row" in other_roots(source, None, SIZE, "redacted")[0]
+    assert best_root(open_source(str(file))) is None
+    assert "every file is one row" in told(file)
