@@ -1,6 +1,7 @@
 """A mapping as people read it: one line per target, coverage per path, rows beside their records.
 
-Everything here is text of unknown origin; the doors that print it take out control characters.
+Everything here is text of unknown origin; the doors that print it take out control characters. What
+identifies people and what opens doors is replaced by placeholders, unless the order says `raw`.
 """
 
 import json
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ingot.agent.context import Context
+from ingot.agent.redaction import redacted
 from ingot.agent.state import Order, State
 from ingot.agent.trial import try_out
 from ingot.converters.rows import Json
@@ -42,12 +44,19 @@ def preview(state: State, context: Context) -> Preview:
     order = Order(**state["order"])
     trial = try_out(context, order, proposal["mapping"] or {}, where=f"the {proposal['mapper']}")
     report = trial.report
+    show = _as_is if order.share_values == "raw" else redacted
     return Preview(
-        lines=tuple(describe(proposal["mapping"])),
+        lines=tuple((show(target), show(how)) for target, how in describe(proposal["mapping"])),
         coverage=f"{report.ok_rows}/{report.rows} rows",
-        paths=tuple(path_rows(state["check"] or {})),
-        examples=tuple(report.examples[:EXAMPLES]),
+        paths=tuple(
+            (show(path), pointer, rows) for path, pointer, rows in path_rows(state["check"] or {})
+        ),
+        examples=tuple((show(row), show(record)) for row, record in report.examples[:EXAMPLES]),
     )
+
+
+def _as_is(value: Json) -> Json:
+    return value
 
 
 def path_rows(check: dict[str, Json]) -> Iterator[tuple[str, str, str]]:

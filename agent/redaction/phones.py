@@ -35,7 +35,7 @@ _OTHER = re.compile(
 _LABELLED = re.compile(
     r"(?:(?<![A-Za-z])(?i:tel(?:ephone|efon[eo]?|éfono)?|tél|(?:cell|mobile|tele)?[ ]?phone|mobile"
     r"|cell(?=[ ]?:)|fax|whats[ ]?app|handy|m[óo]vil|celular|hotline|тел(?:ефон)?"
-    r"|(?:call|text|ring)(?:[ ](?:me|us))?(?:[ ](?:at|on))?)"
+    r"|(?:call|text|ring)(?:[ ](?:me|us))?(?:[ ](?:at|on))?(?=[ :]))"
     r"|电话|電話|手机|手機|联系方式|座机|携帯|전화|휴대폰|هاتف)"
     r"(?:[ ]?(?i:number|no|nr|num|nummer|号码|號碼|号|番号|번호))?(?![A-Za-z])[^0-9A-Za-z\n+(]{0,6}"
     r"((?:\+[ ]?)?\(?\d(?:[ .()/-]{0,2}\d){6,14})(?!\d)"
@@ -72,12 +72,20 @@ def phones(text: str) -> Iterator[tuple[int, int]]:
     for match in _CHINESE.finditer(text):
         if _valid(match[1], "CN"):
             yield match.span()
-    for match in _TRUNK.finditer(text):
-        if not _DATE.match(match[0]) and any(_valid(match[0], one) for one in _TRUNK_REGIONS):
-            yield match.span()
+    yield from (match.span() for match in _TRUNK.finditer(text) if _is_national(match[0]))
     for match in _LABELLED.finditer(text):
         if not _DATE.match(match[1]):
             yield match.span(1)
+
+
+def _is_national(number: str) -> bool:
+    """Whether nine digits or more behind a 0 are a number in one of the countries looked at."""
+    enough = sum(map(str.isdigit, number)) >= 9 and number != "0123456789"
+    return (
+        enough
+        and not _DATE.match(number)
+        and any(_valid(number, region) for region in _TRUNK_REGIONS)
+    )
 
 
 def _international(text: str) -> Iterator[tuple[int, int]]:

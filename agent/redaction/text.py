@@ -28,7 +28,7 @@ _NUMBERS: tuple[tuple[str, Finder], ...] = (
     ("card", cards),
     ("phone", phones),
 )
-_SEVEN_DIGITS = re.compile(r"\d(?:[^\d\n]{0,3}\d){6}")
+_FOUR_DIGITS = re.compile(r"\d(?:[^\d\n]{0,8}\d){3}")
 _MOST_PASSES, _MOST_CHARACTERS = 12, 500_000
 
 
@@ -77,7 +77,7 @@ def _found(text: str) -> Iterator[tuple[int, int, int, str]]:
     """(start, precedence, -end, kind) in the original text."""
     raw = view(text, escapes=False)
     read = view(text, escapes=True)
-    finders = [*_FINDERS, *(_NUMBERS if _SEVEN_DIGITS.search(read.text) else ()), ("ip", addresses)]
+    finders = [*_FINDERS, *(_NUMBERS if _FOUR_DIGITS.search(read.text) else ()), ("ip", addresses)]
     for rank, (kind, finder) in enumerate(finders):
         for start, end in finder(read.text):
             yield read.origin(start), rank, -read.origin(end), kind

@@ -1,11 +1,23 @@
 """A mapping as people read it: every construct of the language has words."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ingot.agent.preview import describe, path_rows, record_lines, row_text, value_text
+from ingot.agent.context import Context
+from ingot.agent.preview import (
+    describe,
+    path_rows,
+    preview,
+    record_lines,
+    row_text,
+    value_text,
+)
+from ingot.agent.state import Order
 from ingot.converters import contracts
+from ingot.converters.rows import Json
 
 
 @pytest.mark.parametrize(
@@ -122,3 +134,34 @@ def test_a_record_is_shown_turn_by_turn() -> None:
         ("text", "t" * 600 + " ...(+100 characters)"),
         ("meta", ""),
     ]
+
+
+@pytest.mark.parametrize(
+    ("share", "seen"),
+    [
+        ("raw", ("bob@example.com", 13800138000)),
+        ("redacted", ("[email]", "[phone]")),
+        ("none", ("[email]", "[phone]")),
+    ],
+)
+def test_secrets_are_shown_only_where_the_order_says_raw(
+    share: str, seen: tuple[Json, Json], tmp_path: Path
+) -> None:
+    file = tmp_path / "rows.jsonl"
+    row = {"ask": "mail bob@example.com", "bob@example.com": "ok", "n": 13800138000}
+    file.write_text(json.dumps(row) + "\n")
+    mapping = {"version": 2, "text": ["ask", "['bob@example.com']"]}
+    order = Order(source=str(file), out=None, share_values=share)
+    path = {"path": "['bob@example.com']", "pointer": "/text/1", "resolved": 1}
+    state: Any = {
+        "order": order.to_json(),
+        "proposal": {"mapping": mapping, "mapper": "scripted"},
+        "check": {"paths": [{**path, "null": 0, "missing": 0}]},
+    }
+    mail, phone = seen
+    shown = preview(state, Context())
+    [(before, after)] = shown.examples
+    assert before == {"ask": f"mail {mail}", mail: "ok", "n": phone}
+    assert after["text"].startswith(f"mail {mail}")
+    assert shown.lines == (("text", f"ask + ['{mail}']"),)
+    assert shown.paths == ((f"['{mail}']", "/text/1", "1/1 rows"),)
