@@ -1,0 +1,102 @@
+"""validate: problems without secrets, a model's own faults, the provenance of what was proposed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingot.agent.context import Context
+from ingot.agent.fingerprint import fingerprint_of
+from ingot.agent.gates import of_state
+from ingot.agent.nodes.discover import discover
+from ingot.agent.nodes.review import by_gates
+from ingot.agent.nodes.sample import sample
+from ingot.agent.nodes.validate import validate
+from ingot.agent.state import Order, State
+from ingot.converters.mapping import parse
+
+PAIR = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+ROWS = [{"q": f"Question {n}?", "a": f"Answer number {n}.", "keep": n < 5} for n in range(20)]
+
+
+def validated(
+    tmp_path: Path, document: dict[str, Any], rows: list[Any] = ROWS, *, mapper: str = "llm"
+) -> State:
+    """The state after a proposal for the rows of a file was validated."""
+    file = tmp_path / "raw.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    context = Context()
+    state: State = {"order": Order(source=str(file), out=str(tmp_path / "out")).to_json()}
+    state = {**state, **discover(state, context)}
+    state = {**state, **sample(state, context)}
+    proposal: dict[str, Any] = {
+        "decision": "sft",
+        "mapping": {"version": 2, **document},
+        "confidence": 0.9,
+        "reason": "because",
+        "evidence": [],
+        "mapper": mapper,
+        "detected": {},
+    }
+    told: dict[str, Any] = {"provenance": {"mapper": mapper}, "mapper": mapper}
+    state = {**state, "proposal": proposal, "turn": told}
+    return {**state, **validate(state, context)}
+
+
+def test_the_provenance_tells_the_shape(tmp_path: Path) -> None:
+    state = validated(tmp_path, {"messages": PAIR})
+    document = (state["proposal"] or {})["mapping"]
+    kept = document["provenance"]
+    assert kept["shape"]["paths"]["q"] == "string"
+    assert kept["fingerprint"] == fingerprint_of(kept["shape"])
+    assert parse(document, where="x") == document
+    assert by_gates(state)["decision"] == "approve"
+    assert {one.state for one in of_state(state)} == {"pass"}
+
+
+def test_constants_of_a_model_are_problems_that_it_can_correct(tmp_path: Path) -> None:
+    meta = {"original_id": {"literal": "call 13800138000"}}
+    state = validated(tmp_path, {"messages": PAIR, "meta": meta})
+    (problem,) = state["problems"]
+    assert (problem["pointer"], problem["code"]) == ("/meta/original_id", "constant_meta")
+    assert "13800138000" not in problem["got"]
+    assert by_gates(state)["decision"] == "held"
+    assert validated(tmp_path, {"messages": PAIR, "meta": meta}, mapper="rules")["problems"] == []
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"system": {"literal": "You are a helpful assistant."}},
+        {"where": [{"path": "keep", "in": [True]}]},
+        {"meta": {"source": {"literal": "someone else's"}}},
+    ],
+)
+def test_what_a_model_may_not_decide_waits_for_a_person(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    state = validated(tmp_path, {"messages": PAIR, **more})
+    assert state["problems"] == []
+    assert by_gates(state)["decision"] == "person"
+    assert [one.state for one in of_state(state)].count("person") == 1
+    assert (
+        by_gates(validated(tmp_path, {"messages": PAIR, **more}, mapper="rules"))["decision"]
+        == "approve"
+    )
+
+
+def test_problems_hold_no_secrets(tmp_path: Path) -> None:
+    role = {"path": "who", "map": {"it": "assistant", "me": "user"}}
+    messages = [{"each": "t[*]", "role": role, "content": "x"}]
+    rows = [{"t": [{"who": "ann@example.org", "x": "a"}, {"who": "it", "x": "b"}]}] * 5
+    state = validated(tmp_path, {"messages": messages}, rows)
+    assert "example.org" not in json.dumps(state)
+    assert "[email]" in json.dumps(state["problems"])
+
+
+def test_a_mapping_that_cannot_be_bound_is_a_problem_of_the_mapper(tmp_path: Path) -> None:
+    state = validated(tmp_path, {"messages": [{"role": "boss", "content": "q"}]})
+    assert state["check"] is None
+    assert state["problems"]
+    assert {one.state for one in of_state(state)} == {"pass", "fail"}
