@@ -148,7 +148,7 @@ def _of_fault(form: Form, fault: Fault) -> Outcome:
     return Outcome(
         form=form,
         verdict="refused" if refused else "failed",
-        figure=fault.problem,
+        figure=f"refused: {fault.problem}" if refused else fault.problem,
         hint=fault.hint,
         ends=fault.kind not in _OF_QUESTION,
     )
@@ -157,19 +157,19 @@ def _of_fault(form: Form, fault: Fault) -> Outcome:
 def _verdict(level: str, said: Said) -> tuple[str, str]:
     """What a reply says of the server, short and in words."""
     if said.refusal:
-        return "answered", "accepted; the model refused the question"
+        return "answered", "accepted; the model refuses"
     if not said.text.strip():
         long = f": {ROOM:,} tokens were not enough" if said.cut_off else ""
         return "answered", f"accepted; the reply is blank{long}"
     if level == "prompt":
         if _holds_object(said):
-            return "obeyed", "the model gives the object that is asked for"
-        return "answered", "the model does not give the object that is asked for"
+            return "obeyed", "obeyed"
+        return "answered", "answered, not obeyed"
     if level == "tool" and said.source != "a tool call":
-        return "answered", "accepted, not enforced: text instead of a call"
+        return "answered", "accepted, no call made"
     reply = _object(said.text)
     if level == "json_object" and reply is not None:
-        return "held", "enforced: a JSON object and nothing else"
+        return "held", "enforced, of any shape"
     if reply is not None and _fits(reply):
         return "held", "enforced"
     return "answered", "accepted, not enforced"
@@ -236,7 +236,7 @@ def _remembered(endpoint: Endpoint, store: Store, found: Sequence[Outcome]) -> I
         return
     figure, hint = f"{best.form.level}, remembered for {KEPT_S // 86400} days", ""
     if not held:
-        hint = "the server holds replies to nothing; ingot validates them and asks again"
+        hint = "the server enforces nothing; ingot validates replies"
     try:
         store.remember(endpoint, best.form.known)
     except OutputError as error:

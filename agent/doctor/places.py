@@ -29,19 +29,29 @@ _check = partial(Check, group="places")
 
 def checks() -> Iterator[Check]:
     """What the places are like. Nothing is left in them."""
-    try:
-        home = checkpoints.home()
-    except RuntimeError:  # no home folder of the user is known
-        yield _check(name="state folder", state="fail", figure="none is known", hint=_OTHER)
-    else:
-        state = _state(home)
-        yield state
-        if state.state != "fail" and home.is_dir():
-            yield _private(home)
-            yield _sqlite(home)
-            yield from (_database(home / name) for name in _LOST)
+    yield from _kept(state_folder())
     yield _temporary()
     yield _current()
+
+
+def state_folder() -> Path | None:
+    """Where ingot keeps its state; None = nowhere, as neither it nor the user's home is known."""
+    try:
+        return checkpoints.home()
+    except RuntimeError:
+        return None
+
+
+def _kept(home: Path | None) -> Iterator[Check]:
+    if home is None:
+        yield _check(name="state folder", state="fail", figure="none is known", hint=_OTHER)
+        return
+    state = _state(home)
+    yield state
+    if state.state != "fail" and home.is_dir():
+        yield _private(home)
+        yield _sqlite(home)
+        yield from (_database(home / name) for name in _LOST)
 
 
 def _state(home: Path) -> Check:

@@ -78,7 +78,6 @@ def _checks(model: str | None, base_url: str | None, preset: str | None) -> Iter
     """Every check in turn, made when it is asked for; a wrong preset is known before the first."""
     from itertools import chain
 
-    from ingot.agent.checkpoints import home
     from ingot.agent.doctor import endpoint, installation, places
     from ingot.agent.model.endpoint import configured
     from ingot.agent.model.store import Store
@@ -90,7 +89,7 @@ def _checks(model: str | None, base_url: str | None, preset: str | None) -> Iter
     of_machine = chain(installation.checks(), places.checks())
     if asked is None:
         return chain(of_machine, [endpoint.absent(model, base_url)])
-    return chain(of_machine, endpoint.checks(asked, Store(home())))
+    return chain(of_machine, endpoint.checks(asked, Store(places.state_folder())))
 
 
 def _show(console: "Console", check: "Check", *, heading: bool) -> None:

@@ -33,8 +33,8 @@ def test_a_server_that_accepts_schemas_and_ignores_them(doctor_of: Any) -> None:
     found = doctor_of.look()
     assert levels(doctor_of) == ["warn", "warn", "warn", "ok"]
     assert "accepted, not enforced" in found["json_schema"].figure
-    assert "text instead of a call" in found["tool"].figure
-    assert "gives the object" in found["prompt"].figure
+    assert "accepted, no call made" in found["tool"].figure
+    assert found["prompt"].figure.startswith("obeyed; ")
     assert (found["begins with"].state, doctor_of.remembered()) == ("warn", "prompt")
     assert "validates" in found["begins with"].hint
 
@@ -43,7 +43,7 @@ def test_a_server_that_refuses_all_but_plain_prompts(doctor_of: Any) -> None:
     doctor_of.server.refused = {"json_schema", "json_object", "tool"}
     found = doctor_of.look()
     assert levels(doctor_of) == ["skipped", "skipped", "skipped", "ok"]
-    assert "answered 400" in found["tool"].figure
+    assert found["tool"].figure.startswith("refused: answered 400")
     assert doctor_of.remembered() == "prompt"
 
 
@@ -108,6 +108,7 @@ def test_a_model_that_gives_no_object(doctor_of: Any) -> None:
     doctor_of.server.plain = "Silver is a chemical element."
     found = doctor_of.look()
     assert found["prompt"].state == "warn"
+    assert "answered, not obeyed" in found["prompt"].figure
     assert "--model" in found["begins with"].hint
     assert doctor_of.remembered() is None
 
@@ -117,7 +118,7 @@ def test_refusals_and_replies_that_are_cut_off(doctor_of: Any) -> None:
     thinking = {"finish_reason": "length", "message": {"content": ""}}
     doctor_of.chat.queue = [(200, {"choices": [one]}) for one in (refusal, thinking)]
     found = doctor_of.look()
-    assert "the model refused the question" in found["json_schema"].figure
+    assert "the model refuses" in found["json_schema"].figure
     assert "1,024 tokens were not enough" in found["json_object"].figure
 
 

@@ -64,6 +64,16 @@ def test_the_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert "(the default)" in figure
 
 
+def test_no_folder_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user without an entry and without HOME, as some containers have."""
+    for name in ("INGOT_HOME", "HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)
+    check = look()["state folder"]
+    assert (check.state, check.figure) == ("fail", "none is known")
+    assert places.state_folder() is None
+
+
 def test_a_file_in_the_way(home: Path) -> None:
     home.parent.write_text("a file")
     found = look()
