@@ -36,7 +36,7 @@ MISSED = {
 MISTAKEN = {
     "order 13912345678",
     "part 555-123-4567",
-    "build 10.20.30.40",
+    "def login(user, password=user.default)",
     "item 4000000000000002",
     'the "secret": "kindness"',
     "article 123-45-6789",
