@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from ingot.agent.mappers.proposal import Request
 from ingot.agent.mappers.rules.beside import tools_beside
-from ingot.agent.mappers.rules.table import lies_in
+from ingot.agent.mappers.rules.table import hits, lies_in
 from ingot.agent.mappers.showing.cleaning import clean, cut, shown_path
 from ingot.agent.mappers.showing.dataset import Shown, shown, told
 from ingot.agent.mappers.showing.rows import rendered
@@ -22,6 +22,7 @@ from ingot.agent.prompting import prompt, prompts_hash
 from ingot.agent.redaction import redact
 from ingot.converters import contracts
 from ingot.converters.errors import Problem
+from ingot.converters.paths import Node, PathSyntaxError
 from ingot.converters.profile import Profile
 from ingot.converters.readers import Source
 from ingot.converters.rows import Json
@@ -38,6 +39,7 @@ _MESSAGE = 8  # tokens that servers add to a message
 _LOOKED_AT = Size(
     rows=3, head=400, tail=200, elements=6, values=0, paths=0, facts=0, lines=0, roots=0
 )
+_ROWS_TRIED = 20
 _ROWS_OF_GROUP = re.compile(r"^\[(?:\*|-?\d+)\]\.?")
 _MODES = {
     "pt": "pt (running text)",
@@ -145,8 +147,9 @@ def inventory(source: Source, sample: Sample) -> Profile:
 def completed(document: dict[str, Json], source: Source, sample: Sample) -> dict[str, Json]:
     """A lowered document with the facts that are no matter of judgement.
 
-    Paths that lead into texts of JSON need these fields parsed; tool definitions beside a
-    conversation go with it unless the mapping uses them.
+    Paths of the inventory start at the root that it was taken with, said or not; paths that lead
+    into texts of JSON need these fields parsed; tool definitions beside a conversation go with it
+    unless the mapping uses them.
 
     Args:
         document: a version 2 mapping.
@@ -159,10 +162,27 @@ def completed(document: dict[str, Json], source: Source, sample: Sample) -> dict
     one = shown(source, sample)
     used = [_ROWS_OF_GROUP.sub("", text) for text in _texts(document)]
     needed = [field for field in one.json_fields if any(lies_in(text, field) for text in used)]
-    made = dict(document)
-    if needed:
-        made["source"] = {**document.get("source", {}), "json_fields": needed}
+    facts = document.get("source", {}) | ({"json_fields": needed} if needed else {})
+    if "root" not in facts and _starts_at_root(one, used, sample):
+        facts["root"] = one.root
+    made = {**document, "source": facts} if facts else document
     return made | _tools(made, one, used)
+
+
+def _starts_at_root(one: Shown, used: Sequence[str], sample: Sample) -> bool:
+    """Whether paths are those of the inventory, and none leads into rows read otherwise."""
+    if one.root is None or one.root == one.source.spec.root:
+        return False
+    as_read = [Node(row.value) for row in sample.rows[:_ROWS_TRIED]]
+    known = any(one.view.facts.get(text) for text in used)
+    return known and not any(_leads_into(text, as_read) for text in used)
+
+
+def _leads_into(text: str, nodes: Sequence[Node]) -> bool:
+    try:
+        return any(hits(text, node) for node in nodes)
+    except PathSyntaxError:  # a literal, a template
+        return False
 
 
 def _tools(document: dict[str, Json], one: Shown, used: Sequence[str]) -> dict[str, Json]:

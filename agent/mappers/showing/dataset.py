@@ -12,6 +12,7 @@ from ingot.agent.mappers.rules.table import View
 from ingot.agent.mappers.showing import files, inventory, markers, relations
 from ingot.agent.mappers.showing.cleaning import shown_name
 from ingot.agent.mappers.showing.rows import chosen, rendered
+from ingot.agent.mappers.showing.sharing import shared_path
 from ingot.agent.mappers.showing.sizes import Size, ladder
 from ingot.agent.redaction import redact
 from ingot.converters.errors import SourceError
@@ -102,7 +103,7 @@ def _block(
     parts = [
         *head,
         *_key(one, share),
-        *_parsed(one),
+        *_parsed(one, share),
         "",
         _heading(one, size),
         *inventory.lines(one.rows, one.view.facts, size, share),
@@ -126,10 +127,11 @@ def _key(one: Shown, share: str) -> list[str]:
     return [f"Rows have a key or file name of their own: path ~{told}"]
 
 
-def _parsed(one: Shown) -> list[str]:
+def _parsed(one: Shown, share: str) -> list[str]:
     if not one.json_fields:
         return []
-    return [f"Texts of JSON, already parsed here: {', '.join(one.json_fields)}"]
+    named = ", ".join(shared_path(field, share) for field in one.json_fields)
+    return [f"Texts of JSON, already parsed here: {named}"]
 
 
 def _cut_to(block: str, fits: Callable[[str], bool]) -> str:

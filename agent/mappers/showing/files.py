@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ingot.agent.mappers.showing.cleaning import clean, cut, shown_name, shown_path
+from ingot.agent.mappers.showing.cleaning import clean, cut, shown_name
 from ingot.agent.mappers.showing.rows import rendered
-from ingot.agent.mappers.showing.sharing import shared_text
+from ingot.agent.mappers.showing.sharing import shared_path, shared_text
 from ingot.agent.mappers.showing.sizes import Size
 from ingot.agent.redaction import redact
 from ingot.converters.errors import SourceError
@@ -49,7 +49,7 @@ def look(source: Source, root: str | None, most: int) -> Seen:
 
 def lines(source: Source, seen: Seen, size: Size, share: str, root: str | None) -> list[str]:
     """The files, how they were read, the beginning as it lies there, and other roots."""
-    told = [_files(source, size), *_left_out(source), _read(source, root)]
+    told = [_files(source, size), *_left_out(source), _read(source, root, share)]
     doubtful = bool(source.guessed.to_document()) or size.words
     if seen.beginning and size.lines and doubtful:
         told += ["Raw beginning of the first file:", *_raw(seen.beginning, size, share)]
@@ -79,7 +79,7 @@ def _left_out(source: Source) -> list[str]:
     return ["Not read: " + ", ".join([*told, *([f"+{more}"] if more > 0 else [])])]
 
 
-def _read(source: Source, root: str | None) -> str:
+def _read(source: Source, root: str | None, share: str) -> str:
     """Format and dialect, guesses marked as guesses."""
     facts = source.files[0].facts
     guessed = set(source.guessed.to_document())
@@ -93,7 +93,7 @@ def _read(source: Source, root: str | None) -> str:
         if facts.header and names_like_data(facts.columns):
             told.append("THE NAMES LOOK LIKE DATA: perhaps there is no header")
     if root is not None:
-        told.append(f'rows below are those of root {shown_path(root)}: answer "root": "{root}"')
+        told.append(f'rows below are those of a root: answer "root": "{shared_path(root, share)}"')
     return "Read as: " + ", ".join(told)
 
 
@@ -169,4 +169,4 @@ def _root_line(root: RootCandidate, row: Json, size: Size, share: str) -> str:
     small = replace(size, head=min(size.head, 40), tail=min(size.tail, 10), elements=1)
     told = row is not None and (root.path != "$" or size.words)
     shown = ": " + cut(rendered(row, small, share), _ROOT_ROW, 0) if told else ""
-    return f'- "{shown_path(root.path)}" ({count}{root.why}){shown}'
+    return f'- "{shared_path(root.path, share)}" ({count}{root.why}){shown}'

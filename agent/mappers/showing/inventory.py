@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from ingot.agent.mappers.rules.names import role_of, strength
 from ingot.agent.mappers.rules.table import hits, last_name
-from ingot.agent.mappers.showing.cleaning import bounded, clean, cut, shown_path
-from ingot.agent.mappers.showing.sharing import shared, shared_text
+from ingot.agent.mappers.showing.cleaning import bounded, clean, cut
+from ingot.agent.mappers.showing.sharing import shared, shared_path, shared_text
 from ingot.agent.mappers.showing.sizes import Size
 from ingot.converters.paths import Node
 from ingot.converters.profile import FEW_VALUES, PathFacts, Profile, Spread
@@ -58,7 +58,7 @@ def _measure(facts: PathFacts, roles: dict[str, dict[str, int]]) -> bool:
 
 def _ranges_line(measures: Sequence[PathFacts], size: Size, share: str) -> list[str]:
     told = [
-        f"{_named(one.path, share)} {one.numbers.low:.3g}..{one.numbers.high:.3g}"
+        f"{shared_path(one.path, share)} {one.numbers.low:.3g}..{one.numbers.high:.3g}"
         for one in measures
         if one.numbers
     ]
@@ -104,10 +104,11 @@ def _fixed_line(fixed: Sequence[PathFacts], size: Size, share: str) -> list[str]
     if not fixed:
         return []
     if share == "none" or not size.values:
-        told = [_named(one.path, share) for one in fixed]
+        told = [shared_path(one.path, share) for one in fixed]
     else:
         told = [
-            f"{_named(one.path, share)} = {_value(one, one.values[0][0], share)}" for one in fixed
+            f"{shared_path(one.path, share)} = {_value(one, one.values[0][0], share)}"
+            for one in fixed
         ]
     return [
         "the same in all rows: " + "; ".join(_first(told, size.paths // (1 if size.words else 2)))
@@ -117,7 +118,7 @@ def _fixed_line(fixed: Sequence[PathFacts], size: Size, share: str) -> list[str]
 def _empty_line(empty: Sequence[PathFacts], size: Size, share: str) -> list[str]:
     if not empty:
         return []
-    told = [_named(one.path, share) for one in empty]
+    told = [shared_path(one.path, share) for one in empty]
     return ["empty in all rows: " + ", ".join(_first(told, size.paths // 2))]
 
 
@@ -162,16 +163,7 @@ def _line(facts: PathFacts, roles: dict[str, int] | None, size: Size, share: str
     )
     parts += _looks(facts, size) if not roles else []
     parts += [facts.note] if facts.note else []
-    return f"{_named(facts.path, share)}: " + "; ".join(parts)
-
-
-def _named(path: str, share: str) -> str:
-    """A path as it can be copied; one that holds a secret cannot."""
-    plain = shown_path(path)
-    if share == "raw":
-        return plain
-    told, _ = shared(plain, None, share)
-    return plain if told == plain else f"{told} (a name with a secret: cannot be addressed)"
+    return f"{shared_path(facts.path, share)}: " + "; ".join(parts)
 
 
 def _types(facts: PathFacts, size: Size) -> list[str]:

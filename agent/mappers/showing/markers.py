@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from ingot.agent.mappers.rules.names import role_of
 from ingot.agent.mappers.rules.table import Column, View
-from ingot.agent.mappers.showing.cleaning import clean, cut, shown_path
-from ingot.agent.mappers.showing.sharing import shared_text
+from ingot.agent.mappers.showing.cleaning import clean, cut
+from ingot.agent.mappers.showing.sharing import shared_path, shared_text
 
 _TEXTS = 100  # of a column that are looked at
 _SNIFFED = 20_000  # characters of each
@@ -62,7 +62,7 @@ def lines(view: View, share: str) -> list[str]:
         told += _order(column, [mark for mark in marks if mark.role])
         told += _edges(column.name, texts, share, known=[mark.spelling.strip() for mark in marks])
         if told:
-            found.append(f"marks in {shown_path(column.path)}: " + "; ".join(told))
+            found.append(f"marks in {shared_path(column.path, share)}: " + "; ".join(told))
     return found
 
 

@@ -14,6 +14,7 @@ from ingot.agent.mappers.rules.readings import shapes
 from ingot.agent.mappers.rules.table import Column, View, list_of, parent_of, text_of
 from ingot.agent.mappers.showing.cleaning import shown_path
 from ingot.agent.mappers.showing.inventory import role_values, told_roles
+from ingot.agent.mappers.showing.sharing import shared_line
 from ingot.converters.rows import Json
 
 _MOST_COLUMNS = 40  # that are compared with each other
@@ -49,7 +50,7 @@ def lines(rows: Sequence[Json], view: View, share: str) -> list[str]:
         *_even(columns),
         *_languages(columns),
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(shared_line(line, share) for line in found))
 
 
 def _share(good: int, whole: int) -> str:

@@ -1,6 +1,7 @@
-"""What of a value may leave the machine: `none`, `redacted` or `raw`."""
+"""What of a value or name may leave the machine: `none`, `redacted` or `raw`."""
 
-from ingot.agent.redaction import redacted, shaped
+from ingot.agent.mappers.showing.cleaning import shown_path
+from ingot.agent.redaction import redact, redacted, shaped
 from ingot.converters.rows import Json
 
 
@@ -16,3 +17,15 @@ def shared(name: str, value: Json, share: str) -> tuple[str, Json]:
 def shared_text(name: str, text: str, share: str) -> str:
     """A text that stands under a key, as it may leave."""
     return str(shared(name, text, share)[1])
+
+
+def shared_line(line: str, share: str) -> str:
+    """A line about paths, whose names may hold secrets too."""
+    return line if share == "raw" else redact(line)
+
+
+def shared_path(path: str, share: str) -> str:
+    """A path as it can be copied; one that holds a secret cannot, and says so."""
+    plain = shown_path(path)
+    told = shared_line(plain, share)
+    return plain if told == plain else f"{told} (a name with a secret: cannot be addressed)"

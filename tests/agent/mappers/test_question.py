@@ -90,6 +90,9 @@ def test_no_secret_leaves(tmp_path: Path) -> None:
             "text": f"{'word ' * n}Write to {MAIL} or pay {CARD} with {KEY}. " + "more " * 60,
             "list": [f"{MAIL} {n}", {"password": "hunter2 hunter2"}],
             "json": json.dumps({"to": MAIL, "n": n}),
+            f"x {MAIL}": f"Number {n} is written here, and {n + 1} is not.",
+            f"y {MAIL}": f"Number {n} is written here, and {n + 1} is not.",
+            f"z {MAIL}": json.dumps({"a": n}),
         }
         for n in range(40, 80)
     ]
@@ -184,6 +187,20 @@ def test_paths_into_texts_of_json_have_them_parsed(tmp_path: Path) -> None:
     assert completed(grouped, source, sample)["source"] == {"json_fields": ["p"]}
     assert contracts.violations("mapping", made) == []
     assert [facts.path for facts in inventory(source, sample).paths][:3] == ["$", "p", "p.body"]
+
+
+def test_paths_of_the_inventory_start_at_its_root(tmp_path: Path) -> None:
+    file = tmp_path / "set.json"
+    rows = [{"t": f"Text {n} here."} for n in range(5)]
+    file.write_text(json.dumps({"by": "me", "rows": rows}))
+    source = open_source(str(file))
+    sample = draw(source)
+    made = completed({"version": 2, "text": "t"}, source, sample)
+    assert made == {"version": 2, "text": "t", "source": {"root": "rows[*]"}}
+    for body in ({"each": "rows[*]", "text": "t"}, {"text": "rows[*].t"}, {"text": "nothing"}):
+        assert completed({"version": 2, **body}, source, sample) == {"version": 2, **body}
+    said = {"version": 2, "source": {"root": "$"}, "text": "rows[*].t"}
+    assert completed(said, source, sample) == said
 
 
 def test_tools_go_with_their_conversation(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_roots_of_an_object_with_rows_of_each(tmp_path: Path) -> None:
     notes = [{"note": "n0"} for _ in range(3)]
     file.write_text(json.dumps({"info": {"by": "me"}, "data": rows, "notes": notes}))
     assert best_root(open_source(str(file))) == "data[*]"
-    assert 'rows below are those of root data[*]: answer "root": "data[*]"' in told(file)
+    assert 'rows below are those of a root: answer "root": "data[*]"' in told(file)
     made = told(file)
     assert '- "notes[*]" (3 rows, a list of objects): {"note": "n0"}' in made
     assert '- "$" (1 rows' in made

@@ -1,0 +1,28 @@
+"""What may leave the machine."""
+
+import pytest
+
+from ingot.agent.mappers.showing.sharing import shared, shared_line, shared_path, shared_text
+
+MAIL = "jo@mail.example.com"
+
+
+@pytest.mark.parametrize(
+    ("share", "told"),
+    [("raw", ("k", MAIL)), ("redacted", ("k", "[email]")), ("none", ("k", "<string 19 chars>"))],
+)
+def test_values(share: str, told: tuple[str, str]) -> None:
+    assert shared("k", MAIL, share) == told
+
+
+def test_a_name_makes_a_secret_of_a_text() -> None:
+    assert "hunter2" not in shared_text("password", "hunter2 hunter2", "redacted")
+    assert shared_text("title", "hunter2 hunter2", "redacted") == "hunter2 hunter2"
+
+
+@pytest.mark.parametrize("share", ["redacted", "none"])
+def test_names_with_secrets(share: str) -> None:
+    assert shared_line(f"{MAIL} equals b", share) == "[email] equals b"
+    assert "cannot be addressed" in shared_path(f"['{MAIL}']", share)
+    assert shared_path("a.b[*]", share) == "a.b[*]"
+    assert shared_path(f"['{MAIL}']", "raw") == f"['{MAIL}']"
