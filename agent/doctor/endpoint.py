@@ -135,7 +135,7 @@ def _names(listed: "Answer | None") -> list[str]:
 
 def _nearest(model: str, names: list[str]) -> str:
     found = difflib.get_close_matches(model, names, n=3, cutoff=0.3) or sorted(names)[:3]
-    return ", ".join(one[:_MOST_NAME] for one in found)
+    return ", ".join(" ".join(one.split())[:_MOST_NAME] for one in found)
 
 
 def _local(host: str) -> bool:

@@ -26,7 +26,7 @@ from ingot.converters.rows import Json
 TIMEOUT_S = 30.0
 MOST_REQUESTS = 6
 LONGEST_WAIT_S = 5.0
-ROOM = 1024
+ROOM = 2048
 METALS = ("silver", "copper")
 SCHEMA: dict[str, Json] = {
     "type": "object",
@@ -158,9 +158,10 @@ def _verdict(level: str, said: Said) -> tuple[str, str]:
     """What a reply says of the server, short and in words."""
     if said.refusal:
         return "answered", "accepted; the model refuses"
+    if said.cut_off:
+        return "answered", f"accepted; {ROOM:,} tokens are too few"
     if not said.text.strip():
-        long = f": {ROOM:,} tokens were not enough" if said.cut_off else ""
-        return "answered", f"accepted; the reply is blank{long}"
+        return "answered", "accepted; the reply is blank"
     if level == "prompt":
         if _holds_object(said):
             return "obeyed", "obeyed"

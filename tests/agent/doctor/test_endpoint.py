@@ -94,6 +94,13 @@ def test_a_model_that_is_not_listed(doctor_of: Any) -> None:
     assert check.hint.startswith("nearest: qwen3-8b")
 
 
+def test_a_name_cannot_look_like_a_check(doctor_of: Any) -> None:
+    doctor_of.chat.models = (200, {"data": [{"id": "m\n  ok       key " + "x" * 500}]})
+    hint = doctor_of.look(model="another")["model"].hint
+    assert hint.startswith("nearest: m ok key xxx")
+    assert len(hint) < 80
+
+
 @pytest.mark.parametrize(
     "models",
     [

@@ -119,7 +119,7 @@ def test_refusals_and_replies_that_are_cut_off(doctor_of: Any) -> None:
     doctor_of.chat.queue = [(200, {"choices": [one]}) for one in (refusal, thinking)]
     found = doctor_of.look()
     assert "the model refuses" in found["json_schema"].figure
-    assert "1,024 tokens were not enough" in found["json_object"].figure
+    assert "accepted; 2,048 tokens are too few" in found["json_object"].figure
 
 
 def test_parameters_that_are_refused_are_left_out_of_what_follows(doctor_of: Any) -> None:
@@ -131,7 +131,7 @@ def test_parameters_that_are_refused_are_left_out_of_what_follows(doctor_of: Any
     doctor_of.look()
     assert doctor_of.asked() == ["json_schema"] * 3 + ["json_object", "tool", "prompt"]
     last = doctor_of.chat.requests[-1]
-    assert ("temperature" in last, last["max_completion_tokens"]) == (False, 1024)
+    assert ("temperature" in last, last["max_completion_tokens"]) == (False, 2048)
     known = doctor_of.store.level(doctor_of.endpoint())
     assert (known.dropped, known.room) == (("temperature",), "max_completion_tokens")
 
@@ -184,6 +184,25 @@ def test_an_unknown_model_ends_it(doctor_of: Any) -> None:
     assert (found["json_schema"].state, len(doctor_of.chat.requests)) == ("fail", 1)
     assert "--model" in found["json_schema"].hint
     assert "begins with" not in found
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (307, {}, {"location": "https://elsewhere.example.com/v1/chat/completions"}),
+        (403, {"error": {"message": "no"}}),
+        (402, {"error": {"message": "Insufficient Balance"}}),
+        (404, b"<html>Not Found</html>", {"content-type": "text/html"}),
+        (200, b"<html>Welcome</html>", {"content-type": "text/html"}),
+        (200, {"choices": []}),
+        (0, lambda handler: handler.connection.close()),
+    ],
+)
+def test_what_another_question_would_not_mend_ends_it(doctor_of: Any, answer: Any) -> None:
+    doctor_of.chat.always = answer
+    found = doctor_of.look()
+    assert (found["json_schema"].state, len(doctor_of.chat.requests)) == ("fail", 1)
+    assert (list(found)[-1], doctor_of.remembered()) == ("sent", None)
 
 
 def test_the_ladder_begins_where_the_doctor_said(doctor_of: Any) -> None:
