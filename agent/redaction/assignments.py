@@ -23,7 +23,8 @@ _ASSIGNED = re.compile(
 )
 _BARE = re.compile(r"[!#-&*+./0-9:=?@A-Z^_a-z|~-]{3,200}+")
 _NO_VALUE = re.compile(
-    r"[*.#?•-]+|[xX]{3,}|[A-Z]+(?:_[A-Z]+)+|\[[a-z ]{2,14}\]|<.*>|\{.*\}|\$\w+|\$[({].*|%\(?\w*\)?s?"
+    r"[*.#?•-]+|[xX]{3,}|[A-Z]+(?:_[A-Z]+)+"
+    r"|\[[a-z ]{2,14}\]|<.*>|\{.*\}|\$\w+|\$[({].*|%\(?\w*\)?s?"
     r"|(?i:str|string|text|null|none|nil|true|false|undefined|required|optional|password|secret)"
     # code: a call, an index, an attribute, a name
     r"|[A-Za-z_][\w.]*[(\[].*|(?:os|self|this|process|config|settings|args|env|request|req)\..*"

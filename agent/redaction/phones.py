@@ -35,7 +35,7 @@ _OTHER = re.compile(
 _LABELLED = re.compile(
     r"(?:(?<![A-Za-z])(?i:tel(?:ephone|efon[eo]?|éfono)?|tél|(?:cell|mobile|tele)?[ ]?phone|mobile"
     r"|cell(?=[ ]?:)|fax|whats[ ]?app|handy|m[óo]vil|celular|hotline|тел(?:ефон)?"
-    r"|(?:call|text|ring)(?:[ ](?:me|us))?(?:[ ](?:at|on))?(?=[ :]))"
+    r"|call(?:[ ](?:me|us))?(?:[ ](?:at|on))?(?=[ :])|(?:text|ring)[ ](?:me|us)(?:[ ](?:at|on))?)"
     r"|电话|電話|手机|手機|联系方式|座机|携帯|전화|휴대폰|هاتف)"
     r"(?:[ ]?(?i:number|no|nr|num|nummer|号码|號碼|号|番号|번호))?(?![A-Za-z])[^0-9A-Za-z\n+(]{0,6}"
     r"((?:\+[ ]?)?\(?\d(?:[ .()/-]{0,2}\d){6,14})(?!\d)"
