@@ -90,8 +90,10 @@ def _fixed(document: Document) -> Iterator[Fixed]:
         yield from _fixed_of(layout.get("system"), f"{pointer}/system", "system")
         yield from _fixed_of(layout.get("text"), f"{pointer}/text", "text")
         for number, message in enumerate(layout.get("messages") or []):
-            where: Where = "system" if _may_be_system(message["role"]) else "text"
-            yield from _fixed_of(message["content"], f"{pointer}/messages/{number}/content", where)
+            where: Where = "system" if _may_be_system(message.get("role")) else "text"
+            yield from _fixed_of(
+                message.get("content"), f"{pointer}/messages/{number}/content", where
+            )
 
 
 def _fixed_of(value: Json, pointer: str, where: Where) -> Iterator[Fixed]:
@@ -189,7 +191,7 @@ def turned(document: Document) -> list[str]:
 def _turned(message: Document) -> Iterator[str]:
     from ingot.agent.mappers.rules.names import role_of
 
-    role = message["role"]
+    role = message.get("role")
     if isinstance(role, dict):
         named = role.get("map") or role.get("split") or {}
         letters = {"q", "a"} <= {name.casefold() for name in named}  # else `A` is a person
@@ -197,7 +199,7 @@ def _turned(message: Document) -> Iterator[str]:
             if (len(name) > 1 or not name.isascii() or letters) and _opposite(role_of(name), given):
                 yield f"{name!r} → {given}"
     elif isinstance(role, str):
-        for name in _fields(message["content"]):
+        for name in _fields(message.get("content")):
             if _opposite(_side_of(name), role):
                 yield f"the field {name!r} → {role}"
 

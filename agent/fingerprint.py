@@ -43,7 +43,8 @@ def shape(source: Source, sample: Sample) -> Shape:
     rows = len(sample.rows)
     head: Shape = {"facts": facts} if facts else {}
     head["weight"] = rows if sample.complete else max(1, rows // _RUN)
-    paths = {_spelt(one.path): one for one in found}
+    wide = len(found) > MAX_PATHS  # only hashed then
+    paths = {one.path if wide else _spelt(one.path): one for one in found}
     body: Shape = {
         "paths": {path: kinds for path, one in paths.items() if (kinds := _types(one, rows))},
         "partly": {path: part for path, one in paths.items() if (part := _part(one, rows)) < 1},
@@ -51,7 +52,7 @@ def shape(source: Source, sample: Sample) -> Shape:
         "rare": {path: kinds for path, one in paths.items() if (kinds := _rare(one, rows))},
         "roles": {path: names for path, one in paths.items() if (names := _roles(one))},
     }
-    if len(paths) > MAX_PATHS:
+    if wide:
         return {**head, "wide": len(paths), "sha256": _hash(_steady(body))}
     body["partly"] = {path: part for path, part in body["partly"].items() if path in body["paths"]}
     return {**head, **{key: value for key, value in body.items() if value}}

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from ingot.converters.check import CheckReport, check, uses
+from ingot.converters.check import CheckReport, check
 from ingot.converters.mapping import bind
 from ingot.converters.rows import BadRow
 from ingot.converters.sample import Sample, SampledBad, SampledRow
+from ingot.converters.uses import uses
 
 
 def sample_of(rows: list[Any], bad: int = 0) -> Sample:
