@@ -45,8 +45,9 @@ _CONTEXT = re.compile(
     r"|max_(completion_)?tokens\W.{0,80}too large|maximum (value|allowed).{0,40}max_tokens"
 )
 _ROOM = re.compile(r"max_tokens|max_completion_tokens|completion|output tokens|max_new_tokens")
-_ROOM_NAME = re.compile(
-    r"(unsupported|unknown|unrecogni[sz]ed|unexpected|extra|not (supported|permitted|allowed))"
+_ROOM_NAME = re.compile(r"max_(completion_|new_)?tokens")
+_UNKNOWN = re.compile(
+    r"unsupported|unknown|unrecogni[sz]ed|unexpected|extra|not (supp|permit|allow)"
 )
 _NO_MODEL = re.compile(
     r"model_not_found|(model|deployment)\b.{0,200}?(not exist|not found|not available|no longer)"
@@ -128,7 +129,7 @@ def _refuses(status: int, words: str, named: str) -> str:
         return ""
     if named in _PARAMETERS:
         return _PARAMETERS[named]
-    if _ROOM.search(words) and _ROOM_NAME.search(words):
+    if _ROOM_NAME.search(words) and _UNKNOWN.search(words):
         return "room name"
     for name in ("temperature", "seed"):
         if re.search(rf"\b{name}\b", words):
@@ -210,7 +211,8 @@ def _words(endpoint: Endpoint, reply: Json, headers: Mapping[str, str], body: by
         plain = "text/plain" in headers.get("content-type", "") and len(body) < _MOST_WORDS
         body = body if plain else b""
     text = body[:_MOST_WORDS].decode("utf-8", "replace").lower()
-    return " ".join(text.replace(endpoint.model.lower(), " ").split())
+    name = re.compile(rf"(?<![\w-]){re.escape(endpoint.model.lower())}(?![\w-])")
+    return " ".join(name.sub(" ", text).split())
 
 
 def _told(endpoint: Endpoint, status: int, reply: Json) -> str:

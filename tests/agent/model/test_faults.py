@@ -576,6 +576,9 @@ WORDINGS = [
     (400, "This response_format type is unavailable now", "level"),
     (400, "deepseek-reasoner does not support this tool_choice", "level"),
     (400, "does not support Function Calling", "level"),
+    (400, "response_format is not supported in /v1/chat/completions", "level"),
+    (400, "Unsupported parameter: tools, for this chat completion model", "level"),
+    (422, "max_new_tokens: unknown field", "room name"),
     (400, '"auto" tool choice requires --enable-auto-tool-choice to be set', "level"),
     (400, "Failed to generate JSON. Please adjust your prompt.", "level"),
     (400, "'response_format.type' must be 'json_schema' or 'text'", "level"),
@@ -727,6 +730,11 @@ def test_a_model_named_like_a_feature_is_not_stepped_down(asker: Any) -> None:
     with pytest.raises(ModelError) as caught:
         asker.ask(refused(400, message), model="function-json_schema-tools")
     assert (caught.value.kind, len(asker.chat.requests)) == ("bad_request", 1)
+
+
+def test_a_model_of_one_letter_hides_no_word(asker: Any) -> None:
+    no_format = refused(400, "response_format is not supported by m")
+    assert asker.ask(no_format, "{}", model="m").level == "json_object"
 
 
 def test_the_forms_of_the_levels(asker: Any) -> None:

@@ -167,6 +167,14 @@ def test_a_proxy_of_the_environment_is_used(
     assert asker.chat.requests == []
 
 
+def test_a_proxy_that_does_not_let_through(asker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", asker.chat.url.removesuffix("/v1"))
+    with pytest.raises(ModelError, match="the proxy failed") as caught:
+        asker.ask(base_url="https://llm.example/v1")
+    assert (caught.value.kind, asker.chat.requests) == ("unreachable", [])
+    assert "HTTPS_PROXY" in caught.value.hint
+
+
 def test_a_url_may_end_with_a_slash(asker: Any) -> None:
     assert asker.ask("{}", base_url=asker.chat.url + "/").text == "{}"
     assert asker.chat.paths == ["/v1/chat/completions"]
