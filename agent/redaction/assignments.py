@@ -17,7 +17,7 @@ _BOUNDARY = r"(?:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z]))"
 _KEY = re.compile(rf"{_BOUNDARY}(?i:{_NAMES})\Z")
 _LONGEST_NAME = 40
 _ASSIGNED = re.compile(
-    rf"{_BOUNDARY}(?i:{_NAMES})(?:\\*+[\"'`])?+\]?+[ \t]{{0,4}}+"
+    rf"(?<!</){_BOUNDARY}(?i:{_NAMES})(?:\\*+[\"'`])?+\]?+[ \t]{{0,4}}+"
     r"(?P<sign>=>|:=|==?|:|是|为|為|>|(?i:\b(?:is|was)\b)|(?<=[ ]))"
     r"[ \t]{0,4}+(?P<open>\\*+[\"'`])?+"
 )

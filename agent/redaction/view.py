@@ -13,11 +13,11 @@ _INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u20e3\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff"
 )
-_SKIPPED = re.compile(f"[{_INVISIBLE}]++")
-# JSON in a string, perhaps twice: \" \n \/ \u0040, with any number of backslashes.
-_SKIPPED_OR_ESCAPED = re.compile(
-    f"[{_INVISIBLE}]++|(?<!\\\\)\\\\++(?:u([0-9a-fA-F]{{4}})|([nrt\"'/]))"
-)
+# JSON in a string, perhaps twice: \u0040 \" \n with any number of backslashes. Patterns that look
+# at quotes need their backslashes.
+_SPELLED = "(?<!\\\\)\\\\++(?:u([0-9a-fA-F]{4})"
+_QUOTED = re.compile(f"[{_INVISIBLE}]++|{_SPELLED}())")
+_ESCAPED = re.compile(f"[{_INVISIBLE}]++|{_SPELLED}|([nrt\"'/]))")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63"
 _SPACES = "\u00a0\u1680\u202f\u205f\u3000"
@@ -61,18 +61,18 @@ class View:
 
 
 def view(text: str, *, escapes: bool) -> View:
-    """The view of a text; with `escapes` the backslash escapes of JSON are read as what they mean.
+    """The view of a text; with `escapes` also quotes and line breaks that JSON escapes.
 
     Time and memory grow linearly with the text.
     """
     folded = text if text.isascii() else text.translate(_FOLDING)
-    pattern = _SKIPPED_OR_ESCAPED if escapes else _SKIPPED
+    pattern = _ESCAPED if escapes else _QUOTED
     pieces: list[str] = []
     at: list[int] = []
     shift: list[int] = []
     done = length = 0
     for match in pattern.finditer(folded):
-        char = _meant(match) if escapes else ""
+        char = _meant(match)
         pieces += (folded[done : match.start()], char)
         length += match.start() - done + len(char)
         done = match.end()
@@ -86,5 +86,6 @@ def view(text: str, *, escapes: bool) -> View:
 def _meant(match: re.Match[str]) -> str:
     code, char = match.groups()
     if code:
-        return _FOLDING[int(code, 16)]
+        spelled = _FOLDING[int(code, 16)]
+        return "" if _QUOTED.fullmatch(spelled) else spelled
     return _ESCAPES.get(char, char) if char else ""

@@ -58,6 +58,15 @@ def test_a_secret_becomes_its_placeholder(kind: str, text: str) -> None:
     assert redact(found) == found
 
 
+@pytest.mark.parametrize(("kind", "text"), [one for one in SECRETS if one[1] not in MISSED])
+def test_a_secret_is_found_in_json_within_json_which_stays_json(kind: str, text: str) -> None:
+    for level in range(1, 5):
+        text = json.dumps({"a": text, "level": level}, ensure_ascii=level % 2 == 1)
+        found = redact(text)
+        assert f"[{kind}]" in found
+        assert json.loads(found)["level"] == level
+
+
 @pytest.mark.parametrize("text", PLAIN)
 def test_what_is_no_secret_stays(text: str) -> None:
     assert (redact(text) == text) == (text not in MISTAKEN)
