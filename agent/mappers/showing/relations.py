@@ -1,23 +1,21 @@
 """What cut texts hide, computed over all sampled rows: how columns belong together.
 
-Equal and contained texts, answers that name options, lists of one length, who speaks in which
-order, rows that belong together, markers that come again. Facts with shares, and no judgement.
+Equal and contained texts, answers that name options, lists of one length, languages; with what
+`turns` finds. Facts with shares, and no judgement.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations
 
 from ingot.agent.mappers.rules import language
 from ingot.agent.mappers.rules.choices import find_options, inside_question, refers, unnamed_choice
-from ingot.agent.mappers.rules.readings import shapes
 from ingot.agent.mappers.rules.table import Column, View, list_of, parent_of, text_of
+from ingot.agent.mappers.showing import turns
 from ingot.agent.mappers.showing.cleaning import shown_path
-from ingot.agent.mappers.showing.inventory import role_values, told_roles
 from ingot.agent.mappers.showing.sharing import shared_line
+from ingot.agent.mappers.showing.turns import MOST_COLUMNS, portion
 from ingot.converters.rows import Json
 
-_MOST_COLUMNS = 40  # that are compared with each other
 _COMPARED = 100  # rows
 _OFTEN = 0.8
 _VARIED = 3  # different texts: what is always the same is contained by chance
@@ -37,11 +35,9 @@ Test = Callable[[str, str], bool]
 
 def lines(rows: Sequence[Json], view: View, share: str) -> list[str]:
     """What was found, the most useful first: paths, shares, and the names of who speaks."""
-    columns = view.columns[:_MOST_COLUMNS]
+    columns = view.columns[:MOST_COLUMNS]
     found = [
-        *_kinds_of_rows(rows),
-        *_speakers(rows, view, share),
-        *_groups(columns),
+        *turns.lines(rows, view, share),
         *_options(view, columns),
         *_equal_and_inside(columns),
         *_elements_inside(columns),
@@ -51,82 +47,6 @@ def lines(rows: Sequence[Json], view: View, share: str) -> list[str]:
         *_languages(columns),
     ]
     return list(dict.fromkeys(shared_line(line, share) for line in found))
-
-
-def _share(good: int, whole: int) -> str:
-    return f"in {good / whole:.0%} of {whole}" if good < whole else f"in all {whole}"
-
-
-def _kinds_of_rows(rows: Sequence[Json]) -> Iterator[str]:
-    parts = shapes(rows)
-    if not parts:
-        return
-    told = []
-    for part in parts:
-        keys = dict.fromkeys(key for row in part for key in row)
-        named = ", ".join(shown_path(key) for key in list(keys)[:8])
-        told.append(f"{len(part)} rows with {named}")
-    yield f"rows are of {len(parts)} kinds: " + " | ".join(told)
-
-
-def _speakers(rows: Sequence[Json], view: View, share: str) -> Iterator[str]:
-    """Who speaks in lists of messages: by turns or not, who begins and ends."""
-    for column in (c for c in view.columns if c.nested):
-        if role_values(rows, column.facts) is None:
-            continue
-        talks = [[str(v) for v in row if v is not None] for row in column.values]
-        talks = [talk for talk in talks if talk]
-        if not talks:
-            continue
-        strict = sum(all(a != b for a, b in pairwise(talk)) for talk in talks)
-        ends = (Counter(t[0] for t in talks), Counter(t[-1] for t in talks))
-        begin, end = (told_roles(column.name, dict(count.most_common(4)), share) for count in ends)
-        yield (
-            f"{_path(column)}: neighbours differ {_share(strict, len(talks))} lists; "
-            f"first {begin}; last {end}"
-        )
-
-
-def _groups(columns: Sequence[Column]) -> Iterator[str]:
-    """Columns whose values come in runs of neighbouring rows, as those of a conversation do."""
-    flat = [c for c in columns if not c.many and c.fill == 1 and len(c.texts) >= 6]
-    for column in flat:
-        runs = _runs(column.texts)
-        repeated = 2 <= column.distinct < len(column.texts)
-        if not repeated or len(runs) != column.distinct or len(runs) * 1.5 > len(column.texts):
-            continue
-        counting = [other for other in flat if other is not column and _counts(other, runs)]
-        order = ", ".join(_path(other) for other in counting[:2])
-        turns = ", ".join(_path(other) for other in flat if _alternates(other, runs))
-        if not (order or turns or column.named("id") > _OFTEN or column.named("foreign_id") > 0):
-            continue
-        sizes = [stop - start for start, stop in runs]
-        told = f"rows with the same {_path(column)} are neighbours"
-        counted = f"; {order} counts up inside them" if order else ""
-        counted += f"; {turns} takes turns between two values inside them" if turns else ""
-        yield f"{told}, {min(sizes)}-{max(sizes)} rows each{counted}"
-
-
-def _runs(texts: Sequence[str]) -> list[tuple[int, int]]:
-    starts = [0, *(n for n in range(1, len(texts)) if texts[n] != texts[n - 1])]
-    return list(zip(starts, [*starts[1:], len(texts)], strict=True))
-
-
-def _counts(column: Column, runs: Sequence[tuple[int, int]]) -> bool:
-    """Whether numbers grow by one inside every run, and restart."""
-    if not column.numeric or column.distinct == len(column.texts):
-        return False
-    numbers = [int(text) if text.strip("-").isdecimal() else None for text in column.texts]
-    inside = [pair for start, stop in runs for pair in pairwise(numbers[start:stop])]
-    return bool(inside) and all(a is not None and b == a + 1 for a, b in inside)
-
-
-def _alternates(column: Column, runs: Sequence[tuple[int, int]]) -> bool:
-    """Whether two values take turns inside every run."""
-    talks = [column.texts[start:stop] for start, stop in runs if stop - start > 1]
-    return bool(talks) and all(
-        len(set(talk)) == 2 and all(a != b for a, b in pairwise(talk)) for talk in talks
-    )
 
 
 def _options(view: View, columns: Sequence[Column]) -> Iterator[str]:
@@ -189,7 +109,7 @@ def _relation(large: Sequence[str], small: Sequence[str]) -> tuple[str, str] | N
             continue
         good = sum(test(a, b) for a, b in both)
         if good >= _OFTEN * len(both):
-            return name, _share(good, len(both))
+            return name, portion(good, len(both))
     return None
 
 
@@ -208,7 +128,7 @@ def _elements_inside(columns: Sequence[Column]) -> Iterator[str]:
             for name, test in _LIST_TESTS:
                 good = sum(test(text, inside) for text, inside in rows)
                 if good >= _OFTEN * len(rows):
-                    yield f"{_path(column)} {name} {_path(held)} {_share(good, len(rows))} rows"
+                    yield f"{_path(column)} {name} {_path(held)} {portion(good, len(rows))} rows"
                     break
 
 
@@ -257,7 +177,7 @@ def _even(columns: Sequence[Column]) -> Iterator[str]:
         even = sum(size % 2 == 0 for size in sizes)
         if even in (0, len(sizes)) or even >= 0.9 * len(sizes):
             kind = "odd" if even == 0 else "even"
-            share = _share(len(sizes) if even == 0 else even, len(sizes))
+            share = portion(len(sizes) if even == 0 else even, len(sizes))
             named = shown_path(list_of(column.path))
             yield f"{named} has an {kind} number of elements {share} rows"
 

@@ -101,48 +101,11 @@ def test_lists_of_one_length_and_of_even_length() -> None:
     assert "qs has an even number of elements in all 9 rows" in made
 
 
-def test_who_begins_who_ends_and_whether_they_take_turns() -> None:
-    turns = [{"from": who, "say": sentence(n)} for n, who in enumerate(["human", "gpt"] * 2)]
-    rows = [{"turns": turns}] * 3 + [{"turns": [*turns, turns[-1]]}]
-    assert (
-        'turns[*].from: neighbours differ in 75% of 4 lists; first "human" x4; last "gpt" x4'
-        in told(rows)
-    )
-
-
-def test_names_of_speakers_are_values_too() -> None:
-    turns = [{"from": who, "say": "x"} for who in ("human", "gpt", "jo@mail.example.com", "gpt")]
-    rows = [{"turns": turns[n % 2 :]} for n in range(4)] + [{"turns": turns[2:]}] * 4
-    assert "mail.example" not in told(rows)
-    assert '"[email]" x4' in told(rows)
-    assert "withheld" in told(rows, "none")
-
-
-def test_rows_that_belong_together() -> None:
-    rows = [
-        {"conv": f"c{n // 4}", "turn": n % 4, "who": f"p{n // 4}{n % 2}", "say": sentence(n)}
-        for n in range(24)
-    ]
-    line = "rows with the same conv are neighbours, 4-4 rows each; turn counts up inside them; "
-    assert line + "who takes turns between two values inside them" in told(rows)
-
-
-def test_a_column_sorted_by_its_label_is_no_group() -> None:
-    rows = [{"label": "abc"[n // 8], "text": sentence(n)} for n in range(24)]
-    assert "neighbours" not in told(rows)
-
-
 def test_what_decides_whether_a_text_is_there() -> None:
     rows = [
         {"kind": ("open", "closed")[n % 2], "note": sentence(n) if n % 2 else ""} for n in range(20)
     ]
     assert "whether note is filled follows from kind" in told(rows)
-
-
-def test_rows_of_two_kinds() -> None:
-    rows = [{"q": sentence(n), "a": "x"} for n in range(6)]
-    rows += [{"title": sentence(n), "body": "y"} for n in range(4)]
-    assert "rows are of 2 kinds: 6 rows with q, a | 4 rows with title, body" in told(rows)
 
 
 def test_languages_of_long_texts() -> None:
