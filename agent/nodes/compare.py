@@ -9,6 +9,7 @@ from dataclasses import asdict
 
 from ingot.agent.context import Context
 from ingot.agent.fingerprint import fingerprint
+from ingot.agent.gates import reserved
 from ingot.agent.mappers.auto import exhausted
 from ingot.agent.mappers.proposal import Evidence, Proposal
 from ingot.agent.mappers.turn import MODEL, Attempt
@@ -30,9 +31,10 @@ def compare(state: State, context: Context) -> State:
     if proposal is None or proposal["mapper"] != MODEL:
         _remember_failure(now, context)
         return {**settled, "opinion": None}
-    _remember(now, context)
     opinion = _opinion(now, context)
-    return {**settled, "opinion": opinion, "proposal": _with(proposal, opinion)}
+    settled |= {"opinion": opinion, "proposal": _with(proposal, opinion)}
+    _remember({**now, **settled}, context)
+    return settled
 
 
 def _settled(state: State) -> State:
@@ -86,9 +88,11 @@ def _rules(order: Order, context: Context) -> Proposal | None:
 
 
 def _remember(state: State, context: Context) -> None:
-    """Keep a new answer that passed, so that data of this shape needs no call."""
+    """Keep a new answer that passed and that nobody has to look at: this shape needs no call."""
     turn = state["turn"]
-    if turn["level"] and not state["problems"] and (state.get("check") or not _maps(state)):
+    passed = not state["problems"] and (state.get("check") or not _maps(state))
+    whoever: State = {**state, "order": {**state["order"], "min_confidence": 0.0}}
+    if turn["level"] and passed and not reserved(whoever):
         told = {key: one for key, one in turn["provenance"].items() if key != "mapper"}
         _keep(state, context, {"said": json.loads(turn["said"]), "provenance": told})
 
