@@ -1,13 +1,12 @@
 """What is said to a model: the opening, corrections, the second look; each within its size.
 
-The instructions are fixed texts (prompts/*.md). Data goes into fences of random digits, after it
-was redacted, cleaned and cut (`showing`), and is said to be data.
+The instructions are fixed texts (prompts/*.md). Data goes into fences that it cannot guess,
+after it was redacted, cleaned and cut (`showing`), and is said to be data.
 """
 
 import difflib
 import hashlib
 import re
-import secrets
 from collections.abc import Iterator, Sequence
 
 from ingot.agent.mappers.proposal import Request
@@ -65,11 +64,11 @@ def opening(
         SourceError: the source cannot be read any more.
     """
     task = prompt(_task(tokens)).text
-    fence = _fence()
 
     def question(data: str) -> str:
         language = clean(request.language or "not told")[:20]
         mode = _MODES[request.mode]
+        fence = _fence(data)
         return prompt("question").render(mode=mode, language=language, fence=fence, data=data)
 
     room = tokens - tokens_in(task) - 2 * _MESSAGE
@@ -98,12 +97,8 @@ def correction(problems: Sequence[Problem], facts: Profile, *, share: str = "red
         paths = [redact(path) for path in paths]
     near = _near(paths, problems)
     more = [f"(+{len(paths) - len(near)} paths)"] if len(paths) > len(near) else []
-    return _message(
-        "user",
-        prompt("correction").render(
-            problems="\n".join(said), fence=_fence(), paths="\n".join([*near, *more])
-        ),
-    )
+    data = "\n".join(["Problems:", *said, "", "Paths:", *near, *more])
+    return _message("user", prompt("correction").render(fence=_fence(data), data=data))
 
 
 def second_look(
@@ -121,12 +116,8 @@ def second_look(
         parts += [f"Row: {rendered(row, _LOOKED_AT, share)}"]
         parts += [f"Record: {rendered(record, _LOOKED_AT, share)}", ""]
     noticed = [f"- {_told_line(one)}" for one in signals] or ["- nothing"]
-    return _message(
-        "user",
-        prompt("second_look").render(
-            signals="\n".join(noticed), fence=_fence(), records="\n".join(parts).strip()
-        ),
-    )
+    data = "\n".join(["Noticed:", *noticed, "", *parts]).strip()
+    return _message("user", prompt("second_look").render(fence=_fence(data), data=data))
 
 
 def template_hash(tokens: int) -> str:
@@ -206,9 +197,12 @@ def _task(tokens: int) -> str:
     return "task_small" if tokens < SMALL else "task"
 
 
-def _fence() -> str:
-    """A line that data cannot hold, since it cannot guess it."""
-    return f"===== data {secrets.token_hex(8)} ====="
+def _fence(data: str) -> str:
+    """A line that the data cannot hold: it would have to hold its own hash.
+
+    Thus a prompt can be shown before it is sent, and is sent as it was shown.
+    """
+    return f"===== data {hashlib.sha256(data.encode()).hexdigest()[:32]} ====="
 
 
 def _message(role: str, content: str) -> Message:

@@ -45,7 +45,11 @@ def only_object(text: str, rank: Rank, *, cut_off: bool) -> tuple[Document, tupl
         Unreadable: no object, several, half of one, or one that says a thing twice.
     """
     try:
-        return _only_object(text, rank, cut_off=cut_off)
+        found, how = _only_object(text, rank, cut_off=cut_off)
+        json.dumps(found, ensure_ascii=False).encode()
+        return found, how
+    except UnicodeEncodeError:
+        raise Unreadable("whole characters", "half of a surrogate pair") from None
     except _SaidTwice as error:
         raise Unreadable("every key once", f"{str(error)[:60]!r} twice") from None
 

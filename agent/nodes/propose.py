@@ -63,7 +63,8 @@ def _usage(before: dict[str, Json], turn: Turn, context: Context) -> dict[str, J
     if not (spent.calls or turn.asked):
         return before
     where = {"host": context.asking.endpoint.host, "model": context.asking.endpoint.model}
-    notes = [*before.get("notes", []), *turn.asked.get("notes", [])]
+    new = [redact(one) for one in turn.asked.get("notes", [])]  # servers repeat what was said
+    notes = [*before.get("notes", []), *new]
     told = {**before, **where, **turn.asked, **spent.to_json()}
     return {**told, "notes": notes} if notes else told
 

@@ -52,8 +52,8 @@ def test_a_wrong_prompt_file_is_refused(content: str, complaint: str) -> None:
         ("task", ()),
         ("task_small", ()),
         ("question", ("mode", "language", "fence", "data")),
-        ("correction", ("problems", "fence", "paths")),
-        ("second_look", ("signals", "fence", "records")),
+        ("correction", ("fence", "data")),
+        ("second_look", ("fence", "data")),
     ],
 )
 def test_the_prompts_that_ship(name: str, variables: tuple[str, ...]) -> None:

@@ -74,8 +74,12 @@ def test_data_cannot_close_its_fence_and_hides_nothing(tmp_path: Path) -> None:
     assert "t\\u200b" * 70 not in user
 
 
-def test_fences_differ(tmp_path: Path) -> None:
-    assert asked(tmp_path / "t.jsonl") != asked(tmp_path / "t.jsonl")
+def test_a_fence_is_made_of_what_it_holds(tmp_path: Path) -> None:
+    one, same = (asked(tmp_path / "t.jsonl", [{"ask": "x", "reply": "y"}]) for _ in range(2))
+    other = asked(tmp_path / "t.jsonl", [{"ask": "x", "reply": "z"}])
+    fences = {text.split("two lines that hold ")[1].split(". Data")[0] for text in (one, other)}
+    assert one == same
+    assert len(fences) == 2
 
 
 MAIL, CARD, KEY = "jo.miller@mail.example.com", "4111 1111 1111 1111", "sk-" + "a1B2" * 10
@@ -137,7 +141,7 @@ def test_paths_near_the_problems_come_first_where_there_are_many() -> None:
     facts = profile_values([row] * 5)
     problem = Problem("/text", "unresolved_path", "a path", "anser_text", "answer_text")
     said = correction([problem], facts)["content"]
-    assert said.split("=====\n")[1].splitlines()[0] == "answer_text"
+    assert said.split("Paths:\n")[1].splitlines()[0] == "answer_text"
     assert "(+122 paths)" in said
 
 

@@ -186,6 +186,7 @@ def test_it_is_recorded_what_was_put_right(text: str, how: tuple[str, ...]) -> N
         ('{"a": ' * 5000 + "1" + "}" * 5000, "one JSON object"),
         ("[" * 90_000, "cut off"),
         (SAID + " " * 10 + "x" * 300_000, "characters"),
+        (SAID.replace("title", "\\ud83d"), "surrogate"),
     ],
 )
 def test_what_could_be_read_in_two_ways_is_not_read(text: str, got: str) -> None:
