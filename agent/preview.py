@@ -16,6 +16,7 @@ from ingot.converters.rows import Json
 
 EXAMPLES = 3
 _TEXT, _PART, _MESSAGES, _ELEMENTS = 600, 160, 8, 4
+_READ = 4 * _TEXT  # characters of a text in which secrets are looked for, cut at its end or not
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,7 +45,7 @@ def preview(state: State, context: Context) -> Preview:
     order = Order(**state["order"])
     trial = try_out(context, order, proposal["mapping"] or {}, where=f"the {proposal['mapper']}")
     report = trial.report
-    show = _as_is if order.share_values == "raw" else redacted
+    show = _as_is if order.share_values == "raw" else _redacted
     return Preview(
         lines=tuple((show(target), show(how)) for target, how in describe(proposal["mapping"])),
         coverage=f"{report.ok_rows}/{report.rows} rows",
@@ -56,6 +57,21 @@ def preview(state: State, context: Context) -> Preview:
 
 
 def _as_is(value: Json) -> Json:
+    return value
+
+
+def _redacted(value: Json) -> Json:
+    """The value redacted; of long texts only what may be shown is read, the rest is blanked."""
+    return redacted(_begun(value))
+
+
+def _begun(value: Json) -> Json:
+    if isinstance(value, str) and len(value) > _READ:
+        return value[:_READ] + " " * (len(value) - _READ)  # its length is told
+    if isinstance(value, list):
+        return [_begun(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _begun(one) for key, one in value.items()}
     return value
 
 
