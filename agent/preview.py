@@ -62,17 +62,29 @@ def _as_is(value: Json) -> Json:
 
 def _redacted(value: Json) -> Json:
     """The value redacted; of long texts only what may be shown is read, the rest is blanked."""
-    return redacted(_begun(value))
+    return _blanked(redacted(_begun(value)), value)
 
 
 def _begun(value: Json) -> Json:
-    if isinstance(value, str) and len(value) > _READ:
-        return value[:_READ] + " " * (len(value) - _READ)  # its length is told
+    if isinstance(value, str):
+        return value[:_READ]
     if isinstance(value, list):
         return [_begun(one) for one in value]
     if isinstance(value, dict):
         return {key: _begun(one) for key, one in value.items()}
     return value
+
+
+def _blanked(begun: Json, whole: Json) -> Json:
+    """The same as long as it was, since people are told how much is left out."""
+    if isinstance(begun, str) and isinstance(whole, str):
+        return begun + " " * (len(whole) - _READ)
+    if isinstance(begun, list) and isinstance(whole, list):
+        return [_blanked(one, other) for one, other in zip(begun, whole, strict=True)]
+    if isinstance(begun, dict) and isinstance(whole, dict):
+        pairs = zip(begun.items(), whole.values(), strict=True)
+        return {key: _blanked(one, other) for (key, one), other in pairs}
+    return begun
 
 
 def path_rows(check: dict[str, Json]) -> Iterator[tuple[str, str, str]]:
