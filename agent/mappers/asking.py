@@ -14,6 +14,7 @@ from ingot.agent.model.budget import Ledger
 from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.model.store import Store
 from ingot.converters.rows import Json
+from ingot.converters.sample import Sample
 
 
 def _tell_nobody(_: str) -> None:
@@ -38,11 +39,14 @@ class Asking:
     remembered: bool = True
     tell: Callable[[str], None] = _tell_nobody
 
-    def key(self, fingerprint: str, request: Request, rules: Proposal | None) -> str:
-        """Under which the answer for a shape is remembered.
+    def keys(
+        self, fingerprint: str, sample: Sample, request: Request, rules: Proposal | None
+    ) -> tuple[str, str]:
+        """Under which an answer is remembered: for a shape, and for these very rows.
 
         Besides shape, prompt, schema and model it holds what the rules read in the values: two
-        data sets of equal shape, of which one is a transcript, are two questions.
+        data sets of equal shape, of which one is a transcript, are two questions. An answer that a
+        person has to look at is no answer for other rows.
         """
         from ingot.agent.mappers.question import template_hash
 
@@ -56,7 +60,11 @@ class Asking:
             "share": request.share,
             "rules": _reading(rules),
         }
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+        shape = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
+        rows = shape.copy()
+        for one in sample.rows:
+            rows.update(json.dumps(one.value).encode())
+        return shape.hexdigest(), rows.hexdigest()
 
 
 def _reading(rules: Proposal | None) -> Json:

@@ -51,10 +51,11 @@ def _turn(
         BudgetReached: a budget is used up.
     """
     found = rules(source, sample, request, ()).proposal
-    key = asking.key(fingerprint(source, sample), request, found)
     first = all(one.mapper != MODEL for one in history)
-    if first and asking.remembered and (kept := asking.store.reply(key)):
-        return _remembered(asking, kept, found, source, sample)
+    if first and asking.remembered:
+        for key in asking.keys(fingerprint(source, sample), sample, request, found):
+            if kept := asking.store.reply(key):
+                return _remembered(asking, kept, found, source, sample)
     messages = conversation(source, sample, request, history)
     if first:
         asking.tell(_announced(asking, messages))

@@ -88,13 +88,18 @@ def _rules(order: Order, context: Context) -> Proposal | None:
 
 
 def _remember(state: State, context: Context) -> None:
-    """Keep a new answer that passed and that nobody has to look at: this shape needs no call."""
+    """Keep a new answer that passed, so that data of this shape needs no call.
+
+    One that a person has to look at is kept for these rows alone: what a hostile row talked a model
+    into is not said of other data.
+    """
     turn = state["turn"]
     passed = not state["problems"] and (state.get("check") or not _maps(state))
-    whoever: State = {**state, "order": {**state["order"], "min_confidence": 0.0}}
-    if turn["level"] and passed and not reserved(whoever):
+    if turn["level"] and passed:
         told = {key: one for key, one in turn["provenance"].items() if key != "mapper"}
-        _keep(state, context, {"said": json.loads(turn["said"]), "provenance": told})
+        whoever: State = {**state, "order": {**state["order"], "min_confidence": 0.0}}
+        document = {"said": json.loads(turn["said"]), "provenance": told}
+        _keep(state, context, document, only_here=bool(reserved(whoever)))
 
 
 def _maps(state: State) -> bool:
@@ -108,11 +113,14 @@ def _remember_failure(state: State, context: Context) -> None:
         _keep(state, context, {"failed": why})
 
 
-def _keep(state: State, context: Context, document: dict[str, Json]) -> None:
+def _keep(
+    state: State, context: Context, document: dict[str, Json], *, only_here: bool = False
+) -> None:
     if context.asking is None:
         return
     order = Order(**state["order"])
     spec = stated_spec(order)
-    shape = fingerprint(context.source(order.source, spec), context.sample(order.source, spec))
-    key = context.asking.key(shape, order.request(), _rules(order, context))
-    context.asking.store.keep(key, document)
+    source, sample = context.source(order.source, spec), context.sample(order.source, spec)
+    shape = fingerprint(source, sample)
+    keys = context.asking.keys(shape, sample, order.request(), _rules(order, context))
+    context.asking.store.keep(keys[only_here], document)

@@ -119,36 +119,39 @@ def served(tokenizer: Path | None) -> Iterator[Replayer]:
         thread.join()
 
 
-def mapped(raw: Path, asked: str, how: Asking, args: argparse.Namespace) -> dict[str, Any]:
-    """The outcome of `ingot run --yes`, without its files."""
+def mapped(
+    raw: Path, asked: str, out: Path, how: Asking, args: argparse.Namespace
+) -> dict[str, Any]:
+    """The outcome of `ingot run --yes`."""
     order = Order(
         source=str(raw),
-        out=str(raw.parent.parent / "nowhere"),
+        out=str(out),
         mode=args.mode or asked,
         mapper=args.mapper,
         prompt_tokens=args.prompt_tokens,
+        records="jsonl",
         yes=True,
-        dry_run=True,
     )
     outcome: dict[str, Any] = once(order, Context(asking=how))["outcome"]
     return outcome
 
 
 def converted(folder: Path, raw: Path, out: Path, told: dict[str, Any]) -> Score:
-    """The score of the records that the proposed mapping makes."""
+    """The score of the records that the proposed mapping makes, approved or not."""
     case = json.loads((folder / "case.json").read_text(encoding="utf-8"))
     if not told["mapping"]:
         nothing = told["decision"] in NOTHING
         return score(folder, [] if nothing and case["mode"] == "irrelevant" else None)
-    order = Order(
-        source=str(raw),
-        out=str(out),
-        mapper="file",
-        mapping=told["mapping"],
-        records="jsonl",
-        yes=True,
-    )
-    once(order, Context())
+    if told["status"] != "done":
+        order = Order(
+            source=str(raw),
+            out=str(out),
+            mapper="file",
+            mapping=told["mapping"],
+            records="jsonl",
+            yes=True,
+        )
+        once(order, Context())
     manifest = out / "manifest.json"
     if not manifest.is_file():
         return score(folder, None)
@@ -164,13 +167,13 @@ def run_case(
     store, price = Store(None), price_of(args.model)
     endpoint = Endpoint(model=args.model, base_url=replayer.url, retries=0)
     first = Asking(endpoint=endpoint, store=store, ledger=Ledger(price=price))
-    told = mapped(raw, case["requested_mode"], first, args)
+    told = mapped(raw, case["requested_mode"], out, first, args)
     second = Asking(endpoint=endpoint, store=store, ledger=Ledger(price=price))
-    mapped(raw, case["requested_mode"], second, args)
+    mapped(raw, case["requested_mode"], out.with_name(f"{out.name}_again"), second, args)
     spent = first.ledger.run
     return Asked(
         score=converted(folder, raw, out, told),
-        status=told["status"],
+        status=f"{told['status']} {told['why']}".strip(),
         mapper=told["mapper"],
         decided=told["decision"] == case["mode"],
         calls=spent.calls,
@@ -232,8 +235,8 @@ def main() -> int:
         for folder, raw in stage(kept, work).items():
             one = run_case(folder, raw, work / "out" / raw.name, replayer, args)
             found.append(one)
-            verdict = f"{one.score.verdict:8}{folder.name:44} {one.mapper} {one.status}"
-            console.print(verdict, f"calls {one.calls}", markup=False, soft_wrap=True)
+            verdict = f"{one.score.verdict:8}{folder.name:44} {one.mapper}, calls {one.calls}:"
+            console.print(verdict, one.status, markup=False, soft_wrap=True)
             if one.score.verdict != "pass":
                 for sign, records in (("-", one.score.missing), ("+", one.score.extra)):
                     for record in records[: args.diff]:
