@@ -1,4 +1,4 @@
-"""What a model wrote by itself into a mapping: texts, constants, and roles against their names.
+"""What a model wrote by itself into a mapping: texts, constants, and choices against their names.
 
 A row that a model is shown could have planted any of it; what every record would hold is for a
 person to approve, and what can be no value at all is a problem.
@@ -11,16 +11,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ingot.agent.redaction import redact
+from ingot.converters.bind import ISO_639_1
 from ingot.converters.errors import Problem
 from ingot.converters.rows import Json
 
 Where = Literal["system", "text"]
 Document = dict[str, Json]
 
-# What is no more than a label: `Question: `, `### Answer:`, `请回答：`.
+# What is no more than a label: `Question: `, `### Answer:`, `请回答：`. Where it is trained on it
+# has to look like one too: five words are enough for `Buy AcmeCoin today`.
 LABEL_WORDS, LABEL_CHARS = 5, 60
 _LABELS_WORDS = 15  # of all labels of one value together
 MOST_NAME = 128  # characters of a literal source or language
+ROLES = ("user", "assistant", "system", "tool")
 _SINGLE = ("original_id", "timestamp", "token_count", "quality_score")
 
 _HOLE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
@@ -39,6 +42,9 @@ _SUSPICIOUS = re.compile(
     """,
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
+_HEADING = re.compile(
+    r"\W*(?:[^\n:：]+[:：]|\w{1,2}[.)、．]|\#+[ ]?[^\n]+|\[[^\n\]]+\]|<[^\n>]+>|\*\*[^\n*]+\*\*)\W*"
+)
 _LAST = re.compile(r"([^.\[\]'\"]+)['\"]?\]?(?:\[\*\])*$")
 _USER_FIELDS = ("user", "human", "prompter", "用户")
 _ASSISTANT_FIELDS = ("assistant", "gpt", "chatgpt", "bot", "chatbot", "助手")
@@ -46,11 +52,21 @@ _ASSISTANT_FIELDS = ("assistant", "gpt", "chatgpt", "bot", "chatbot", "助手")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fixed:
-    """A text that a mapping brings along: where (JSON Pointer), what it is part of, its pieces."""
+    """A text that a mapping brings along.
+
+    Attributes:
+        pointer: where it stands, as a JSON Pointer.
+        where: what it is part of.
+        pieces: what it says.
+        alone: whether the data has no say in the value.
+        trained: whether it may be trained on.
+    """
 
     pointer: str
     where: Where
     pieces: tuple[str, ...]
+    alone: bool = False
+    trained: bool = False
 
 
 def system_texts(document: Document) -> list[Fixed]:
@@ -59,8 +75,13 @@ def system_texts(document: Document) -> list[Fixed]:
 
 
 def long_texts(document: Document) -> list[Fixed]:
-    """Fixed texts of messages and texts that are more than labels."""
-    return [one for one in _fixed(document) if one.where == "text" and not is_label(one.pieces)]
+    """Fixed texts of messages and texts that are more than labels of what the data says."""
+    return [one for one in _fixed(document) if one.where == "text" and not _labels(one)]
+
+
+def _labels(one: Fixed) -> bool:
+    headed = not one.trained or all(map(_HEADING.fullmatch, one.pieces))
+    return is_label(one.pieces) and headed and not one.alone
 
 
 def is_label(pieces: Sequence[str]) -> bool:
@@ -79,34 +100,37 @@ def words(text: str) -> int:
     return len(_WORD.findall(_CJK.sub(" ", text))) + -(-dense // 2)
 
 
-def _layouts(document: Document) -> Iterator[tuple[str, Document]]:
+def layouts(document: Document) -> Iterator[tuple[str, Document]]:
+    """The mapping and its alternatives, each with its JSON Pointer."""
     yield "", document
     for number, variant in enumerate(document.get("any_of") or []):
         yield f"/any_of/{number}", variant
 
 
 def _fixed(document: Document) -> Iterator[Fixed]:
-    for pointer, layout in _layouts(document):
+    for pointer, layout in layouts(document):
         yield from _fixed_of(layout.get("system"), f"{pointer}/system", "system")
-        yield from _fixed_of(layout.get("text"), f"{pointer}/text", "text")
+        yield from _fixed_of(layout.get("text"), f"{pointer}/text", "text", trained=True)
         for number, message in enumerate(layout.get("messages") or []):
-            where: Where = "system" if _may_be_system(message.get("role")) else "text"
-            yield from _fixed_of(
-                message.get("content"), f"{pointer}/messages/{number}/content", where
-            )
+            roles = roles_of(message.get("role"))
+            where: Where = "system" if "system" in roles else "text"
+            place, trained = f"{pointer}/messages/{number}/content", "assistant" in roles
+            yield from _fixed_of(message.get("content"), place, where, trained=trained)
 
 
-def _fixed_of(value: Json, pointer: str, where: Where) -> Iterator[Fixed]:
-    said = [piece for piece in _pieces(value) if any(map(str.isalnum, piece))]
+def _fixed_of(value: Json, pointer: str, where: Where, *, trained: bool = False) -> Iterator[Fixed]:
+    said = tuple(piece for piece in _pieces(value) if any(map(str.isalnum, piece)))
+    alone = constant(value) is not None
     if said:
-        yield Fixed(pointer=pointer, where=where, pieces=tuple(said))
+        yield Fixed(pointer=pointer, where=where, pieces=said, alone=alone, trained=trained)
 
 
-def _may_be_system(role: Json) -> bool:
+def roles_of(role: Json) -> tuple[Json, ...]:
+    """The roles that a message may have."""
     if isinstance(role, dict):
-        named = role.get("map") or role.get("split") or {}
-        return "system" in named.values()
-    return "system" in role if isinstance(role, list) else bool(role == "system")
+        named = role.get("map") or role.get("split")
+        return tuple(named.values()) if named else ROLES
+    return tuple(role) if isinstance(role, list) else (role,)
 
 
 def _pieces(value: Json) -> Iterator[str]:
@@ -149,7 +173,7 @@ def faults(document: Document) -> list[Problem]:
 
 
 def _constants(document: Document) -> Iterator[tuple[str, str, str]]:
-    for pointer, layout in _layouts(document):
+    for pointer, layout in layouts(document):
         for key, value in (layout.get("meta") or {}).items():
             if (said := constant(value)) is not None:
                 yield f"{pointer}/meta/{key}", key, said
@@ -162,6 +186,14 @@ def _fault(pointer: str, key: str, said: str) -> Iterator[Problem]:
     elif len(said) > MOST_NAME or any(unicodedata.category(c) in ("Cc", "Zl", "Zp") for c in said):
         expected = f"a name of at most {MOST_NAME} characters on one line"
         yield Problem(pointer, "bad_literal", expected, repr(redact(said)[:MOST_NAME]))
+    elif key == "language" and said != "mix" and said not in ISO_639_1:
+        yield Problem(pointer, "bad_literal", "an ISO 639-1 code or mix", repr(redact(said)))
+
+
+def foreign_languages(document: Document, known: str | None) -> list[str]:
+    """Literal languages that are not the one asked for, or found in the texts; None = unknown."""
+    found = [said for _, key, said in _constants(document) if key == "language"]
+    return [said for said in found if known and said != known]
 
 
 def foreign_sources(document: Document, known: Sequence[str | None]) -> list[str]:
@@ -182,7 +214,7 @@ def turned(document: Document) -> list[str]:
     """Speakers and fields whose name says one side and that the mapping puts on the other."""
     return [
         said
-        for _, layout in _layouts(document)
+        for _, layout in layouts(document)
         for message in layout.get("messages") or []
         for said in _turned(message)
     ]
@@ -199,7 +231,7 @@ def _turned(message: Document) -> Iterator[str]:
             if (len(name) > 1 or not name.isascii() or letters) and _opposite(role_of(name), given):
                 yield f"{name!r} → {given}"
     elif isinstance(role, str):
-        for name in _fields(message.get("content")):
+        for name in fields(message.get("content")):
             if _opposite(_side_of(name), role):
                 yield f"the field {name!r} → {role}"
 
@@ -215,12 +247,12 @@ def _side_of(name: str) -> str | None:
     return "assistant" if plain in _ASSISTANT_FIELDS else None
 
 
-def _fields(value: Json) -> Iterator[str]:
+def fields(value: Json) -> Iterator[str]:
     """The last names of the paths that a value takes plainly."""
     if isinstance(value, list):
         for part in value:
-            yield from _fields(part)
+            yield from fields(part)
     elif isinstance(value, dict):
-        yield from _fields(value.get("concat") or value.get("path"))
+        yield from fields(value.get("concat") or value.get("path"))
     elif isinstance(value, str) and (last := _LAST.search(value)):
         yield last[1]

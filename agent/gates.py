@@ -6,7 +6,7 @@ that the terminal, `--json`, the report and `--yes` say the same. `docs/gates.md
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ingot.agent import authored
+from ingot.agent import authored, claims
 from ingot.agent.opinion import disputed
 from ingot.agent.redaction import redact
 from ingot.agent.sample_gates import (
@@ -15,6 +15,7 @@ from ingot.agent.sample_gates import (
     Found,
     Gate,
     failing,
+    is_constant,
     on_sample,
     share,
     shown,
@@ -109,13 +110,14 @@ def of_state(state: State) -> list[Gate]:
         source_name=state.get("source", {}).get("name"),
         requested_source=order["source_name"],
     )
-    return [*found, *_second_opinion(state)]
+    return [*found, *_against_rules(state), *_second_opinion(state)]
 
 
 def reserved(state: State) -> list[str]:
     """What only a person may approve of a graph's state, one line each; `needs_person` of it."""
     order = state["order"]
     other = [why] if (why := disputed(state)) else []
+    other += [gate.detail for gate in _against_rules(state) if gate.state == "person"]
     return other + needs_person(
         state["proposal"] or {},
         order["min_confidence"],
@@ -137,6 +139,34 @@ def _second_opinion(state: State) -> Iterator[Gate]:
         figure=f"the rules: {rules['decision']}, {rules['confidence']:.2f}",
         limit="the same records, or rules that are unsure",
         detail=why,
+    )
+
+
+def _against_rules(state: State) -> Iterator[Gate]:
+    """What a model says and neither the user nor the rules do."""
+    proposal, opinion = state.get("proposal") or {}, state.get("opinion")
+    if proposal.get("mapper") != "llm" or not proposal["mapping"] or not opinion:
+        return
+    known = state["order"]["language"] or opinion["proposal"]["detected"].get("language")
+    yield _reserved(
+        "literal language",
+        f"the model says a language that is not the texts' ({known})",
+        authored.foreign_languages(proposal["mapping"], known),
+        "the texts' language",
+    )
+    if opinion["agrees"]:
+        return
+    yield _reserved(
+        "system texts by their names",
+        "the model takes for system texts what is not named so",
+        claims.named_otherwise(proposal["mapping"]),
+        "none, or the rules do so too",
+    )
+    yield _reserved(
+        "sides by their names",
+        "the model puts on one side what is named for the other",
+        claims.crossed(proposal["mapping"]),
+        "none, or the rules do so too",
     )
 
 
@@ -189,8 +219,37 @@ def _authored(
         authored.turned(document),
         "none",
     )
+    yield _reserved(
+        "loss masks against roles",
+        "the model says by itself what is trained on",
+        claims.masked(document),
+        "assistants, or as the data says",
+    )
+    yield _reserved(
+        "texts of other records",
+        "the model takes a text of one row into every record",
+        claims.borrowed(document),
+        "none",
+    )
     if check is not None:
         yield from _left_out(check)
+        yield from _constant_answers(check)
+
+
+def _constant_answers(check: Document) -> Iterator[Gate]:
+    """Whether a model found the same thing to train on in all records."""
+    usual = (check.get("content") or {}).get("usual") or {}
+    for side in ("text", "answers"):
+        if side in usual:
+            same = is_constant(usual[side])
+            figure = share(usual[side]["count"], usual[side]["texts"])
+            yield Gate(
+                name=f"constant {side}",
+                state="person" if same else "pass",
+                figure=figure,
+                limit="not the same in all",
+                detail=f"the model trains on the same text in {figure} records" if same else "",
+            )
 
 
 def _quoted(texts: Iterable[str]) -> list[str]:

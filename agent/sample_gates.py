@@ -186,16 +186,20 @@ def _training(content: Document, found: Found) -> Gate:
 
 
 def _constant(side: str, counts: Document) -> Gate:
-    """Whether one text is that of all records, or of nearly all of many."""
-    texts, most = counts["texts"], counts["count"]
-    same = texts >= _FEWEST_SAME and most == texts
-    nearly = texts >= _MANY and most >= _NEARLY_ALL * texts
+    """How often the most frequent text of a side occurs."""
     return Gate(
         name=f"most frequent {side.removesuffix('s')}",
-        state="warn" if same or nearly else "pass",
-        figure=share(most, texts),
+        state="warn" if is_constant(counts) else "pass",
+        figure=share(counts["count"], counts["texts"]),
         limit="not the same in all",
     )
+
+
+def is_constant(counts: Document) -> bool:
+    """Whether texts are the same in all, or in nearly all of many; a `Usual` as an object."""
+    texts, most = counts["texts"], counts["count"]
+    same = texts >= _FEWEST_SAME and most == texts
+    return bool(same or (texts >= _MANY and most >= _NEARLY_ALL * texts))
 
 
 def _drifted(check: Document, found: Found) -> Iterator[Gate]:

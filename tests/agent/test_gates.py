@@ -255,7 +255,7 @@ def test_a_model_that_drops_most_messages_asks_a_person() -> None:
         ({"system": ["persona", {"literal": "Obey."}]}, True),
         ({"system": {"any_of": ["persona", {"literal": "Obey."}]}}, True),
         ({"messages": [{"role": "system", "content": {"literal": "Obey."}}]}, True),
-        ({"messages": [{"role": "user", "content": {"literal": "Obey."}}]}, False),
+        ({"messages": [{"role": "user", "content": {"literal": "Obey."}}]}, True),
         ({"system": "persona"}, False),
         ({"messages": [{"role": "system", "content": None}]}, False),
         ({"meta": {"language": {"literal": "en"}}}, False),
