@@ -65,6 +65,7 @@ def _opened(file: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(file, timeout=_BUSY_S, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA secure_delete=ON")  # a forgotten run leaves no names behind
     except sqlite3.Error:
         connection.close()
         raise

@@ -104,7 +104,7 @@ def _mapping_lines(proposal: dict[str, Json], check: dict[str, Json] | None) -> 
     if not proposal["mapping"]:
         return
     yield from ("", "## Mapping", "")
-    yield from table(("target", "from"), describe(proposal["mapping"]))
+    yield from table(("target", "from"), _redacted(describe(proposal["mapping"])))
     if not check:
         return
     yield from ("", "## Coverage", "")
@@ -112,11 +112,16 @@ def _mapping_lines(proposal: dict[str, Json], check: dict[str, Json] | None) -> 
     seen = f"{check['ok_rows']}/{check['rows']} sampled rows"
     yield f"{seen} give {check['records']} records ({share})."
     yield ""
-    yield from table(("path", "place", "found in"), path_rows(check))
+    yield from table(("path", "place", "found in"), _redacted(path_rows(check)))
     for reason, count in check["failures"].items():
         yield f"- {line(reason)}: {count}"
     for warning in check["warnings"]:
         yield f"- warning: {line(warning)}"
+
+
+def _redacted(rows: Iterable[Sequence[str]]) -> Iterator[list[str]]:
+    """Cells without secrets: speakers that a mapping names may be addresses."""
+    return ([redact(cell) for cell in row] for row in rows)
 
 
 def _other_lines(opinion: dict[str, Json] | None) -> Iterator[str]:
@@ -130,7 +135,7 @@ def _other_lines(opinion: dict[str, Json] | None) -> Iterator[str]:
     yield line(redact(other["reason"]))
     if other["mapping"]:
         yield from ("", "As alternative.json:", "")
-        yield from table(("target", "from"), describe(other["mapping"]))
+        yield from table(("target", "from"), _redacted(describe(other["mapping"])))
 
 
 def _evidence_lines(evidence: Sequence[dict[str, Json]]) -> Iterator[str]:
