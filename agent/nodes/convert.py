@@ -10,6 +10,7 @@ from ingot.agent.report import report_text
 from ingot.agent.state import Order, State
 from ingot.agent.trial import try_out
 from ingot.converters import job
+from ingot.converters.errors import ConversionError
 from ingot.converters.rows import Json
 
 
@@ -50,15 +51,18 @@ def _converted(state: State, order: Order, context: Context) -> job.Result:
             source, out, proposal["reason"], options, extra_files=extra_files, extra_run=told
         )
     trial = try_out(context, order, proposal["mapping"], where="the approved mapping")
-    return job.convert(
-        trial.source,
-        trial.mapping,
-        out,
-        options,
-        progress=context.progress,
-        extra_files=extra_files,
-        extra_run=told,
-    )
+    try:
+        return job.convert(
+            trial.source,
+            trial.mapping,
+            out,
+            options,
+            progress=context.progress,
+            extra_files=extra_files,
+            extra_run=told,
+        )
+    except ConversionError as error:  # quotes the first rejected rows
+        raise ConversionError(error.where, redact(error.problem), error.hint) from error
 
 
 def options_of(order: Order) -> job.ConvertOptions:
