@@ -1,7 +1,7 @@
 """What asking a model takes and gives on a folder of cases, with replies that were kept.
 
     python benchmarks/mapping/replay.py CASES --replies DIR [--mapper auto] [--prompt-tokens 2000]
-        [--model gpt-4o-mini] [--tokenizer FILE] [--diff 2]
+        [--model gpt-4o-mini] [--tokenizer FILE] [--diff 2] [--json FILE]
 
 `DIR/<case>.txt` is what a model said to the prompt of a case (`ingot map --show-prompt` prints it);
 a case without one is left out. A local server that speaks the OpenAI protocol says it again,
@@ -17,7 +17,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -220,6 +220,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--model", default="gpt-4o-mini", help="whose price counts")
     parser.add_argument("--tokenizer", type=Path, help="tokenizer.json that counts tokens")
     parser.add_argument("--diff", type=int, default=0, help="differences shown per failing case")
+    parser.add_argument("--json", type=Path, help="write the verdicts there")
     return parser.parse_args()
 
 
@@ -241,6 +242,10 @@ def main() -> int:
                 for sign, records in (("-", one.score.missing), ("+", one.score.extra)):
                     for record in records[: args.diff]:
                         console.print(f"  {sign} {record!r}"[:600], markup=False, soft_wrap=True)
+    if args.json:
+        told = {f.score.case: asdict(f) | {"verdict": f.score.verdict} for f in found}
+        kept = {name: {k: v for k, v in one.items() if k != "score"} for name, one in told.items()}
+        args.json.write_text(json.dumps(kept, indent=1), encoding="utf-8")
     console.print(table(found, args.model))
     console.print(f"decisions right: {sum(one.decided for one in found)} of {len(found)}")
     return int(any(one.again for one in found))
