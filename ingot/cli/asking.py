@@ -30,6 +30,7 @@ def mapping_file(path: Path) -> Answer:
 
 def ask(state: "State", context: "Context") -> Answer:
     """Show the proposal and ask until there is an answer."""
+    from ingot.agent.gates import of_state
     from ingot.agent.preview import preview
     from ingot.cli import show
     from ingot.cli.console import notes, plain
@@ -40,6 +41,7 @@ def ask(state: "State", context: "Context") -> Answer:
         show.preview(console, preview(state, context))
     except MappingError as error:
         console.print(plain(str(error), "red"))
+    show.gates(console, [gate.to_json() for gate in of_state(state)])
     show.problems(console, state.get("problems", []))
     answer = _typed("Convert with this mapping? [y]es, [e]dit, [n]o: ").lower()
     if answer in ("y", "yes"):

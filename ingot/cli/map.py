@@ -122,6 +122,7 @@ def _write_mapping(state: "State", out: Path | None, *, as_json: bool) -> None:
 
 
 def _explain(state: "State", *, full: bool, on_stdout: bool) -> None:
+    from ingot.agent.gates import of_state
     from ingot.agent.preview import path_rows
     from ingot.cli import show
     from ingot.cli.console import notes, output, plain
@@ -136,6 +137,7 @@ def _explain(state: "State", *, full: bool, on_stdout: bool) -> None:
     show.evidence(console, proposal)
     if check:
         show.coverage(console, f"{check['ok_rows']}/{check['rows']} rows", path_rows(check))
+        show.gates(console, [gate.to_json() for gate in of_state(state)])
 
 
 def _stop_at_problems(state: "State") -> None:

@@ -105,6 +105,9 @@ def _outcome_lines(told: Mapping[str, Json]) -> Iterable[tuple[str, str]]:
         failures = counted(check["failures"], count_last=True)
         share = f"{check['ok_rows']}/{check['rows']} sampled rows give records"
         yield "coverage", f"{share} ({failures})" if failures else share
+    for gate in told["gates"]:
+        if gate["state"] != "pass":
+            yield "gate", f"{gate['name']}: {gate['figure']}, wanted {gate['limit']}"
     if told["source"]["left_out_count"]:
         yield "left out", _left_out(told["source"])
     if told["usage"]:
