@@ -176,7 +176,7 @@ def _sure(proposal: Document, least: float) -> Iterator[Gate]:
             name="confidence",
             state="person" if unsure(proposal, least) else "pass",
             figure=f"{proposal['confidence']:.3f}",
-            limit=f"at least {least:g}",
+            limit=f"at least {least:g}" if least else "none was set",
         )
 
 
