@@ -8,6 +8,7 @@ import re
 import unicodedata
 
 MOST_NAME = 128
+_MOST_PATH = 1_000
 _BOUND = 20_000  # characters kept of each end of a text before it is redacted and cut
 _HIDDEN = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp")
 _DOTS = "..."
@@ -39,7 +40,9 @@ def _escape(char: str) -> str:
 
 def shown_path(path: str) -> str:
     """A path as it can be copied; of one with a name that is too long its beginning, and why."""
-    longest = max((len(part) for part in re.split(r"[.\[\]]", path)), default=0)
+    longest = max((len(part) for part in re.split(r"[.\[\]]", path[:_MOST_PATH])), default=0)
+    if len(path) > _MOST_PATH:  # a long key with dots in it looks like many names
+        longest = len(path)
     if longest <= MOST_NAME:
         return escaped(path)
     return (

@@ -20,6 +20,7 @@ _SHORT = 60
 _LABELS = 8  # different numbers that may be labels
 _TELLING = ("url", "email", "uuid", "hash", "number", "time", "file", "letter", "option", "json")
 _FORMS = ("code", "question", "sentence", "prose", "word")
+_LONGEST_HEAD = 4_000  # characters of a path in which paths around it are looked for
 _YEAR = re.compile(r"(?:1[5-9]|2[01])\d\d")
 _OFTEN = 0.5
 
@@ -70,7 +71,8 @@ def _ordered(paths: Sequence[PathFacts]) -> list[PathFacts]:
     place = {one.path: number for number, one in enumerate(paths)}
 
     def key(one: PathFacts) -> tuple[int, ...]:
-        heads = [n for n, c in enumerate(one.path) if c in ".[" and one.path[:n] in place]
+        ends = [n for n, c in enumerate(one.path[:_LONGEST_HEAD]) if c in ".["]
+        heads = [n for n in ends if one.path[:n] in place]
         return (*(place[one.path[:n]] for n in heads), place[one.path])
 
     return sorted(paths, key=key)

@@ -4,12 +4,14 @@ from ingot.agent.mappers.showing.cleaning import shown_path
 from ingot.agent.redaction import redact, redacted, shaped
 from ingot.converters.rows import Json
 
+_LONGEST_NAME = 2_000  # characters of a key that are looked at, far more than are shown
+
 
 def shared(name: str, value: Json, share: str) -> tuple[str, Json]:
     """A scalar and its key as they may leave; a key can make a secret of its value."""
     if share == "raw":
         return name, value
-    pair = {name: value}
+    pair = {name[:_LONGEST_NAME]: value}
     made: dict[str, Json] = shaped(pair) if share == "none" else redacted(pair)
     return next(iter(made.items()))
 

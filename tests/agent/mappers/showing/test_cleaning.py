@@ -69,3 +69,9 @@ def test_a_huge_text_keeps_its_ends() -> None:
     assert len(ends) < 50_000
     assert (ends[0], ends[-1]) == ("a", "b")
     assert cut(ends, 5, 5, len(text)) == "aaaaa...(+99990)...bbbbb"
+
+
+def test_a_long_key_with_dots_in_it_is_no_path_of_short_names() -> None:
+    told = shown_path("one. two. " * 1_000)
+    assert len(told) < 200
+    assert "a name of 10000 characters: cannot be addressed" in told
