@@ -55,6 +55,8 @@ def canonical(record: dict[str, Any], case: dict[str, Any]) -> Hashable:
     """What has to be equal for two records to match."""
     if case["mode"] == "pt":
         return trimmed(record.get("text"), case)
+    if "messages" not in record:
+        return ("no conversation", trimmed(record.get("text"), case))
     system = trimmed(record.get("system"), case)
     turns: list[tuple[str, str, bool]] = []
     heads = []
