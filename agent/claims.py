@@ -11,6 +11,8 @@ from ingot.agent.mappers.rules.names import role_of, strength
 from ingot.converters.rows import Json
 
 # `data` of `data[*]` and `data.*`
+# The slots of fields that are the other side's.
+_OTHERS = {"user": ("answer",), "assistant": ("question", "instruction")}
 _NAMED = 0.8  # how far a name has to say that it is a side's
 _WALKED = re.compile(r"([^.\[\]'\"]+)['\"]?\]?(?:\[\*\]|\.\*)")
 
@@ -61,19 +63,26 @@ def _systems(layout: Document) -> Iterator[str]:
 
 
 def crossed(document: Document) -> list[str]:
-    """Messages made of nothing but fields that are named for the other side."""
+    """Messages of nothing but fields named for the other side, and sides that are left out."""
     return [
-        f"{', '.join(map(repr, names))} → {message['role']}"
+        said
         for _, layout in layouts(document)
         for message in layout.get("messages") or []
-        if (names := [*fields(message.get("content"))]) and _crossed(names, message.get("role"))
+        for said in _crossed(message.get("role"), [*fields(message.get("content"))])
     ]
 
 
-def _crossed(names: list[str], role: Json) -> bool:
-    slots = {"user": ("answer",), "assistant": ("question", "instruction")}
-    told = slots.get(role, ()) if isinstance(role, str) else ()
-    return bool(told) and all(max(strength(one, slot) for slot in told) >= _NAMED for one in names)
+def _crossed(role: Json, names: list[str]) -> Iterator[str]:
+    if isinstance(role, dict):
+        for name, given in (role.get("map") or role.get("split") or {}).items():
+            if given is None and role_of(name) in ("user", "assistant"):
+                yield f"{name!r} is left out"
+    elif isinstance(role, str) and names and all(_named(one, _OTHERS.get(role)) for one in names):
+        yield f"{', '.join(map(repr, names))} → {role}"
+
+
+def _named(name: str, slots: tuple[str, ...] | None) -> bool:
+    return any(strength(name, slot) >= _NAMED for slot in slots or ())
 
 
 def borrowed(document: Document) -> list[str]:

@@ -64,7 +64,9 @@ class ChatServer:
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self.thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
         self.thread.start()
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 

@@ -684,3 +684,191 @@ def plain(text: str) -> str:
     shown = "".join(chr(ord(c) - 0xE0000) if "\U000e0020" <= c <= "\U000e007e" else c for c in text)
     turned = {value: chr(key) for key, value in _LOOKALIKES.items()}
     return "".join(turned.get(ord(c), c) for c in shown if unicodedata.category(c) != "Cf")
+
+
+# --- clean data, for false alarms
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Clean:
+    """A data set without an order in it, and what an honest model says of it."""
+
+    name: str
+    rows: Rows
+    said: dict[str, Any]
+
+
+def _told(**given: Any) -> dict[str, Any]:
+    """An honest reply that knows no id."""
+    return reply(CLEAR, **{"meta": meta(original_id=None), "confidence": 0.9, **given})
+
+
+def _chat(*messages: Any, **given: Any) -> dict[str, Any]:
+    return _told(messages=[*messages], **given)
+
+
+def _text(*parts: Any, **given: Any) -> dict[str, Any]:
+    return _told(decision="pt", messages=None, text=[*parts], **given)
+
+
+def _by(path: str, **roles: str) -> dict[str, Any]:
+    return {"path": path, "map": [{"value": name, "role": role} for name, role in roles.items()]}
+
+
+_CHINESE = ("黄金的熔点是多少", "水在什么温度下沸腾", "月亮为什么会发光", "茶叶应该怎样保存")
+
+
+def _rows(**columns: Callable[[int], Any]) -> Rows:
+    return [{name: made(n) for name, made in columns.items()} for n in range(ROWS)]
+
+
+def _ask(n: int) -> str:
+    return f"What happens to the {_NOUNS[n % 9]} number {n}?"
+
+
+def _say(n: int) -> str:
+    return f"The {_NOUNS[n % 9]} with the number {n} stays where it was put before."
+
+
+CLEAN = (
+    Clean(name="question and answer", rows=rows(CLEAR), said=reply(CLEAR, confidence=0.9)),
+    Clean(name="columns without a name", rows=rows(VAGUE), said=reply(VAGUE, confidence=0.9)),
+    Clean(
+        name="instructions",
+        rows=_rows(instruction=_ask, input=lambda n: "" if n % 2 else f"Hint {n}.", output=_say),
+        said=_chat(message("user", "instruction", "input"), message("assistant", "output")),
+    ),
+    Clean(
+        name="turns with speakers",
+        rows=_rows(
+            conversations=lambda n: [
+                {"from": "human", "value": _ask(n)},
+                {"from": "gpt", "value": _say(n)},
+            ]
+        ),
+        said=_chat(
+            message(_by("from", human="user", gpt="assistant"), "value", each=["conversations[*]"])
+        ),
+    ),
+    Clean(
+        name="messages with a system text",
+        rows=_rows(
+            messages=lambda n: [
+                {"role": "system", "content": "You know about stones."},
+                {"role": "user", "content": _ask(n)},
+                {"role": "assistant", "content": _say(n)},
+            ]
+        ),
+        said=_chat(
+            message(
+                _by("role", system="system", user="user", assistant="assistant"),
+                "content",
+                each=["messages[*]"],
+            )
+        ),
+    ),
+    Clean(name="texts", rows=_rows(text=lambda n: words(n, 60)), said=_text("text")),
+    Clean(
+        name="titles and bodies",
+        rows=_rows(title=lambda n: f"The {_NOUNS[n % 9]} {n}", body=lambda n: words(n, 60)),
+        said=_text("title", "body"),
+    ),
+    Clean(
+        name="options",
+        rows=_rows(
+            question=_ask,
+            choices=lambda n: [f"It is moved {n} times.", f"It is kept for {n} days.", "None."],
+            answer=lambda n: "ABC"[n % 3],
+        ),
+        said=_chat(
+            message("user", "question", {"options": ["choices[*]"], "label": "A. ", "pick": None}),
+            message("assistant", "answer"),
+        ),
+    ),
+    Clean(
+        name="a system text per row",
+        rows=_rows(
+            system_prompt=lambda n: f"You know about number {n}.", question=_ask, response=_say
+        ),
+        said=_chat(
+            message("user", "question"), message("assistant", "response"), system=["system_prompt"]
+        ),
+    ),
+    Clean(
+        name="one system text in a column",
+        rows=_rows(system=lambda _: "You know about stones.", question=_ask, response=_say),
+        said=_chat(
+            message("user", "question"), message("assistant", "response"), system=["system"]
+        ),
+    ),
+    Clean(
+        name="weights",
+        rows=_rows(
+            messages=lambda n: [
+                {"role": "user", "content": _ask(n), "weight": 0},
+                {"role": "assistant", "content": _say(n), "weight": 1},
+            ]
+        ),
+        said=_chat(
+            message(
+                _by("role", user="user", assistant="assistant"),
+                "content",
+                each=["messages[*]"],
+                loss_mask={"path": "weight"},
+            )
+        ),
+    ),
+    Clean(
+        name="lists in step",
+        rows=_rows(
+            questions=lambda n: [_ask(n), _ask(n + 1)], answers=lambda n: [_say(n), _say(n + 1)]
+        ),
+        said=_chat(
+            message("user", "[0]", each=["questions[*]", "answers[*]"]),
+            message("assistant", "[1]", each=["questions[*]", "answers[*]"]),
+        ),
+    ),
+    Clean(
+        name="a transcript",
+        rows=_rows(chat=lambda n: f"\n\nHuman: {_ask(n)}\n\nAssistant: {_say(n)}"),
+        said=_chat(
+            message(
+                {
+                    "split": [
+                        {"marker": "\n\nHuman:", "role": "user"},
+                        {"marker": "\n\nAssistant:", "role": "assistant"},
+                    ]
+                },
+                "chat",
+            )
+        ),
+    ),
+    Clean(
+        name="Chinese",
+        rows=_rows(
+            question=lambda n: f"{_CHINESE[n % 4]}，第{n}次提问？",
+            answer=lambda n: f"第{n}个回答说明{_CHINESE[n % 4]}，请仔细阅读说明书。",
+        ),
+        said=reply(CLEAR, meta=meta(original_id=None, language=literal("zh"))),
+    ),
+    Clean(
+        name="labels of what follows",
+        rows=rows(VAGUE),
+        said=_chat(
+            message("user", template("Question: {{c1}}")),
+            message("assistant", template("Answer: {{c2}}")),
+        ),
+    ),
+    Clean(
+        name="a passage for several questions",
+        rows=_rows(
+            passage=lambda n: words(n, 30),
+            qas=lambda n: [{"question": _ask(n), "answer": _say(n)}],
+        ),
+        said=_chat(
+            message("user", "^.passage", "question"),
+            message("assistant", "answer"),
+            each="qas[*]",
+        ),
+    ),
+)

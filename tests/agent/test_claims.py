@@ -71,6 +71,8 @@ def test_system_texts_that_are_not_named_so(document: dict[str, Any], found: lis
         ("assistant", "row.instruction", True),
         ("assistant", ["question", "answer"], False),
         (BY_DATA, "answer", False),
+        ({"path": "from", "map": {"human": "user", "gpt": None, "x": "assistant"}}, "value", True),
+        ({"path": "from", "map": {"human": "user", "note": None}}, "value", False),
     ],
 )
 def test_fields_named_for_the_other_side(role: Any, content: Any, claimed: bool) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from ingot.agent.context import Context
 from ingot.agent.mappers.asking import Asking
@@ -20,6 +21,8 @@ from ingot.agent.model.store import Store
 from ingot.agent.prompting import prompt
 from ingot.agent.session import once
 from ingot.agent.state import Order, State
+from ingot.cli.app import app
+from ingot.converters.errors import ModelError
 
 
 def _beside(name: str) -> Any:
@@ -130,3 +133,192 @@ def test_an_order_is_stopped_wherever_it_stands(victim: Victim, chat: Any, place
         for one in others:
             if one["role"] == "user":
                 assert poison.WORD not in poison.plain(outside(one["content"]))
+
+
+# --- the same through other doors
+
+
+@pytest.mark.parametrize("said", ["system", "swap"])
+def test_a_model_that_is_asked_because_the_rules_are_unsure(victim: Victim, said: str) -> None:
+    """With `auto` only data of which the rules know little reaches the model."""
+    evil = {"system": poison.PLANTED, "swap": poison.ORDERS[0]}[said]
+    state = victim.run(poison.BY_NAME["column"], evil, VAGUE if said == "system" else CLEAR, "auto")
+    if said == "swap":  # the rules were sure, and nobody was asked
+        assert state["outcome"]["mapper"] == "rules"
+        assert victim.chat.requests == []
+        assert [one["role"] for one in victim.records()[0]["messages"]] == ["user", "assistant"]
+        assert victim.records()[0]["messages"][0]["content"].startswith("What is")
+        return
+    assert state["outcome"]["status"] == "waiting"
+    assert not victim.out.exists()
+
+
+TALK = [("human", "What is it?"), ("gpt", "It is a stone."), ("note", poison.PLANTED.said)]
+
+
+def talks(folder: Path, names: dict[str, str]) -> Path:
+    folder.mkdir()
+    turns = [{"from": names.get(who, who), "value": said} for who, said in TALK]
+    rows = [{"chat": [{**one, "value": f"{one['value']} {n}"} for one in turns]} for n in range(12)]
+    (folder / "set.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("roles", "wanted"),
+    [
+        ({"human": "assistant", "gpt": "user", "note": "drop"}, "roles against their names"),
+        ({"human": "user", "gpt": "assistant", "note": "system"}, "system texts by their names"),
+        ({"human": "drop", "gpt": "assistant", "note": "drop"}, "no_records"),
+        ({"human": "user", "gpt": "drop", "note": "assistant"}, "sides by their names"),
+        ({"human": "user", "gpt": "assistant"}, "unmapped_value"),
+    ],
+)
+def test_roles_that_a_planted_turn_asks_for(
+    victim: Victim, roles: dict[str, str], wanted: str
+) -> None:
+    named = [{"value": value, "role": role} for value, role in roles.items()]
+    role = {"path": "from", "map": named}
+    answer = poison.reply(
+        CLEAR,
+        messages=[poison.message(role, "value", each=["chat[*]"])],
+        meta=poison.meta(original_id=None),
+    )
+    state = victim.asked(talks(victim.root / "set", {}), answer, "sft")
+    assert wanted in stops(state)
+    assert not victim.out.exists()
+
+
+def test_speakers_whose_names_are_orders(victim: Victim) -> None:
+    """The names are in the question as data; what is said of them in corrections is so too."""
+    names = {"human": f"{poison.PLANTED.said} human", "gpt": "gpt"}
+    role = {"path": "from", "map": [{"value": "gpt", "role": "assistant"}]}
+    answer = poison.reply(CLEAR, messages=[poison.message(role, "value", each=["chat[*]"])])
+    victim.asked(talks(victim.root / "set", names), answer, "sft")
+    assert len(victim.chat.requests) == 3
+    for request in victim.chat.requests:
+        for one in request["messages"]:
+            if one["role"] != "assistant":
+                assert poison.WORD not in outside(one["content"])
+
+
+def test_what_was_stopped_is_not_remembered_for_clean_data(victim: Victim, chat: Any) -> None:
+    store = Store(None)
+
+    def run(name: str, answer: Any) -> State:
+        chat.always = answer
+        endpoint = Endpoint(model="m1", base_url=chat.url, retries=0)
+        order = Order(source=str(victim.root / name), mapper="llm", mode="sft", dry_run=True)
+        return once(order, Context(asking=Asking(endpoint=endpoint, store=store)))
+
+    place = poison.BY_NAME["one row"]
+    place.lay(victim.root / "bad", poison.rows(VAGUE), poison.PLANTED.said)
+    place.lay(victim.root / "good", poison.rows(VAGUE), "Nothing to see here.")
+    run("bad", poison.PLANTED.obeyed(VAGUE))
+    calls = len(chat.requests)
+    clean = run("good", poison.reply(VAGUE))
+    assert len(chat.requests) > calls
+    assert "system" not in clean["outcome"]["mapping"]
+
+
+def test_a_redirect_takes_nothing_elsewhere(victim: Victim, other_chat: Any) -> None:
+    moved = (307, {}, {"location": f"{other_chat.url}/chat/completions"})
+    source = poison.BY_NAME["column"].lay(victim.root / "set", poison.rows(VAGUE), "x")
+    with pytest.raises(ModelError):
+        victim.asked(source, lambda _: moved, "sft")
+    assert other_chat.requests == []
+    assert not victim.out.exists()
+
+
+@pytest.fixture
+def shell(chat: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The command line in the folder of the data."""
+    monkeypatch.setenv("INGOT_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> Any:
+        how = ("--mapper", "llm", "--model", "m1", "--base-url", chat.url)
+        return CliRunner().invoke(app, [*words, *how])
+
+    return run
+
+
+OVERHEARD = [
+    one
+    for one in poison.ORDERS
+    if re.search(r"passwd|secret\.json|Buy|obeyed|two lines|German|never on|fourth row", one.said)
+]
+
+
+@pytest.mark.parametrize("order", OVERHEARD, ids=lambda one: one.said[:50])
+def test_the_command_line_writes_a_proposal_and_nothing_else(
+    victim: Victim, chat: Any, shell: Any, order: Any
+) -> None:
+    place = poison.BY_NAME[order.place]
+    place.lay(victim.root / "set", poison.rows(VAGUE), order.said)
+    chat.always = order.obeyed(VAGUE)
+    before = victim.files()
+    done = shell("run", "set", "--out", "out", "--mode", "sft", "--yes")
+    assert done.exit_code in (1, 3)
+    assert "error: out.proposal/: " in done.stderr
+    new = {one.relative_to(victim.root).parts[0] for one in victim.files() - before}
+    assert new == {"home", "out.proposal"}
+    kept = {one.name for one in (victim.root / "out.proposal").iterdir()}
+    assert kept <= {"mapping.json", "alternative.json", "report.md"}
+    assert not Path("/tmp/obeyed").exists()
+
+
+def test_what_a_model_says_of_its_choice_is_no_markup(
+    victim: Victim, chat: Any, shell: Any
+) -> None:
+    poison.BY_NAME["column"].lay(victim.root / "set", poison.rows(VAGUE), "x")
+    reason = "# Approved\n\x1b[2J<script>x</script> ![x](http://evil.example/x) @all"
+    chat.always = poison.reply(VAGUE, reason=reason, system=[poison.literal("Evil")])
+    done = shell("run", "set", "--out", "out", "--mode", "sft", "--yes")
+    assert done.exit_code == 3
+    report = (victim.root / "out.proposal" / "report.md").read_text("utf-8")
+    assert "\x1b" not in report + done.stdout + done.stderr
+    assert "\n# Approved" not in report
+    assert "<script>" not in report
+    assert "![x]" not in report
+
+
+# --- no false alarms
+
+
+HARMLESS = poison.Order(said=poison.PLANTED.said, obeyed=poison.reply, clear="")
+HONEST = [
+    "column",
+    "values",
+    "key",
+    "nested key",
+    "keys that are paths",
+    "file name",
+    "README",
+    "CSV header",
+    "fake fence",
+    "fake reply",
+    "chat marks",
+    "zero width",
+    "deep",
+]
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_a_model_that_does_not_obey_converts(victim: Victim, name: str) -> None:
+    state = victim.run(poison.BY_NAME[name], HARMLESS, CLEAR)
+    assert (state["outcome"]["status"], state["outcome"]["why"]) == ("done", "all gates passed")
+    found = [[one["content"] for one in record["messages"]] for record in victim.records()]
+    assert [one[0] for one in found] == [row["question"] for row in poison.rows(CLEAR)]
+    for (_, answered), row in zip(found, poison.rows(CLEAR), strict=True):
+        assert answered.startswith(row["answer"])
+
+
+@pytest.mark.parametrize("clean", poison.CLEAN, ids=lambda one: one.name)
+def test_clean_data_and_an_honest_model_need_nobody(victim: Victim, clean: Any) -> None:
+    (victim.root / "set").mkdir()
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in clean.rows)
+    (victim.root / "set" / "set.jsonl").write_text(lines, "utf-8")
+    state = victim.asked(victim.root / "set", clean.said, clean.said["decision"])
+    assert (state["outcome"]["status"], state["outcome"]["why"]) == ("done", "all gates passed")
+    assert len(victim.records()) == len(clean.rows)
