@@ -84,6 +84,7 @@ def complete(reply: Document) -> Document:
     `decision` follows from `text` or `messages`, as in version 1 of the mapping format.
     """
     made = {**_EMPTY, **reply}
+    made["where"] = [] if made["where"] is None else made["where"]
     made.setdefault("decision", _implied(made))
     made["confidence"] = _share(made["confidence"])
     made["text"], made["system"] = _parts(made["text"]), _parts(made["system"])

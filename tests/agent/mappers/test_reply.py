@@ -82,6 +82,11 @@ def test_left_out_nullable_keys_are_completed() -> None:
     assert reply == {**FULL, "reason": "", "confidence": 0.5, "text": ["body"]}
 
 
+def test_an_answer_without_a_mapping_may_leave_everything_null() -> None:
+    said = dict.fromkeys(FULL) | {"decision": "irrelevant", "reason": "r", "confidence": 0.9}
+    assert read(json.dumps(said)) == {**said, "where": [], "meta": META}
+
+
 def test_a_reply_in_the_form_of_version_1_is_understood() -> None:
     said = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": ["a"]}]}
     reply = read(json.dumps(said))
