@@ -14,6 +14,7 @@ from ingot.converters.rows import Json
 Document = dict[str, Json]
 Rank = Callable[[Document], int]
 
+_MOST_TRIES = 300
 LONGEST = 256 << 10  # characters; no mapping is longer
 _THOUGHTS = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\r?\n?(.*?)```", re.DOTALL)
@@ -99,9 +100,10 @@ def _parsed(text: str) -> Json:
 
 
 def _objects(text: str) -> Iterator[Document]:
-    """Every outermost object that is strict JSON."""
-    place = text.find("{")
-    while place >= 0:
+    """Every outermost object that is strict JSON; of a text full of brackets the first ones."""
+    place, tries = text.find("{"), 0
+    while place >= 0 and tries < _MOST_TRIES:
+        tries += 1
         try:
             value, end = _DECODER.raw_decode(text, place)
         except (ValueError, RecursionError):
