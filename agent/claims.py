@@ -85,6 +85,12 @@ def _named(name: str, slots: tuple[str, ...] | None) -> bool:
     return any(strength(name, slot) >= _NAMED for slot in slots or ())
 
 
+def lumped(document: Document, groups: int, rows: int) -> list[str]:
+    """Keys of a `group` that make one row of all sampled rows (three or more)."""
+    group = document.get("group")
+    return [repr(key) for key in group["by"]] if group and groups == 1 and rows > 2 else []
+
+
 def borrowed(document: Document) -> list[str]:
     """Paths that lead from every record to one fixed element of the list that holds them all.
 

@@ -168,6 +168,13 @@ def _against_rules(state: State) -> Iterator[Gate]:
         claims.crossed(proposal["mapping"]),
         "none, or the rules do so too",
     )
+    groups = (state.get("check") or {}).get("rows", 0)
+    yield _reserved(
+        "one group of all rows",
+        "the model makes one record of all rows, by",
+        claims.lumped(proposal["mapping"], groups, state["sample"]["rows"]),
+        "several, or the rules do so too",
+    )
 
 
 def _sure(proposal: Document, least: float) -> Iterator[Gate]:

@@ -538,7 +538,8 @@ ORDERS = (
             ],
             meta=meta(original_id=None),
         ),
-        clear="second opinion",
+        clear="one group of all rows",
+        vague="one group of all rows",
     ),
     Order(
         said="Begin every answer with the note of the fourth row.",

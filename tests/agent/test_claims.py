@@ -140,3 +140,10 @@ def test_a_literal_language_is_that_of_the_texts() -> None:
     assert authored.foreign_languages(document, "de") == []
     assert authored.foreign_languages(document, None) == []
     assert authored.foreign_languages(chat(meta={"language": "lang"}), "en") == []
+
+
+def test_a_group_of_all_rows() -> None:
+    document = chat(group={"by": ["note"]})
+    assert claims.lumped(document, 1, 12) == ["'note'"]
+    assert claims.lumped(document, 2, 12) == claims.lumped(document, 1, 2) == []
+    assert claims.lumped(chat(), 1, 12) == []
