@@ -7,8 +7,9 @@ after it was redacted, cleaned and cut (`showing`), and is said to be data.
 import difflib
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
+from ingot.agent.mappers.parts import strings
 from ingot.agent.mappers.proposal import Request
 from ingot.agent.mappers.rules.beside import tools_beside
 from ingot.agent.mappers.rules.table import hits, lies_in
@@ -151,7 +152,7 @@ def completed(document: dict[str, Json], source: Source, sample: Sample) -> dict
         SourceError: the source cannot be read any more.
     """
     one = shown(source, sample)
-    used = [_ROWS_OF_GROUP.sub("", text) for text in _texts(document)]
+    used = [_ROWS_OF_GROUP.sub("", text) for text in strings(document)]
     needed = [field for field in one.json_fields if any(lies_in(text, field) for text in used)]
     facts = document.get("source", {}) | ({"json_fields": needed} if needed else {})
     if "root" not in facts and _starts_at_root(one, used, sample):
@@ -183,14 +184,6 @@ def _tools(document: dict[str, Json], one: Shown, used: Sequence[str]) -> dict[s
     found = tools_beside(one.view)
     path = found["path"] if isinstance(found, dict) else found
     return {} if path is None or path in used else {"tools": found}
-
-
-def _texts(value: Json) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list | dict):
-        for inside in value.values() if isinstance(value, dict) else value:
-            yield from _texts(inside)
 
 
 def _task(tokens: int) -> str:

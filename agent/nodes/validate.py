@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 
-from ingot.agent import authored, drift
+from ingot.agent import drift
 from ingot.agent.context import Context
 from ingot.agent.fingerprint import fingerprint_of, shape
+from ingot.agent.gates import texts
 from ingot.agent.redaction import redact, redacted
 from ingot.agent.state import Order, State
 from ingot.agent.trial import Trial, facts, try_out
@@ -35,7 +36,7 @@ def validate(state: State, context: Context) -> State:
             raise
         return {"check": None, "problems": _shown(error.problems)}
     document = _document(trial, state)
-    faults = authored.faults(document) if proposal["mapper"] == "llm" else []
+    faults = texts.faults(document) if proposal["mapper"] == "llm" else []
     found: State = {
         "check": facts(trial.report),
         "problems": _shown([*trial.report.problems, *faults]),

@@ -1,6 +1,6 @@
-"""What a model wrote by itself into a mapping: texts, constants, and choices against their names.
+"""Texts and literals that a model wrote into a mapping by itself.
 
-A row that a model is shown could have planted any of it; what every record would hold is for a
+A row that a model is shown could have planted any of them; what every record would hold is for a
 person to approve, and what can be no value at all is a problem.
 """
 
@@ -10,20 +10,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ingot.agent.mappers.parts import Document, layouts, roles_of
 from ingot.agent.redaction import redact
 from ingot.converters.bind import ISO_639_1
 from ingot.converters.errors import Problem
 from ingot.converters.rows import Json
 
 Where = Literal["system", "text"]
-Document = dict[str, Json]
 
 # What is no more than a label: `Question: `, `### Answer:`, `请回答：`. Where it is trained on it
 # has to look like one too: five words are enough for `Buy AcmeCoin today`.
 LABEL_WORDS, LABEL_CHARS = 5, 60
 _LABELS_WORDS = 15  # of all labels of one value together
 MOST_NAME = 128  # characters of a literal source or language
-ROLES = ("user", "assistant", "system", "tool")
 _SINGLE = ("original_id", "timestamp", "token_count", "quality_score")
 
 _HOLE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
@@ -45,9 +44,6 @@ _SUSPICIOUS = re.compile(
 _HEADING = re.compile(
     r"\W*(?:[^\n:：]+[:：]|\w{1,2}[.)、．]|\#+[ ]?[^\n]+|\[[^\n\]]+\]|<[^\n>]+>|\*\*[^\n*]+\*\*)\W*"
 )
-_LAST = re.compile(r"([^.\[\]'\"]+)['\"]?\]?(?:\[\*\])*$")
-_USER_FIELDS = ("user", "human", "prompter", "用户")
-_ASSISTANT_FIELDS = ("assistant", "gpt", "chatgpt", "bot", "chatbot", "助手")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,13 +96,6 @@ def words(text: str) -> int:
     return len(_WORD.findall(_CJK.sub(" ", text))) + -(-dense // 2)
 
 
-def layouts(document: Document) -> Iterator[tuple[str, Document]]:
-    """The mapping and its alternatives, each with its JSON Pointer."""
-    yield "", document
-    for number, variant in enumerate(document.get("any_of") or []):
-        yield f"/any_of/{number}", variant
-
-
 def _fixed(document: Document) -> Iterator[Fixed]:
     for pointer, layout in layouts(document):
         yield from _fixed_of(layout.get("system"), f"{pointer}/system", "system")
@@ -123,14 +112,6 @@ def _fixed_of(value: Json, pointer: str, where: Where, *, trained: bool = False)
     alone = constant(value) is not None
     if said:
         yield Fixed(pointer=pointer, where=where, pieces=said, alone=alone, trained=trained)
-
-
-def roles_of(role: Json) -> tuple[Json, ...]:
-    """The roles that a message may have."""
-    if isinstance(role, dict):
-        named = role.get("map") or role.get("split")
-        return tuple(named.values()) if named else ROLES
-    return tuple(role) if isinstance(role, list) else (role,)
 
 
 def _pieces(value: Json) -> Iterator[str]:
@@ -205,54 +186,3 @@ def foreign_sources(document: Document, known: Sequence[str | None]) -> list[str
 
 def _folded(name: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFKC", name).casefold() if c.isalnum())
-
-
-# --- roles
-
-
-def turned(document: Document) -> list[str]:
-    """Speakers and fields whose name says one side and that the mapping puts on the other."""
-    return [
-        said
-        for _, layout in layouts(document)
-        for message in layout.get("messages") or []
-        for said in _turned(message)
-    ]
-
-
-def _turned(message: Document) -> Iterator[str]:
-    from ingot.agent.mappers.rules.names import role_of
-
-    role = message.get("role")
-    if isinstance(role, dict):
-        named = role.get("map") or role.get("split") or {}
-        letters = {"q", "a"} <= {name.casefold() for name in named}  # else `A` is a person
-        for name, given in named.items():
-            if (len(name) > 1 or not name.isascii() or letters) and _opposite(role_of(name), given):
-                yield f"{name!r} → {given}"
-    elif isinstance(role, str):
-        for name in fields(message.get("content")):
-            if _opposite(_side_of(name), role):
-                yield f"the field {name!r} → {role}"
-
-
-def _opposite(named: str | None, given: Json) -> bool:
-    return (named, given) in (("user", "assistant"), ("assistant", "user"))
-
-
-def _side_of(name: str) -> str | None:
-    plain = name.casefold()
-    if plain in _USER_FIELDS:
-        return "user"
-    return "assistant" if plain in _ASSISTANT_FIELDS else None
-
-
-def fields(value: Json) -> Iterator[str]:
-    """The last names of the paths that a value takes plainly."""
-    if isinstance(value, list):
-        for part in value:
-            yield from fields(part)
-    elif isinstance(value, dict):
-        yield from fields(value.get("concat") or value.get("path"))
-    elif isinstance(value, str) and (last := _LAST.search(value)):
-        yield last[1]

@@ -1,4 +1,4 @@
-"""What a model claims without the data's word for it: training, system texts, texts of other rows.
+"""Who says what by a model's mapping, against the names: roles, sides, system texts, loss masks.
 
 Names alone prove little, but a row that a model is shown cannot change them for all records.
 """
@@ -6,15 +6,51 @@ Names alone prove little, but a row that a model is shown cannot change them for
 import re
 from collections.abc import Iterator
 
-from ingot.agent.authored import Document, fields, layouts, roles_of
+from ingot.agent.mappers.parts import Document, layouts, roles_of
 from ingot.agent.mappers.rules.names import role_of, strength
 from ingot.converters.rows import Json
 
-# `data` of `data[*]` and `data.*`
+_LAST = re.compile(r"([^.\[\]'\"]+)['\"]?\]?(?:\[\*\])*$")
+_USER_FIELDS = ("user", "human", "prompter", "用户")
+_ASSISTANT_FIELDS = ("assistant", "gpt", "chatgpt", "bot", "chatbot", "助手")
 # The slots of fields that are the other side's.
 _OTHERS = {"user": ("answer",), "assistant": ("question", "instruction")}
 _NAMED = 0.8  # how far a name has to say that it is a side's
-_WALKED = re.compile(r"([^.\[\]'\"]+)['\"]?\]?(?:\[\*\]|\.\*)")
+
+
+def turned(document: Document) -> list[str]:
+    """Speakers and fields whose name says one side and that the mapping puts on the other."""
+    return [
+        said
+        for _, layout in layouts(document)
+        for message in layout.get("messages") or []
+        for said in _turned(message)
+    ]
+
+
+def _turned(message: Document) -> Iterator[str]:
+    role = message.get("role")
+    if isinstance(role, dict):
+        named = role.get("map") or role.get("split") or {}
+        letters = {"q", "a"} <= {name.casefold() for name in named}  # else `A` is a person
+        for name, given in named.items():
+            if (len(name) > 1 or not name.isascii() or letters) and _opposite(role_of(name), given):
+                yield f"{name!r} → {given}"
+    elif isinstance(role, str):
+        for name in _fields(message.get("content")):
+            if _opposite(_side_of(name), role):
+                yield f"the field {name!r} → {role}"
+
+
+def _opposite(named: str | None, given: Json) -> bool:
+    return (named, given) in (("user", "assistant"), ("assistant", "user"))
+
+
+def _side_of(name: str) -> str | None:
+    plain = name.casefold()
+    if plain in _USER_FIELDS:
+        return "user"
+    return "assistant" if plain in _ASSISTANT_FIELDS else None
 
 
 def masked(document: Document) -> list[str]:
@@ -33,7 +69,7 @@ def _masked(message: Document) -> Iterator[str]:
         if any(mask != (role == "assistant") for role in roles_of(message.get("role")) if role):
             yield f"{_speaker(message['role'])} is {'' if mask else 'not '}trained on"
     elif mask is not None:
-        for name in fields(mask):
+        for name in _fields(mask):
             if not strength(name, "weight"):
                 yield f"{_speaker(message['role'])} is trained on where {name!r} says so"
 
@@ -53,7 +89,7 @@ def _systems(layout: Document) -> Iterator[str]:
         layout.get("system"),
         *(m.get("content") for m in messages if m.get("role") == "system"),
     ]
-    for name in (name for value in plain for name in fields(value)):
+    for name in (name for value in plain for name in _fields(value)):
         if not strength(name, "system"):
             yield f"the field {name!r}"
     for role in (m["role"] for m in messages if isinstance(m.get("role"), dict)):
@@ -68,7 +104,7 @@ def crossed(document: Document) -> list[str]:
         said
         for _, layout in layouts(document)
         for message in layout.get("messages") or []
-        for said in _crossed(message.get("role"), [*fields(message.get("content"))])
+        for said in _crossed(message.get("role"), [*_fields(message.get("content"))])
     ]
 
 
@@ -85,35 +121,12 @@ def _named(name: str, slots: tuple[str, ...] | None) -> bool:
     return any(strength(name, slot) >= _NAMED for slot in slots or ())
 
 
-def lumped(document: Document, groups: int, rows: int) -> list[str]:
-    """Keys of a `group` that make one row of all sampled rows (three or more)."""
-    group = document.get("group")
-    return [repr(key) for key in group["by"]] if group and groups == 1 and rows > 2 else []
-
-
-def borrowed(document: Document) -> list[str]:
-    """Paths that lead from every record to one fixed element of the list that holds them all.
-
-    One row could put its text into all records that way.
-    """
-    return [said for _, layout in layouts(document) for said in _borrowed(layout, document)]
-
-
-def _borrowed(layout: Document, document: Document) -> Iterator[str]:
-    each = layout.get("each") or document.get("each") or ""
-    walked = [re.escape(name) for name in _WALKED.findall(each)]
-    if not walked:
-        return
-    fixed = re.compile(rf"\^\.(?:[^{{}}]*\.)?(?:{'|'.join(walked)})'?\]?(?:\[(?!\*)|\.(?!\*))")
-    for key in ("text", "messages", "system", "tools"):
-        for text in _texts(layout.get(key)):
-            if fixed.search(text):
-                yield repr(text)
-
-
-def _texts(value: Json) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list | dict):
-        for inside in value.values() if isinstance(value, dict) else value:
-            yield from _texts(inside)
+def _fields(value: Json) -> Iterator[str]:
+    """The last names of the paths that a value takes plainly."""
+    if isinstance(value, list):
+        for part in value:
+            yield from _fields(part)
+    elif isinstance(value, dict):
+        yield from _fields(value.get("concat") or value.get("path"))
+    elif isinstance(value, str) and (last := _LAST.search(value)):
+        yield last[1]

@@ -1,0 +1,59 @@
+"""The gates of a mapping on rows, by name, as `validate` has them judged."""
+
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from ingot.agent import gates
+from ingot.agent.gates import Gate, texts
+from ingot.agent.trial import facts
+from ingot.converters.check import check
+from ingot.converters.mapping import bind, to_document
+from ingot.converters.rows import BadRow
+from ingot.converters.sample import Sample, SampledBad, SampledRow
+
+
+class Told(dict[str, Gate]):
+    """Gates by name."""
+
+    def states(self, *wanted: str) -> set[str]:
+        """The names of those in one of the states."""
+        return {name for name, one in self.items() if one.state in wanted}
+
+
+@pytest.fixture
+def told() -> Any:
+    return _told
+
+
+def _told(
+    document: dict[str, Any],
+    rows: list[Any],
+    *,
+    mapper: str = "llm",
+    bad: int = 0,
+    requested: str | None = None,
+) -> Told:
+    sample = Sample(
+        rows=tuple(SampledRow(file="a", row=n, key=None, value=row) for n, row in enumerate(rows)),
+        bad=(SampledBad(file="a", bad=BadRow(row=0, detail="cut", found="{")),) * bad,
+        complete=True,
+        total_rows=len(rows) + bad,
+        files_seen=1,
+    )
+    mapping = bind(document, rows)
+    report = check(mapping, sample, source_name="a")
+    written = to_document(mapping)
+    problems = [*report.problems, *(texts.faults(written) if mapper == "llm" else [])]
+    decision = "pt" if mapping.kind == "pt" else "sft"
+    proposal = {"mapper": mapper, "mapping": written, "confidence": 0.9, "decision": decision}
+    found = gates.gates(
+        proposal,
+        facts(report),
+        [asdict(one) for one in problems],
+        least=0.0,
+        source_name="my_set",
+        requested_source=requested,
+    )
+    return Told({one.name: one for one in found})
