@@ -72,6 +72,14 @@ class Context:
             self._sources[location, spec] = found
         return self._sources[location, spec]
 
+    def drawn(self, location: str, spec: SourceSpec = SourceSpec()) -> tuple[Source, Sample]:
+        """The source and its sample.
+
+        Raises:
+            SourceError: it cannot be read.
+        """
+        return self.source(location, spec), self.sample(location, spec)
+
     def sample(self, location: str, spec: SourceSpec = SourceSpec()) -> Sample:
         """Rows spread over the source, drawn once per set of facts.
 

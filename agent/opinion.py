@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections import Counter
 
+from ingot.agent.mappers.proposal import PERSONS
 from ingot.agent.mappers.turn import MODEL
 from ingot.agent.state import State
 from ingot.agent.trial import Trial
@@ -47,12 +48,18 @@ def together(one: float, other: float) -> float:
 def disputed(state: State) -> str:
     """Why a person has to choose between a model's proposal and the rules', "" if nobody has to."""
     proposal, opinion = state.get("proposal"), state.get("opinion")
-    if proposal is None:
+    if proposal is None or proposal["mapper"] in PERSONS:
         return ""
     fallback = state.get("turn", {}).get("fallback", "")
     if fallback and state["order"]["mapper"] == MODEL:
         return f"{fallback}; what is proposed is the rules' own"
-    if proposal["mapper"] != MODEL or not opinion or opinion["agrees"]:
+    if proposal["mapper"] != MODEL:
+        return ""
+    looked, nothing = state.get("looked"), proposal["decision"] in ("irrelevant", "unmappable")
+    if looked and nothing:
+        first = looked["proposal"]["decision"]
+        return f"the model's first answer converts ({first}), its second finds nothing to convert"
+    if not opinion or opinion["agrees"]:
         return ""
     rules, model = opinion["proposal"], proposal["confidence"]
     other = f"the rules propose something else ({rules['decision']}, {rules['confidence']:.2f})"
@@ -61,6 +68,6 @@ def disputed(state: State) -> str:
     if model < DOUBTED:
         return f"{other}, and the model is unsure ({model:.2f})"
     finds = rules["decision"] in ("pt", "sft") and rules["confidence"] >= SOME
-    if proposal["decision"] == "irrelevant" and finds:
+    if nothing and finds:
         return f"{other}, where the model finds nothing to convert"
     return ""

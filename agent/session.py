@@ -18,7 +18,7 @@ from ingot.agent.checkpoints import checkpoints
 from ingot.agent.context import Context
 from ingot.agent.state import Order, State
 from ingot.agent.waiting import check_unedited
-from ingot.converters.errors import ConversionError, MappingError
+from ingot.converters.errors import ConversionError, MappingError, ModelError
 from ingot.converters.manifest import place, stamp
 from ingot.converters.readers import Source
 from ingot.converters.rows import Json
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
     from ingot.agent.graph import Graph
+    from ingot.agent.model.endpoint import Endpoint
 
 PAUSE = "pause"
 # What may differ between the command that stopped and the one that goes on.
@@ -41,7 +42,8 @@ def once(order: Order, context: Context) -> State:
     """
     from ingot.agent.graph import build_graph
 
-    return cast("State", build_graph().invoke({"order": order.to_json()}, context=context))
+    made = build_graph().invoke({"order": order.to_json()}, context=context)
+    return _asked(cast("State", made))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +118,19 @@ class Session:
         except (MappingError, ConversionError):
             self.forget()  # what cannot be converted is proposed and reviewed anew
             raise
-        return cast("State", self.graph.get_state(self.config).values)
+        return _asked(cast("State", self.graph.get_state(self.config).values))
+
+
+def _asked(state: State) -> State:
+    """The state of a run whose model could be asked.
+
+    Raises:
+        ModelError: it could not be; the run rests before its question.
+    """
+    stopped = state.get("stopped") or {}
+    if stopped.get("kind") != "model":
+        return state
+    raise ModelError(stopped["where"], stopped["why"], stopped["hint"], kind=stopped["fault"])
 
 
 @contextmanager
@@ -130,14 +144,16 @@ def session(order: Order, context: Context, *, home: Path | None = None) -> Iter
     from ingot.agent.graph import build_graph
     from ingot.agent.nodes.discover import stated_spec
 
-    key = key_of(order, context.source(order.source, stated_spec(order)))
+    source = context.source(order.source, stated_spec(order))
+    key = key_of(order, source, context.asking.endpoint if context.asking else None)
     with checkpoints(home) as saver:
         yield Session(graph=build_graph(saver), order=order, context=context, key=key)
 
 
-def key_of(order: Order, source: Source) -> str:
-    """A hash of the order, of this version, and of place, names, sizes and times of the input."""
+def key_of(order: Order, source: Source, endpoint: "Endpoint | None" = None) -> str:
+    """A hash of the order, of this version, of the model, and of the input's place and files."""
     document = {key: value for key, value in order.to_json().items() if key not in _FREE}
     document |= {"source": place(source), "version": __version__}
+    document["model"] = [endpoint.url, endpoint.model] if endpoint else None
     document["files"] = [stamp(file) for file in source.files]
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()

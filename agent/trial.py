@@ -23,8 +23,17 @@ class Trial:
     report: CheckReport
 
 
-def try_out(context: Context, order: Order, document: dict[str, Json], *, where: str) -> Trial:
+def try_out(
+    context: Context, order: Order, document: dict[str, Json], *, where: str, show: int = 3
+) -> Trial:
     """Run a document on the sample.
+
+    Args:
+        context: what holds sources and samples.
+        order: what was ordered.
+        document: the mapping.
+        where: what the document is called in messages.
+        show: how many examples the report holds.
 
     Raises:
         MappingError: the document is wrong by itself; what is wrong on the data is in the report.
@@ -36,7 +45,7 @@ def try_out(context: Context, order: Order, document: dict[str, Json], *, where:
     stated = with_guesses(document, source)
     mapping = bind(stated, [row.value for row in sample.rows], where=where)
     name = order.source_name or source.name
-    report = check(mapping, sample, source_name=name, language=order.language)
+    report = check(mapping, sample, source_name=name, language=order.language, show=show)
     return Trial(source=source, sample=sample, mapping=mapping, report=report)
 
 

@@ -30,7 +30,7 @@ class Asking:
         store: what earlier runs learnt: the ladder's level, accepted answers.
         ledger: budgets, and what was spent of them.
         remembered: whether accepted answers of earlier runs are used; new ones are kept anyway.
-        tell: is told, before the first question, what the questions may take.
+        tell: is told, before the first question of a run, what the questions may take.
     """
 
     endpoint: Endpoint
@@ -38,6 +38,13 @@ class Asking:
     ledger: Ledger = field(default_factory=Ledger)
     remembered: bool = True
     tell: Callable[[str], None] = _tell_nobody
+    _told: bool = False
+
+    def announce(self, estimate: str) -> None:
+        """Tell what the questions may take, once."""
+        if not self._told:
+            self._told = True
+            self.tell(estimate)
 
     def keys(
         self, fingerprint: str, sample: Sample, request: Request, rules: Proposal | None

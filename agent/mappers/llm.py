@@ -54,11 +54,11 @@ def _turn(
     first = all(one.mapper != MODEL for one in history)
     if first and asking.remembered:
         for key in asking.keys(fingerprint(source, sample), sample, request, found):
-            if kept := asking.store.reply(key):
-                return _remembered(asking, kept, found, source, sample)
+            kept = asking.store.reply(key)
+            if kept and (turn := _remembered(asking, kept, found, source, sample)):
+                return turn
     messages = conversation(source, sample, request, history)
-    if first:
-        asking.tell(_announced(asking, messages))
+    asking.announce(_announced(asking, messages))
     completion = ladder.ask(
         asking.endpoint,
         messages,
@@ -67,12 +67,12 @@ def _turn(
         ledger=asking.ledger,
         below=_disobeyed(history),
     )
-    turn = partial(
+    answered = partial(
         Turn,
         mapper=MODEL,
         again=True,
         level=completion.level,
-        asked=_asked(asking, completion.notes),
+        asked={"notes": list(completion.notes)},
     )
     try:
         answer = reply.read(completion.text, cut_off=completion.cut_off)
@@ -80,9 +80,9 @@ def _turn(
         proposal = _proposal(answer.document, asking, source, sample)
     except MappingError as error:
         said = redact(completion.text[:MOST_SAID])
-        return turn(proposal=None, problems=error.problems, said=said)
+        return answered(proposal=None, problems=error.problems, said=said)
     made = _provenance(asking, request, answer.repaired)
-    return turn(proposal=proposal, said=_dumped(answer.document), provenance=made)
+    return answered(proposal=proposal, said=_dumped(answer.document), provenance=made)
 
 
 def conversation(
@@ -123,23 +123,38 @@ def _disobeyed(history: History) -> str | None:
 
 def _remembered(
     asking: Asking, kept: dict[str, Json], rules: Proposal | None, source: Source, sample: Sample
-) -> Turn:
-    """An accepted answer for data of this shape, read as strictly as a new one."""
-    asked = _asked(asking, ()) | {"remembered": True}
-    if "failed" in kept:
+) -> Turn | None:
+    """An accepted answer for data of this shape, read as strictly as a new one.
+
+    None where it cannot be read: the memory is a file, and another version may have written it.
+    """
+    asked: dict[str, Json] = {"remembered": True}
+    if isinstance(kept.get("failed"), str):
         return Turn(proposal=None, mapper=MODEL, fallback=kept["failed"], asked=asked)
-    answer = reply.read(json.dumps(kept["said"])).document
-    language = answer["meta"]["language"]
-    if isinstance(language, dict):  # the model read it in other rows
-        answer["meta"]["language"] = _language_of(rules)
+    made = kept.get("provenance")
+    try:
+        answer = reply.read(json.dumps(kept.get("said"))).document
+        _forget_values(answer, rules)
+        proposal = _proposal(answer, asking, source, sample)
+    except MappingError:
+        return None
     return Turn(
-        proposal=_proposal(answer, asking, source, sample),
+        proposal=proposal,
         mapper=MODEL,
         said=_dumped(answer),
         again=True,
         asked=asked,
-        provenance=kept["provenance"],
+        provenance=made if isinstance(made, dict) else {},
     )
+
+
+def _forget_values(answer: dict[str, Json], rules: Proposal | None) -> None:
+    """What the model read in other rows, or as the name of another data set, is said anew."""
+    meta = answer["meta"]
+    if isinstance(meta["language"], dict):
+        meta["language"] = _language_of(rules)
+    if isinstance(meta["source"], dict):
+        meta["source"] = None
 
 
 def _language_of(rules: Proposal | None) -> Json:
@@ -188,11 +203,6 @@ def _provenance(asking: Asking, request: Request, repaired: tuple[str, ...]) -> 
         "prompt_sha256": question.template_hash(request.tokens),
     }
     return made | ({"repaired": list(repaired)} if repaired else {})
-
-
-def _asked(asking: Asking, notes: tuple[str, ...]) -> dict[str, Json]:
-    asked: dict[str, Json] = {"host": asking.endpoint.host, "model": asking.endpoint.model}
-    return asked | ({"notes": list(notes)} if notes else {})
 
 
 def _dumped(answer: dict[str, Json]) -> str:

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field
 from ingot.converters.rows import Json
 
 MODES = ("auto", "pt", "sft")
+# A mapping that a person wrote or corrected needs no second look.
+PERSONS = ("file", "edited")
 DECISIONS = ("pt", "sft", "irrelevant", "unmappable")
 
 

@@ -103,9 +103,11 @@ def _implied(reply: Document) -> str:
 
 
 def _share(value: Json) -> Json:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return value if isinstance(value, str | bool) else 0.5
-    return min(max(float(value), 0.0), 1.0)
+    if isinstance(value, float) and not math.isfinite(value):
+        return 0.5
+    return float(min(max(value, 0), 1))  # an integer may be too large for a float
 
 
 def _listed(value: Json) -> Json:

@@ -11,9 +11,10 @@ from ingot.agent.context import Context
 from ingot.agent.fingerprint import fingerprint
 from ingot.agent.gates import reserved
 from ingot.agent.mappers.auto import exhausted
-from ingot.agent.mappers.proposal import Evidence, Proposal
+from ingot.agent.mappers.proposal import Evidence
 from ingot.agent.mappers.turn import MODEL, Attempt
 from ingot.agent.nodes.discover import stated_spec
+from ingot.agent.nodes.propose import rules_of
 from ingot.agent.opinion import agree, together
 from ingot.agent.state import Order, State
 from ingot.agent.trial import try_out
@@ -53,7 +54,7 @@ def _settled(state: State) -> State:
 def _opinion(state: State, context: Context) -> dict[str, Json] | None:
     """The rules' proposal, and whether it makes the same of the sample."""
     order, proposal = Order(**state["order"]), state["proposal"] or {}
-    found = _rules(order, context)
+    found = rules_of(order, context).proposal
     if found is None:
         return None
     document = found.to_json()
@@ -79,12 +80,6 @@ def _with(proposal: dict[str, Json], opinion: dict[str, Json] | None) -> dict[st
     if not opinion["agrees"]:
         return made
     return {**made, "confidence": together(proposal["confidence"], rules["confidence"])}
-
-
-def _rules(order: Order, context: Context) -> Proposal | None:
-    spec = stated_spec(order)
-    source, sample = context.source(order.source, spec), context.sample(order.source, spec)
-    return context.turner("rules")(source, sample, order.request(), ()).proposal
 
 
 def _remember(state: State, context: Context) -> None:
@@ -119,8 +114,7 @@ def _keep(
     if context.asking is None:
         return
     order = Order(**state["order"])
-    spec = stated_spec(order)
-    source, sample = context.source(order.source, spec), context.sample(order.source, spec)
+    source, sample = context.drawn(order.source, stated_spec(order))
     shape = fingerprint(source, sample)
-    keys = context.asking.keys(shape, sample, order.request(), _rules(order, context))
+    keys = context.asking.keys(shape, sample, order.request(), rules_of(order, context).proposal)
     context.asking.store.keep(keys[only_here], document)

@@ -10,7 +10,6 @@ from ingot.agent.opinion import DOUBTED
 from ingot.agent.signals import ROWS, signals
 from ingot.agent.state import Order, State
 from ingot.agent.trial import try_out
-from ingot.converters.check import check
 
 
 def look(state: State, context: Context) -> State:
@@ -26,6 +25,6 @@ def look(state: State, context: Context) -> State:
 
 def _signals(state: State, context: Context) -> tuple[str, ...]:
     order, proposal = Order(**state["order"]), state["proposal"] or {}
-    trial = try_out(context, order, proposal["mapping"], where="the model's mapping")
-    report = check(trial.mapping, trial.sample, source_name=trial.source.name, show=ROWS)
-    return signals(trial.mapping, report)
+    where = "the model's mapping"
+    trial = try_out(context, order, proposal["mapping"], where=where, show=ROWS)
+    return signals(trial.mapping, trial.report)

@@ -11,28 +11,23 @@ from ingot.agent.nodes.discover import stated_spec
 from ingot.agent.redaction import redact, redacted
 from ingot.agent.state import Order, State
 from ingot.agent.trial import try_out
-from ingot.converters.errors import BudgetReached
+from ingot.converters.errors import BudgetReached, ModelError
 from ingot.converters.rows import Json
 
 RENDERED = 2  # records that a model is shown at a second look
 
 
 def propose(state: State, context: Context) -> State:
-    """Ask the mapper, with everything that was wrong before; a used up budget stops the run.
+    """Ask the mapper, with everything that was wrong before.
 
-    Raises:
-        ModelError: the mapper needs a model, and the model cannot be asked.
+    A budget that is used up, or a model that cannot be asked, is kept as `stopped`: what was spent
+    stays counted, and the run goes on from here.
     """
     order = Order(**state["order"])
     before = state.get("usage", {})
     if context.asking:
         context.asking.ledger.open_set(Spent.from_json(before))
-    stopped: dict[str, Json] = {}
-    try:
-        turn = given(order) if order.mapping is not None else _asked(order, context, state)
-    except BudgetReached as reached:
-        stopped = {"why": reached.problem, "hint": reached.hint}
-        turn = marked(_rules(order, context), f"a budget is used up: {reached.problem}")
+    turn, stopped = _turn(order, context, state)
     return {
         "proposal": _told(turn.proposal) if turn.proposal else None,
         "problems": [asdict(one) for one in turn.problems],
@@ -43,6 +38,29 @@ def propose(state: State, context: Context) -> State:
         "usage": _usage(before, turn, context),
         "stopped": stopped,
     }
+
+
+def _turn(order: Order, context: Context, state: State) -> tuple[Turn, dict[str, Json]]:
+    """The turn, and why the run stops with it; {} = it goes on."""
+    if order.mapping is not None:
+        return given(order), {}
+    try:
+        return _asked(order, context, state), {}
+    except (BudgetReached, ModelError) as error:
+        told = {"notes": list(getattr(error, "notes", ()))}
+        if state.get("looked"):  # there is an answer that passes: it stands
+            return Turn(proposal=None, mapper=order.mapper, asked=told), {}
+        if isinstance(error, ModelError):
+            turn = Turn(proposal=None, mapper=order.mapper, asked=told)
+            return turn, _stop("model", error) | {"fault": error.kind}
+        rules = marked(rules_of(order, context), f"a budget is used up: {error.problem}")
+        return replace(rules, asked=told), _stop("budget", error)
+
+
+def _stop(kind: str, error: BudgetReached | ModelError) -> dict[str, Json]:
+    """Why a run stops, as the state holds it; servers repeat what they were sent."""
+    why, hint = redact(error.problem), error.hint
+    return {"kind": kind, "where": error.where, "why": why, "hint": hint}
 
 
 def _told(proposal: Proposal) -> dict[str, Json]:
@@ -62,25 +80,28 @@ def _usage(before: dict[str, Json], turn: Turn, context: Context) -> dict[str, J
     spent = context.asking.ledger.data_set
     if not (spent.calls or turn.asked):
         return before
-    where = {"host": context.asking.endpoint.host, "model": context.asking.endpoint.model}
+    endpoint = context.asking.endpoint
     new = [redact(one) for one in turn.asked.get("notes", [])]  # servers repeat what was said
     notes = [*before.get("notes", []), *new]
-    told = {**before, **where, **turn.asked, **spent.to_json()}
+    told: dict[str, Json] = {"host": endpoint.host, "model": endpoint.model, **spent.to_json()}
+    if turn.asked.get("remembered") and not spent.calls:
+        told["remembered"] = True
     return {**told, "notes": notes} if notes else told
 
 
 def _asked(order: Order, context: Context, state: State) -> Turn:
+    """One answer of the mapper; a model that looks at its records is shown them again each time."""
     history = [Attempt.from_json(one) for one in state.get("attempts", [])]
-    if history and history[-1].signals is not None:
-        history[-1] = replace(history[-1], records=rendered(order, context, state))
-    spec = stated_spec(order)
-    source, sample = context.source(order.source, spec), context.sample(order.source, spec)
+    if state.get("looked"):
+        records = rendered(order, context, state)
+        history = [one if one.signals is None else replace(one, records=records) for one in history]
+    source, sample = context.drawn(order.source, stated_spec(order))
     return context.turner(order.mapper)(source, sample, order.request(), history)
 
 
-def _rules(order: Order, context: Context) -> Turn:
-    spec = stated_spec(order)
-    source, sample = context.source(order.source, spec), context.sample(order.source, spec)
+def rules_of(order: Order, context: Context) -> Turn:
+    """What the rules say of the same sample."""
+    source, sample = context.drawn(order.source, stated_spec(order))
     return context.turner("rules")(source, sample, order.request(), ())
 
 

@@ -64,7 +64,8 @@ def answered(state: State, answer: Json) -> State:
     if decision["type"] == "edit":
         mapping = decision["edited_action"]["args"]["mapping"]
         proposal = {**(state["proposal"] or {}), "mapping": mapping, "mapper": "edited"}
-        return {"proposal": proposal, "review": {"decision": "edit", "why": ""}}
+        edited: State = {"proposal": proposal, "review": {"decision": "edit", "why": ""}}
+        return {**edited, "opinion": None, "looked": None}
     why = str(decision.get("message") or "")
     return {"review": {"decision": decision["type"], "why": why}}
 

@@ -10,7 +10,13 @@ from ingot.agent.gates import texts
 from ingot.agent.redaction import redact, redacted
 from ingot.agent.state import Order, State
 from ingot.agent.trial import Trial, facts, try_out
-from ingot.converters.errors import ConversionError, MappingError, Problem
+from ingot.converters.errors import (
+    ConversionError,
+    MappingError,
+    Problem,
+    SourceError,
+    StorageError,
+)
 from ingot.converters.mapping import to_document
 from ingot.converters.rows import Json
 
@@ -35,6 +41,15 @@ def validate(state: State, context: Context) -> State:
         if proposal["mapper"] == "file":
             raise
         return {"check": None, "problems": _shown(error.problems)}
+    except SourceError as error:
+        if not _states_facts(proposal) or isinstance(error, StorageError):
+            raise
+        return {
+            "check": None,
+            "problems": _shown([_unreadable(proposal["mapping"], error.problem)]),
+        }
+    if not trial.report.rows and _states_facts(proposal):
+        return {"check": None, "problems": _shown([_unreadable(proposal["mapping"], "no row")])}
     document = _document(trial, state)
     faults = texts.faults(document) if proposal["mapper"] == "llm" else []
     found: State = {
@@ -43,6 +58,17 @@ def validate(state: State, context: Context) -> State:
         "proposal": {**proposal, "mapping": document},
     }
     return _with_drift(found, trial, order) if proposal["mapper"] == "file" else found
+
+
+def _states_facts(proposal: dict[str, Json]) -> bool:
+    """Whether a mapper said how the files are to be read; a person is told of it otherwise."""
+    return proposal["mapper"] != "file" and bool(proposal["mapping"].get("source"))
+
+
+def _unreadable(document: dict[str, Json], found: str) -> Problem:
+    """That the files cannot be read as the document says."""
+    pointer = "/source/root" if "root" in document["source"] else "/source"
+    return Problem(pointer, "unreadable", "facts that the files can be read by", found)
 
 
 def _shown(problems: Iterable[Problem]) -> list[dict[str, Json]]:

@@ -18,6 +18,7 @@ from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.model.store import Store
 from ingot.agent.session import Session, once, session
 from ingot.agent.state import Order
+from ingot.converters.errors import ModelError
 
 META = dict.fromkeys(
     ("source", "language", "timestamp", "token_count", "quality_score", "original_id")
@@ -165,6 +166,29 @@ def test_what_is_remembered_holds_no_rows(desk: Desk, chat: Any) -> None:
         assert file.stat().st_mode & 0o077 == 0
 
 
+def test_the_name_of_another_data_set_is_not_remembered(desk: Desk, chat: Any) -> None:
+    named = reply(meta={**META, "source": {"literal": "a"}})
+    chat.queue = [named, named]
+    assert desk.run(write(desk.root / "a"))["status"] == "done"
+    again = desk.run(write(desk.root / "b", first=100))
+    assert (again["status"], again["usage"]["calls"]) == ("done", 0)
+    assert "source" not in again["mapping"].get("meta", {})
+
+
+@pytest.mark.parametrize(
+    "kept", [{"old": 1}, {"said": {"decision": "perhaps"}}, {"said": None}, {"failed": 3}]
+)
+def test_a_memory_that_cannot_be_read_is_none(desk: Desk, chat: Any, kept: dict[str, Any]) -> None:
+    class Damaged(Store):
+        def reply(self, key: str) -> dict[str, Any]:
+            return kept
+
+    desk.store = Damaged(desk.root / "home")
+    chat.queue = [reply(), reply()]
+    told = desk.run(write(desk.root / "a"))
+    assert (told["status"], told["mapper"]) == ("done", "llm")
+
+
 # --- budgets
 
 
@@ -285,6 +309,27 @@ def test_the_prompt_is_shown_and_not_sent(chat: Any, tmp_path: Path) -> None:
     assert chat.requests[0]["messages"] == shown
 
 
+def refused(status: int) -> tuple[int, dict[str, Any]]:
+    return status, {"error": {"message": "no"}}
+
+
+def test_failed_questions_count_for_the_data_set(desk: Desk, chat: Any) -> None:
+    data, three = write(desk.root / "a"), Limits(calls=3)
+    for _ in range(2):
+        chat.queue = [refused(401)] * 9
+        with (
+            desk.session(data, desk.context(data_set=three), mapper="llm") as current,
+            pytest.raises(ModelError),
+        ):
+            current.begin()
+    assert asked(chat) == 2
+    chat.queue = [reply("nowhere"), reply()]
+    with desk.session(data, desk.context(data_set=three), mapper="llm") as current:
+        state = current.begin()
+        assert current.rests()
+    assert (asked(chat), state["usage"]["calls"]) == (3, 3)
+
+
 # --- the second look
 
 
@@ -321,6 +366,31 @@ def test_a_worse_answer_does_not_replace_a_clean_one(desk: Desk, chat: Any) -> N
     assert asked(chat) == 3
     assert (told["status"], told["mapper"]) == ("waiting", "llm")  # 0.5, and the rules differ
     assert told["mapping"]["messages"][1]["content"] == "c2"
+
+
+def test_the_records_that_were_shown_stay_in_the_conversation(desk: Desk, chat: Any) -> None:
+    chat.queue = [reply(confidence=0.5), "no", reply(confidence=0.9)]
+    desk.run(write(desk.root / "a"))
+    second, third = chat.requests[1]["messages"], chat.requests[2]["messages"]
+    assert third[: len(second)] == second
+
+
+@pytest.mark.parametrize("limits", [{"run": Limits(calls=1)}, {}])
+def test_an_answer_that_passes_stands_where_no_second_look_can_be_had(
+    desk: Desk, chat: Any, limits: dict[str, Limits]
+) -> None:
+    chat.queue = [reply("c1", "c3"), refused(401)]  # c2 is not used
+    told = desk.run(write(desk.root / "a"), desk.context(**limits), mapper="llm")
+    assert (told["status"], told["mapper"]) == ("done", "llm")
+    assert told["mapping"]["messages"][1]["content"] == "c3"
+
+
+def test_second_thoughts_that_drop_everything_go_to_a_person(desk: Desk, chat: Any) -> None:
+    nothing = reply(decision="irrelevant", messages=None, meta=META)
+    chat.queue = [reply("c1", "c3"), nothing]
+    told = desk.run(write(desk.root / "a"), mapper="llm")
+    assert told["status"] == "waiting"
+    assert "first answer converts (sft)" in told["why"]
 
 
 def test_no_state_holds_the_records_that_were_shown(desk: Desk, chat: Any) -> None:
@@ -388,3 +458,36 @@ def test_both_proposals_lie_in_the_folder(chat: Any, tmp_path: Path) -> None:
         [sys.executable, "-m", "ingot", *words], capture_output=True, text=True, cwd=tmp_path
     )
     assert taken.returncode == 0, taken.stderr
+
+
+@pytest.mark.parametrize("root", ["nosuch", "data[*].x"])
+def test_a_root_that_is_not_there_is_corrected(desk: Desk, chat: Any, root: str) -> None:
+    folder = desk.root / "r"
+    folder.mkdir()
+    rows = [{"question": f"What is {n}?", "answer": f"It is {n} itself."} for n in range(12)]
+    (folder / "set.json").write_text(json.dumps({"data": rows, "meta": {"v": 1}}))
+    right = reply("question", "answer", root="data[*]", meta=META)
+    chat.queue = [{**right, "root": root}, right, right]
+    told = desk.run(folder, mapper="llm", mode="auto")
+    assert told["status"] == "done", (told["why"], told["problems"])
+    assert "/source" in chat.requests[1]["messages"][-1]["content"]
+
+
+def test_an_edited_mapping_needs_no_second_opinion(desk: Desk, chat: Any) -> None:
+    chat.queue = [reply("answer", "question", meta=META)] * 3
+    data = questions(desk.root / "q")
+    with desk.session(data, desk.context(), mapper="llm", yes=False, mode="auto") as current:
+        current.begin()
+        mapping = {
+            "version": 2,
+            "messages": [
+                {"role": "user", "content": "question"},
+                {"role": "assistant", "content": "answer"},
+            ],
+        }
+        action = {"name": "convert", "args": {"mapping": mapping}}
+        current.answer({"decisions": [{"type": "edit", "edited_action": action}]})
+        told = current.answer({"decisions": [{"type": "approve"}]})["outcome"]
+    assert told["status"] == "done"
+    assert [one for one in told["gates"] if one["state"] == "person"] == []
+    assert told["opinion"] is None
