@@ -173,10 +173,12 @@ def _vanished(old: Paths, new: Paths) -> Iterator[Change]:
 
 
 def _appeared(old: Paths, new: Paths) -> Iterator[Change]:
+    """What no mapping for the old shape reads; what fills a place that was there is told."""
     for path in outermost([path for path in new.types if path not in old.types]):
         kinds = kinds_text(new.types[path])
         share = new.part.get(path, 0.0)
-        stops = bool(new.usual.get(path)) and new.shows(share, old)
+        shown = bool(new.usual.get(path)) and new.shows(share, old)
+        stops = shown and not old.blank(path)
         yield Change(path=path, what="appeared", before="", after=kinds, stops=stops)
 
 

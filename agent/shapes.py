@@ -58,6 +58,19 @@ class Paths:
         """Whether what a share of these rows has, and none of the other's, is no chance."""
         return bool((1 - least_share(share, self.weight)) ** other.weight <= _CHANCE)
 
+    def blank(self, path: str) -> bool:
+        """Whether a path leads into what is here, and only null, empty lists or empty objects."""
+        *_, around = ["", *_around(path)]
+        kinds = self.types.get(around)
+        if kinds is None:
+            return False
+        if path.endswith("[*]"):
+            return not kinds or "list" in kinds
+        inside = (f"{around}.", f"{around}['")
+        return not kinds or (
+            "object" in kinds and not any(p.startswith(inside) for p in self.types)
+        )
+
 
 def _weight(shape: Document) -> int:
     """What a sample is worth in rows; more than any sample has comes from a file edited by hand."""

@@ -102,6 +102,31 @@ def test_null_is_no_type(source: Source) -> None:
     assert told(source, before, [{"a": "x"}] * 30) == [("b", "vanished", False)]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "changes"),
+    [
+        ({"tags": []}, {"tags": ["x"]}, [("tags[*]", "appeared", False)]),
+        ({"tags": None}, {"tags": ["x"]}, [("tags[*]", "appeared", False)]),
+        ({"tags": {}}, {"tags": {"a": 1}}, [("tags.a", "appeared", False)]),
+        ({"tags": None}, {"tags": {"a.b": 1}}, [("tags['a.b']", "appeared", False)]),
+        ({"tags": []}, {"tags": [{"a": 1}]}, [("tags[*]", "appeared", False)]),
+        ({"a": {"tags": []}}, {"a": {"tags": ["x"]}}, [("a.tags[*]", "appeared", False)]),
+        ({"tags": {"b": 1}}, {"tags": {"a": 1, "b": 1}}, [("tags.a", "appeared", True)]),
+        ({"tags": [{"b": 1}]}, {"tags": [{"a": 1, "b": 1}]}, [("tags[*].a", "appeared", True)]),
+        ({"a": 1}, {"a": 1, "tags": ["x"]}, [("tags", "appeared", True)]),
+        (
+            {"tags": []},
+            {"tags": {"a": 1}},
+            [("tags", "type", True), ("tags.a", "appeared", True)],
+        ),
+    ],
+)
+def test_what_fills_a_place_that_was_empty_is_told(
+    source: Source, before: Any, after: Any, changes: list[tuple[str, str, bool]]
+) -> None:
+    assert sorted(told(source, [before] * 40, [after] * 40)) == changes
+
+
 def test_few_rows_prove_little(source: Source) -> None:
     few = [{"a": "x"}, {"a": "x", "note": "n"}, {"a": "x"}]
     assert told(source, few, [{"a": "x"}] * 200) == [("note", "vanished", False)]
