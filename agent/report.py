@@ -172,10 +172,16 @@ def _source_lines(state: State) -> Iterator[str]:
 
 
 def _usage_lines(usage: dict[str, Json]) -> Iterator[str]:
-    if usage:
-        yield from ("", "## Model", "")
-        where = f"{code(usage['host'])}, model {code(usage['model'])}"
+    if not usage:
+        return
+    yield from ("", "## Model", "")
+    where = f"{code(usage['host'])}, model {code(usage['model'])}"
+    if usage["chars_sent"]:
         yield f"Parts of the sample were sent to {where}."
+    elif usage.get("remembered"):
+        yield f"An earlier answer was used, of {where}. Nothing was sent."
+    else:
+        yield f"Nothing was sent to {where}."
 
 
 def _result_lines(manifest: dict[str, Json], rejects: Sequence[str]) -> Iterator[str]:

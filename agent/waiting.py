@@ -1,22 +1,26 @@
 """A proposal that waits for a person: the folder OUT.proposal/ with the mapping and its report.
 
-The report ends with the hash of the mapping that ingot proposed. A mapping.json with another hash
-is a person's work: it is neither overwritten nor ignored nor removed.
+The report ends with the hashes of the mappings that ingot proposed. A mapping.json or
+alternative.json with another hash is a person's work: it is neither overwritten nor ignored nor
+removed.
 """
 
 import hashlib
+import re
 import shlex
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ingot.agent import gates
-from ingot.agent.nodes.report import status
 from ingot.agent.report import mapping_bytes, proposal_text
 from ingot.agent.state import Order, State
 from ingot.converters.commit import write_file, writing
 from ingot.converters.errors import OutputError, ReviewNeeded
+from ingot.converters.rows import Json
 
 MAPPING, OTHER, REPORT = "mapping.json", "alternative.json", "report.md"
-_PROPOSED = "sha256 of mapping.json as proposed: "
+_HASH = re.compile(r"sha256 of (\S+) as proposed: ([0-9a-f]{64})")
+_NOTHING: dict[str, Json] = {"version": 2, "text": None}
 
 
 def proposal_folder(out: str) -> Path:
@@ -44,18 +48,26 @@ def put_down(state: State, out: str) -> Path:
     """
     order, folder = Order(**{**state["order"], "out": out}), proposal_folder(out)
     check_unedited(order)
-    mapping = (state.get("proposal") or {}).get("mapping")
-    content = mapping_bytes(mapping) if mapping else b""
+    kept = order.mapping is not None
+    laid = {} if kept else {MAPPING: _bytes(proposed(state)), OTHER: _bytes(other(state))}
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        proposed = _proposed(folder) if order.mapping is not None else _sha256(content)
-        report = f"{proposal_text(state)}\n{_PROPOSED}{proposed}\n"
+        hashes = _proposed(folder) if kept else _hashes(laid)
+        lines = (f"sha256 of {name} as proposed: {one}\n" for name, one in hashes.items())
+        report = f"{proposal_text(state)}\n{''.join(lines)}"
         write_file(folder / REPORT, report.encode())
-        if order.mapping is not None:
-            return folder
-        _lay(folder / MAPPING, content)
-        _lay(folder / OTHER, _alternative(state))
+        for name, content in laid.items():
+            _lay(folder / name, content)
     return folder
+
+
+def _bytes(mapping: dict[str, Json] | None) -> bytes:
+    return mapping_bytes(mapping) if mapping else b""
+
+
+def _hashes(laid: Mapping[str, bytes]) -> dict[str, str]:
+    """The hash of every file; of the mapping also where there is none: it may be written yet."""
+    return {name: _sha256(one) for name, one in laid.items() if one or name == MAPPING}
 
 
 def _lay(file: Path, content: bytes) -> None:
@@ -66,12 +78,21 @@ def _lay(file: Path, content: bytes) -> None:
         file.unlink(missing_ok=True)
 
 
-def _alternative(state: State) -> bytes:
-    """The rules' mapping beside a model's that differs; nothing where there is none."""
+def proposed(state: State) -> dict[str, Json] | None:
+    """The mapping as a file may hold it; of an irrelevant source the one that says so."""
+    proposal = state.get("proposal") or {}
+    if proposal.get("decision") == "irrelevant":
+        return _NOTHING
+    return proposal.get("mapping")
+
+
+def other(state: State) -> dict[str, Json] | None:
+    """The rules' mapping beside a model's that differs; None where there is none."""
     opinion = state.get("opinion")
-    if not opinion or opinion["agrees"] or not opinion["proposal"]["mapping"]:
-        return b""
-    return mapping_bytes(opinion["proposal"]["mapping"])
+    if not opinion or opinion["agrees"]:
+        return None
+    mapping: dict[str, Json] | None = opinion["proposal"]["mapping"]
+    return mapping
 
 
 def check_unedited(order: Order) -> None:
@@ -83,9 +104,7 @@ def check_unedited(order: Order) -> None:
     """
     if order.out is None or order.mapping is not None:
         return
-    folder = proposal_folder(order.out)
-    if _edited(folder):
-        file = folder / MAPPING
+    for file in _edited(proposal_folder(order.out)):
         hint = f"to use it: {command(order, mapping=str(file))}\nto drop it: delete {file}"
         raise ReviewNeeded(str(file), "was edited since it was proposed", hint)
 
@@ -108,19 +127,26 @@ def clear(order: Order) -> None:
             folder.rmdir()
 
 
-def _edited(folder: Path) -> bool:
+def _edited(folder: Path) -> list[Path]:
+    """The mappings there that are not as ingot proposed them."""
     with writing(folder):
-        file = folder / MAPPING
-        return file.is_file() and _sha256(file.read_bytes()) != _proposed(folder)
+        hashes = _proposed(folder)
+        files = [(name, folder / name) for name in (MAPPING, OTHER)]
+        return [
+            file
+            for name, file in files
+            if file.is_file() and _sha256(file.read_bytes()) != hashes.get(name)
+        ]
 
 
-def _proposed(folder: Path) -> str:
-    """The hash of the mapping that ingot proposed there last, "" if it did not."""
+def _proposed(folder: Path) -> dict[str, str]:
+    """The hashes of what ingot proposed there last, by file; {} if it did not."""
     report = folder / REPORT
     if not report.is_file():
-        return ""
-    last = report.read_text(encoding="utf-8", errors="replace").rstrip().rpartition("\n")[2]
-    return last.removeprefix(_PROPOSED) if last.startswith(_PROPOSED) else ""
+        return {}
+    lines = report.read_text(encoding="utf-8", errors="replace").splitlines()
+    last = map(_HASH.fullmatch, lines[-2:])
+    return {one[1]: one[2] for one in last if one}
 
 
 def _sha256(content: bytes) -> str:
@@ -129,27 +155,40 @@ def _sha256(content: bytes) -> str:
 
 def way_on(state: State, folder: Path) -> str:
     """How to go on from a waiting proposal, the simplest way first; one way a line."""
-    order = Order(**state["order"])
-    lines = [f"read {folder / REPORT}"]
-    if stopped := state.get("stopped"):
-        lines.append(f"to go on: the same command, with more room: {stopped['hint']}")
-        lines.append("to go without a model: the same command with --mapper rules")
-        return "\n".join(lines)
-    if not (state.get("proposal") or {}).get("mapping"):
-        if status(state) == "waiting":
-            lines.append("if nothing is to be converted: the same command without --min-confidence")
-        lines.append(f"write a mapping, then: {command(order, mapping='FILE')}")
-        return "\n".join(lines)
-    if _approvable(state):
-        lines.append("to approve it: the same command with --yes")
+    ways = _after_rest(state) if state.get("stopped") else _after_proposal(state, folder)
+    return "\n".join([f"read {folder / REPORT}", *ways])
+
+
+def _after_rest(state: State) -> Iterator[str]:
+    yield f"to go on: the same command, with more room: {state['stopped']['hint']}"
+    yield "to go without a model: the same command with --mapper rules"
+
+
+def _after_proposal(state: State, folder: Path) -> Iterator[str]:
+    """The ways on from what was proposed; without a mapping of its own the rules' comes first."""
+    order, mapping = Order(**state["order"]), (state.get("proposal") or {}).get("mapping")
     file = order.mapping_file or str(folder / MAPPING)
     go_on = command(order, mapping=file)
-    if gates.reserved(state):
-        lines.append(f"to approve it: {go_on}")
-    if _alternative(state):
-        lines.append(f"to take the rules': {command(order, mapping=str(folder / OTHER))}")
-    lines.append(f"to correct it: edit {file}, then: {go_on}")
-    return "\n".join(lines)
+    if mapping and _approvable(state):
+        yield "to approve it: the same command with --yes"
+    if mapping and gates.reserved(state):
+        yield f"to approve it: {go_on}"
+    if other(state):
+        yield f"to take the rules': {command(order, mapping=str(folder / OTHER))}"
+    if mapping:
+        yield f"to correct it: edit {file}, then: {go_on}"
+        return
+    if proposed(state):
+        yield from _to_accept_nothing(state, go_on)
+    yield f"write a mapping, then: {command(order, mapping='FILE')}"
+
+
+def _to_accept_nothing(state: State, go_on: str) -> Iterator[str]:
+    """How to say that there is nothing to convert."""
+    yield f"to accept that there is nothing to convert: {go_on}"
+    unsure = gates.unsure(state["proposal"] or {}, state["order"]["min_confidence"])
+    if gates.reserved(state) == [unsure]:
+        yield "to accept what the mapper finds: the same command without --min-confidence"
 
 
 def _approvable(state: State) -> bool:
@@ -167,4 +206,5 @@ def command(order: Order, *, mapping: str) -> str:
         if value is not None and value != getattr(Order(source=""), option):
             words += [f"--{option.removesuffix('_name')}", str(value)]
     words += ["--overwrite"] if order.overwrite else []
+    words += ["--allow-drift"] if order.allow_drift else []
     return shlex.join([*words, "--yes"])

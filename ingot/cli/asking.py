@@ -32,22 +32,30 @@ def ask(state: "State", context: "Context") -> Answer:
     """Show the proposal and ask until there is an answer."""
     from ingot.agent.gates import of_state
     from ingot.agent.preview import preview
+    from ingot.agent.waiting import other
     from ingot.cli import show
     from ingot.cli.console import notes, plain
 
-    console = notes()
+    console, rules = notes(), other(state)
     console.print(plain(show.summary_line(state["proposal"] or {}), "bold"))
     try:
         show.preview(console, preview(state, context))
     except MappingError as error:
         console.print(plain(str(error), "red"))
-    show.gates(console, [gate.to_json() for gate in of_state(state)])
+    gates = [gate.to_json() for gate in of_state(state)]
+    show.gates(console, gates)
+    show.reserved(console, gates)
     show.problems(console, state.get("problems", []))
-    answer = _typed("Convert with this mapping? [y]es, [e]dit, [n]o: ").lower()
+    if rules:
+        show.other(console, (state["opinion"] or {})["proposal"])
+    choices = "[y]es, [e]dit, [r]ules', [n]o" if rules else "[y]es, [e]dit, [n]o"
+    answer = _typed(f"Convert with this mapping? {choices}: ").lower()
     if answer in ("y", "yes"):
         return {"decisions": [{"type": "approve"}]}
     if answer in ("e", "edit"):
         return edited((state["proposal"] or {})["mapping"])
+    if rules and answer in ("r", "rules", "rules'"):
+        return _in_place(rules)
     return {"decisions": [{"type": "reject", "message": "not approved"}]}
 
 
@@ -71,8 +79,13 @@ def edited(mapping: Answer) -> Answer:
         except ValueError as error:
             _typed(f"That is no JSON ({error}). Return goes back to the editor. ")
             continue
-        action = {"name": "convert", "args": {"mapping": document}}
-        return {"decisions": [{"type": "edit", "edited_action": action}]}
+        return _in_place(document)
+
+
+def _in_place(mapping: Answer) -> Answer:
+    """The answer that puts this mapping in place of the proposed one; it is shown and asked for."""
+    action = {"name": "convert", "args": {"mapping": mapping}}
+    return {"decisions": [{"type": "edit", "edited_action": action}]}
 
 
 def _in_editor(text: str) -> str:

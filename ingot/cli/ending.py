@@ -64,6 +64,18 @@ def stop_unless_done(state: "State", told: dict[str, Json]) -> None:
         raise ConversionError(where, f"a gate failed: {told['why']}", hint)
 
 
+def stop_midway(state: "State", why: str) -> NoReturn:
+    """`stop_waiting` where no summary is printed: says also how much went to a model.
+
+    Raises:
+        ReviewNeeded: always.
+    """
+    from ingot.cli import show
+
+    told = state.get("usage")
+    stop_waiting(state, f"{why}; {show.usage(told)}" if told else why)
+
+
 def stop_waiting(state: "State", why: str) -> NoReturn:
     """Lay the proposal down for a person.
 
@@ -75,10 +87,11 @@ def stop_waiting(state: "State", why: str) -> NoReturn:
 
 
 def _laid_down(state: "State") -> tuple[str, str]:
-    from ingot.agent.waiting import put_down, way_on
+    from ingot.agent.waiting import other, put_down, way_on
 
     out = state["order"]["out"]
-    if out is None:
-        return state["order"]["source"], ""
+    if out is None or state["order"]["dry_run"]:  # nothing is written, nothing can be gone on with
+        instead = "the rules' own proposal: --mapper rules" if other(state) else ""
+        return state["order"]["source"], state.get("stopped", {}).get("hint") or instead
     folder = put_down(state, out)
     return f"{folder}/", way_on(state, folder)

@@ -70,6 +70,7 @@ def map_command(
     _explain(state, full=explain, on_stdout=out is not None and not as_json)
     stop_unless_done(state, state["outcome"])
     _stop_at_problems(state)
+    _stop_for_person(state)
 
 
 def _show_prompt(order: "Order", *, as_json: bool) -> None:
@@ -106,12 +107,11 @@ def _write_mapping(state: "State", out: Path | None, *, as_json: bool) -> None:
         OutputError: the file cannot be written.
     """
     from ingot.agent.report import mapping_bytes
+    from ingot.agent.waiting import proposed
     from ingot.cli.console import print_json
     from ingot.converters.commit import write_file, writing
 
-    document = state["outcome"]["mapping"]
-    if document is None and state["outcome"]["status"] == "irrelevant":
-        document = {"version": 2, "text": None}
+    document = proposed(state)
     if out is not None and document is not None:
         with writing(out):
             write_file(out, mapping_bytes(document))
@@ -148,3 +148,16 @@ def _stop_at_problems(state: "State") -> None:
     if found:
         where = f"the proposed mapping for {state['order']['source']}"
         raise ConversionError(where, "; ".join(found), "correct it by hand, then: ingot check")
+
+
+def _stop_for_person(state: "State") -> None:
+    """A proposal that `run --yes` would not convert is worth showing, and not approved.
+
+    Raises:
+        ReviewNeeded: only a person may approve it.
+    """
+    from ingot.agent.gates import reserved
+    from ingot.cli.ending import stop_waiting
+
+    if found := reserved(state):
+        stop_waiting(state, "; ".join(found))

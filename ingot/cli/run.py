@@ -122,11 +122,11 @@ def _rest(state: "State", *, as_json: bool) -> None:
     """
     from ingot.agent.nodes.report import outcome
     from ingot.cli.console import print_json
-    from ingot.cli.ending import stop_waiting
+    from ingot.cli.ending import stop_midway
 
     if as_json:
         print_json(outcome(state))
-    stop_waiting(state, f"a budget is used up: {state['stopped']['why']}")
+    stop_midway(state, f"a budget is used up: {state['stopped']['why']}")
 
 
 def _asked(current: "Session", state: "State", *, as_json: bool) -> dict[str, object]:
@@ -138,11 +138,11 @@ def _asked(current: "Session", state: "State", *, as_json: bool) -> dict[str, ob
     from ingot.agent.nodes.report import outcome
     from ingot.cli.asking import ask
     from ingot.cli.console import interactive, print_json
-    from ingot.cli.ending import stop_waiting
+    from ingot.cli.ending import stop_midway
 
     if not interactive():
         why = "a person has to approve the proposal: there is no terminal to ask on, and no --yes"
         if as_json:
             print_json({**outcome(state), "status": "waiting", "why": why})
-        stop_waiting(state, why)
+        stop_midway(state, why)
     return ask(state, current.context)

@@ -71,6 +71,23 @@ def gates(console: "Console", found: Sequence[Mapping[str, Json]]) -> None:
     grid(console, [(one["name"], one["state"], one["figure"], one["limit"]) for one in found])
 
 
+def reserved(console: "Console", found: Iterable[Mapping[str, Json]]) -> None:
+    """Why a person is needed, gate by gate; why a gate fails is said by its problems."""
+    for one in found:
+        if one["state"] == "person":
+            console.print(plain(f"for a person: {one['name']}: {one['detail']}", "yellow"))
+
+
+def other(console: "Console", proposal: Mapping[str, Json]) -> None:
+    """What the rules propose in place of a model's proposal."""
+    from ingot.agent.preview import describe
+    from ingot.agent.redaction import redact
+
+    console.print(plain(f"The rules propose something else: {summary_line(proposal)}", "bold"))
+    if proposal["mapping"]:
+        grid(console, [[redact(cell) for cell in row] for row in describe(proposal["mapping"])])
+
+
 def drift(console: "Console", check: Mapping[str, Json]) -> None:
     """What has changed since the mapping was made, as a table; nothing where nothing has."""
     changes = check.get("drift") or []
@@ -111,7 +128,7 @@ def _outcome_lines(told: Mapping[str, Json]) -> Iterable[tuple[str, str]]:
     if told["source"]["left_out_count"]:
         yield "left out", _left_out(told["source"])
     if told["usage"]:
-        yield "model", _usage(told["usage"])
+        yield "model", usage(told["usage"])
     for note in told["notes"]:
         yield "note", note
     if result:
@@ -126,9 +143,15 @@ def _left_out(source: Mapping[str, Json]) -> str:
     return f"{count:,} file{'s' * (count != 1)}: {', '.join(names)}{more}"
 
 
-def _usage(usage: Mapping[str, Json]) -> str:
-    sent = f"{usage['chars_sent']:,} characters in {usage['calls']} calls"
-    return f"{usage['model']} at {usage['host']}: {sent}"
+def usage(told: Mapping[str, Json]) -> str:
+    """Which model was asked, and how many characters went there in how many calls."""
+    who = f"{told['model']} at {told['host']}"
+    calls = f"{told['calls']} call{'s' * (told['calls'] != 1)}"
+    if told["chars_sent"]:
+        return f"{who}: {told['chars_sent']:,} characters in {calls}"
+    if told.get("remembered"):
+        return f"{who}: an earlier answer was used, nothing was sent"
+    return f"{who}: nothing was sent" + (f" in {calls}" if told["calls"] else "")
 
 
 def _result_lines(result: Mapping[str, Json]) -> Iterable[tuple[str, str]]:
