@@ -7,7 +7,6 @@ takes of other `records`. `docs/gates.md` lists them.
 
 from ingot.agent.gates.gate import Gate
 from ingot.agent.gates.judging import (
-    PERSONS,
     failed,
     gates,
     needs_person,
@@ -15,5 +14,6 @@ from ingot.agent.gates.judging import (
     reserved,
     unsure,
 )
+from ingot.agent.mappers.proposal import PERSONS
 
 __all__ = ["PERSONS", "Gate", "failed", "gates", "needs_person", "of_state", "reserved", "unsure"]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from ingot.agent.gates import records, roles, texts
 from ingot.agent.gates.gate import Document, Found, Gate, failing, for_person, share
 from ingot.agent.gates.sample import MOST_LEFT_OUT, is_constant
+from ingot.agent.mappers.turn import MODEL
 from ingot.agent.redaction import redact
 from ingot.agent.state import State
 from ingot.converters.unify import SOFT_REASONS
@@ -15,7 +16,7 @@ from ingot.converters.unify import SOFT_REASONS
 
 def faulty(proposal: Document, found: Found) -> Iterator[Gate]:
     """Whether what a model wrote can be a value at all; the problems are taken."""
-    if proposal["mapper"] == "llm":
+    if proposal["mapper"] == MODEL:
         yield failing("constant ids, times and counts", found.take("constant_meta"), "none")
         yield failing("literal source and language", found.take("bad_literal"), "a name")
 
@@ -31,7 +32,7 @@ def written(
         names: of the data set, and what was asked for as `meta.source`.
     """
     document = proposal["mapping"]
-    if proposal["mapper"] != "llm" or not document:
+    if proposal["mapper"] != MODEL or not document:
         return
     yield for_person(
         "system text",
@@ -77,7 +78,7 @@ def written(
 def against_rules(state: State) -> Iterator[Gate]:
     """What a model says and neither the user nor the rules do, of a graph's state."""
     proposal, opinion = state.get("proposal") or {}, state.get("opinion")
-    if proposal.get("mapper") != "llm" or not proposal["mapping"] or not opinion:
+    if proposal.get("mapper") != MODEL or not proposal["mapping"] or not opinion:
         return
     known = state["order"]["language"] or opinion["proposal"]["detected"].get("language")
     yield for_person(

@@ -8,13 +8,11 @@ from collections.abc import Iterator, Sequence
 from ingot.agent.gates import by_model
 from ingot.agent.gates.gate import Document, Found, Gate
 from ingot.agent.gates.sample import on_sample
+from ingot.agent.mappers.proposal import PERSONS
 from ingot.agent.opinion import disputed
 from ingot.agent.state import State
 from ingot.converters.errors import Problem
 from ingot.converters.rows import Json
-
-# A mapping that a person wrote or corrected needs no second look.
-PERSONS = ("file", "edited")
 
 
 def failed(problems: list[dict[str, Json]]) -> list[str]:
