@@ -108,20 +108,24 @@ class MappingError(IngotError):
 class BudgetReached(_LocatedError):  # noqa: N818 - a state, not a mistake
     """One more question to a model would pass a limit that the user set; it was not asked.
 
-    Fields: where, problem (which limit, what is spent), hint (the option that raises it).
+    Fields: where, problem (which limit, what is spent), hint (the option that raises it). `notes`
+    say what was found out before, as a reply's do; they travel along when it is pickled.
     """
 
     exit_code = 3
+    notes: tuple[str, ...] = ()
 
 
 class ModelError(_LocatedError):
     """An LLM endpoint failed.
 
-    Fields: where (host or model), problem, hint, retryable, kind (one of `KINDS`, empty where no
-    endpoint was asked).
+    Fields: where (host or model), problem, hint, kind (one of `KINDS`, empty where no endpoint was
+    asked). `notes` say what was found out before, as a reply's do; they travel along when it is
+    pickled.
     """
 
     exit_code = 4
+    notes: tuple[str, ...] = ()
     KINDS = (
         "unreachable",
         "timeout",
@@ -138,10 +142,7 @@ class ModelError(_LocatedError):
         "bad_request",
     )
 
-    def __init__(
-        self, where: str, problem: str, hint: str = "", retryable: bool = False, kind: str = ""
-    ) -> None:
+    def __init__(self, where: str, problem: str, hint: str = "", kind: str = "") -> None:
         super().__init__(where, problem, hint)
-        self.args = (where, problem, hint, retryable, kind)
-        self.retryable = retryable
+        self.args = (where, problem, hint, kind)
         self.kind = kind

@@ -85,14 +85,14 @@ def _address(endpoint: Endpoint) -> Check:
 def _key(endpoint: Endpoint) -> Check:
     check = partial(_check, name="key")
     try:
-        secret = key(endpoint)
+        found = key(endpoint)
     except ModelError as error:
         return check(state="fail", figure=error.problem, hint=error.hint)
-    if secret != NO_KEY:
-        return check(state="ok", figure="set")
+    if found.value != NO_KEY:
+        return check(state="ok", figure=f"{found.variable} is set, and sent")
     if _local(endpoint.host):
         return check(state="ok", figure="none, as servers of one's own want")
-    return check(state="warn", figure="none", hint="set OPENAI_API_KEY")
+    return check(state="warn", figure="none", hint=f"set {found.variable}")
 
 
 def _asked(endpoint: Endpoint, timeout_s: float) -> tuple[Check, "Answer | None"]:

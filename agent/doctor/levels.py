@@ -16,10 +16,10 @@ from ingot.agent.mappers.spelling import Unreadable, only_object
 from ingot.agent.model.budget import Ledger, Limits, price_of
 from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.model.faults import Fault
-from ingot.agent.model.form import LEVELS, Form, first, softer
+from ingot.agent.model.form import Form, first, softer
 from ingot.agent.model.replies import Said
 from ingot.agent.model.sending import Sender
-from ingot.agent.model.store import KEPT_S, Store
+from ingot.agent.model.store import KEPT_S, LEVELS, Store
 from ingot.converters.errors import BudgetReached, OutputError
 from ingot.converters.rows import Json
 

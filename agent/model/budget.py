@@ -66,10 +66,11 @@ class Spent:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Price:
-    """List price of a model in USD per million tokens."""
+    """Price of a model in USD per million tokens; `as_of` dates a list price, None = no list's."""
 
     usd_per_million_in: float
     usd_per_million_out: float
+    as_of: str | None = None
 
     def of(self, tokens_in: int, tokens_out: int) -> float:
         """USD for so many tokens."""
@@ -86,19 +87,21 @@ class Estimate:
         room: the most tokens that one reply may have.
         most_calls: the most questions.
         cost: USD for all of them at full length, None = price unknown.
+        as_of: the date of the price, None = it is no list price.
     """
 
     tokens_in: int
     room: int
     most_calls: int
     cost: float | None
+    as_of: str | None = None
 
     def __str__(self) -> str:
         money = "price unknown"
         if self.cost is not None:
-            money = f"at most ${self.cost:,.2f} (price as of {_table()['as_of']})"
-            if 0 < self.cost < 0.01:
-                money = f"less than $0.01 (price as of {_table()['as_of']})"
+            small = 0 < self.cost < 0.01
+            money = "less than $0.01" if small else f"at most ${self.cost:,.2f}"
+            money += f" (price as of {self.as_of})" if self.as_of else ""
         calls = f"at most {self.most_calls} call{'s' * (self.most_calls != 1)}"
         per_call = f"about {self.tokens_in:,} tokens in and at most {self.room:,} out per call"
         return f"{per_call}, {calls}, {money}"
@@ -182,16 +185,23 @@ class Ledger:
 
 def price_of(model: str) -> Price | None:
     """The list price of a model by its name or a dated release of it; None = not in the table."""
-    models = _table()["models"]
-    name = model.lower()
-    found = models.get(name) or models.get(_RELEASE.sub("", name))
-    return found and Price(usd_per_million_in=found["in"], usd_per_million_out=found["out"])
+    table, name = _table(), model.lower()
+    found = table["models"].get(name) or table["models"].get(_RELEASE.sub("", name))
+    return found and Price(
+        usd_per_million_in=found["in"], usd_per_million_out=found["out"], as_of=table["as_of"]
+    )
 
 
 def estimate(prompt_tokens: int, room: int, most_calls: int, price: Price | None) -> Estimate:
     """What at most `most_calls` questions of that size cost, every reply at its full length."""
     cost = price.of(prompt_tokens * most_calls, room * most_calls) if price else None
-    return Estimate(tokens_in=prompt_tokens, room=room, most_calls=most_calls, cost=cost)
+    return Estimate(
+        tokens_in=prompt_tokens,
+        room=room,
+        most_calls=most_calls,
+        cost=cost,
+        as_of=price.as_of if price else None,
+    )
 
 
 # Tokens per match, over what the vocabularies of models in use need.

@@ -21,6 +21,7 @@ class Preset:
     """What is known of a kind of server.
 
     Attributes:
+        name: what it is called in options.
         base_url: the root of its API where none is given.
         level: the step of the ladder to begin at.
         room: the name of the parameter that limits a reply.
@@ -28,11 +29,25 @@ class Preset:
         traps: what to know about it, for people.
     """
 
+    name: str
     base_url: str
     level: str
     room: str
     keys: tuple[str, ...]
     traps: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Key:
+    """The key of an endpoint.
+
+    Attributes:
+        value: the key, `NO_KEY` where none is set.
+        variable: the environment variable that it is in; where none is set, the one to set.
+    """
+
+    value: str
+    variable: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,12 +95,14 @@ def configured(
 ) -> Endpoint | None:
     """The endpoint that options and environment describe; None where no model could be asked.
 
-    `INGOT_MODEL` and `OPENAI_BASE_URL` stand in for the options. A base URL wins over a preset's.
-    Besides the model a key, a base URL or a preset is needed, as local servers want no key.
+    `INGOT_MODEL`, `OPENAI_BASE_URL` and `INGOT_PRESET` stand in for the options. A base URL wins
+    over a preset's. Besides the model a key, a base URL or a preset is needed, as local servers
+    want no key.
 
     Raises:
         ValueError: there is no such preset; the text lists those that there are.
     """
+    preset = preset or environment.get("INGOT_PRESET") or None
     if preset is not None and preset not in _presets():
         raise ValueError(f"no preset {preset!r}; there are {', '.join(_presets())}")
     name = model or environment.get("INGOT_MODEL")
@@ -105,8 +122,8 @@ def known(endpoint: Endpoint) -> Preset | None:
     return None
 
 
-def key(endpoint: Endpoint, environment: Mapping[str, str] = os.environ) -> str:
-    """The key for this endpoint, `NO_KEY` where none is set.
+def key(endpoint: Endpoint, environment: Mapping[str, str] = os.environ) -> Key:
+    """The key for this endpoint, and where it comes from.
 
     A key of one service (`DEEPSEEK_API_KEY`) goes to that service's host only, `OPENAI_API_KEY` to
     whatever endpoint is named.
@@ -116,14 +133,15 @@ def key(endpoint: Endpoint, environment: Mapping[str, str] = os.environ) -> str:
     """
     preset = known(endpoint)
     own = preset.keys if preset and host_of(preset.base_url) == endpoint.host else ()
-    for name in dict.fromkeys((*own, _ANY_KEY)):
+    names = tuple(dict.fromkeys((*own, _ANY_KEY)))
+    for name in names:
         value = environment.get(name, "").strip()
         if value and not (value.isascii() and value.isprintable()):
             problem = f"the key in {name} holds characters that no key has"
             raise ModelError(endpoint.host, problem, f"set {name} again", kind="unauthorized")
         if value:
-            return value
-    return NO_KEY
+            return Key(value=value, variable=name)
+    return Key(value=NO_KEY, variable=names[0])
 
 
 def host_of(url: str) -> str:
@@ -139,6 +157,7 @@ def _presets() -> dict[str, Preset]:
     table = loads((files(__package__) / "presets.json").read_bytes())
     return {
         name: Preset(
+            name=name,
             base_url=one["base_url"],
             level=one["level"],
             room=one["room"],

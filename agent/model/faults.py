@@ -81,7 +81,7 @@ class Fault:
 
 def error(endpoint: Endpoint, fault: Fault) -> ModelError:
     """The fault as an error."""
-    return ModelError(endpoint.host, fault.problem, fault.hint, fault.passing, fault.kind)
+    return ModelError(endpoint.host, fault.problem, fault.hint, fault.kind)
 
 
 def refusal(endpoint: Endpoint, words: str) -> Fault:
@@ -101,15 +101,18 @@ def found(endpoint: Endpoint, status: int, headers: Mapping[str, str], body: byt
         return _no_json(headers, body)
     problem = f"answered {status} for model {endpoint.model!r}{_told(endpoint, status, reply)}"
     words = _words(endpoint, reply, headers, body)
-    return _judged(_status(status, reply), headers, words, _named(reply), problem)
+    variable = key(endpoint).variable
+    return _judged(_status(status, reply), headers, words, _named(reply), problem, variable)
 
 
-def _judged(status: int, headers: Mapping[str, str], words: str, named: str, problem: str) -> Fault:
+def _judged(
+    status: int, headers: Mapping[str, str], words: str, named: str, problem: str, variable: str
+) -> Fault:
     refuses = _refuses(status, words, named)
     if refuses:
         hint = _SMALLER if refuses in ("prompt size", "room size") else ""
         return Fault(kind="bad_request", problem=problem, hint=hint, refuses=refuses)
-    kind, hint = _kind(status, words)
+    kind, hint = _kind(status, words, variable)
     passing = kind in ("rate_limited", "server_error", "timeout") and status != 501
     wait = wait_s(headers) if passing else None
     if wait is not None and wait > LONGEST_WAIT_S:
@@ -137,12 +140,12 @@ def _refuses(status: int, words: str, named: str) -> str:
     return "level" if _LEVEL.search(words) else ""
 
 
-def _kind(status: int, words: str) -> tuple[str, str]:
+def _kind(status: int, words: str, variable: str) -> tuple[str, str]:
     """The kind of an error that nothing can be changed about, and what to do."""
     if status == 402 or (status in (400, 403, 429) and _QUOTA.search(words)):
         return "quota", "the account has no quota or balance left"
     if status == 401:
-        return "unauthorized", "set OPENAI_API_KEY to a key that this endpoint accepts"
+        return "unauthorized", f"set {variable} to a key that this endpoint accepts"
     if status == 403:
         return "unauthorized", "this key may not use this endpoint or model"
     if status in (400, 404, 422) and _NO_MODEL.search(words):
@@ -225,7 +228,7 @@ def _told(endpoint: Endpoint, status: int, reply: Json) -> str:
 
 def _short(endpoint: Endpoint, text: str) -> str:
     """One line without the key that cannot steer a terminal; the key goes before the cut."""
-    for secret in {key(endpoint), os.environ.get("OPENAI_API_KEY", "")} - {"", NO_KEY}:
+    for secret in {key(endpoint).value, os.environ.get("OPENAI_API_KEY", "")} - {"", NO_KEY}:
         text = text.replace(secret, "***")
     return _clean(text)[:MOST_SAID]
 

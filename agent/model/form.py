@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ingot.agent.model.endpoint import Endpoint, known
-from ingot.agent.model.store import Known
+from ingot.agent.model.store import DROPPED, LEVELS, ROOMS, Known
 from ingot.converters.rows import Json
 
-LEVELS = ("json_schema", "json_object", "tool", "prompt")
 Message = dict[str, str]
 
 _NAME = "mapping"
-_ROOMS = ("max_tokens", "max_completion_tokens")
 _LEAST_ROOM = 512
 
 
@@ -21,14 +19,14 @@ class Form:
 
     Attributes:
         level: one of `LEVELS`.
-        dropped: of `temperature` and `seed`, what is left out.
+        dropped: of `DROPPED`, what is left out.
         rooms: names of the parameter for the room that are still to be tried, best first.
         room: the room in tokens.
     """
 
     level: str
     dropped: tuple[str, ...] = ()
-    rooms: tuple[str, ...] = _ROOMS
+    rooms: tuple[str, ...] = ROOMS
     room: int
 
     @property
@@ -50,9 +48,9 @@ def first(endpoint: Endpoint, remembered: Known | None, below: str | None) -> Fo
     preset = known(endpoint)
     level = preset.level if preset else LEVELS[0]
     form = Form(
-        level=level, rooms=_rooms(preset.room if preset else _ROOMS[0]), room=_room(endpoint)
+        level=level, rooms=_rooms(preset.room if preset else ROOMS[0]), room=_room(endpoint)
     )
-    if remembered and remembered.level in LEVELS:
+    if remembered:
         rooms = _rooms(remembered.room) if remembered.room else ()
         form = replace(form, level=remembered.level, dropped=remembered.dropped, rooms=rooms)
     if below in LEVELS and LEVELS.index(form.level) <= LEVELS.index(below):
@@ -65,7 +63,7 @@ def softer(form: Form, refused: str) -> Form | None:
     """The form without what was refused (as `Fault.refuses` names it); None = there is none."""
     if refused == "level":
         return form.lower
-    if refused in ("temperature", "seed") and refused not in form.dropped:
+    if refused in DROPPED and refused not in form.dropped:
         return replace(form, dropped=(*form.dropped, refused))
     if refused == "room name" and form.rooms:
         return replace(form, rooms=form.rooms[1:])
@@ -79,7 +77,7 @@ def body(
 ) -> dict[str, Json]:
     """The request that asks for a reply of that schema in that form."""
     asked: dict[str, Json] = {"model": endpoint.model, "messages": list(messages)}
-    asked |= {name: 0 for name in ("temperature", "seed") if name not in form.dropped}
+    asked |= {name: 0 for name in DROPPED if name not in form.dropped}
     asked |= dict.fromkeys(form.rooms[:1], form.room)
     return asked | _constraint(form.level, schema)
 
@@ -98,7 +96,7 @@ def _constraint(level: str, schema: dict[str, Json]) -> dict[str, Json]:
 
 
 def _rooms(best: str) -> tuple[str, ...]:
-    return (best, *(name for name in _ROOMS if name != best))
+    return (best, *(name for name in ROOMS if name != best))
 
 
 def _room(endpoint: Endpoint) -> int:

@@ -1,7 +1,8 @@
 """One question to a chat endpoint, asked as strictly as the endpoint can take it.
 
 The ladder: a reply held to the schema, a JSON object, the arguments of a tool call, plain text.
-What worked is remembered per base URL and model. Replies are returned as they came, never mended.
+What was found out is remembered per base URL and model. Replies are returned as they came, never
+mended.
 """
 
 import time
@@ -12,11 +13,11 @@ from ingot.agent.model import faults
 from ingot.agent.model.budget import Ledger
 from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.model.faults import Fault
-from ingot.agent.model.form import LEVELS, Form, Message, first, softer
+from ingot.agent.model.form import Form, Message, first, softer
 from ingot.agent.model.replies import Said
 from ingot.agent.model.sending import Sender
-from ingot.agent.model.store import Store
-from ingot.converters.errors import BudgetReached
+from ingot.agent.model.store import LEVELS, Store
+from ingot.converters.errors import BudgetReached, ModelError
 from ingot.converters.rows import Json
 
 __all__ = ["LEVELS", "Completion", "Message", "ask"]
@@ -54,11 +55,13 @@ def ask(
     """One reply, constrained to `schema` as far as the endpoint can do that.
 
     `below` names the level whose last reply did not obey: this question starts under it, and the
-    next ones do too. `sleep` waits the given seconds between tries.
+    next ones do too. `sleep` waits the given seconds between tries. What the endpoint does not
+    take is remembered however the question ends, unless nothing is left that it could be asked by.
 
     Raises:
         ModelError: the endpoint cannot be reached, refuses, or returns no reply.
         BudgetReached: one more request, or the wait before it, would pass a limit.
+        Both with the `notes` of a completion.
     """
     from ingot.agent.model.transport import check_url, connected
 
@@ -75,28 +78,37 @@ def ask(
             sleep=sleep,
             notes=notes,
         )
-        form, said = _answered(sender, first(endpoint, remembered, below))
-    if form.known != remembered:
-        store.remember(endpoint, form.known)
-    return Completion(text=said.text, cut_off=said.cut_off, level=form.level, notes=tuple(notes))
+        forms = [first(endpoint, remembered, below)]
+        try:
+            said = _answered(sender, forms)
+        except (ModelError, BudgetReached) as error:
+            error.notes = tuple(notes)
+            raise
+        finally:
+            # As much of it as was paid for, also where a budget or a person ends the question.
+            if forms[-1].known != (remembered or first(endpoint, None, None).known):
+                store.remember(endpoint, forms[-1].known)
+    level = forms[-1].level
+    return Completion(text=said.text, cut_off=said.cut_off, level=level, notes=tuple(notes))
 
 
-def _answered(sender: Sender, form: Form) -> tuple[Form, Said]:
-    """The form that worked and what was said in it, whole or cut off for good."""
+def _answered(sender: Sender, forms: list[Form]) -> Said:
+    """What was said, whole or cut off for good; `forms` gets every form that was gone on to."""
     while True:
+        form = forms[-1]
         said = sender.send(form)
         if isinstance(said, Said) and said.cut_off:
             said = _with_more_room(sender, form, said)
         if isinstance(said, Fault):
-            form = _changed(sender, form, said)
+            _change(sender, forms, said)
         elif said.refusal:
             raise faults.error(sender.endpoint, faults.refusal(sender.endpoint, said.refusal))
         elif not said.text.strip() and not said.cut_off:
-            form = _changed(sender, form, _blank(form))
+            _change(sender, forms, _blank(form))
         else:
             if said.source:
                 sender.notes.append(f"the reply was read from {said.source}")
-            return form, said
+            return said
 
 
 def _with_more_room(sender: Sender, form: Form, said: Said) -> Said | Fault:
@@ -118,17 +130,19 @@ def _with_more_room(sender: Sender, form: Form, said: Said) -> Said | Fault:
     return said
 
 
-def _changed(sender: Sender, form: Form, fault: Fault) -> Form:
-    """The form to ask in next.
+def _change(sender: Sender, forms: list[Form], fault: Fault) -> None:
+    """Adds the form to ask in next.
 
     Raises:
         ModelError: nothing is left that could be changed.
     """
-    following = softer(form, fault.refuses)
+    following = softer(forms[-1], fault.refuses)
     if following is None:
+        if fault.refuses == "level":
+            del forms[1:]  # No step works, so the last one is no better than the first.
         raise faults.error(sender.endpoint, fault)
-    sender.notes.append(f"{_step(form, following)}: {fault.problem}")
-    return following
+    sender.notes.append(f"{_step(forms[-1], following)}: {fault.problem}")
+    forms.append(following)
 
 
 def _step(form: Form, following: Form) -> str:

@@ -87,22 +87,25 @@ class Sender:
         left = self.ledger.seconds_left()
         seconds = self.endpoint.timeout_s if left is None else min(left, self.endpoint.timeout_s)
         begun = time.monotonic()
-        said = self._said(asked, seconds)
-        self.ledger.add(self._spent(said, about, time.monotonic() - begun))
+        said, sent = self._said(asked, seconds)
+        spent = self._spent(said, about) if sent else Spent(calls=1)
+        self.ledger.add(spent + Spent(seconds=time.monotonic() - begun))
         if isinstance(said, Fault) and said.kind == "timeout" and self.ledger.seconds_left() == 0:
             self.ledger.check(about, asked.room)
         return said
 
-    def _said(self, asked: Form, seconds: float) -> replies.Said | Fault:
+    def _said(self, asked: Form, seconds: float) -> tuple[replies.Said | Fault, bool]:
+        """What came of one request, and whether anything of it left the machine."""
         from ingot.agent.model.transport import NoAnswerError
 
         try:
             answer = self.post(form.body(asked, self.endpoint, self.messages, self.schema), seconds)
         except NoAnswerError as error:
-            return Fault(
+            fault = Fault(
                 kind=error.kind, problem=error.problem, hint=error.hint, passing=error.passing
             )
-        return _read(self.endpoint, answer)
+            return fault, error.sent
+        return _read(self.endpoint, answer), True
 
     def _about(self, asked: Form) -> int:
         """About how many tokens the request has, a schema that is sent along included."""
@@ -110,8 +113,8 @@ class Sender:
         extra = dumps(self.schema) if asked.level in ("json_schema", "tool") else ""
         return tokens_in(text) + tokens_in(extra)
 
-    def _spent(self, said: replies.Said | Fault, about: int, seconds: float) -> Spent:
-        """What a request spent; what a server does not tell is estimated."""
+    def _spent(self, said: replies.Said | Fault, about: int) -> Spent:
+        """What a request that was sent spent; what a server does not tell is estimated."""
         asked = 0 if isinstance(said, Fault) and said.kind != "timeout" else about
         got = 0
         if isinstance(said, replies.Said):
@@ -123,7 +126,6 @@ class Sender:
             tokens_in=asked,
             tokens_out=got,
             cost=self.ledger.cost(asked, got),
-            seconds=seconds,
         )
 
     def _rest(self, seconds: float) -> None:

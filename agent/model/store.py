@@ -4,7 +4,6 @@ One SQLite file under the state folder, readable by its owner only; it holds pla
 rows nor keys. It is made on the first write or read.
 """
 
-import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -15,12 +14,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ingot.agent.model.endpoint import Endpoint
-from ingot.converters.errors import OutputError
+from ingot.agent.sqlite import opened, unusable
 from ingot.converters.rows import Json
 
 FILE = "models.sqlite"
 KEPT_S = 30 * 86400
-_BUSY_S = 30.0
+LEVELS = ("json_schema", "json_object", "tool", "prompt")
+DROPPED = ("temperature", "seed")
+ROOMS = ("max_tokens", "max_completion_tokens")
 _TABLES = "".join(
     f"CREATE TABLE IF NOT EXISTS {name}"
     " (key TEXT PRIMARY KEY, document TEXT NOT NULL, at REAL NOT NULL);"
@@ -30,12 +31,12 @@ _TABLES = "".join(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Known:
-    """How an endpoint was asked with success.
+    """How an endpoint is asked best, as far as that was found out.
 
     Attributes:
-        level: the step of the ladder.
-        dropped: parameters that it does not take.
-        room: the parameter that limits a reply, None = it takes none.
+        level: the step of the ladder, one of `LEVELS`.
+        dropped: parameters that it does not take, of `DROPPED`.
+        room: the parameter that limits a reply, one of `ROOMS`; None = it takes none.
     """
 
     level: str
@@ -53,16 +54,16 @@ class Store:
     def level(self, endpoint: Endpoint) -> Known | None:
         """What is known of the endpoint's model; None = nothing, or nothing of late.
 
+        What cannot be understood counts as not known.
+
         Raises:
             OutputError: the file cannot be used.
         """
         found = self._read("endpoints", _name(endpoint), KEPT_S)
-        if found is None:
-            return None
-        return Known(level=found["level"], dropped=tuple(found["dropped"]), room=found["room"])
+        return None if found is None else _known(found)
 
     def remember(self, endpoint: Endpoint, known: Known) -> None:
-        """Keeps how the endpoint's model was asked with success, for 30 days.
+        """Keeps how the endpoint's model is asked best, for 30 days.
 
         Raises:
             OutputError: the file cannot be used.
@@ -71,7 +72,9 @@ class Store:
         self._write("endpoints", _name(endpoint), document)
 
     def reply(self, key: str) -> dict[str, Json] | None:
-        """The accepted reply under that key, None = there is none.
+        """The accepted reply under that key, None = there is none that is a JSON object.
+
+        What is inside is for the caller to check.
 
         Raises:
             OutputError: the file cannot be used.
@@ -90,13 +93,12 @@ class Store:
         since = 0.0 if most_s is None else time.time() - most_s
         if self._file is None:
             text, at = self._memory.get((table, key), ("null", 0.0))
-            row: tuple[str] | None = (text,) if at >= since else None
-        else:
-            ask = f"SELECT document FROM {table} WHERE key = ? AND at >= ?"
-            with _connected(self._file) as connection:
-                row = connection.execute(ask, (key, since)).fetchone()
-        document: dict[str, Json] | None = loads(row[0]) if row else None
-        return document
+            return _parsed(text) if at >= since else None
+        # As bytes: a text that is no UTF-8 would end in an error of the library.
+        ask = f"SELECT CAST(document AS BLOB) FROM {table} WHERE key = ? AND at >= ?"
+        with _connected(self._file) as connection:
+            row = connection.execute(ask, (key, since)).fetchone()
+        return _parsed(row[0]) if row and row[0] is not None else None
 
     def _write(self, table: str, key: str, document: dict[str, Json]) -> None:
         text = dumps(document, sort_keys=True)  # ASCII: halves of surrogate pairs cannot be stored
@@ -110,22 +112,31 @@ class Store:
 
 @contextmanager
 def _connected(file: Path) -> Iterator[sqlite3.Connection]:
-    try:
-        with closing(_opened(file)) as connection:
-            connection.execute("PRAGMA journal_mode=WAL")
+    with closing(opened(file)) as connection:
+        try:
             connection.executescript(_TABLES)
             yield connection
-    except (OSError, sqlite3.Error) as error:
-        said = getattr(error, "strerror", None) or str(error)
-        hint = "set INGOT_HOME to a folder that you may write to"
-        raise OutputError(str(file), f"cannot be used: {said}", hint) from error
+        except (OSError, sqlite3.Error) as error:
+            raise unusable(file, error) from error
 
 
-def _opened(file: Path) -> sqlite3.Connection:
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
-    file.chmod(0o600)
-    return sqlite3.connect(file, timeout=_BUSY_S)
+def _parsed(text: bytes | str) -> dict[str, Json] | None:
+    """A document as it was kept; None = whatever else stands there: the memory is a file."""
+    try:
+        found = loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _known(document: dict[str, Json]) -> Known | None:
+    """How an endpoint was asked; None where another version, or nobody, understands it so."""
+    level, dropped, room = (document.get(name) for name in ("level", "dropped", "room"))
+    if level not in LEVELS or not isinstance(dropped, list) or "room" not in document:
+        return None
+    if not all(one in DROPPED for one in dropped) or not (room is None or room in ROOMS):
+        return None
+    return Known(level=level, dropped=tuple(dropped), room=room)
 
 
 def _name(endpoint: Endpoint) -> str:

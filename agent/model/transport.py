@@ -33,14 +33,26 @@ class Answer:
 
 
 class NoAnswerError(Exception):
-    """No answer came: kind (`unreachable`, `timeout`, `too_large`, `not_openai`), what happened."""
+    """No answer came: kind (`unreachable`, `timeout`, `too_large`, `not_openai`), what happened.
 
-    def __init__(self, kind: str, problem: str, hint: str = "", passing: bool = False) -> None:
+    `sent` is whether any of the request's body may have left before that.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        problem: str,
+        hint: str = "",
+        passing: bool = False,
+        *,
+        sent: bool = True,
+    ) -> None:
         super().__init__(kind, problem, hint, passing)
         self.kind = kind
         self.problem = problem
         self.hint = hint
         self.passing = passing
+        self.sent = sent
 
 
 Post = Callable[[dict[str, Json], float], Answer]
@@ -103,7 +115,7 @@ def _opened(endpoint: Endpoint) -> Iterator[tuple[openai.OpenAI, "_Watch"]]:
         event_hooks={"request": [watch.sent], "response": [watch.answered]},
     )
     client = openai.OpenAI(
-        api_key=key(endpoint),
+        api_key=key(endpoint).value,
         base_url=endpoint.url,
         max_retries=0,
         http_client=http,
@@ -121,13 +133,13 @@ def _answer(watch: "_Watch", seconds: float, ask: Callable[[], Any]) -> Answer:
         except openai.APIStatusError as error:
             response = error.response
         except openai.APITimeoutError as error:
-            raise _late(seconds) from error
+            raise _late(seconds, watch.wrote) from error
         except openai.APIConnectionError as error:
             if watch.over:
-                raise _late(seconds) from error
-            raise _unreachable(error) from error
+                raise _late(seconds, watch.wrote) from error
+            raise _unreachable(error, watch.wrote) from error
         if watch.over:  # A body without a length looks whole where it was cut.
-            raise _late(seconds)
+            raise _late(seconds, watch.wrote)
         headers = {name.lower(): value for name, value in response.headers.items()}
         return Answer(status=response.status_code, headers=headers, body=response.content)
 
@@ -141,11 +153,12 @@ class _Watch:
 
     def __init__(self) -> None:
         self.over = False
+        self.wrote = False
         self._socket: socket.socket | None = None
 
     @contextmanager
     def during(self, seconds: float) -> Iterator[None]:
-        self.over = False
+        self.over = self.wrote = False
         timer = threading.Timer(seconds, self._end)
         timer.daemon = True
         timer.start()
@@ -167,6 +180,9 @@ class _Watch:
             self._socket = info["return_value"].get_extra_info("socket")
             if self.over:
                 self._shut()
+        elif event.endswith("send_request_body.started"):
+            # A proxy is asked for a tunnel first, with a request of its own.
+            self.wrote = self.wrote or info["request"].method != b"CONNECT"
 
     def _end(self) -> None:
         self.over = True
@@ -198,29 +214,27 @@ class _Bounded(httpx2.SyncByteStream):
         self._stream.close()
 
 
-def _late(seconds: float) -> NoAnswerError:
-    return NoAnswerError(
-        "timeout", f"no whole reply within {seconds:.3g} s", "is the model loaded?", True
-    )
+def _late(seconds: float, sent: bool) -> NoAnswerError:
+    problem = f"no whole reply within {seconds:.3g} s"
+    return NoAnswerError("timeout", problem, "is the model loaded?", True, sent=sent)
 
 
-def _unreachable(error: Exception) -> NoAnswerError:
+def _unreachable(error: Exception, sent: bool) -> NoAnswerError:
     """What kept the connection from standing, in words; TLS does not mend by waiting."""
+    unreachable = partial(NoAnswerError, "unreachable", sent=sent)
     causes = tuple(_causes(error))
     said = " ".join(str(one) for one in causes)
     if "CERTIFICATE_VERIFY_FAILED" in said:
         hint = "SSL_CERT_FILE names a file of certificates to trust"
-        return NoAnswerError("unreachable", "its TLS certificate is not trusted", hint)
+        return unreachable("its TLS certificate is not trusted", hint)
     if any(isinstance(one, ssl.SSLError) for one in causes) or "SSL" in said:
         hint = "is it http instead of https?"
-        return NoAnswerError("unreachable", "the TLS connection failed", hint)
+        return unreachable("the TLS connection failed", hint)
     if any(isinstance(one, httpx2.ProxyError) for one in causes):
-        return NoAnswerError(
-            "unreachable", "the proxy failed", "check HTTPS_PROXY and NO_PROXY", True
-        )
+        return unreachable("the proxy failed", "check HTTPS_PROXY and NO_PROXY", True)
     if any(isinstance(one, httpx2.RemoteProtocolError | httpx2.ReadError) for one in causes):
-        return NoAnswerError("unreachable", "the connection broke off", "", True)
-    return NoAnswerError("unreachable", "cannot be reached", "check --base-url", True)
+        return unreachable("the connection broke off", "", True)
+    return unreachable("cannot be reached", "check --base-url", True)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -17,7 +17,7 @@ SAMPLES = [
     errors.ReviewNeeded("out.proposal", "confidence 0.4", "ingot run ... --mapping FILE"),
     errors.MappingError("mapping.json", (PROBLEM, errors.Problem("", "schema", "an object", "[]"))),
     errors.BudgetReached("run", "3 of 3 calls are spent", "--llm-max-calls"),
-    errors.ModelError("localhost", "no answer", "try again", True, "timeout"),
+    errors.ModelError("localhost", "no answer", "try again", "timeout"),
     errors.ModelError("localhost", "no such model"),
 ]
 
@@ -68,5 +68,9 @@ def test_mapping_error_shows_every_problem():
     ]
 
 
-def test_a_model_error_says_whether_trying_again_makes_sense():
-    assert [error.retryable for error in SAMPLES[-2:]] == [True, False]
+@pytest.mark.parametrize("error", SAMPLES[-3:], ids=lambda error: type(error).__name__)
+def test_notes_survive_pickling(error):
+    error = type(error)(*error.args)
+    assert error.notes == ()
+    error.notes = ("stepped down from json_schema to json_object: refused",)
+    assert pickle.loads(pickle.dumps(error)).notes == error.notes

@@ -17,7 +17,7 @@ def test_all_is_well(doctor_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(doctor_of.states().values()) == {"ok"}
     assert {one.group for one in doctor_of.found} == {"endpoint"}
     assert found["address"].figure == doctor_of.chat.url
-    assert found["key"].figure == "set"
+    assert found["key"].figure == "OPENAI_API_KEY is set, and sent"
     assert found["model"].figure == "m1: one of 2 that it lists"
     assert doctor_of.chat.got == ["/v1/models"]
     assert "very-secret" not in str(doctor_of.found)

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from ingot.agent.model.budget import Ledger
-from ingot.agent.model.form import LEVELS
 from ingot.agent.model.ladder import ask
+from ingot.agent.model.store import LEVELS
 
 SOON = {"retry-after": "2"}
 TOO_MANY = {"error": {"message": "slow down"}}

@@ -55,7 +55,9 @@ def _level(request: dict[str, Any]) -> str:
 
 @pytest.fixture(autouse=True)
 def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "DEEPSEEK_API_KEY", "OPENAI_BASE_URL", "INGOT_MODEL"):
+    for service in ("OPENAI_API_KEY", "DEEPSEEK_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(service, raising=False)
+    for name in ("INGOT_MODEL", "INGOT_PRESET"):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ingot.agent.model.endpoint import NO_KEY, Endpoint, configured, key, known, presets
-from ingot.agent.model.form import LEVELS
+from ingot.agent.model.endpoint import NO_KEY, Endpoint, Key, configured, key, known, presets
+from ingot.agent.model.store import LEVELS
 from ingot.converters.errors import ModelError
 
 LOCAL = "http://h:1/v1"
@@ -44,6 +44,17 @@ def test_when_and_where_a_model_is_asked(
     assert found is None or (found.model, found.preset) == ("m", preset)
 
 
+def test_the_environment_names_a_preset_where_no_option_does() -> None:
+    environment = {"INGOT_MODEL": "m", "INGOT_PRESET": "ollama"}
+    found = configured(None, None, environment=environment)
+    assert found == Endpoint(model="m", preset="ollama")
+    found = configured(None, None, preset="vllm", environment=environment)
+    assert found == Endpoint(model="m", preset="vllm")
+    assert configured(None, None, environment={"INGOT_MODEL": "m", "INGOT_PRESET": ""}) is None
+    with pytest.raises(ValueError, match="no preset 'vlm'"):
+        configured("m", None, environment={"INGOT_PRESET": "vlm"})
+
+
 def test_an_unknown_preset_is_told_the_known_ones() -> None:
     with pytest.raises(ValueError, match="no preset 'vlm'; there are openai, vllm, ollama"):
         configured("m", None, preset="vlm", environment={})
@@ -63,27 +74,31 @@ def test_the_host_is_told_without_credentials(url: str | None, host: str) -> Non
     assert Endpoint(model="m", base_url=url).host == host
 
 
+ANY = "OPENAI_API_KEY"
 KEYS = {"OPENAI_API_KEY": "any", "DEEPSEEK_API_KEY": "own"}
 
 
 @pytest.mark.parametrize(
-    ("url", "preset", "environment", "sent"),
+    ("url", "preset", "environment", "sent", "variable"),
     [
-        (None, "deepseek", KEYS, "own"),
-        ("https://api.deepseek.com", None, KEYS, "own"),
-        ("https://proxy.example/v1", "deepseek", KEYS, "any"),
-        ("https://proxy.example/v1", "deepseek", {"DEEPSEEK_API_KEY": "own"}, NO_KEY),
-        (None, "deepseek", {"OPENAI_API_KEY": "any"}, "any"),
-        (None, None, KEYS, "any"),
-        (LOCAL, None, {}, NO_KEY),
-        (LOCAL, None, {"OPENAI_API_KEY": " any\n"}, "any"),
-        (LOCAL, None, {"OPENAI_API_KEY": "  "}, NO_KEY),
+        (None, "deepseek", KEYS, "own", "DEEPSEEK_API_KEY"),
+        ("https://api.deepseek.com", None, KEYS, "own", "DEEPSEEK_API_KEY"),
+        ("https://proxy.example/v1", "deepseek", KEYS, "any", ANY),
+        ("https://proxy.example/v1", "deepseek", {"DEEPSEEK_API_KEY": "own"}, NO_KEY, ANY),
+        (None, "deepseek", {"OPENAI_API_KEY": "any"}, "any", ANY),
+        (None, "deepseek", {}, NO_KEY, "DEEPSEEK_API_KEY"),
+        (None, None, KEYS, "any", ANY),
+        (LOCAL, None, {}, NO_KEY, ANY),
+        (LOCAL, "ollama", {"OPENAI_API_KEY": "any"}, "any", ANY),
+        (LOCAL, None, {"OPENAI_API_KEY": " any\n"}, "any", ANY),
+        (LOCAL, None, {"OPENAI_API_KEY": "  "}, NO_KEY, ANY),
     ],
 )
 def test_a_key_of_one_service_goes_nowhere_else(
-    url: str | None, preset: str | None, environment: dict[str, str], sent: str
+    url: str | None, preset: str | None, environment: dict[str, str], sent: str, variable: str
 ) -> None:
-    assert key(Endpoint(model="m", base_url=url, preset=preset), environment) == sent
+    found = key(Endpoint(model="m", base_url=url, preset=preset), environment)
+    assert found == Key(value=sent, variable=variable)
 
 
 @pytest.mark.parametrize("value", ["sk-\u00e9", "a\nb", "sk-\u200bx"])
@@ -107,5 +122,6 @@ def test_the_presets_are_whole(name: str) -> None:
     assert one.base_url.startswith("http")
     assert one.level in LEVELS
     assert one.room in ("max_tokens", "max_completion_tokens")
+    assert one.name == name
     assert one.traps
     assert "OPENAI_API_KEY" in one.keys

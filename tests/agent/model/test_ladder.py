@@ -2,18 +2,18 @@
 
 import json
 import logging
-from dataclasses import replace
+import pickle
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from ingot.agent.model.budget import Ledger, Limits, Price, Spent
-from ingot.agent.model.form import LEVELS
 from ingot.agent.model.ladder import ask
-from ingot.agent.model.store import Store
+from ingot.agent.model.store import LEVELS, Known, Store
 from ingot.converters.errors import BudgetReached, ModelError
 
+BLANK = (200, {"choices": [{"finish_reason": "stop", "message": {"content": " "}}]})
 NO_SCHEMA = (400, {"error": {"message": "json_schema is not supported"}})
 NO_TEMPERATURE = (400, {"error": {"message": "temperature does not support 0"}})
 OTHER_ROOM = (400, {"error": {"message": "max_tokens is not supported, use max_completion_tokens"}})
@@ -75,16 +75,47 @@ def test_below_a_level_that_is_left_already_changes_nothing(asker: Any) -> None:
     assert asker.ask("{}", below="json_schema").level == "prompt"
 
 
-def test_what_did_not_lead_to_a_reply_is_not_remembered(asker: Any) -> None:
-    with pytest.raises(ModelError):
-        asker.ask(NO_SCHEMA, (401, {}))
+def test_what_is_refused_is_remembered_though_an_error_ends_the_question(asker: Any) -> None:
+    with pytest.raises(ModelError) as caught:
+        asker.ask(NO_SCHEMA, NO_TEMPERATURE, (401, {}))
+    assert len(caught.value.notes) == 2
+    assert caught.value.notes[0].startswith("stepped down from json_schema to json_object: ")
+    assert pickle.loads(pickle.dumps(caught.value)).notes == caught.value.notes
+    asker.ask("{}")
+    assert asker.levels() == ["json_schema", "json_object", "json_object", "json_object"]
+    assert "temperature" not in asker.chat.requests[-1]
+
+
+def test_a_budget_of_two_calls_gets_down_the_ladder_process_by_process(
+    asker: Any, tmp_path: Any
+) -> None:
+    asker.ledger = Ledger(run=Limits(calls=2))
+    with pytest.raises(BudgetReached, match="2 of 2 calls") as caught:
+        asker.ask(BLANK, BLANK)
+    assert [one.partition(":")[0] for one in caught.value.notes] == [
+        "stepped down from json_schema to json_object",
+        "stepped down from json_object to tool",
+    ]
+    assert pickle.loads(pickle.dumps(caught.value)).notes == caught.value.notes
+    asker.store, asker.ledger = Store(tmp_path / "home"), Ledger(run=Limits(calls=2))
+    assert asker.ask(BLANK, "{}").level == "prompt"
+    assert asker.levels() == list(LEVELS)
+
+
+def test_where_no_step_works_the_next_question_starts_anew(asker: Any) -> None:
+    with pytest.raises(ModelError, match="blank"):
+        asker.ask(BLANK, BLANK, BLANK, BLANK)
     assert asker.ask("{}").level == "json_schema"
 
 
+def test_an_endpoint_that_is_not_reached_teaches_nothing(asker: Any) -> None:
+    with pytest.raises(ModelError):
+        asker.ask((503, {}), retries=0)
+    assert asker.store.level(asker.endpoint()) is None
+
+
 def test_a_level_of_another_version_is_not_followed(asker: Any) -> None:
-    asker.ask("{}")
-    known = asker.store.level(asker.endpoint())
-    asker.store.remember(asker.endpoint(), replace(known, level="mind_reading"))
+    asker.store.remember(asker.endpoint(), Known(level="mind_reading"))
     assert asker.ask("{}").level == "json_schema"
 
 

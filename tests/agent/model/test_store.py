@@ -73,6 +73,59 @@ def test_old_knowledge_is_forgotten_and_replies_are_not(tmp_path: Path) -> None:
     assert (store.level(ENDPOINT), store.reply("k")) == (None, {})
 
 
+DAMAGED = [
+    "notjson",
+    "",
+    5,
+    b"\xff\xfe\x00",
+    "null",
+    "[]",
+    '"tool"',
+    "{}",
+    "[" * 100_000,
+    '{"level": "json_schema"}',
+    '{"level": "json_schema", "dropped": [], "x": 1}',
+    '{"level": "mind_reading", "dropped": [], "room": null}',
+    '{"level": ["tool"], "dropped": [], "room": null}',
+    '{"level": "tool", "dropped": "seed", "room": null}',
+    '{"level": "tool", "dropped": [{}], "room": null}',
+    '{"level": "tool", "dropped": ["messages"], "room": null}',
+    '{"level": "tool", "dropped": [], "room": "model"}',
+    '{"level": "tool", "dropped": [], "room": 5}',
+]
+
+
+def damage(folder: Path, document: object) -> None:
+    with sqlite3.connect(folder / FILE) as connection:
+        for table in ("endpoints", "replies"):
+            connection.execute(f"UPDATE {table} SET document = ?", (document,))
+    connection.close()
+
+
+@pytest.mark.parametrize("document", DAMAGED, ids=lambda one: repr(one)[:60])
+def test_what_is_damaged_or_of_another_version_is_not_remembered(
+    tmp_path: Path, document: object
+) -> None:
+    store = Store(tmp_path)
+    store.remember(ENDPOINT, KNOWN)
+    store.keep("k", {})
+    damage(tmp_path, document)
+    assert store.level(ENDPOINT) is None
+    kept = store.reply("k")
+    assert kept is None or isinstance(kept, dict)
+    store.remember(ENDPOINT, KNOWN)
+    assert store.level(ENDPOINT) == KNOWN
+
+
+def test_a_text_that_is_no_utf8_is_not_remembered(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.remember(ENDPOINT, KNOWN)
+    with sqlite3.connect(tmp_path / FILE) as connection:
+        connection.execute("UPDATE endpoints SET document = CAST(x'7bff' AS TEXT)")
+    connection.close()
+    assert store.level(ENDPOINT) is None
+
+
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"no database " * 100)
     with pytest.raises(OutputError, match=r"cannot be used.*INGOT_HOME"):

@@ -43,7 +43,7 @@ def test_a_server_that_drips_is_stopped_by_total_time(asker: Any, kind: str) -> 
     answer = (0, drip(asker.chat, head, piece))
     with pytest.raises(ModelError, match=r"no whole reply within 0\.3 s") as caught:
         asker.ask(answer, timeout_s=0.3, retries=0)
-    assert (caught.value.kind, caught.value.retryable) == ("timeout", True)
+    assert caught.value.kind == "timeout"
     # What was sent may have been worked on, so it counts.
     assert asker.ledger.run.tokens_in > 0
 
@@ -114,26 +114,62 @@ def test_rows_and_keys_do_not_follow_a_redirect(
     assert (other_chat.requests, other_chat.headers) == ([], [])
 
 
+def nothing_sent(asker: Any, calls: int) -> bool:
+    spent = asker.ledger.run
+    return (spent.calls, spent.chars_sent, spent.tokens_in) == (calls, 0, 0)
+
+
 def test_nobody_listens(asker: Any) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
         with pytest.raises(ModelError, match="cannot be reached") as caught:
             asker.ask(base_url=url)
-    assert (caught.value.kind, caught.value.retryable) == ("unreachable", True)
+    assert caught.value.kind == "unreachable"
     assert len(asker.waits) == 2
+    assert nothing_sent(asker, calls=3)
 
 
 def test_a_name_that_is_no_host(asker: Any) -> None:
     with pytest.raises(ModelError, match=r"ingot\.invalid: cannot be reached"):
         asker.ask(base_url="http://ingot.invalid/v1", retries=0)
+    assert nothing_sent(asker, calls=1)
 
 
 def test_tls_to_a_server_without(asker: Any) -> None:
     with pytest.raises(ModelError, match="TLS") as caught:
         asker.ask(base_url=asker.chat.url.replace("http:", "https:"))
-    assert (caught.value.kind, caught.value.retryable, asker.waits) == ("unreachable", False, [])
+    assert (caught.value.kind, asker.waits) == ("unreachable", [])
     assert "http instead of https" in caught.value.hint
+    assert nothing_sent(asker, calls=1)
+
+
+def test_a_server_that_takes_no_connection_in_time(asker: Any) -> None:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(1)
+        url = f"https://127.0.0.1:{listening.getsockname()[1]}/v1"  # its TLS never answers
+        with pytest.raises(ModelError, match="no whole reply") as caught:
+            asker.ask(base_url=url, timeout_s=0.3, retries=0)
+    assert caught.value.kind == "timeout"
+    assert nothing_sent(asker, calls=1)
+
+
+def test_what_was_written_before_the_connection_broke_off_counts(asker: Any) -> None:
+    with pytest.raises(ModelError, match="broke off"):
+        asker.ask((0, lambda handler: handler.connection.close()), retries=0)
+    sent = sum(len(one["content"]) for one in asker.messages)
+    assert (asker.ledger.run.calls, asker.ledger.run.chars_sent) == (1, sent)
+
+
+def test_a_proxy_that_makes_no_tunnel_was_sent_nothing(
+    asker: Any, other_chat: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", other_chat.url.removesuffix("/v1"))
+    monkeypatch.setenv("NO_PROXY", "")
+    with pytest.raises(ModelError, match="proxy failed"):
+        asker.ask(base_url="https://ingot.invalid/v1", retries=0)
+    assert nothing_sent(asker, calls=1)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +188,7 @@ def test_tls_to_a_server_without(asker: Any) -> None:
 def test_a_url_that_is_none(asker: Any, url: str) -> None:
     with pytest.raises(ModelError, match="no http or https URL") as caught:
         asker.ask(base_url=url)
-    assert (caught.value.kind, caught.value.retryable) == ("unreachable", False)
+    assert caught.value.kind == "unreachable"
 
 
 def test_a_proxy_of_the_environment_is_used(

@@ -1,0 +1,43 @@
+"""SQLite files in the folder of ingot's own state: made on first use, for their owner only."""
+
+import os
+import sqlite3
+from pathlib import Path
+
+from ingot.converters.errors import OutputError
+
+_BUSY_S = 30.0
+
+
+def opened(file: Path) -> sqlite3.Connection:
+    """A connection to the file, in WAL mode so that several processes may write; any thread's.
+
+    The file gets mode 600, a folder that is not there yet 700. What is deleted is overwritten.
+
+    Raises:
+        OutputError: the folder or the file cannot be used.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+        file.chmod(0o600)
+        return _set_up(sqlite3.connect(file, timeout=_BUSY_S, check_same_thread=False))
+    except (OSError, sqlite3.Error) as error:
+        raise unusable(file, error) from error
+
+
+def unusable(file: Path, error: OSError | sqlite3.Error) -> OutputError:
+    """The error in words, with what to do about it."""
+    said = getattr(error, "strerror", None) or str(error)
+    hint = "set INGOT_HOME to a folder that you may write to"
+    return OutputError(str(file), f"cannot be used: {said}", hint)
+
+
+def _set_up(connection: sqlite3.Connection) -> sqlite3.Connection:
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA secure_delete=ON")  # a forgotten run leaves no names behind
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
