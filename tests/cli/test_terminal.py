@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -78,6 +79,11 @@ def run(folder: Path, *more: str, **environment: str) -> Terminal:
     return Terminal(words, folder, INGOT_HOME=str(folder / "state"), **environment)
 
 
+def words(shown: str) -> str:
+    """What is shown without colours and columns."""
+    return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", shown).split())
+
+
 def test_the_preview_is_shown_and_yes_converts(folder: Path) -> None:
     terminal = run(folder)
     terminal.until("[n]o")
@@ -142,6 +148,31 @@ def test_an_editor_that_fails_is_one_clear_error(folder: Path) -> None:
     again.until("[n]o")
     again.type("y\n")
     assert again.end() == 0
+
+
+def test_the_rules_mapping_can_be_taken_in_place_of_a_models(
+    folder: Path, turned_round: str
+) -> None:
+    asked = ("--mapper", "llm", "--model", "m1", "--base-url", turned_round)
+    terminal = run(folder, *asked, OPENAI_API_KEY="none")
+    terminal.until("[y]es, [e]dit, [r]ules', [n]o")
+    for shown in (
+        "for a person: second opinion: the rules propose something else",
+        "The rules propose something else: sft by rules, confidence 0.",
+        "for a person: sides by their names: ",
+    ):
+        assert shown in terminal.shown
+    before, after = terminal.shown.split("The rules propose something else: ")
+    assert "user answer assistant question" in words(before)
+    assert "user question assistant answer" in words(after)
+    terminal.shown = ""
+    terminal.type("r\n")
+    terminal.until("[n]o")
+    assert "user question assistant answer" in words(terminal.shown)
+    terminal.type("y\n")
+    assert terminal.end() == 0
+    saved = json.loads((folder / "out" / "mapping.json").read_text())
+    assert [one["content"] for one in saved["messages"]] == ["question", "answer"]
 
 
 def test_control_c_ends_quietly(folder: Path) -> None:
