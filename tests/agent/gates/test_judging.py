@@ -1,5 +1,7 @@
 """The gates of a proposal together: which stop it, and which only a person opens."""
 
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,3 +69,41 @@ def test_a_mapper_that_is_not_sure_needs_a_person(mapper: str) -> None:
     proposal = {"mapper": mapper, "mapping": None, "confidence": 0.5}
     assert gates.needs_person(proposal, 0.51) == ["confidence 0.500 is below --min-confidence 0.51"]
     assert gates.needs_person({**proposal, "mapper": "edited"}, 0.51) == []
+
+
+# --- the document
+
+
+ROOT = Path(__file__).resolve().parents[3]
+ROW = {"turns": [{"who": "me", "x": "a"}, {"who": "it", "x": "b"}], "doc": "text"}
+BY_DATA = {"path": "who", "map": {"me": "user", "it": "assistant"}}
+
+
+def listed() -> list[set[str]]:
+    """The names in each row of the tables of gates; `most frequent prompt, answer` are two."""
+    text = (ROOT / "docs" / "gates.md").read_text(encoding="utf-8")
+    text = text[text.index("### How sure") : text.index("### How it was measured")]
+    cells = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ")]
+    found = []
+    for cell in cells:
+        first, *more = cell.split(", ")
+        found.append({cell, first, *more, *(f"{first.rpartition(' ')[0]} {one}" for one in more)})
+    return found
+
+
+@pytest.mark.parametrize(
+    "document",
+    [{"messages": [{"each": "turns[*]", "role": BY_DATA, "content": "x"}]}, {"text": "doc"}],
+)
+def test_the_document_lists_the_gates_in_their_order(told: Any, document: dict[str, Any]) -> None:
+    names = [*told({"version": 2, **document}, [ROW] * 4 + [{"turns": [], "doc": ""}])]
+    order: Any = {"min_confidence": 0.0, "source_name": None, "language": "en"}
+    proposal = {"mapper": "llm", "mapping": document, "confidence": 0.9, "decision": "sft"}
+    rules = {"decision": "pt", "confidence": 0.1, "detected": {}}
+    opinion = {"agrees": False, "proposal": rules}
+    state: Any = {"order": order, "proposal": proposal, "opinion": opinion, "sample": {"rows": 5}}
+    names += [one.name for one in gates.of_state(state)][1:]  # confidence is there already
+    rows = listed()
+    places = [next(n for n, cell in enumerate(rows) if name in cell) for name in names]
+    assert {"confidence", "coverage", "system text", "second opinion"} <= set(names)
+    assert all(one <= other for one, other in pairwise(places))
