@@ -32,11 +32,10 @@ def ask(state: "State", context: "Context") -> Answer:
     """Show the proposal and ask until there is an answer."""
     from ingot.agent.gates import of_state
     from ingot.agent.preview import preview
-    from ingot.agent.waiting import other
     from ingot.cli import show
     from ingot.cli.console import notes, plain
 
-    console, rules = notes(), other(state)
+    console, rules = notes(), _other(state)
     console.print(plain(show.summary_line(state["proposal"] or {}), "bold"))
     try:
         show.preview(console, preview(state, context))
@@ -57,6 +56,19 @@ def ask(state: "State", context: "Context") -> Answer:
     if rules and answer in ("r", "rules", "rules'"):
         return _in_place(rules)
     return {"decisions": [{"type": "reject", "message": "not approved"}]}
+
+
+def _other(state: "State") -> Answer | None:
+    """The rules' mapping beside another one; None where there is none, or it was taken already."""
+    from ingot.agent.preview import describe
+    from ingot.agent.waiting import other
+
+    rules = other(state)
+    now, then = (
+        [line for line in describe(one or {}) if not line[0].startswith("source.")]
+        for one in ((state["proposal"] or {})["mapping"], rules)
+    )
+    return None if now == then else rules
 
 
 def _typed(question: str) -> str:

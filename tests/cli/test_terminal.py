@@ -167,7 +167,7 @@ def test_the_rules_mapping_can_be_taken_in_place_of_a_models(
     assert "user question assistant answer" in words(after)
     terminal.shown = ""
     terminal.type("r\n")
-    terminal.until("[n]o")
+    terminal.until("[y]es, [e]dit, [n]o")
     assert "user question assistant answer" in words(terminal.shown)
     terminal.type("y\n")
     assert terminal.end() == 0
