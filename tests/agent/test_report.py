@@ -20,6 +20,7 @@ from ingot.agent.waiting import (
 from ingot.converters.errors import OutputError, ReviewNeeded
 
 MAPPING = {"version": 2, "text": ["标题", "body"]}
+RULES = {"version": 2, "text": "body"}
 
 
 def state(**given: Any) -> State:
@@ -162,6 +163,22 @@ def test_counts_rejects_tokens_and_the_model() -> None:
         assert part in text, part
 
 
+@pytest.mark.parametrize(
+    ("usage", "said"),
+    [
+        ({"chars_sent": 5}, "Parts of the sample were sent to `llm.example`, model `m1`."),
+        ({"chars_sent": 5, "remembered": True}, "Parts of the sample were sent to "),
+        ({"chars_sent": 0, "remembered": True}, "An earlier answer was used, of `llm.example`, "),
+        ({"chars_sent": 0}, "Nothing was sent to `llm.example`, model `m1`."),
+    ],
+)
+def test_a_report_claims_no_more_than_was_sent(usage: dict[str, Any], said: str) -> None:
+    told = {"host": "llm.example", "model": "m1", "calls": 1, **usage}
+    text = proposal_text(state(usage=told)).partition("## Model\n\n")[2]
+    assert text.startswith(said)
+    assert text.count("\n") == 1
+
+
 def test_text_of_unknown_origin_stays_text() -> None:
     assert line("a\n# b | <b>c</b> [x](y)\x1b[2J\u202e") == (
         "a \\# b \\| \\<b\\>c\\</b\\> \\[x\\](y) \\[2J "
@@ -199,6 +216,55 @@ def test_a_mapping_edited_by_hand_is_kept(tmp_path: Path) -> None:
         check_unedited(Order(source="x", out=out))
 
 
+def disputed(**given: Any) -> State:
+    """A model's proposal beside the rules' other one, which are sure."""
+    proposal = {**(state()["proposal"] or {}), "mapper": "llm", **given}
+    rules = {**(state()["proposal"] or {}), "mapping": RULES}
+    return state(proposal=proposal, opinion={"agrees": False, "proposal": rules})
+
+
+@pytest.mark.parametrize("name", ["mapping.json", "alternative.json"])
+def test_both_proposals_are_a_persons_once_edited(tmp_path: Path, name: str) -> None:
+    out = str(tmp_path / "out")
+    order = Order(source="x", out=out)
+    folder = put_down(disputed(), out)
+    assert json.loads((folder / "alternative.json").read_text()) == RULES
+    check_unedited(order)
+    (folder / name).write_text("{}")
+    with pytest.raises(ReviewNeeded, match=f"{name}: was edited since"):
+        check_unedited(order)
+    with pytest.raises(ReviewNeeded, match="was edited since"):
+        put_down(state(), out)  # has no alternative, and would remove the person's
+    clear(order)
+    assert len(list(folder.iterdir())) == 3
+    given = {**state()["order"], "mapping": RULES, "mapping_file": str(folder / name)}
+    put_down(state(order=given), out)  # the new report still knows what was proposed
+    with pytest.raises(ReviewNeeded, match=f"{name}: was edited since"):
+        check_unedited(order)
+    (folder / name).unlink()
+    assert put_down(state(), out) == folder
+    assert sorted(file.name for file in folder.iterdir()) == ["mapping.json", "report.md"]
+    clear(order)
+    assert not folder.exists()
+
+
+def test_an_alternative_that_ingot_did_not_write_is_kept(tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    folder = put_down(state(), out)
+    (folder / "alternative.json").write_text("{}")
+    with pytest.raises(ReviewNeeded, match=r"alternative\.json"):
+        put_down(disputed(), out)
+    assert (folder / "alternative.json").read_text() == "{}"
+
+
+def test_that_there_is_nothing_to_convert_is_laid_down_as_a_mapping(tmp_path: Path) -> None:
+    nothing = disputed(decision="irrelevant", mapping=None)
+    folder = put_down(nothing, str(tmp_path / "out"))
+    assert json.loads((folder / "mapping.json").read_text()) == {"version": 2, "text": None}
+    assert json.loads((folder / "alternative.json").read_text()) == RULES
+    check_unedited(Order(source="x", out=str(tmp_path / "out")))
+
+
 def test_a_proposal_that_was_converted_is_cleared(tmp_path: Path) -> None:
     order = Order(source="x", out=str(tmp_path / "out"))
     clear(order)
@@ -220,6 +286,38 @@ def test_the_ways_on_begin_with_the_simple_one() -> None:
     assert "--mapping out.proposal/mapping.json" in correct
     held = state(problems=[], review={"decision": "held", "why": "a gate"})
     assert "same command" not in way_on(held, folder)
+
+
+@pytest.mark.parametrize("least", [0.0, 0.95])
+def test_the_rules_come_first_where_a_model_finds_nothing(least: float) -> None:
+    given = disputed(decision="irrelevant", mapping=None)
+    given["order"]["min_confidence"] = least  # dropping it would settle nothing
+    read, rules, accept, write = way_on(given, Path("out.proposal")).splitlines()
+    assert read == "read out.proposal/report.md"
+    assert rules.startswith("to take the rules': ingot run ")
+    assert "--mapping out.proposal/alternative.json" in rules
+    assert accept.startswith("to accept that there is nothing to convert: ingot run ")
+    assert "--mapping out.proposal/mapping.json" in accept
+    assert write.startswith("write a mapping, then: ")
+
+
+def test_where_only_confidence_lacks_the_option_may_be_dropped() -> None:
+    given = state(proposal={**(state()["proposal"] or {}), "decision": "irrelevant"})
+    given["proposal"] = {**(given["proposal"] or {}), "mapping": None}
+    given["order"]["min_confidence"] = 0.95
+    _, accept, drop, write = way_on(given, Path("out.proposal")).splitlines()
+    assert accept.startswith("to accept that there is nothing to convert: ")
+    assert drop.endswith(": the same command without --min-confidence")
+    assert write.startswith("write a mapping")
+
+
+def test_the_ways_on_from_data_that_a_model_cannot_map() -> None:
+    folder = Path("out.proposal")
+    read, rules, write = way_on(disputed(decision="unmappable", mapping=None), folder).splitlines()
+    assert rules.startswith("to take the rules': ")
+    alone = state(proposal={**(state()["proposal"] or {}), "decision": "unmappable"})
+    alone["proposal"] = {**(alone["proposal"] or {}), "mapping": None}
+    assert way_on(alone, folder).splitlines() == [read, write]
 
 
 def test_one_file_and_all_rows_are_counted() -> None:
@@ -252,6 +350,10 @@ def test_the_command_that_goes_on_repeats_the_options() -> None:
     ]
     plain = command(Order(source="a", out="b", overwrite=True, language="en"), mapping="m")
     assert plain == "ingot run a --out b --mapping m --language en --overwrite --yes"
+    order = Order(source="a", out="b", tokenizer="t.json", language="mix", allow_drift=True)
+    assert command(order, mapping="m") == (
+        "ingot run a --out b --mapping m --tokenizer t.json --language mix --allow-drift --yes"
+    )
 
 
 def test_without_a_mapping_a_person_has_to_write_one() -> None:
