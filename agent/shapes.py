@@ -59,7 +59,7 @@ class Paths:
         return bool((1 - least_share(share, self.weight)) ** other.weight <= _CHANCE)
 
     def blank(self, path: str) -> bool:
-        """Whether a path leads into what is here, and only null, empty lists or empty objects."""
+        """Whether what a path lies in is here only null, an empty list or an empty object."""
         *_, around = ["", *_around(path)]
         kinds = self.types.get(around)
         if kinds is None:
