@@ -77,7 +77,9 @@ def test_that_there_is_nothing_to_convert_can_be_accepted(nothing_to_convert: st
 def test_a_waiting_run_in_json_holds_gates_and_the_other_opinion(turned_round: str) -> None:
     for more in ((), ("--yes",)):
         words = ("run", "raw.jsonl", *OUT, *asked(turned_round), *more, "--json")
-        told = json.loads(ingot(*words, code=3).stdout)
+        ran = ingot(*words, code=3)
+        assert more or "; m1 at 127.0.0.1: " in ran.stderr  # with --yes a summary says it
+        told = json.loads(ran.stdout)
         assert told["status"] == "waiting"
         assert "person" in {gate["state"] for gate in told["gates"]}
         assert told["opinion"]["proposal"]["mapping"]["messages"][0]["content"] == "question"
