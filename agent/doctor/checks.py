@@ -21,6 +21,7 @@ class Check:
         state: `fail` = ingot cannot work with it, `skipped` = not there or not looked at.
         figure: what was found, in words.
         hint: what to do; empty = nothing.
+        notes: what is worth knowing besides.
     """
 
     group: str
@@ -28,6 +29,7 @@ class Check:
     state: State
     figure: str
     hint: str = ""
+    notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """Every field by its name."""

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from ingot.agent.doctor import levels
 from ingot.agent.doctor.checks import ENDPOINT, Check
 from ingot.agent.model import faults, replies
-from ingot.agent.model.endpoint import NO_KEY, Endpoint, key
+from ingot.agent.model.endpoint import NO_KEY, Endpoint, key, known
 from ingot.agent.model.store import Store
 from ingot.converters.errors import ModelError
 
@@ -59,6 +59,7 @@ def checks(
         yield found
         if found.state == "fail":
             return
+    yield from _preset(endpoint)
     reachable, listed = _asked(endpoint, timeout_s)
     yield reachable
     if reachable.state != "fail":
@@ -93,6 +94,16 @@ def _key(endpoint: Endpoint) -> Check:
     if _local(endpoint.host):
         return check(state="ok", figure="none, as servers of one's own want")
     return check(state="warn", figure="none", hint=f"set {found.variable}")
+
+
+def _preset(endpoint: Endpoint) -> Iterator[Check]:
+    """What is known of the kind of server; nothing where it is of none that is known."""
+    preset = known(endpoint)
+    if preset is None:
+        return
+    asked = f"asked at {preset.level} first, limited by {preset.room}"
+    figure = f"{preset.name}: {asked} until more is found out"
+    yield _check(name="preset", state="ok", figure=figure, notes=preset.traps)
 
 
 def _asked(endpoint: Endpoint, timeout_s: float) -> tuple[Check, "Answer | None"]:

@@ -1,10 +1,9 @@
 """`ingot doctor`: whether ingot can work here, and what the endpoint of a model can do."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from ingot.cli import model_options as m
 from ingot.cli import options as o
 
 if TYPE_CHECKING:
@@ -16,42 +15,11 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "red", "skipped": "dim"}
 _STATE, _NAME = 7, 14  # columns
 _INDENT = 2 + _STATE + 2 + _NAME + 2
 
-ModelOption = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        metavar="NAME",
-        envvar="INGOT_MODEL",
-        help="Model of an OpenAI-compatible endpoint; the key is OPENAI_API_KEY.",
-        show_default=False,
-    ),
-]
-BaseUrlOption = Annotated[
-    str | None,
-    typer.Option(
-        "--base-url",
-        metavar="URL",
-        envvar="OPENAI_BASE_URL",
-        help="Root of the endpoint, such as http://localhost:8000/v1.",
-        show_default=False,
-    ),
-]
-PresetOption = Annotated[
-    str | None,
-    typer.Option(
-        "--preset",
-        metavar="NAME",
-        envvar="INGOT_PRESET",
-        help="Kind of the endpoint: openai, vllm, ollama, llamacpp, deepseek.",
-        show_default=False,
-    ),
-]
-
 
 def doctor(
-    model: ModelOption = None,
-    base_url: BaseUrlOption = None,
-    preset: PresetOption = None,
+    model: m.ModelOption = None,
+    base_url: m.BaseUrlOption = None,
+    preset: m.PresetOption = None,
     as_json: o.JsonOption = False,
 ) -> None:
     """Check the installation, the places that are written to and the endpoint of a model.
@@ -79,13 +47,9 @@ def _checks(model: str | None, base_url: str | None, preset: str | None) -> Iter
     from itertools import chain
 
     from ingot.agent.doctor import endpoint, installation, places
-    from ingot.agent.model.endpoint import configured
     from ingot.agent.model.store import Store
 
-    try:
-        asked = configured(model, base_url, preset=preset)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
+    asked = m.endpoint(model, base_url, preset)
     of_machine = chain(installation.checks(), places.checks())
     if asked is None:
         return chain(of_machine, [endpoint.absent(model, base_url)])
@@ -106,6 +70,8 @@ def _show(console: "Console", check: "Check", *, heading: bool) -> None:
     )
     if check.hint:
         console.print(plain(" " * _INDENT + check.hint), soft_wrap=True)
+    for note in check.notes:
+        console.print(plain(" " * _INDENT + note), soft_wrap=True)
 
 
 def _row(check: "Check") -> object:
@@ -121,4 +87,6 @@ def _row(check: "Check") -> object:
     table.add_row(plain(check.state, _STYLES[check.state]), plain(check.name), plain(check.figure))
     if check.hint:
         table.add_row("", "", plain(check.hint, "dim" if check.state == "skipped" else "cyan"))
+    for note in check.notes:
+        table.add_row("", "", plain(note, "dim"))
     return Padding(table, (0, 0, 0, 2))

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +19,40 @@ if TYPE_CHECKING:
 _ASK = "Asking a model"
 _BUDGETS = {"calls": int, "tokens": int, "cost": float, "seconds": float}
 
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        envvar="INGOT_MODEL",
+        help="Model of an OpenAI-compatible endpoint; the key is OPENAI_API_KEY.",
+        rich_help_panel=_ASK,
+        show_default=False,
+    ),
+]
+BaseUrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--base-url",
+        metavar="URL",
+        envvar="OPENAI_BASE_URL",
+        help="Root of the endpoint, such as http://localhost:8000/v1.",
+        rich_help_panel=_ASK,
+        show_default=False,
+    ),
+]
+PresetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--preset",
+        metavar="NAME",
+        envvar="INGOT_PRESET",
+        help="Kind of the endpoint: openai, vllm, ollama, llamacpp, deepseek.",
+        rich_help_panel=_ASK,
+        show_default=False,
+    ),
+]
+
 
 class Share(StrEnum):
     """What may leave the machine of the values."""
@@ -30,39 +66,9 @@ class Share(StrEnum):
 class ModelOptions:
     """The options, as they were given."""
 
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="NAME",
-            envvar="INGOT_MODEL",
-            help="Model of an OpenAI-compatible endpoint; the key is OPENAI_API_KEY.",
-            rich_help_panel=_ASK,
-            show_default=False,
-        ),
-    ] = None
-    base_url: Annotated[
-        str | None,
-        typer.Option(
-            "--base-url",
-            metavar="URL",
-            envvar="OPENAI_BASE_URL",
-            help="Root of the endpoint, such as http://localhost:8000/v1.",
-            rich_help_panel=_ASK,
-            show_default=False,
-        ),
-    ] = None
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            "--preset",
-            metavar="NAME",
-            envvar="INGOT_PRESET",
-            help="Kind of the endpoint: openai, vllm, ollama, llamacpp, deepseek.",
-            rich_help_panel=_ASK,
-            show_default=False,
-        ),
-    ] = None
+    model: ModelOption = None
+    base_url: BaseUrlOption = None
+    preset: PresetOption = None
     share_values: Annotated[
         Share,
         typer.Option(
@@ -155,47 +161,51 @@ class ModelOptions:
         ),
     ] = None
 
-    def endpoint(self) -> "Endpoint | None":
-        """The endpoint, None where no model could be asked.
-
-        Raises:
-            typer.BadParameter: there is no such preset.
-        """
-        from ingot.agent.model.endpoint import configured
-
-        try:
-            return configured(self.model, self.base_url, preset=self.preset)
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from error
-
-    def context(self, mapper: Mapper) -> "Context":
+    def context(self, mapper: Mapper, *, mapping: Path | None = None) -> "Context":
         """The working set of a run; asking for a model without saying which is a usage error.
 
+        Every option is looked at, also where no model is asked: with the mapper `rules`, with a
+        `mapping` of the user's, or with no model configured.
+
         Raises:
-            typer.BadParameter: the options do not go together.
+            typer.BadParameter: an option is wrong, or the options do not go together.
         """
         from ingot.agent.context import Context
 
-        endpoint = None if mapper is Mapper.rules else self.endpoint()
-        if mapper is Mapper.llm and endpoint is None:
-            missing = "--mapper llm needs a model: --model or INGOT_MODEL, and OPENAI_API_KEY, "
-            raise typer.BadParameter(missing + "--base-url or --preset")
-        return Context(asking=self._asking(endpoint) if endpoint else None)
+        of_run, of_set, price = self._of_run(), _limits(self.llm_per_set), _price(self.llm_price)
+        asked = endpoint(self.model, self.base_url, self.preset)
+        if mapping is not None or mapper is Mapper.rules:
+            return Context()
+        if asked is None:
+            if mapper is Mapper.llm:
+                missing = "--mapper llm needs a model: --model or INGOT_MODEL, and OPENAI_API_KEY, "
+                raise typer.BadParameter(missing + "--base-url or --preset")
+            return Context()
+        return Context(asking=self._asking(asked, of_run, of_set, price))
 
-    def _asking(self, endpoint: "Endpoint") -> "Asking":
-        from ingot.agent.checkpoints import home
-        from ingot.agent.mappers.asking import Asking
-        from ingot.agent.model.budget import Ledger, Limits, price_of
-        from ingot.agent.model.store import Store
-        from ingot.cli.console import notes, plain
+    def _of_run(self) -> "Limits":
+        from ingot.agent.model.budget import OPTIONS, Limits
 
-        of_run = Limits(
+        for name in ("cost", "seconds"):
+            given = getattr(self, f"llm_max_{name}")
+            if given is not None and not isfinite(given):
+                raise typer.BadParameter(f"{OPTIONS[name]} wants a number, not {given}")
+        return Limits(
             calls=self.llm_max_calls,
             tokens=self.llm_max_tokens,
             cost=self.llm_max_cost,
             seconds=self.llm_max_seconds,
         )
-        of_set, price = _limits(self.llm_per_set), _price(self.llm_price)
+
+    def _asking(
+        self, endpoint: "Endpoint", of_run: "Limits", of_set: "Limits", price: "Price | None"
+    ) -> "Asking":
+        from ingot.agent.checkpoints import home
+        from ingot.agent.mappers.asking import Asking
+        from ingot.agent.model.budget import Ledger, price_of
+        from ingot.agent.model.store import Store
+        from ingot.cli.console import notes, plain
+
         price = price or price_of(endpoint.model)
         if price is None and (of_run.cost is not None or of_set.cost is not None):
             unknown = f"the price of {endpoint.model!r} is not known"
@@ -209,6 +219,20 @@ class ModelOptions:
         )
 
 
+def endpoint(model: str | None, base_url: str | None, preset: str | None) -> "Endpoint | None":
+    """The endpoint of these options, None where no model could be asked.
+
+    Raises:
+        typer.BadParameter: there is no such preset.
+    """
+    from ingot.agent.model.endpoint import configured
+
+    try:
+        return configured(model, base_url, preset=preset)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
 def _limits(text: str | None) -> "Limits":
     """The limits of `calls=3,cost=0.05`.
 
@@ -218,13 +242,15 @@ def _limits(text: str | None) -> "Limits":
     from ingot.agent.model.budget import Limits
 
     given: dict[str, float] = {}
-    for one in (text or "").split(",") if text else []:
+    for one in [] if text is None else text.split(","):
         name, _, value = one.partition("=")
         kind = _BUDGETS.get(name.strip())
         try:
+            if name.strip() in given:
+                raise ValueError(one)
             given[name.strip()] = _not_negative(kind(value) if kind else None)
         except ValueError as error:
-            wanted = "--llm-per-set wants some of calls=N,tokens=N,cost=USD,seconds=S"
+            wanted = "--llm-per-set wants some of calls=N,tokens=N,cost=USD,seconds=S, each once"
             raise typer.BadParameter(f"{wanted}, not {one!r}") from error
     return Limits(**given)  # type: ignore[arg-type]
 

@@ -61,7 +61,6 @@ def run(
 
     Writes records/, rejected/, tokens/, mapping.json, report.md and manifest.json into DIR.
     """
-    from ingot.agent.context import Context
     from ingot.agent.state import Order
     from ingot.cli.asking import mapping_file
 
@@ -86,7 +85,7 @@ def run(
         share_values=llm.share_values.value,
         prompt_tokens=llm.prompt_tokens,
     )
-    context = Context() if mapping else llm.context(mapper)
+    context = llm.context(mapper, mapping=mapping)
     _run(order, context, as_json=as_json)
 
 

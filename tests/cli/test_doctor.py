@@ -99,9 +99,19 @@ def test_with_a_model(url: str, home: Path) -> None:
 
 def test_as_json(url: str) -> None:
     found = by_name(doctor("--model", "m1", "--base-url", url, "--json"))
-    assert set(found["json_schema"]) == {"group", "name", "state", "figure", "hint"}
+    assert set(found["json_schema"]) == {"group", "name", "state", "figure", "hint", "notes"}
     assert found["model"]["state"] == "ok"
     assert found["sent"]["figure"].startswith("4 questions, ")
+
+
+def test_a_preset_tells_its_traps(url: str) -> None:
+    named = ["--model", "m1", "--base-url", url, "--preset", "ollama"]
+    lines = doctor(*named).stdout.splitlines()
+    at = next(n for n, line in enumerate(lines) if line.split()[1:2] == ["preset"])
+    assert lines[at].split()[2] == "ollama:"
+    assert lines[at + 1].startswith(" " * 27 + "The context is small by default")
+    assert len(by_name(doctor(*named, "--json"))["preset"]["notes"]) == 3
+    assert "preset" not in by_name(doctor(*named[:-2], "--json"))
 
 
 def test_settings_of_the_environment_count(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
