@@ -29,24 +29,10 @@ def mapping_file(path: Path) -> Answer:
 
 
 def ask(state: "State", context: "Context") -> Answer:
-    """Show the proposal and ask until there is an answer."""
-    from ingot.agent.gates import of_state
-    from ingot.agent.preview import preview
-    from ingot.cli import show
-    from ingot.cli.console import notes, plain
-
-    console, rules = notes(), _other(state)
-    console.print(plain(show.summary_line(state["proposal"] or {}), "bold"))
-    try:
-        show.preview(console, preview(state, context))
-    except MappingError as error:
-        console.print(plain(str(error), "red"))
-    gates = [gate.to_json() for gate in of_state(state)]
-    show.gates(console, gates)
-    show.reserved(console, gates)
-    show.problems(console, state.get("problems", []))
-    if rules:
-        show.other(console, (state["opinion"] or {})["proposal"])
+    """Show the proposal, and the rules' beside it where they say something else; ask once."""
+    second = _second(state)
+    _show(state, context, second)
+    rules = second and second["mapping"]
     choices = "[y]es, [e]dit, [r]ules', [n]o" if rules else "[y]es, [e]dit, [n]o"
     answer = _typed(f"Convert with this mapping? {choices}: ").lower()
     if answer in ("y", "yes"):
@@ -58,15 +44,38 @@ def ask(state: "State", context: "Context") -> Answer:
     return {"decisions": [{"type": "reject", "message": "not approved"}]}
 
 
-def _other(state: "State") -> Answer | None:
-    """The rules' mapping beside another one; None where there is none, or it was taken already."""
-    from ingot.agent.preview import describe
-    from ingot.agent.waiting import other
+def _show(state: "State", context: "Context", second: Answer | None) -> None:
+    """What a person has to know before they answer, the reasons to ask them last."""
+    from ingot.agent.gates import of_state
+    from ingot.agent.preview import preview
+    from ingot.cli import show
+    from ingot.cli.console import notes, plain
 
-    rules = other(state)
+    console = notes()
+    console.print(plain(show.summary_line(state["proposal"] or {}), "bold"))
+    try:
+        show.preview(console, preview(state, context))
+    except MappingError as error:
+        console.print(plain(str(error), "red"))
+    gates = [gate.to_json() for gate in of_state(state)]
+    show.gates(console, gates)
+    show.reserved(console, gates)
+    show.problems(console, state.get("problems", []))
+    if second:
+        show.other(console, second)
+
+
+def _second(state: "State") -> Answer | None:
+    """The rules' proposal beside another one; None where there is none, or it was taken already."""
+    from ingot.agent.preview import describe
+
+    opinion = state.get("opinion")
+    if not opinion or opinion["agrees"]:
+        return None
+    rules: Answer = opinion["proposal"]
     now, then = (
         [line for line in describe(one or {}) if not line[0].startswith("source.")]
-        for one in ((state["proposal"] or {})["mapping"], rules)
+        for one in ((state["proposal"] or {})["mapping"], rules["mapping"])
     )
     return None if now == then else rules
 

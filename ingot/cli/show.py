@@ -83,7 +83,8 @@ def other(console: "Console", proposal: Mapping[str, Json]) -> None:
     from ingot.agent.preview import describe
     from ingot.agent.redaction import redact
 
-    console.print(plain(f"The rules propose something else: {summary_line(proposal)}", "bold"))
+    said = f"The rules propose something else: {redact(summary_line(proposal))}"
+    console.print(plain(said, "bold"))
     if proposal["mapping"]:
         grid(console, [[redact(cell) for cell in row] for row in describe(proposal["mapping"])])
 
