@@ -14,6 +14,11 @@ _NAMES = (
     r"|密码|密碼|口令|パスワード|비밀번호"
 )
 _BOUNDARY = r"(?:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z]))"
+# No name is without one of these; case is folded, as `ſ` and `K` are letters of names too.
+_STEMS = (
+    *("pass", "pwd", "secret", "key", "token", "str", "kennwort", "contrase", "senha"),
+    *("пароль", "密码", "密碼", "口令", "パスワード", "비밀번호"),
+)
 _KEY = re.compile(rf"{_BOUNDARY}(?i:{_NAMES})\Z")
 _LONGEST_NAME = 40
 _ASSIGNED = re.compile(
@@ -41,6 +46,9 @@ def is_secret_name(name: str) -> bool:
 
 def assignments(text: str) -> Iterator[tuple[int, int]]:
     """Values that stand behind the name of a secret; `text` keeps its backslashes."""
+    folded = text.casefold()
+    if not any(stem in folded for stem in _STEMS):  # many times as fast as the pattern
+        return
     done = 0
     for match in _ASSIGNED.finditer(text):
         if match.start() < done:

@@ -1,7 +1,6 @@
 """One text: what every finder reports, settled where it overlaps, replaced by placeholders."""
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from ingot.agent.redaction.assignments import assignments
 from ingot.agent.redaction.keys import jwts, private_keys, tokens
@@ -9,9 +8,7 @@ from ingot.agent.redaction.network import addresses, emails, query_values, url_c
 from ingot.agent.redaction.numbers import cards, ibans, id_numbers
 from ingot.agent.redaction.phones import phones
 from ingot.agent.redaction.view import view
-
-Span = tuple[int, int]
-Finder = Callable[[str], Iterator[Span]]
+from ingot.agent.redaction.windows import Finder, windows, within
 
 # In the order of precedence: of two that begin at one place the earlier wins.
 _FINDERS: tuple[tuple[str, Finder], ...] = (
@@ -23,12 +20,10 @@ _FINDERS: tuple[tuple[str, Finder], ...] = (
     ("email", emails),
 )
 _NUMBERS: tuple[tuple[str, Finder], ...] = (
-    ("iban", ibans),
     ("id number", id_numbers),
     ("card", cards),
     ("phone", phones),
 )
-_FOUR_DIGITS = re.compile(r"\d(?:[^\d\n]{0,8}\d){3}")
 _MOST_PASSES, _MOST_CHARACTERS = 12, 500_000
 
 
@@ -77,9 +72,14 @@ def _found(text: str) -> Iterator[tuple[int, int, int, str]]:
     """(start, precedence, -end, kind) in the original text."""
     raw = view(text, escapes=False)
     read = view(text, escapes=True)
-    finders = [*_FINDERS, *(_NUMBERS if _FOUR_DIGITS.search(read.text) else ()), ("ip", addresses)]
-    for rank, (kind, finder) in enumerate(finders):
-        for start, end in finder(read.text):
+    digits = windows(read.text)
+    of_text = ((kind, finder(read.text)) for kind, finder in _FINDERS)
+    # An account may be all letters but for two digits, so it is looked for everywhere.
+    accounts = ibans(read.text) if digits else ()
+    of_digits = ((kind, within(finder, read.text, digits)) for kind, finder in _NUMBERS)
+    spans = (*of_text, ("iban", accounts), *of_digits, ("ip", addresses(read.text)))
+    for rank, (kind, found) in enumerate(spans):
+        for start, end in found:
             yield read.origin(start), rank, -read.origin(end), kind
     for start, end in assignments(raw.text):
-        yield raw.origin(start), len(finders), -raw.origin(end), "secret"
+        yield raw.origin(start), len(spans), -raw.origin(end), "secret"

@@ -10,6 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingot.agent.redaction import SHARE, is_secret, redact, redacted, shaped
+from ingot.agent.redaction.numbers import cards, id_numbers
+from ingot.agent.redaction.phones import phones
+from ingot.agent.redaction.windows import windows, within
 
 # [kind, text] by line: a text that holds a secret of that kind, or null and a text without any.
 CASES: list[tuple[str | None, str]] = [
@@ -239,6 +242,37 @@ def test_letters_stay(text: str) -> None:
 )
 def test_a_secret_is_found_wherever_it_stands(before: str, secret: str, after: str) -> None:
     assert secret not in redact(f"{before} {secret}{after}")
+
+
+FILLERS = st.sampled_from(["", " ", "x" * 40, " " * 150, "a, b\n" * 60, "-" * 300, "1 ", "7" * 9])
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.lists(st.tuples(PIECES, FILLERS), max_size=5))
+def test_numbers_are_found_in_windows_as_in_the_whole(pairs: list[tuple[str, str]]) -> None:
+    text = "".join(piece + filler for piece, filler in pairs)
+    for finder in (cards, id_numbers, phones):
+        found = within(finder, text, windows(text))
+        assert sorted(found) == sorted(finder(text))
+
+
+@pytest.mark.parametrize(("kind", "text"), SECRETS)
+@pytest.mark.parametrize("filler", [" ", "x ", "-", "\n", "1 2\n", "ab12 "])
+def test_a_secret_is_found_far_from_the_ends(kind: str, text: str, filler: str) -> None:
+    around = filler * (700 // len(filler))
+    assert (f"[{kind}]" in redact(f"{around} {text}\n{around}")) == (text not in MISSED)
+
+
+def test_windows_are_apart_and_hold_whatever_is_near() -> None:
+    text = " " * 1000 + "1234" + " " * 200 + "5 6 7 8" + " " * 300 + "9876" + " " * 50
+    assert windows(text) == [(872, 1339), (1383, 1565)]
+    assert windows("1234") == [(0, 4)]
+    assert windows("12 3" + " " * 9 + "4\n5 6 7") == []
+
+
+@pytest.mark.parametrize("name", ["PA\u017f\u017fWORD", "api_\u212aey", "contra\u017fe\u00f1a"])
+def test_names_in_odd_letters_are_names(name: str) -> None:
+    assert redact(f'{name}="x1y2z3"') == f'{name}="[secret]"'
 
 
 JSON = st.recursive(
