@@ -66,18 +66,9 @@ def _show(state: "State", context: "Context", second: Answer | None) -> None:
 
 
 def _second(state: "State") -> Answer | None:
-    """The rules' proposal beside another one; None where there is none, or it was taken already."""
-    from ingot.agent.preview import describe
-
+    """The rules' proposal where a model's differs from it."""
     opinion = state.get("opinion")
-    if not opinion or opinion["agrees"]:
-        return None
-    rules: Answer = opinion["proposal"]
-    now, then = (
-        [line for line in describe(one or {}) if not line[0].startswith("source.")]
-        for one in ((state["proposal"] or {})["mapping"], rules["mapping"])
-    )
-    return None if now == then else rules
+    return None if not opinion or opinion["agrees"] else opinion["proposal"]
 
 
 def _typed(question: str) -> str:
