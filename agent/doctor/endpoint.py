@@ -101,8 +101,7 @@ def _preset(endpoint: Endpoint) -> Iterator[Check]:
     preset = known(endpoint)
     if preset is None:
         return
-    asked = f"asked at {preset.level} first, limited by {preset.room}"
-    figure = f"{preset.name}: {asked} until more is found out"
+    figure = f"{preset.name}: begins at {preset.level}, limits a reply by {preset.room}"
     yield _check(name="preset", state="ok", figure=figure, notes=preset.traps)
 
 
