@@ -31,7 +31,6 @@ class Order:
         yes: approve a proposal that passes the gates.
         min_confidence: below it a mapper's proposal needs a person, 0..1.
         dry_run: stop before converting.
-        model: name of the model for `llm`.
         allow_drift: convert although the source's shape is not the one that the mapping was made
             for.
         share_values: what may leave the machine, and be shown, of the values: `none`, `redacted`
@@ -54,7 +53,6 @@ class Order:
     yes: bool = False
     min_confidence: float = 0.0
     dry_run: bool = False
-    model: str | None = None
     allow_drift: bool = False
     share_values: str = "redacted"
     prompt_tokens: int = 8000

@@ -14,7 +14,7 @@ from ingot.agent.mappers.auto import exhausted
 from ingot.agent.mappers.proposal import Evidence
 from ingot.agent.mappers.turn import MODEL, Attempt
 from ingot.agent.nodes.discover import stated_spec
-from ingot.agent.nodes.propose import rules_of
+from ingot.agent.nodes.propose import as_told, rules_of
 from ingot.agent.opinion import agree, together
 from ingot.agent.state import Order, State
 from ingot.agent.trial import try_out
@@ -57,7 +57,7 @@ def _opinion(state: State, context: Context) -> dict[str, Json] | None:
     found = rules_of(order, context).proposal
     if found is None:
         return None
-    document = found.to_json()
+    document = as_told(found)
     if found.mapping is None or not proposal["mapping"]:
         return {"agrees": found.decision == proposal["decision"], "proposal": document}
     try:

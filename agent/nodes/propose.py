@@ -29,7 +29,7 @@ def propose(state: State, context: Context) -> State:
         context.asking.ledger.open_set(Spent.from_json(before))
     turn, stopped = _turn(order, context, state)
     return {
-        "proposal": _told(turn.proposal) if turn.proposal else None,
+        "proposal": as_told(turn.proposal) if turn.proposal else None,
         "problems": [asdict(one) for one in turn.problems],
         "turn": {
             **{key: getattr(turn, key) for key in _KEPT},
@@ -47,7 +47,7 @@ def _turn(order: Order, context: Context, state: State) -> tuple[Turn, dict[str,
     try:
         return _asked(order, context, state), {}
     except (BudgetReached, ModelError) as error:
-        told = {"notes": list(getattr(error, "notes", ()))}
+        told = {"notes": list(error.notes)}
         if state.get("looked"):  # there is an answer that passes: it stands
             return Turn(proposal=None, mapper=order.mapper, asked=told), {}
         if isinstance(error, ModelError):
@@ -63,7 +63,7 @@ def _stop(kind: str, error: BudgetReached | ModelError) -> dict[str, Json]:
     return {"kind": kind, "where": error.where, "why": why, "hint": hint}
 
 
-def _told(proposal: Proposal) -> dict[str, Json]:
+def as_told(proposal: Proposal) -> dict[str, Json]:
     """The proposal as the state holds it: what it says of values redacted, its mapping as it is."""
     told = proposal.to_json()
     evidence = redacted(told["evidence"])

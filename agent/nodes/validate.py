@@ -7,6 +7,7 @@ from ingot.agent import drift
 from ingot.agent.context import Context
 from ingot.agent.fingerprint import fingerprint_of, shape
 from ingot.agent.gates import texts
+from ingot.agent.nodes.propose import decision_of
 from ingot.agent.redaction import redact, redacted
 from ingot.agent.state import Order, State
 from ingot.agent.trial import Trial, facts, try_out
@@ -55,9 +56,14 @@ def validate(state: State, context: Context) -> State:
     found: State = {
         "check": facts(trial.report),
         "problems": _shown([*trial.report.problems, *faults]),
-        "proposal": {**proposal, "mapping": document},
+        "proposal": {**proposal, "mapping": document, "decision": _decision(proposal, document)},
     }
     return _with_drift(found, trial, order) if proposal["mapper"] == "file" else found
+
+
+def _decision(proposal: dict[str, Json], document: dict[str, Json]) -> str:
+    """What is decided; a person who edits a mapping may have decided otherwise."""
+    return decision_of(document) if proposal["mapper"] == "edited" else str(proposal["decision"])
 
 
 def _states_facts(proposal: dict[str, Json]) -> bool:

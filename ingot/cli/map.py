@@ -58,7 +58,6 @@ def map_command(
         language=language,
         source_name=source_name,
         dry_run=True,
-        model=llm.model,
         share_values=llm.share_values.value,
         prompt_tokens=llm.prompt_tokens,
     )

@@ -81,7 +81,6 @@ def run(
         min_confidence=min_confidence,
         dry_run=dry_run,
         allow_drift=allow_drift,
-        model=llm.model,
         share_values=llm.share_values.value,
         prompt_tokens=llm.prompt_tokens,
     )

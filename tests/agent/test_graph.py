@@ -295,3 +295,12 @@ def test_the_readme_shows_the_graph_as_it_is(repository: Path) -> None:
 def test_a_document_without_markers_is_not_touched() -> None:
     with pytest.raises(ValueError, match="graph:begin"):
         drawing.refreshed("# nothing here")
+
+
+def test_an_edit_decides_anew(data: Path, tmp_path: Path) -> None:
+    run = Run(data, tmp_path / "out", [proposal()])
+    run.begin()
+    text = {"version": 2, "text": "reply"}
+    again = run.answer(type="edit", edited_action={"name": "convert", "args": {"mapping": text}})
+    assert again["proposal"]["decision"] == "pt"
+    assert run.answer(type="approve")["outcome"]["decision"] == "pt"
