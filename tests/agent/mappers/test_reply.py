@@ -123,7 +123,9 @@ def test_nested_forms_are_completed() -> None:
     assert contracts.violations("llm", reply) == []
 
 
-@pytest.mark.parametrize(("said", "read_as"), [(1.7, 1.0), (-1, 0.0), (None, 0.5), (0, 0.0), (10**400, 1.0)])
+@pytest.mark.parametrize(
+    ("said", "read_as"), [(1.7, 1.0), (-1, 0.0), (None, 0.5), (0, 0.0), (10**400, 1.0)]
+)
 def test_confidence_is_a_share(said: Any, read_as: float) -> None:
     assert read(json.dumps({**FULL, "confidence": said}))["confidence"] == read_as
 
