@@ -3,7 +3,8 @@
 discover -> sample -> propose -> validate -> compare -> review -> convert -> report
 
 A model is asked again after `repair` (with what was wrong) and after `look` (with the records that
-its answer makes), at most twice in all; `pause` is where a run rests whose budget is used up.
+its answer makes), at most twice in all; `pause` is where a run rests whose model may not or cannot
+be asked.
 
 `graph` is compiled without a checkpointer, for servers that bring their own (langgraph.json);
 `build_graph(checkpointer)` is what the doors use.
@@ -94,7 +95,7 @@ def after_review(state: State) -> Literal["convert", "validate", "report"]:
 
 
 def pause(state: State) -> State:
-    """Where a run rests whose budget is used up; the graph stops before it."""
+    """Where a run rests whose model may not or cannot be asked; the graph stops before it."""
     return {"stopped": {}, "problems": []}
 
 

@@ -15,7 +15,7 @@ from ingot.converters.check import sample_batches
 from ingot.converters.rows import Json
 from ingot.converters.unify import Record, Unifier
 
-DOUBTED = 0.7  # a model that says less of itself was right half the time
+DOUBTED = 0.7  # a model that says less of itself names its doubt, as it is told to
 SURE_RULES = 0.8  # rules that say more of themselves were right nine times of ten
 SOME = 0.3  # rules that say less of themselves are no reason to ask a person
 

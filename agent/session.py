@@ -103,7 +103,7 @@ class Session:
         return self.graph.get_state(self.config).next == ("review",)
 
     def rests(self) -> bool:
-        """Whether the run stopped because a budget is used up."""
+        """Whether the run stopped before a question: a budget is used up, or the model is gone."""
         return self.graph.get_state(self.config).next == (PAUSE,)
 
     def forget(self) -> None:

@@ -87,8 +87,9 @@ class State(TypedDict, total=False):
         check: the counts of the mapping run on the sample (`trial.facts`), no rows.
         usage: what asking a model took so far: `Spent.to_json()` and host, model, notes; {} = none
             was asked.
-        stopped: `{"why": ..., "hint": ...}` where a budget is used up, {} else.
-        looked: proposal and check as they were before the model was shown rendered records, so
+        stopped: `{"kind": ..., "where": ..., "why": ..., "hint": ...}` where a budget is used up
+            (`budget`) or the model cannot be asked (`model`), {} else.
+        stopped: kind, where, why and hint (JSON object) where a budget is used up
             that a worse answer does not replace them; None = it was shown none.
         opinion: the rules' proposal beside a model's: `{"agrees": ..., "proposal": ...}`.
         review: `{"decision": ..., "why": ...}`; the decision is `approve`, `edit`, `reject`, `held`
