@@ -89,7 +89,7 @@ class State(TypedDict, total=False):
             was asked.
         stopped: `{"kind": ..., "where": ..., "why": ..., "hint": ...}` where a budget is used up
             (`budget`) or the model cannot be asked (`model`), {} else.
-        looked: proposal, check and turn as they were before the model was shown records of its own, so
+        looked: proposal, check and turn as they were before the model was shown its records, so
             that a worse answer does not replace them; None = it was shown none.
         opinion: the rules' proposal beside a model's: `{"agrees": ..., "proposal": ...}`.
         review: `{"decision": ..., "why": ...}`; the decision is `approve`, `edit`, `reject`, `held`
