@@ -33,6 +33,14 @@ _PARAMETERS = {
     "tools": "level",
     "tool_choice": "level",
 }
+_STREAMING = {"stream": "stream", "stream_options": "stream_options"}
+_NAMES = _PARAMETERS.keys() | _STREAMING.keys()
+_WORDED = {
+    "temperature": re.compile(r"\btemperature\b"),
+    "seed": re.compile(r"\bseed\b"),
+    "stream_options": re.compile(r"\bstream[_ ]options\b|\binclude_usage\b"),
+    "stream": re.compile(r"\bstream(ing|ed)?\b"),
+}
 
 _LEVEL = re.compile(
     r"response_?\s?format|json[_ ](object|mode|validate)|generate json|schema|structured|grammar"
@@ -67,8 +75,8 @@ class Fault:
         hint: what to do.
         passing: whether the same request may succeed later.
         wait_s: how long the server wants to be left alone, None = it did not say.
-        refuses: what it does not take: `level`, `temperature`, `seed`, `room name`, `room size`,
-            `prompt size`; empty = nothing that could be changed.
+        refuses: what it does not take: `level`, `temperature`, `seed`, `stream`, `stream_options`,
+            `room name`, `room size`, `prompt size`; empty = nothing that could be changed.
     """
 
     kind: str
@@ -90,8 +98,18 @@ def refusal(endpoint: Endpoint, words: str) -> Fault:
     return Fault(kind="refused", problem=problem, hint="try another model, or --mapper rules")
 
 
-def found(endpoint: Endpoint, status: int, headers: Mapping[str, str], body: bytes) -> Fault | None:
-    """The fault in an answer; None = there is none so far: a JSON object that is no error."""
+def found(
+    endpoint: Endpoint,
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes,
+    *,
+    streamed: bool = False,
+) -> Fault | None:
+    """The fault in an answer; None = there is none so far: a JSON object that is no error.
+
+    `streamed` is whether a stream was asked for, so that it may be what is refused.
+    """
     reply = replies.document(body)
     if 300 <= status < 400:
         return _redirect(status, headers)
@@ -102,13 +120,14 @@ def found(endpoint: Endpoint, status: int, headers: Mapping[str, str], body: byt
     problem = f"answered {status} for model {endpoint.model!r}{_told(endpoint, status, reply)}"
     words = _words(endpoint, reply, headers, body)
     variable = key(endpoint).variable
-    return _judged(_status(status, reply), headers, words, _named(reply), problem, variable)
+    meant = _status(status, reply)
+    refuses = _refuses(meant, words, _named(reply), streamed)
+    return _judged(meant, headers, words, refuses, problem, variable)
 
 
 def _judged(
-    status: int, headers: Mapping[str, str], words: str, named: str, problem: str, variable: str
+    status: int, headers: Mapping[str, str], words: str, refuses: str, problem: str, variable: str
 ) -> Fault:
-    refuses = _refuses(status, words, named)
     if refuses:
         hint = _SMALLER if refuses in ("prompt size", "room size") else ""
         return Fault(kind="bad_request", problem=problem, hint=hint, refuses=refuses)
@@ -123,21 +142,27 @@ def _judged(
 _SMALLER = "the prompt does not fit: give the server a larger context or take another model"
 
 
-def _refuses(status: int, words: str, named: str) -> str:
+def _refuses(status: int, words: str, named: str, streamed: bool) -> str:
     if status == 413 or (status in (400, 422, 429) and _CONTEXT.search(words)):
         return "room size" if _ROOM.search(words) else "prompt size"
     if status == 500 and _GRAMMAR.search(words):
         return "level"
     if status not in _REFUSING or _QUOTA.search(words) or _NO_MODEL.search(words):
         return ""
-    if named in _PARAMETERS:
-        return _PARAMETERS[named]
+    return _parameter(words, named, streamed) or ("level" if _LEVEL.search(words) else "")
+
+
+def _parameter(words: str, named: str, streamed: bool) -> str:
+    """The parameter that is refused, by its name apart or in words; empty = none is."""
+    known = _PARAMETERS | _STREAMING if streamed else _PARAMETERS
+    if named in known:
+        return known[named]
     if _ROOM_NAME.search(words) and _UNKNOWN.search(words):
         return "room name"
-    for name in ("temperature", "seed"):
-        if re.search(rf"\b{name}\b", words):
+    for name, pattern in _WORDED.items():
+        if (streamed or name not in _STREAMING) and pattern.search(words):
             return name
-    return "level" if _LEVEL.search(words) else ""
+    return ""
 
 
 def _kind(status: int, words: str, variable: str) -> tuple[str, str]:
@@ -252,7 +277,7 @@ def _named(reply: Json) -> str:
     first = detail[0] if isinstance(detail, list) and detail else None
     place = first.get("loc") if isinstance(first, dict) else None
     if isinstance(place, list):
-        return next((one for one in place if isinstance(one, str) and one in _PARAMETERS), "")
+        return next((one for one in place if isinstance(one, str) and one in _NAMES), "")
     return param.partition(".")[0] if isinstance(param, str) else ""
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ingot.agent.model.endpoint import Endpoint, known
-from ingot.agent.model.store import DROPPED, LEVELS, ROOMS, Known
+from ingot.agent.model.store import DROPPED, LEVELS, ROOMS, STREAMING, Known
 from ingot.converters.rows import Json
 
 Message = dict[str, str]
@@ -19,15 +19,22 @@ class Form:
 
     Attributes:
         level: one of `LEVELS`.
-        dropped: of `DROPPED`, what is left out.
+        dropped: of `DROPPED` and `STREAMING`, what is left out.
         rooms: names of the parameter for the room that are still to be tried, best first.
         room: the room in tokens.
+        heard: whether the reply is listened to while it comes.
     """
 
     level: str
     dropped: tuple[str, ...] = ()
     rooms: tuple[str, ...] = ROOMS
     room: int
+    heard: bool = False
+
+    @property
+    def streamed(self) -> bool:
+        """Whether a stream is asked for."""
+        return self.heard and "stream" not in self.dropped
 
     @property
     def lower(self) -> "Form | None":
@@ -63,7 +70,7 @@ def softer(form: Form, refused: str) -> Form | None:
     """The form without what was refused (as `Fault.refuses` names it); None = there is none."""
     if refused == "level":
         return form.lower
-    if refused in DROPPED and refused not in form.dropped:
+    if refused in DROPPED + STREAMING and refused not in form.dropped:
         return replace(form, dropped=(*form.dropped, refused))
     if refused == "room name" and form.rooms:
         return replace(form, rooms=form.rooms[1:])
@@ -79,6 +86,10 @@ def body(
     asked: dict[str, Json] = {"model": endpoint.model, "messages": list(messages)}
     asked |= {name: 0 for name in DROPPED if name not in form.dropped}
     asked |= dict.fromkeys(form.rooms[:1], form.room)
+    if form.streamed:
+        asked["stream"] = True
+        if "stream_options" not in form.dropped:
+            asked["stream_options"] = {"include_usage": True}
     return asked | _constraint(form.level, schema)
 
 

@@ -14,13 +14,14 @@ from ingot.agent.model.budget import Ledger
 from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.model.faults import Fault
 from ingot.agent.model.form import Form, Message, first, softer
+from ingot.agent.model.hearing import Hear, Hearing
 from ingot.agent.model.replies import Said
 from ingot.agent.model.sending import Sender
 from ingot.agent.model.store import LEVELS, Store
 from ingot.converters.errors import BudgetReached, ModelError
 from ingot.converters.rows import Json
 
-__all__ = ["LEVELS", "Completion", "Message", "ask"]
+__all__ = ["LEVELS", "Completion", "Hear", "Message", "ask"]
 
 _GROWTH, _MOST_GROWTHS = 4, 2
 
@@ -51,12 +52,20 @@ def ask(
     ledger: Ledger,
     below: str | None = None,
     sleep: Callable[[float], None] = time.sleep,
+    hear: Hear | None = None,
 ) -> Completion:
     """One reply, constrained to `schema` as far as the endpoint can do that.
 
     `below` names the level whose last reply did not obey: this question starts under it, and the
     next ones do too. `sleep` waits the given seconds between tries. What the endpoint does not
     take is remembered however the question ends, unless nothing is left that it could be asked by.
+
+    With `hear` the reply is streamed, and every new text of it is handed to `hear` as it comes: of
+    the content, at the level of tool calls of the arguments, not of what is reasoned. None says:
+    forget what you heard, the reply starts again (it broke off, was blank or cut off, was refused).
+    In the end what was heard since the last None is the `text` of the completion, whether the
+    endpoint can stream or not. `hear` is called in the thread that asks; what it raises ends the
+    question.
 
     Raises:
         ModelError: the endpoint cannot be reached, refuses, or returns no reply.
@@ -77,10 +86,13 @@ def ask(
             ledger=ledger,
             sleep=sleep,
             notes=notes,
+            hearing=None if hear is None else Hearing(hear),
         )
-        forms = [first(endpoint, remembered, below)]
+        forms = [replace(first(endpoint, remembered, below), heard=hear is not None)]
         try:
             said = _answered(sender, forms)
+            if sender.hearing is not None:
+                sender.hearing.settle(said.text)
         except (ModelError, BudgetReached) as error:
             error.notes = tuple(notes)
             raise

@@ -8,6 +8,7 @@ from typing import Any
 from ingot.converters.rows import Json
 
 _CUT = ("length", "max_tokens", "model_length")
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _LONE = re.compile("[\ud800-\udfff]")
 _MOST_STARTS = 50
 _MOST_TOKENS = 10**9
@@ -56,31 +57,40 @@ def said(reply: dict[str, Json]) -> Said | None:
     finish = choice.get("finish_reason")
     text, source = _answer(message)
     return Said(
-        text=_LONE.sub("\ufffd", text),  # half a surrogate pair cannot be encoded later on
+        text=whole(text),
         cut_off=finish in _CUT,
-        refusal=_refusal(message, finish),
+        refusal=refusal_of(message, finish),
         source=source,
-        tokens_in=_count(usage, "prompt_tokens"),
-        tokens_out=_count(usage, "completion_tokens"),
+        tokens_in=count(usage, "prompt_tokens"),
+        tokens_out=count(usage, "completion_tokens"),
     )
+
+
+def whole(text: str) -> str:
+    """The text with its halves of surrogate pairs put together; one alone cannot be encoded."""
+    return _LONE.sub("\ufffd", _PAIR.sub(_pair, text))
+
+
+def _pair(found: re.Match[str]) -> str:
+    return found[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le")
 
 
 def _answer(message: dict[str, Any]) -> tuple[str, str]:
     """The text and where it stood; content first, then arguments of a call, then reasoning."""
-    content = _text(message.get("content"))
-    arguments = _arguments(message)
+    content = text_of(message.get("content"))
+    arguments = arguments_of(message)
     if arguments.strip() and (not content.strip() or _object(content) is None):
         return arguments, "a tool call"
     if content.strip():
         return content, ""
     for name in ("reasoning_content", "reasoning"):
-        found = _object(_text(message.get(name)))
+        found = _object(text_of(message.get(name)))
         if found is not None:
             return found, name
     return "", ""
 
 
-def _text(content: Json) -> str:
+def text_of(content: Json) -> str:
     """A content as one text; parts that are no text count as nothing."""
     if isinstance(content, str):
         return content
@@ -90,8 +100,8 @@ def _text(content: Json) -> str:
     return ""
 
 
-def _arguments(message: dict[str, Any]) -> str:
-    """The arguments of the first call, of the old form too."""
+def arguments_of(message: dict[str, Any]) -> str:
+    """The arguments of the first call in a message or a delta, of the old form too."""
     calls = message.get("tool_calls")
     first = calls[0] if isinstance(calls, list) and calls else {}
     call = first.get("function") if isinstance(first, dict) else None
@@ -118,7 +128,8 @@ def _object(text: str) -> str | None:
     return found
 
 
-def _refusal(message: dict[str, Any], finish: Json) -> str:
+def refusal_of(message: dict[str, Any], finish: Json = None) -> str:
+    """The words of a refusal in a message or a delta, empty = there are none."""
     refusal = message.get("refusal")
     if isinstance(refusal, str) and refusal.strip():
         return refusal
@@ -129,7 +140,7 @@ def _refusal(message: dict[str, Any], finish: Json) -> str:
     return "a content filter stopped the reply" if finish == "content_filter" else ""
 
 
-def _count(usage: Json, name: str) -> int | None:
+def count(usage: Json, name: str) -> int | None:
     """A number of tokens that can be one, None = not told."""
     found = usage.get(name) if isinstance(usage, dict) else None
     if isinstance(found, int) and not isinstance(found, bool) and 0 < found < _MOST_TOKENS:

@@ -1,16 +1,19 @@
 """One request, repeated after errors that pass, within the budgets; everything sent is counted."""
 
+import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from json import dumps
 from typing import TYPE_CHECKING
 
 from ingot.agent.model import faults, form, replies
 from ingot.agent.model.budget import Ledger, Spent, tokens_in
+from ingot.agent.model.chunks import Chunks
 from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.model.faults import Fault
 from ingot.agent.model.form import Form, Message
+from ingot.agent.model.hearing import Hearing
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 
 _FIRST_WAIT_S, _LAST_WAIT_S = 0.5, 8.0
 _NO_CHOICES = Fault(kind="not_openai", problem="the reply holds no choices", hint=faults.BASE_URL)
+_TORN = Fault(kind="unreachable", problem="the reply broke off", passing=True)
+_COMMENT = re.compile(rb"^:.*$", re.MULTILINE)
 
 
 class _PassingError(Exception):
@@ -42,6 +47,7 @@ class Sender:
         ledger: what may be spent.
         sleep: waits so many seconds.
         notes: what was asked again, for people; added to.
+        hearing: is told the replies while they come; None = they are not streamed.
     """
 
     endpoint: Endpoint
@@ -51,6 +57,7 @@ class Sender:
     ledger: Ledger
     sleep: Callable[[float], None]
     notes: list[str]
+    hearing: Hearing | None = None
 
     def send(self, asked: Form) -> replies.Said | Fault:
         """What the model said, or the fault that repeating did not mend.
@@ -86,26 +93,46 @@ class Sender:
         self.ledger.check(about, asked.room)
         left = self.ledger.seconds_left()
         seconds = self.endpoint.timeout_s if left is None else min(left, self.endpoint.timeout_s)
-        begun = time.monotonic()
-        said, sent = self._said(asked, seconds)
-        spent = self._spent(said, about) if sent else Spent(calls=1)
-        self.ledger.add(spent + Spent(seconds=time.monotonic() - begun))
+        begun, chunks, said = time.monotonic(), self._chunks(asked), None
+        try:
+            said = self._said(asked, seconds, chunks)
+        finally:
+            # A person may end the question: what was written by then is with the server.
+            spent = self._spent(said, about, chunks) if self.post.wrote else Spent(calls=1)
+            self.ledger.add(spent + Spent(seconds=time.monotonic() - begun))
         if isinstance(said, Fault) and said.kind == "timeout" and self.ledger.seconds_left() == 0:
             self.ledger.check(about, asked.room)
         return said
 
-    def _said(self, asked: Form, seconds: float) -> tuple[replies.Said | Fault, bool]:
-        """What came of one request, and whether anything of it left the machine."""
-        from ingot.agent.model.transport import NoAnswerError
+    def _chunks(self, asked: Form) -> Chunks | None:
+        """What puts the reply together; None = no stream is asked for."""
+        if self.hearing is None or not asked.streamed:
+            return None
+        self.hearing.begin()
+        return Chunks("arguments" if asked.level == "tool" else "content", self.hearing.say)
 
+    def _said(self, asked: Form, seconds: float, chunks: Chunks | None) -> replies.Said | Fault:
+        """What came of one request."""
+        said = self._answered(asked, seconds, chunks)
+        if self.hearing is not None and isinstance(said, Fault):
+            self.hearing.take_back()
+        return said
+
+    def _answered(self, asked: Form, seconds: float, chunks: Chunks | None) -> replies.Said | Fault:
+        from ingot.agent.model.transport import Answer, NoAnswerError
+
+        body = form.body(asked, self.endpoint, self.messages, self.schema)
         try:
-            answer = self.post(form.body(asked, self.endpoint, self.messages, self.schema), seconds)
+            if chunks is None:
+                return _read(self.endpoint, self.post(body, seconds))
+            return _heard(self.endpoint, self.post(body, seconds, chunks.take), chunks)
         except NoAnswerError as error:
-            fault = Fault(
+            if chunks is not None and chunks.finished and error.passing:
+                # The reply is whole: what is missing is the end of the connection.
+                return _together(self.endpoint, Answer(status=200, headers={}, body=b""), chunks)
+            return Fault(
                 kind=error.kind, problem=error.problem, hint=error.hint, passing=error.passing
             )
-            return fault, error.sent
-        return _read(self.endpoint, answer), True
 
     def _about(self, asked: Form) -> int:
         """About how many tokens the request has, a schema that is sent along included."""
@@ -113,11 +140,17 @@ class Sender:
         extra = dumps(self.schema) if asked.level in ("json_schema", "tool") else ""
         return tokens_in(text) + tokens_in(extra)
 
-    def _spent(self, said: replies.Said | Fault, about: int) -> Spent:
-        """What a request that was sent spent; what a server does not tell is estimated."""
+    def _spent(self, said: replies.Said | Fault | None, about: int, chunks: Chunks | None) -> Spent:
+        """What a request that was sent spent; what a server does not tell is estimated.
+
+        `said` None = nothing came of it, as a person ended it.
+        """
         asked = 0 if isinstance(said, Fault) and said.kind != "timeout" else about
         got = 0
-        if isinstance(said, replies.Said):
+        if chunks is not None and chunks.begun:  # Also where it broke off later.
+            told, got = chunks.tokens()
+            asked = told or about
+        elif isinstance(said, replies.Said):
             asked = said.tokens_in or about
             got = said.tokens_out or tokens_in(said.text)
         return Spent(
@@ -137,8 +170,33 @@ class Sender:
         self.notes.append(f"asked again: {_fault(state).problem}")
 
 
-def _read(endpoint: Endpoint, answer: "Answer") -> replies.Said | Fault:
-    fault = faults.found(endpoint, answer.status, answer.headers, answer.body)
+def _heard(endpoint: Endpoint, answer: "Answer", chunks: Chunks) -> replies.Said | Fault:
+    """What an answer says where a stream was asked for, in chunks or as a whole."""
+    if answer.status >= 300:
+        return _read(endpoint, answer, streamed=True)
+    streams = answer.headers.get("content-type", "").lower().startswith("text/event-stream")
+    if not streams and replies.document(answer.body) is None:
+        chunks.take(answer.body)  # It may be a stream under another type.
+    chunks.end()
+    if chunks.begun or chunks.finished:
+        said = _together(endpoint, answer, chunks)
+        return said if chunks.finished or _is_object(said) else _TORN
+    if streams and not _COMMENT.sub(b"", answer.body).strip():
+        return _TORN
+    return _read(endpoint, answer, streamed=True)
+
+
+def _is_object(said: replies.Said | Fault) -> bool:
+    """Whether a stream that ended without a word of that is whole all the same."""
+    return isinstance(said, replies.Said) and replies.document(said.text.encode()) is not None
+
+
+def _together(endpoint: Endpoint, answer: "Answer", chunks: Chunks) -> replies.Said | Fault:
+    return _read(endpoint, replace(answer, body=dumps(chunks.document()).encode()))
+
+
+def _read(endpoint: Endpoint, answer: "Answer", *, streamed: bool = False) -> replies.Said | Fault:
+    fault = faults.found(endpoint, answer.status, answer.headers, answer.body, streamed=streamed)
     if fault is not None:
         return fault
     document = replies.document(answer.body)

@@ -21,6 +21,7 @@ FILE = "models.sqlite"
 KEPT_S = 30 * 86400
 LEVELS = ("json_schema", "json_object", "tool", "prompt")
 DROPPED = ("temperature", "seed")
+STREAMING = ("stream_options", "stream")
 ROOMS = ("max_tokens", "max_completion_tokens")
 _TABLES = "".join(
     f"CREATE TABLE IF NOT EXISTS {name}"
@@ -35,7 +36,7 @@ class Known:
 
     Attributes:
         level: the step of the ladder, one of `LEVELS`.
-        dropped: parameters that it does not take, of `DROPPED`.
+        dropped: parameters that it does not take, of `DROPPED` and `STREAMING`.
         room: the parameter that limits a reply, one of `ROOMS`; None = it takes none.
     """
 
@@ -134,7 +135,9 @@ def _known(document: dict[str, Json]) -> Known | None:
     level, dropped, room = (document.get(name) for name in ("level", "dropped", "room"))
     if level not in LEVELS or not isinstance(dropped, list) or "room" not in document:
         return None
-    if not all(one in DROPPED for one in dropped) or not (room is None or room in ROOMS):
+    if not all(one in DROPPED + STREAMING for one in dropped) or not (
+        room is None or room in ROOMS
+    ):
         return None
     return Known(level=level, dropped=tuple(dropped), room=room)
 

@@ -7,7 +7,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -20,6 +20,7 @@ from ingot.converters.errors import ModelError
 from ingot.converters.rows import Json
 
 MOST_BYTES = 8 << 20
+EVENT_STREAM = "text/event-stream"
 _PACKED = "the reply is compressed, which was not asked for"
 
 
@@ -33,29 +34,42 @@ class Answer:
 
 
 class NoAnswerError(Exception):
-    """No answer came: kind (`unreachable`, `timeout`, `too_large`, `not_openai`), what happened.
+    """No answer came: kind (`unreachable`, `timeout`, `too_large`, `not_openai`), what happened."""
 
-    `sent` is whether any of the request's body may have left before that.
-    """
-
-    def __init__(
-        self,
-        kind: str,
-        problem: str,
-        hint: str = "",
-        passing: bool = False,
-        *,
-        sent: bool = True,
-    ) -> None:
+    def __init__(self, kind: str, problem: str, hint: str = "", passing: bool = False) -> None:
         super().__init__(kind, problem, hint, passing)
         self.kind = kind
         self.problem = problem
         self.hint = hint
         self.passing = passing
-        self.sent = sent
 
 
-Post = Callable[[dict[str, Json], float], Answer]
+Take = Callable[[bytes], bool]
+
+
+class Post:
+    """Posts request bodies to a chat endpoint, one after the other."""
+
+    def __init__(self, chat: Any, watch: "_Watch") -> None:  # noqa: ANN401
+        self._chat = chat
+        self._watch = watch
+
+    @property
+    def wrote(self) -> bool:
+        """Whether any of the last request's body may have left the machine."""
+        return self._watch.wrote
+
+    def __call__(self, body: dict[str, Json], seconds: float, take: Take | None = None) -> Answer:
+        """The answer, within so many seconds as a whole.
+
+        `take` gets the bytes of an event stream as they come and says whether more is wanted; the
+        answer holds them too. An answer that is none, or an error, is not for it.
+
+        Raises:
+            NoAnswerError: no answer comes, or not the whole of it.
+        """
+        asked = partial(self._chat.create, **body, timeout=seconds)
+        return _answer(self._watch, seconds, asked, take)
 
 
 def check_url(endpoint: Endpoint) -> None:
@@ -81,14 +95,13 @@ def _no_url(endpoint: Endpoint) -> ModelError:
 
 @contextmanager
 def connected(endpoint: Endpoint) -> Iterator[Post]:
-    """A function that posts a request body, given the seconds that it may take as a whole.
+    """What posts to the endpoint.
 
     Redirects are not followed, so that neither rows nor a key wander to another host; proxies of
-    the environment are used. The function raises `NoAnswerError` where no answer comes.
+    the environment are used.
     """
     with _opened(endpoint) as (client, watch):
-        chat = client.chat.completions.with_raw_response
-        yield lambda body, seconds: _answer(watch, seconds, partial(_said, chat, body, seconds))
+        yield Post(client.chat.completions.with_raw_response, watch)
 
 
 def models(endpoint: Endpoint, seconds: float) -> Answer:
@@ -101,10 +114,6 @@ def models(endpoint: Endpoint, seconds: float) -> Answer:
     with _opened(endpoint) as (client, watch):
         listed = client.models.with_raw_response
         return _answer(watch, seconds, lambda: listed.list(timeout=seconds))
-
-
-def _said(chat: Any, body: dict[str, Json], seconds: float) -> Any:  # noqa: ANN401
-    return chat.create(**body, timeout=seconds)
 
 
 @contextmanager
@@ -126,22 +135,36 @@ def _opened(endpoint: Endpoint) -> Iterator[tuple[openai.OpenAI, "_Watch"]]:
         yield client, watch
 
 
-def _answer(watch: "_Watch", seconds: float, ask: Callable[[], Any]) -> Answer:
+def _answer(
+    watch: "_Watch", seconds: float, ask: Callable[[], Any], take: Take | None = None
+) -> Answer:
     with watch.during(seconds):
         try:
             response = ask().http_response
+            body = response.content if take is None else _streamed(response, take)
         except openai.APIStatusError as error:
-            response = error.response
-        except openai.APITimeoutError as error:
-            raise _late(seconds, watch.wrote) from error
-        except openai.APIConnectionError as error:
-            if watch.over:
-                raise _late(seconds, watch.wrote) from error
-            raise _unreachable(error, watch.wrote) from error
+            response, body = error.response, error.response.content
+        except (openai.APITimeoutError, httpx2.TimeoutException) as error:
+            raise _late(seconds) from error
+        except (openai.APIConnectionError, httpx2.TransportError) as error:
+            raise (_late(seconds) if watch.over else _unreachable(error)) from error
         if watch.over:  # A body without a length looks whole where it was cut.
-            raise _late(seconds, watch.wrote)
+            raise _late(seconds)
         headers = {name.lower(): value for name, value in response.headers.items()}
-        return Answer(status=response.status_code, headers=headers, body=response.content)
+        return Answer(status=response.status_code, headers=headers, body=body)
+
+
+def _streamed(response: httpx2.Response, take: Take) -> bytes:
+    """The body as far as it is wanted; `take` gets it where it is an event stream."""
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    listens = kind == EVENT_STREAM and response.is_success
+    pieces = []
+    with closing(response):
+        for piece in response.iter_raw():
+            pieces.append(piece)
+            if listens and not take(piece):
+                break
+    return b"".join(pieces)
 
 
 class _Watch:
@@ -214,14 +237,14 @@ class _Bounded(httpx2.SyncByteStream):
         self._stream.close()
 
 
-def _late(seconds: float, sent: bool) -> NoAnswerError:
+def _late(seconds: float) -> NoAnswerError:
     problem = f"no whole reply within {seconds:.3g} s"
-    return NoAnswerError("timeout", problem, "is the model loaded?", True, sent=sent)
+    return NoAnswerError("timeout", problem, "is the model loaded?", True)
 
 
-def _unreachable(error: Exception, sent: bool) -> NoAnswerError:
+def _unreachable(error: Exception) -> NoAnswerError:
     """What kept the connection from standing, in words; TLS does not mend by waiting."""
-    unreachable = partial(NoAnswerError, "unreachable", sent=sent)
+    unreachable = partial(NoAnswerError, "unreachable")
     causes = tuple(_causes(error))
     said = " ".join(str(one) for one in causes)
     if "CERTIFICATE_VERIFY_FAILED" in said:

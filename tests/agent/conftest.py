@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 class ChatServer:
     """Answers POST /v1/chat/completions with what `reply` returns; keeps requests and headers.
 
+    A text or an object that is said comes as a stream where one is asked for, else as a whole.
     GET is answered with `models`; None = there is no such route, as at some servers.
     """
 
@@ -74,13 +75,15 @@ class ChatServer:
         """The next of the queue: a text or an object is said, a callable or a tuple answers.
 
         A tuple is status, body and, if need be, headers. A body is an object that is sent as JSON,
-        bytes, or a function that writes to the handler itself.
+        bytes, or a function that writes to the handler itself, as `stream` makes one.
         """
         following = self.queue.pop(0) if self.queue or self.always is None else self.always
         if callable(following):
             following = following(request)
         if isinstance(following, tuple):
             return following
+        if request.get("stream"):
+            return stream(*deltas(following))
         return 200, completion(following)
 
     def close(self) -> None:
@@ -107,6 +110,59 @@ def completion(said: Any, *, finish: str = "stop") -> dict[str, Any]:
         ],
         "usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18},
     }
+
+
+def event(document: Any) -> bytes:
+    """One event of a stream."""
+    return b"data: " + json.dumps(document).encode() + b"\n\n"
+
+
+def delta(*, finish: str | None = None, **said: Any) -> dict[str, Any]:
+    """One chunk of a streamed completion: `content="..."` and whatever else a delta holds."""
+    choice = {"index": 0, "delta": said, "finish_reason": finish}
+    return {"id": "c1", "object": "chat.completion.chunk", "choices": [choice], "usage": None}
+
+
+def deltas(said: Any, *, finish: str = "stop", size: int = 5) -> list[Any]:
+    """The chunks that say a text, or an object as JSON: `size` characters each, then the usage."""
+    whole = completion(said)
+    content = whole["choices"][0]["message"]["content"]
+    texts = [content[at : at + size] for at in range(0, len(content), size)]
+    usage = {**delta(), "choices": [], "usage": whole["usage"]}
+    spoken = [delta(content=one) for one in texts]
+    return [delta(role="assistant", content=""), *spoken, delta(finish=finish), usage, DONE]
+
+
+DONE = b"data: [DONE]\n\n"
+
+
+def stream(
+    *pieces: Any,
+    kind: str = "text/event-stream; charset=utf-8",
+    ends: bool = True,
+    waits: threading.Event | None = None,
+) -> tuple[int, Callable[[Any], None]]:
+    """An answer in HTTP chunks: bytes as they are, an object as an event, a callable is called.
+
+    `ends` False = the connection breaks off where the pieces end; with `waits` it stays open until
+    that is set.
+    """
+
+    def talk(handler: Any) -> None:
+        head = f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n"
+        handler.wfile.write(head.encode())
+        for piece in pieces:
+            if callable(piece):
+                piece()
+                continue
+            data = piece if isinstance(piece, bytes) else event(piece)
+            handler.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+        if waits is not None:
+            waits.wait()
+        if ends:
+            handler.wfile.write(b"0\r\n\r\n")
+
+    return 0, talk
 
 
 @pytest.fixture

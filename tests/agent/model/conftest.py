@@ -7,7 +7,7 @@ import pytest
 
 from ingot.agent.model.budget import Ledger
 from ingot.agent.model.endpoint import Endpoint
-from ingot.agent.model.ladder import Completion, ask
+from ingot.agent.model.ladder import Completion, Hear, ask
 from ingot.agent.model.store import Store
 from ingot.converters import contracts
 
@@ -25,11 +25,14 @@ class Asker:
         self.store = Store(folder)
         self.ledger = Ledger()
         self.waits: list[float] = []
+        self.heard: list[str | None] = []
 
     def endpoint(self, **given: Any) -> Endpoint:
         return Endpoint(**{"model": "m1", "base_url": self.chat.url, **given})
 
-    def ask(self, *answers: Any, below: str | None = None, **given: Any) -> Completion:
+    def ask(
+        self, *answers: Any, below: str | None = None, hear: Hear | None = None, **given: Any
+    ) -> Completion:
         """One question; `answers` go into the server's queue, `given` into the endpoint."""
         self.chat.queue.extend(answers)
         return ask(
@@ -40,7 +43,19 @@ class Asker:
             ledger=self.ledger,
             below=below,
             sleep=self.waits.append,
+            hear=hear,
         )
+
+    def hear(self, *answers: Any, **given: Any) -> Completion:
+        """One question that is listened to; `heard` holds what was heard, None among it."""
+        return self.ask(*answers, hear=self.heard.append, **given)
+
+    def last_heard(self) -> str:
+        """What was heard since the last None."""
+        texts: list[str] = []
+        for one in self.heard:
+            texts = [] if one is None else [*texts, one]
+        return "".join(texts)
 
     def levels(self) -> list[str]:
         """The step of the ladder that each request stood on."""
