@@ -4,8 +4,11 @@ LangGraph hands it to every node as the run's context. A graph that is run witho
 makes its own from the environment.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
 
 from ingot.agent.checkpoints import home
 from ingot.agent.mappers import auto
@@ -21,6 +24,7 @@ from ingot.converters.readers.spec import SourceSpec
 from ingot.converters.sample import Sample, draw
 
 Opened = tuple[str, SourceSpec]
+ROOT = "INGOT_SERVE_ROOT"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -31,11 +35,13 @@ class Context:
         asking: how a model is asked, None = none is configured.
         turns: mappers by name, laid over those that there are (tests bring scripted ones).
         progress: told how far a conversion is, None = nobody listens.
+        root: the folder that an order must not leave, None = any place will do.
     """
 
     asking: Asking | None = None
     turns: Mapping[str, Turner] = field(default_factory=dict)
     progress: Watch | None = None
+    root: Path | None = None
     _sources: dict[Opened, Source] = field(default_factory=dict)
     _samples: dict[Opened, Sample] = field(default_factory=dict)
     _rules: dict[tuple[int, Request], Turn] = field(default_factory=dict)
@@ -104,5 +110,16 @@ def _no_model(source: Source, sample: Sample, request: Request, history: History
 
 def from_environment() -> Context:
     """The context of a graph that is run without one."""
-    endpoint = configured(None, None)
-    return Context(asking=Asking(endpoint=endpoint, store=Store(home())) if endpoint else None)
+    endpoint, root = configured(None, None), os.environ.get(ROOT)
+    asking = Asking(endpoint=endpoint, store=Store(home())) if endpoint else None
+    return Context(asking=asking, root=Path(root) if root else None)
+
+
+def of_run(run: str | None) -> Context:
+    """The context of a server's run: its nodes share what was opened and drawn."""
+    return _kept(run) if run else from_environment()
+
+
+@lru_cache(maxsize=8)  # runs at a time; one that is older draws its sample again
+def _kept(run: str) -> Context:
+    return from_environment()

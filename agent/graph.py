@@ -1,6 +1,6 @@
 """The graph of a run: wiring and routing only.
 
-discover -> sample -> propose -> validate -> compare -> review -> convert -> report
+begin -> discover -> sample -> propose -> validate -> compare -> review -> convert -> report
 
 A model is asked again after `repair` (with what was wrong) and after `look` (with the records that
 its answer makes), at most twice in all; `pause` is where a run rests whose model may not or cannot
@@ -18,14 +18,16 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
-from ingot.agent.context import Context, from_environment
+from ingot.agent.context import Context, of_run
 from ingot.agent.gates import unsure
 from ingot.agent.mappers.auto import exhausted
 from ingot.agent.mappers.turn import MODEL, Attempt
+from ingot.agent.nodes.begin import begin
 from ingot.agent.nodes.compare import compare
 from ingot.agent.nodes.convert import convert
 from ingot.agent.nodes.discover import discover
 from ingot.agent.nodes.look import look
+from ingot.agent.nodes.pause import pause
 from ingot.agent.nodes.propose import propose
 from ingot.agent.nodes.repair import MOST_REPAIRS, MOST_TURNS, closed, repair
 from ingot.agent.nodes.report import report
@@ -36,6 +38,11 @@ from ingot.agent.opinion import disputed
 from ingot.agent.state import State
 
 Graph = CompiledStateGraph[State, Context, State, State]
+
+
+def after_begin(state: State) -> Literal["discover", "__end__"]:
+    """What a person typed may be no order: the answer says so, and nothing is run."""
+    return "discover" if state["order"] else "__end__"
 
 
 def after_discover(state: State) -> Literal["sample", "convert"]:
@@ -94,16 +101,17 @@ def after_review(state: State) -> Literal["convert", "validate", "report"]:
     return "convert" if decision == "approve" and state["check"] else "report"
 
 
-def pause(state: State) -> State:
-    """Where a run rests whose model may not or cannot be asked; the graph stops before it."""
-    return {"stopped": {}, "problems": []}
+def after_pause(state: State) -> Literal["propose", "report"]:
+    """The model is asked again, unless a person has ended the run."""
+    return "report" if state.get("review", {}).get("decision") == "reject" else "propose"
 
 
 def _in_context(node: Callable[[State, Context], State]) -> Any:  # noqa: ANN401
     """The node as LangGraph calls it; a run without a context gets one from the environment."""
 
     def run(state: State, runtime: Runtime[Context]) -> State:
-        return node(state, runtime.context or from_environment())
+        told = runtime.execution_info
+        return node(state, runtime.context or of_run(told.run_id if told else None))
 
     return run
 
@@ -111,23 +119,24 @@ def _in_context(node: Callable[[State, Context], State]) -> Any:  # noqa: ANN401
 def build_graph(checkpointer: BaseCheckpointSaver[Any] | None = None) -> Graph:
     """The compiled graph; with a checkpointer a run can stop for review and go on elsewhere."""
     builder = StateGraph(State, context_schema=Context)
-    for working in (discover, sample, propose, validate, look, compare, convert):
+    for working in (begin, discover, sample, propose, validate, look, compare, convert):
         builder.add_node(working.__name__, _in_context(working))
     for pure in (repair, pause, review, report):
         builder.add_node(pure.__name__, pure)
-    builder.add_edge(START, "discover")
+    builder.add_edge(START, "begin")
+    builder.add_conditional_edges("begin", after_begin)
     builder.add_conditional_edges("discover", after_discover)
     builder.add_edge("sample", "propose")
     builder.add_edge("propose", "validate")
     builder.add_conditional_edges("validate", after_validate)
     builder.add_edge("repair", "propose")
     builder.add_conditional_edges("look", after_look)
-    builder.add_edge("pause", "propose")
+    builder.add_conditional_edges("pause", after_pause)
     builder.add_conditional_edges("compare", after_compare)
     builder.add_conditional_edges("review", after_review)
     builder.add_edge("convert", "report")
     builder.add_edge("report", END)
-    return builder.compile(checkpointer=checkpointer, interrupt_before=["pause"], name="ingot")
+    return builder.compile(checkpointer=checkpointer, name="ingot")
 
 
 graph = build_graph()

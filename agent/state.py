@@ -5,9 +5,10 @@ function of the source and its facts.
 """
 
 from dataclasses import asdict, dataclass
-from typing import TypedDict
+from typing import Annotated, TypedDict
 
 from ingot.agent.mappers.proposal import Request
+from ingot.agent.messages import Message, added
 from ingot.converters.rows import Json
 
 
@@ -77,6 +78,7 @@ class State(TypedDict, total=False):
 
     Attributes:
         order: `Order.to_json()`.
+        messages: what a person typed at a server's client, and what was answered.
         key: what the run was begun with, see `session.key_of`.
         source: name, number of files, bytes, what was left out and why.
         sample: rows, bad rows, whether it is complete, rows of the whole where known.
@@ -99,6 +101,7 @@ class State(TypedDict, total=False):
     """
 
     order: dict[str, Json]
+    messages: Annotated[list[Message], added]
     key: str
     source: dict[str, Json]
     sample: dict[str, Json]

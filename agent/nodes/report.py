@@ -6,7 +6,9 @@ from pathlib import Path
 from ingot.agent import gates
 from ingot.agent.gates import PERSONS, unsure
 from ingot.agent.mappers.auto import SURE
+from ingot.agent.messages import answer
 from ingot.agent.opinion import disputed
+from ingot.agent.saying import ending
 from ingot.agent.state import State
 from ingot.converters.rows import Json
 
@@ -21,8 +23,10 @@ _STATUS = {
 
 
 def report(state: State) -> State:
-    """Sum the run up."""
-    return {"outcome": outcome(state)}
+    """Sum the run up; a person who typed the order is told in words."""
+    told = outcome(state)
+    said: State = {"messages": [answer(ending(told))]} if state.get("messages") else {}
+    return {"outcome": told, **said}
 
 
 def outcome(state: State) -> dict[str, Json]:

@@ -1,7 +1,11 @@
 """review: a person, or the gates in place of one, decide whether the proposal is converted."""
 
+import json
+from collections.abc import Sequence
+
 from ingot.agent import gates
-from ingot.agent.report import proposal_text
+from ingot.agent.redaction import redact
+from ingot.agent.report import line, proposal_text
 from ingot.agent.state import Order, State
 from ingot.converters import contracts
 from ingot.converters.rows import Json
@@ -62,7 +66,7 @@ def answered(state: State, answer: Json) -> State:
     """What a faultless answer `{"decisions": [...]}` makes of the state."""
     decision = answer["decisions"][0]
     if decision["type"] == "edit":
-        mapping = decision["edited_action"]["args"]["mapping"]
+        mapping = _read(decision["edited_action"]["args"]["mapping"])
         proposal = {**(state["proposal"] or {}), "mapping": mapping, "mapper": "edited"}
         edited: State = {"proposal": proposal, "review": {"decision": "edit", "why": ""}}
         return {**edited, "opinion": None, "looked": None}
@@ -70,14 +74,29 @@ def answered(state: State, answer: Json) -> State:
     return {"review": {"decision": decision["type"], "why": why}}
 
 
-def fault_of(answer: Json) -> str:
-    """What is wrong with the form of an answer, "" if nothing is."""
+def fault_of(answer: Json, allowed: Sequence[str] = ANSWERS) -> str:
+    """What is wrong with an answer, "" if nothing is; a mapping may be the text that was typed."""
     from jsonschema import Draft202012Validator
 
     for error in Draft202012Validator(_ANSWER).iter_errors(answer):
-        wanted = '{"decisions": [{"type": "approve" | "edit" | "reject", ...}]}'
-        return f"Not an answer ({error.message[:200]}); answer {wanted}."
-    return ""
+        wanted = " | ".join(f'"{one}"' for one in allowed)
+        said = line(redact(error.message[:200]))
+        return f'Not an answer ({said}); answer {{"decisions": [{{"type": {wanted}, ...}}]}}.'
+    decision = answer["decisions"][0]
+    if decision["type"] not in allowed:
+        return f"Not an answer: {decision['type']} is not for this question."
+    if decision["type"] != "edit":
+        return ""
+    try:
+        mapping = _read(decision["edited_action"]["args"]["mapping"])
+    except (ValueError, RecursionError) as error:
+        return f"Not a mapping: the text is no JSON ({line(str(error))})."
+    return "" if isinstance(mapping, dict) else "Not a mapping: it is no JSON object."
+
+
+def _read(mapping: Json) -> Json:
+    """The mapping itself: forms send what was typed into them, which is its text."""
+    return json.loads(mapping) if isinstance(mapping, str) else mapping
 
 
 _EDITED = {
@@ -87,7 +106,7 @@ _EDITED = {
         "args": {
             "type": "object",
             "required": ["mapping"],
-            "properties": {"mapping": {"type": "object"}},
+            "properties": {"mapping": {"type": ["object", "string"]}},
         }
     },
 }

@@ -244,8 +244,24 @@ def test_a_model_that_cannot_be_asked_leaves_the_run_where_it_was(
     run = Run(data, tmp_path / "out", [ModelError("host", "cannot be reached"), proposal()])
     stopped = run.begin()["stopped"]
     assert (stopped["kind"], stopped["why"]) == ("model", "cannot be reached")
-    assert run.go(None)["__interrupt__"]  # the same run goes on: the next answer is a proposal
+    assert run.answer(type="approve")["proposal"]  # the same run goes on with the next answer
     assert len(run.mapper.asked) == 2
+
+
+def test_a_run_that_rests_asks_what_to_do_and_can_be_ended(data: Path, tmp_path: Path) -> None:
+    run = Run(data, tmp_path / "out", [ModelError("host", "cannot be reached", "is it up?")])
+    (asked,) = run.begin()["__interrupt__"]
+    (request,), (config,) = asked.value["action_requests"], asked.value["review_configs"]
+    assert request["name"] == config["action_name"] == "ask_again"
+    assert config["allowed_decisions"] == ["approve", "reject"]
+    assert "cannot be reached" in request["description"]
+    assert "is it up?" in request["description"]
+    edit = {"type": "edit", "edited_action": {"name": "ask_again", "args": {"mapping": GOOD}}}
+    (again,) = run.answer(**edit)["__interrupt__"]
+    assert "edit is not for this question" in again.value["action_requests"][0]["description"]
+    told = run.answer(type="reject")["outcome"]
+    assert (told["status"], told["why"]) == ("rejected", "cannot be reached")
+    assert len(run.mapper.asked) == 1
 
 
 def test_the_state_holds_json_and_no_rows(data: Path, tmp_path: Path) -> None:

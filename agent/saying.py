@@ -1,0 +1,46 @@
+"""What a served run says to the person who typed its order, as Markdown."""
+
+from ingot.agent.report import code, line
+from ingot.converters.rows import Json
+
+
+def beginning(order: dict[str, Json]) -> str:
+    """What a run says when it has understood its order."""
+    said = f"I read {code(order['source'])} and propose a mapping of its fields."
+    if order["dry_run"]:
+        return f"{said} This is a dry run: nothing is written."
+    if order["out"] is None:
+        return f"{said} No `--out` was named: what is approved is shown and not converted."
+    when = "if it passes its gates" if order["yes"] else "once you approve it"
+    return f"{said} {when.capitalize()}, the data is converted into {code(order['out'])}."
+
+
+def ending(outcome: dict[str, Json]) -> str:
+    """What a run says at its end: counts and where the files are, or why there are none."""
+    status, result = outcome["status"], outcome["result"]
+    if result:
+        return _written(status, outcome, result)
+    why = outcome["why"] or outcome["reason"] or ""
+    said = {
+        "done": "Approved. No `--out` was named, so nothing was converted.",
+        "rejected": f"Rejected. {line(why)}",
+    }.get(status, f"**{status}** {line(why)}")
+    problems = [f"- {line(_problem(one))}" for one in outcome["problems"][:5]]
+    return "\n".join([said.strip(), "Nothing was written.", *problems])
+
+
+def _problem(one: dict[str, Json]) -> str:
+    return f"{one['pointer'] or '/'}: expected {one['expected']}, got {one['got']}"
+
+
+def _written(status: str, outcome: dict[str, Json], result: dict[str, Json]) -> str:
+    rows, records = (result["manifest"][key] for key in ("rows", "records"))
+    head = {
+        "done": "Converted.",
+        "already_done": "This was converted before; nothing was written.",
+        "irrelevant": f"Nothing to convert: {line(outcome['reason'])}",
+    }[status]
+    counts = ", ".join(f"{name} {count}" for name, count in rows.items())
+    written = ", ".join(f"{name} {count}" for name, count in records.items())
+    lines = [head, f"- rows: {counts}", f"- records: {written}", f"- files: {code(result['out'])}"]
+    return "\n".join([*lines, *(f"- {line(one)}" for one in result["notes"])])
