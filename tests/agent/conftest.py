@@ -86,6 +86,16 @@ class ChatServer:
             return stream(*deltas(following))
         return 200, completion(following)
 
+    @staticmethod
+    def deltas(said: Any, **how: Any) -> list[Any]:
+        """The chunks of a reply, for `stream`."""
+        return deltas(said, **how)
+
+    @staticmethod
+    def stream(*pieces: Any, **how: Any) -> tuple[Any, ...]:
+        """An answer that is streamed, for the queue."""
+        return stream(*pieces, **how)
+
     def close(self) -> None:
         self.closing.set()
         self._server.shutdown()
