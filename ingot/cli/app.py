@@ -12,6 +12,7 @@ from ingot.cli.check import check
 from ingot.cli.console import complain
 from ingot.cli.convert import convert
 from ingot.cli.doctor import doctor
+from ingot.cli.export import export
 from ingot.cli.map import map_command
 from ingot.cli.run import run
 from ingot.converters.errors import IngotError
@@ -99,3 +100,4 @@ app.command("map")(map_command)
 app.command("check")(check)
 app.command("convert")(convert)
 app.command("doctor")(doctor)
+app.command("export")(export)

@@ -1,0 +1,76 @@
+"""axolotl 0.19.0: `type: chat_template` with `message_field_training`, and `type: completion`.
+
+Followed: prompt_strategies/chat_template.py (a turn that says whether it is trained on is taken at
+its word, of any role; a `system` column that is null in some rows of a batch gives those rows a
+system turn without content, so the system text goes into the messages), utils/data/shared.py.
+"""
+
+from typing import Final
+
+import pyarrow as pa
+
+from ingot.converters.export.chats import Chat, Fitted, listed_tools, some_trained
+from ingot.converters.export.layout import TURN_FIELDS, Trainer, Way, Written
+from ingot.converters.export.yamltext import yaml_text
+from ingot.converters.record_kinds import Record
+from ingot.converters.rows import Json
+
+_MESSAGE: Final = pa.struct([*TURN_FIELDS, ("training", pa.bool_())])
+_SCHEMA: Final = pa.schema(
+    [("messages", pa.list_(pa.field("element", _MESSAGE))), ("tools", pa.string())]
+)
+
+
+def _fit(chat: Chat) -> Fitted:
+    return some_trained(chat).then(listed_tools)
+
+
+def _row(chat: Chat) -> Record:
+    said = [
+        {"role": turn.role, "content": turn.content, "training": turn.trained}
+        for turn in chat.turns
+    ]
+    return {"messages": said, "tools": chat.tools}
+
+
+def _trains(chat: Chat) -> tuple[bool, ...]:
+    return chat.trained
+
+
+def _entry(written: Written) -> dict[str, Json]:
+    entry: dict[str, Json] = {"path": written.files[0], "ds_type": "parquet", "split": "train"}
+    if len(written.files) > 1:
+        entry |= {"path": written.folder, "data_files": list(written.files)}
+    if written.kind == "pt":
+        return {**entry, "type": "completion", "field": "text"}
+    return {
+        **entry,
+        "type": "chat_template",
+        "field_messages": "messages",
+        "field_tools": "tools",
+        "message_property_mappings": {"role": "role", "content": "content"},
+        "message_field_training": "training",
+        "roles_to_train": [],
+        "train_on_eos": "turn",
+        "roles": {role: [role] for role in ("user", "assistant", "system", "tool")},
+    }
+
+
+def _configs(written: Written) -> dict[str, bytes]:
+    key = "datasets" if written.split == "train" else "test_datasets"
+    comment = "Part of an axolotl config; its paths are seen from this folder: start axolotl here."
+    return {"axolotl.yaml": yaml_text({key: [_entry(written)]}, comment=comment)}
+
+
+def _use(written: Written, out: str) -> tuple[str, ...]:
+    return (f"put the entry of {out}/axolotl.yaml into your config; start axolotl in {out}",)
+
+
+TRAINER: Final = Trainer(
+    name="axolotl",
+    version="0.19.0",
+    fit=_fit,
+    ways=(Way(name="message", schema=_SCHEMA, row=_row, trains=_trains),),
+    configs=_configs,
+    use=_use,
+)

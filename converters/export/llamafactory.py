@@ -1,0 +1,148 @@
+"""LLaMA-Factory 0.9.5: `dataset_info.json` with every column and tag, and the settings.
+
+Followed: data/parser.py (a key that is not listed in `columns` or `tags` loses its default),
+data/converter.py (the ShareGPT converter wants user and tool on odd places, the assistant on even
+ones, and empties an example that has it otherwise), data/processor/supervised.py (every assistant
+message is trained on; `mask_history`: the last; `train_on_prompt`: everything).
+"""
+
+import json
+from typing import Final
+
+from ingot.converters.export.chats import (
+    Chat,
+    Fitted,
+    alternating,
+    assistant_last,
+    cut_tail,
+    listed_tools,
+    no_neighbours,
+    one_system,
+    some_trained,
+    still_trained,
+    user_first,
+)
+from ingot.converters.export.layout import (
+    RECORD_ROWS,
+    Trainer,
+    Way,
+    Written,
+    everything,
+    only_assistant,
+    record_row,
+)
+from ingot.converters.export.yamltext import yaml_text
+from ingot.converters.rows import Json
+
+_COLUMNS: Final = (
+    "prompt",
+    "query",
+    "response",
+    "history",
+    "messages",
+    "system",
+    "tools",
+    "images",
+    "videos",
+    "audios",
+    "chosen",
+    "rejected",
+    "kto_tag",
+)
+_TAGS: Final[dict[str, Json]] = {
+    "role_tag": "role",
+    "content_tag": "content",
+    "user_tag": "user",
+    "assistant_tag": "assistant",
+    "observation_tag": "tool",
+    "function_tag": "function_call",
+    "system_tag": "system",
+}
+
+
+def _fit(chat: Chat) -> Fitted:
+    return some_trained(chat).then(
+        listed_tools,
+        one_system,
+        cut_tail,
+        assistant_last,
+        no_neighbours("user", "assistant", "tool"),
+        user_first,
+        alternating("user", "tool"),
+        still_trained,
+    )
+
+
+def _last(chat: Chat) -> tuple[bool, ...]:
+    return (*(False for _ in chat.turns[:-1]), True)
+
+
+def _entry(written: Written) -> dict[str, Json]:
+    place = written.files[0] if len(written.files) == 1 else written.folder
+    named: dict[str, Json] = {"file_name": place, "ranking": False}
+    if written.kind == "pt":
+        columns: dict[str, Json] = {"prompt": "text"}
+        return {**named, "formatting": "alpaca", "columns": _all(columns), "tags": _TAGS}
+    columns = {"messages": "messages", "system": "system", "tools": "tools"}
+    return {**named, "formatting": "sharegpt", "columns": _all(columns), "tags": _TAGS}
+
+
+def _all(columns: dict[str, Json]) -> dict[str, Json]:
+    return {name: columns.get(name) for name in _COLUMNS}
+
+
+def _settings(written: Written) -> dict[str, Json]:
+    key = "dataset" if written.split == "train" else "eval_dataset"
+    stage: dict[str, Json] = {"stage": written.kind, "dataset_dir": ".", key: written.name}
+    return {**stage, **written.settings}
+
+
+def _configs(written: Written) -> dict[str, bytes]:
+    info = json.dumps({written.name: _entry(written)}, ensure_ascii=False, indent=2)
+    comment = "Part of a LLaMA-Factory config; dataset_dir is this folder."
+    return {
+        "dataset_info.json": f"{info}\n".encode(),
+        "llamafactory.yaml": yaml_text(_settings(written), comment=comment),
+    }
+
+
+def _use(written: Written, out: str) -> tuple[str, ...]:
+    options = "".join(
+        f" --{key} {str(value).lower()}" for key, value in written.settings.items() if value
+    )
+    asked = "--dataset" if written.split == "train" else "--eval_dataset"
+    return (f"llamafactory-cli train CONFIG --dataset_dir {out} {asked} {written.name}{options}",)
+
+
+TRAINER: Final = Trainer(
+    name="llamafactory",
+    version="0.9.5",
+    fit=_fit,
+    ways=(
+        Way(
+            name="assistant",
+            settings={"mask_history": False, "train_on_prompt": False},
+            schema=RECORD_ROWS,
+            row=record_row,
+            trains=only_assistant,
+        ),
+        Way(
+            name="last",
+            settings={"mask_history": True, "train_on_prompt": False},
+            schema=RECORD_ROWS,
+            row=record_row,
+            trains=_last,
+        ),
+        Way(
+            name="everything",
+            settings={"mask_history": False, "train_on_prompt": True},
+            schema=RECORD_ROWS,
+            row=record_row,
+            trains=everything,
+            trains_tools=True,
+        ),
+    ),
+    reads_records=True,
+    configs=_configs,
+    use=_use,
+)

@@ -1,0 +1,143 @@
+"""ms-swift 4.6.0: messages with `loss`, and `dataset_info.json`.
+
+Followed: dataset/preprocessor/core.py (messages keep role, content and loss; the system text is the
+first message; `tools` is JSON text), template/base.py (neighbours of one role are glued together, a
+tool's answer belongs to the assistant before it or to the user's message), loss_scale/base.py
+(`loss` holds for the assistant's messages only; the end of the last one is always trained on).
+"""
+
+import json
+from typing import Final
+
+import pyarrow as pa
+
+from ingot.converters.export.chats import (
+    Chat,
+    Fitted,
+    alternating,
+    assistant_last,
+    cut_tail,
+    no_neighbours,
+    one_system,
+    some_trained,
+    still_trained,
+)
+from ingot.converters.export.layout import TURN_FIELDS, Trainer, Way, Written
+from ingot.converters.export.yamltext import yaml_text
+from ingot.converters.record_kinds import Record
+from ingot.converters.rows import Json
+
+_MESSAGE: Final = pa.struct([*TURN_FIELDS, ("loss", pa.bool_())])
+_SCHEMA: Final = pa.schema(
+    [("messages", pa.list_(pa.field("element", _MESSAGE))), ("tools", pa.string())]
+)
+
+
+def _fit(chat: Chat) -> Fitted:
+    return some_trained(chat).then(
+        one_system,
+        cut_tail,
+        assistant_last,
+        no_neighbours("user", "assistant"),
+        _in_order,
+        still_trained,
+    )
+
+
+def _in_order(chat: Chat) -> Fitted:
+    """Rounds of a question and an answer, once tools' answers are where ms-swift puts them."""
+    said = [turn for turn in chat.turns if turn.role != "system"]
+    after = ["", *(turn.role for turn in said)]
+    rounds = [
+        turn
+        for turn, before in zip(said, after, strict=False)
+        if turn.role != "tool" or before not in ("tool", "user")
+    ]
+    opened = rounds[1:] if rounds[0].role == "assistant" else rounds  # it opens with an empty user
+    fits = rounds[0].role != "tool" and (
+        alternating("user", "tool")(Chat(turns=tuple(opened))).chat if opened else True
+    )
+    return Fitted(chat=chat) if fits else Fitted(chat=None, done=("roles",))
+
+
+def _row(chat: Chat) -> Record:
+    said = [
+        {
+            "role": turn.role,
+            "content": turn.content,
+            "loss": turn.trained if turn.role == "assistant" else None,
+        }
+        for turn in chat.turns
+    ]
+    return {"messages": said, "tools": chat.tools}
+
+
+def _trains(chat: Chat) -> tuple[bool, ...]:
+    return tuple(turn.trained and turn.role == "assistant" for turn in chat.turns)
+
+
+def _names(written: Written) -> list[str]:
+    if len(written.files) == 1:
+        return [written.name]
+    return [f"{written.name}-{number:05d}" for number in range(len(written.files))]
+
+
+def _entry(name: str, file: str, written: Written) -> dict[str, Json]:
+    entry: dict[str, Json] = {"dataset_name": name, "dataset_path": file}
+    if written.kind == "pt":
+        return {**entry, "columns": {"text": "response"}}
+    asked: dict[str, Json] = {
+        "role_key": "role",
+        "content_key": "content",
+        "user_role": "user",
+        "assistant_role": "assistant",
+        "system_role": "system",
+        "message_format": "swift",
+    }
+    return {**entry, "columns": {"messages": "messages", "tools": "tools"}, "messages": asked}
+
+
+def _configs(written: Written) -> dict[str, bytes]:
+    names = _names(written)
+    entries = [_entry(name, file, written) for name, file in zip(names, written.files, strict=True)]
+    key = "dataset" if written.split == "train" else "val_dataset"
+    # Without `strict` a row that fails is deleted and training goes on.
+    settings: dict[str, Json] = {
+        "custom_dataset_info": ["dataset_info.json"],
+        key: names,
+        "strict": True,
+        **written.settings,
+    }
+    comment = "Part of an ms-swift config; custom_dataset_info is the file in this folder."
+    return {
+        "dataset_info.json": f"{json.dumps(entries, ensure_ascii=False, indent=2)}\n".encode(),
+        "swift.yaml": yaml_text(settings, comment=comment),
+    }
+
+
+def _use(written: Written, out: str) -> tuple[str, ...]:
+    asked = "--dataset" if written.split == "train" else "--val_dataset"
+    names = " ".join(_names(written))
+    options = "".join(f" --{key} {value}" for key, value in written.settings.items())
+    return (
+        f"swift {written.kind} --custom_dataset_info {out}/dataset_info.json {asked} {names} "
+        f"--strict true{options}",
+    )
+
+
+TRAINER: Final = Trainer(
+    name="swift",
+    version="4.6.0",
+    fit=_fit,
+    ways=(
+        Way(
+            name="message",
+            settings={"loss_scale": "default"},
+            schema=_SCHEMA,
+            row=_row,
+            trains=_trains,
+        ),
+    ),
+    configs=_configs,
+    use=_use,
+)
