@@ -1,0 +1,165 @@
+"""Text of unknown origin in Markdown that GitHub renders: code, or plain words and numbers.
+
+GitHub makes something of text in many ways: Markdown itself, links of bare addresses, mentions,
+references to issues and commits (the prefix of a reference is a setting of the repository), names
+of emoji, formulas between dollar signs. Escaping them one by one fails: `&#64;` is an @ again when
+mentions are looked for, and `<code>a&#64;b.example</code>` becomes a link to an address. What is
+inside a code span or a fenced block is never looked at by any of them, holds no Markdown and no
+HTML, and shows every character as it is. So there is one way for data:
+
+- `code`: a code span, its delimiter longer than any run of backticks inside;
+- `fenced`: a block of code, its fence likewise, each line behind a sign of ours;
+- `words`: a sentence that may hold data: words of letters and short numbers stay as they are (none
+  of the above is made of them alone), all else becomes code.
+
+Code spans and sentences never stand first in a line or a list item: there `1.` would be a list.
+
+What cannot be seen is named (`[U+202E]`), so that nothing hides and nothing is turned around; line
+breaks and tabs inside one line are `⏎` and `⇥`. Letters that run to the left would turn `a → b`
+around where both are such: an `&lrm;` behind their span keeps the order. Only `##[` is changed, to
+`# #[`: where a report is printed in a GitHub job, the runner would take it for a command.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+
+from ingot.agent.preview import cut
+from ingot.agent.redaction import redact
+
+_MOST = 200
+_READ = 4  # times what is shown is searched for secrets: one that is cut is not known as one
+_COLUMNS = 92
+
+# Others than those of category C: fillers and selectors that take no room.
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+)
+_JOINERS = "\u200d\ufe0f"  # of emoji: without them the parts are seen
+_LEFTWARDS = {"R", "AL", "AN"}
+_LINE_BREAKS = re.compile("\r\n|[\n\r\v\f\x85\u2028\u2029]")
+_RUN = re.compile("`+")
+
+_LETTERS = r"[^\W\d_]+"
+_NUMBER = r"[+-]?(?:\d{1,6}|\d{1,3}(?:,\d{3})+)(?:\.\d{1,4})?%?(?:/\d{1,6})?"
+_PLAIN = re.compile(rf"\(?(?:{_LETTERS}|{_NUMBER}|%)[,.;:!?)]{{0,2}}|[→+=–·-]")
+_COMMIT = re.compile(r"\(?[A-Fa-f]{7,}[,.;:!?)]{0,2}")
+
+
+def code(text: str, most: int = _MOST) -> str:
+    """A code span of one line; `-` where there is no text."""
+    return _span(told(text, most)) if text else "-"
+
+
+def words(text: str, most: int = 2 * _MOST) -> str:
+    """A sentence: words of letters and short numbers as they are, everything else as code."""
+    out: list[str] = []
+    unsafe: list[str] = []
+    for token in told(text, most).split(" "):
+        if not _is_plain(token):
+            unsafe.append(token)
+            continue
+        if unsafe:
+            out.append(_span(" ".join(unsafe)))
+            unsafe = []
+        out.append(token)
+    if unsafe:
+        out.append(_span(" ".join(unsafe)))
+    return " ".join(one for one in out if one)
+
+
+def _is_plain(token: str) -> bool:
+    """Whether nothing can be made of it, and it does not turn the order of what is around it."""
+    plain = _PLAIN.fullmatch(token) and not _COMMIT.fullmatch(token)
+    return not token or (bool(plain) and not _runs_left(token))
+
+
+@lru_cache(maxsize=4096)
+def told(text: str, most: int = _MOST) -> str:
+    """The beginning of a text on one line, without secrets and without what cannot be seen."""
+    begun = redact(text[: _READ * most])
+    left = max(0, len(text) - _READ * most)
+    return seen(cut(begun + " " * left, most))
+
+
+def seen(text: str) -> str:
+    """The text on one line; what cannot be seen is named."""
+    line = _LINE_BREAKS.sub("⏎", text).replace("\t", "⇥")
+    if line.isascii() and line.isprintable():
+        return line.replace("##[", "# #[")
+    return "".join(map(_named, line, " " + line)).replace("##[", "# #[")
+
+
+def _named(char: str, before: str) -> str:
+    if char in _JOINERS and unicodedata.category(before)[0] == "S":
+        return ""
+    hidden = unicodedata.category(char)[0] == "C" or _UNSEEN.match(char)
+    return f"[U+{ord(char):04X}]" if hidden else char
+
+
+def _span(line: str) -> str:
+    marks = "`" * (_longest_run(line) + 1)
+    pad = " " if line.strip(" ") and (line[0] in "` " or line[-1] in "` ") else ""
+    return f"{marks}{pad}{line}{pad}{marks}{'&lrm;' * _runs_left(line)}"
+
+
+def _runs_left(text: str) -> bool:
+    return not text.isascii() and any(unicodedata.bidirectional(c) in _LEFTWARDS for c in text)
+
+
+def _longest_run(text: str) -> int:
+    return max((len(run) for run in _RUN.findall(text)), default=0)
+
+
+def fenced(lines: Sequence[str], language: str = "") -> str:
+    """A block of code.
+
+    Args:
+        lines: without line breaks and hidden characters; none begins with a backtick.
+        language: a word of ours.
+    """
+    marks = "`" * max(3, _longest_run("\n".join(lines)) + 1)
+    return "\n".join([f"{marks}{language}", *lines, marks])
+
+
+def wrapped(text: str, columns: int = _COLUMNS) -> Iterator[str]:
+    """The lines of a text, hidden characters named, long ones continued on the next line."""
+    for line in _LINE_BREAKS.split(text):
+        yield from _folded(seen(line), columns)
+
+
+def _folded(line: str, columns: int) -> Iterator[str]:
+    """A line in pieces of so many columns, if possible after a blank; nothing is lost."""
+    begun = width = 0
+    blank = -1
+    for place, char in enumerate(line):
+        if width >= columns:
+            end = blank + 1 if blank >= begun else place
+            yield line[begun:end]
+            width -= sum(map(_width, line[begun:end]))
+            begun, blank = end, -1
+        width += _width(char)
+        if char == " ":
+            blank = place
+    yield line[begun:]
+
+
+def _width(char: str) -> int:
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; cells are Markdown already, on one line."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(_cell(one) for one in row)} |" for row in lines)
+
+
+def _cell(markdown: str) -> str:
+    """GitHub splits a row at its signs first, in code too, unless a backslash is before them."""
+    return markdown.replace("|", "\\|")
+
+
+def size(text: str) -> int:
+    """Bytes of UTF-8: of all ways to count a text the one that gives most."""
+    return len(text.encode())

@@ -1,0 +1,177 @@
+"""A review as Markdown: the comment below a pull request and the summary of a job.
+
+Both are pure functions of the review document (schemas/review.schema.json). The comment begins with
+a marker that a page does not show, by which the next run finds it and writes it anew.
+
+GitHub refuses comments over 65,536 characters, or 262,144 bytes; which of the two has changed and
+may again. Counted are bytes, of which a text has at least as many as characters or UTF-16 units.
+What does not fit is left out in whole pieces, the details first, and the comment says how much.
+The verdict stays, and so does what blocks: as far as a third of the comment lets it, then as a
+count for each rule.
+"""
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from ingot.agent.review.escaping import code, size, table, words
+from ingot.agent.review.sections import (
+    LEVELS,
+    SIGNS,
+    Section,
+    by_level,
+    command,
+    count,
+    more_reasons,
+    reason_line,
+    sections,
+    sign,
+)
+from ingot.converters.rows import Json
+
+MARKER = "<!-- ingot-review -->"
+COMMENT_LIMIT = 65_000
+SUMMARY_LIMIT = 1_000_000  # of 1 MiB for all that a step writes
+_SMALLEST = 8_192
+_RESERVED = 2_000  # for what is said of what is left out
+_VERDICTS = {"block": "blocked", "warn": "passes, with warnings", "pass": "passes"}
+_LONGEST_COMMAND = 1_000
+
+
+def markdown(review: dict[str, Json], *, limit: int = COMMENT_LIMIT) -> str:
+    """The comment below a pull request.
+
+    Args:
+        review: a review document.
+        limit: bytes of UTF-8 that the comment may have, 8,192 or more.
+
+    Raises:
+        ValueError: `limit` is too small to say anything.
+    """
+    return f"{MARKER}\n{_document(review, limit - len(MARKER) - 1)}"
+
+
+def summary(review: dict[str, Json], *, limit: int = SUMMARY_LIMIT) -> str:
+    """The same for GITHUB_STEP_SUMMARY, without the marker and with more room."""
+    return _document(review, limit)
+
+
+def _document(review: dict[str, Json], limit: int) -> str:
+    if limit < _SMALLEST // 2:
+        raise ValueError(f"{limit} bytes are too few for a review")
+    ordered = by_level(review["mappings"])
+    pieces = [sections(one) for one in ordered]
+    head = "\n\n".join([*_verdict(review), *_overview(ordered, limit // 4)])
+    room = limit - size(head) - _RESERVED
+    if len(ordered) > 1 or any(size(of_one[0].text) > room for of_one in pieces):
+        head = "\n\n".join([head, *_blocking(ordered, limit // 3)])
+    chosen = _chosen(pieces, limit - size(head) - _RESERVED)
+    shown = (piece.text for kept in chosen for piece in kept)
+    return "\n\n".join([head, *shown, *_left_out(review, pieces, chosen)]) + "\n"
+
+
+def _verdict(review: dict[str, Json]) -> Iterator[str]:
+    verdict = review["verdict"]
+    levels = Counter(one["verdict"] for one in review["mappings"])
+    yield f"### {SIGNS[verdict]} ingot review: {_VERDICTS[verdict]}"
+    line = f"{count(levels.total(), 'mapping')} changed"
+    line += f" between {code(review['base'], 100)} and {code(review['head'], 100)}"
+    split = ", ".join(f"{levels[one]} {one}" for one in LEVELS if levels[one])
+    yield f"{line}{': ' * bool(split)}{split}."
+    if review["allow_breaking"]:
+        yield "Breaking changes and lost records are allowed here: they warn."
+
+
+def _overview(ordered: Sequence[dict[str, Json]], room: int) -> Iterator[str]:
+    """All mappings in a table, or as many as there is room for, and how many are not in it."""
+    if not ordered:
+        return
+    rows: list[tuple[str, ...]] = []
+    for one in ordered:
+        row = _overview_row(one)
+        room -= size(" | ".join(row)) + 8
+        if room < 0:
+            break
+        rows.append(row)
+    yield table(("verdict", "mapping", "change", "class", "records", "identical"), rows)
+    rest = Counter(one["verdict"] for one in ordered[len(rows) :])
+    if rest:
+        split = ", ".join(f"{rest[one]} {one}" for one in LEVELS if rest[one])
+        yield f"and {rest.total():,} more: {split}"
+
+
+def _overview_row(mapping: dict[str, Json]) -> tuple[str, ...]:
+    old, new = mapping["old"], mapping["new"]
+    records = " → ".join(f"{side['records']:,}" if side else "-" for side in (old, new))
+    same = mapping["same"]
+    return (
+        sign(mapping["verdict"]),
+        code(mapping["path"]),
+        words(mapping["status"]),
+        words(mapping["class"] or "-"),
+        records if old or new else "-",
+        f"{same:,} of {mapping['of']:,}" if same is not None else "-",
+    )
+
+
+def _blocking(ordered: Sequence[dict[str, Json]], room: int) -> Iterator[str]:
+    """What blocks, of all mappings: one line each as long as there is room, else by rule."""
+    reasons = [
+        (one["path"], reason)
+        for one in ordered
+        for reason in one["reasons"]
+        if reason["level"] == "block"
+    ]
+    if not reasons:
+        return
+    lines: list[str] = []
+    for path, reason in reasons:
+        line = reason_line(reason, path)
+        room -= size(line) + 1
+        if room < 0:
+            break
+        lines.append(line)
+    rest = [reason for _, reason in reasons[len(lines) :]]
+    yield "\n".join(["**What blocks**", "", *lines, *more_reasons(rest)])
+
+
+def _chosen(pieces: Sequence[Sequence[Section]], room: int) -> list[list[Section]]:
+    """What fits, of every mapping what comes first before anything else of any."""
+    kept: list[set[int]] = [set() for _ in pieces]
+    for first in (True, False):
+        for chosen, of_one in zip(kept, pieces, strict=True):
+            for number, piece in enumerate(of_one):
+                cost = size(piece.text) + 2
+                if piece.first != first or (number and 0 not in chosen) or cost > room:
+                    continue
+                chosen.add(number)
+                room -= cost
+    return [
+        [of_one[number] for number in sorted(chosen)]
+        for chosen, of_one in zip(kept, pieces, strict=True)
+    ]
+
+
+def _left_out(
+    review: dict[str, Json],
+    pieces: Sequence[Sequence[Section]],
+    chosen: Sequence[Sequence[Section]],
+) -> Iterator[str]:
+    pairs = list(zip(pieces, chosen, strict=True))
+    mappings = sum(not shown for _, shown in pairs)
+    parts = sum(len(of_one) - len(shown) for of_one, shown in pairs if shown)
+    if mappings or parts:
+        left = f"{count(mappings, 'mapping')} and {count(parts, 'section')}"
+        yield f"**Truncated: {left} are left out.** The whole:"
+        yield command(_whole(review))
+
+
+def _whole(review: dict[str, Json]) -> str:
+    """The command that gives all of it."""
+    mappings = review["mappings"]
+    if len(mappings) == 1:
+        line = mappings[0]["reproduce"]
+    else:
+        parts = ["ingot", "review", "--base", review["base"], "--head", review["head"]]
+        line = shlex.join([*parts, *["--allow-breaking"] * review["allow_breaking"]])
+    return line if size(line) <= _LONGEST_COMMAND else "ingot review"

@@ -1,0 +1,281 @@
+"""What a review says of one mapping, as Markdown in pieces that are shown whole or left out.
+
+Every value of the document goes through escaping.py; what stands outside it is written here.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ingot.agent.redaction import redact
+from ingot.agent.review.escaping import code, fenced, seen, table, words
+from ingot.agent.review.examples import example
+from ingot.converters.rows import Json
+
+LEVELS = ("block", "warn", "pass")
+SIGNS = {"block": "🔴", "warn": "🟡", "pass": "🟢"}
+VERBS = {"block": "blocks", "warn": "warns", "pass": "passes"}
+MOST_REASONS, MOST_ROWS, _MOST_RULES = 20, 40, 20
+_FIGURES = ("", "before", "after")
+
+Told = Callable[[dict[str, Json]], str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Section:
+    """A piece of Markdown about one mapping.
+
+    Attributes:
+        text: complete: no block, table or fold is open at its end.
+        first: it is needed before a reviewer looks closer; the others give way to it.
+    """
+
+    text: str
+    first: bool
+
+
+def sections(mapping: dict[str, Json]) -> list[Section]:
+    """The pieces about one mapping of the review document; the first is its heading."""
+    first = (_lead(mapping), _changes(mapping["changes"]), _golden(mapping), _drift(mapping))
+    then = (_examples(mapping), _paths(mapping), _provenance(mapping), _again(mapping))
+    return [
+        *(Section(text=text, first=True) for text in (*first, _figures(mapping)) if text),
+        *(Section(text=text, first=False) for text in then if text),
+    ]
+
+
+def by_level(mappings: Sequence[dict[str, Json]]) -> list[dict[str, Json]]:
+    """The mappings, those that block first, else in their order."""
+    return sorted(mappings, key=lambda one: LEVELS.index(one["verdict"]))
+
+
+def sign(level: str) -> str:
+    """A coloured sign and the level in a word."""
+    return f"{SIGNS[level]} {level}"
+
+
+def _lead(mapping: dict[str, Json]) -> str:
+    lines = [f"#### {SIGNS[mapping['verdict']]} {code(mapping['path'])}", ""]
+    if mapping["old_path"]:
+        lines += [f"Renamed; was {code(mapping['old_path'])}.", ""]
+    lines += reason_lines(mapping["reasons"])
+    return "\n".join([*lines, *_sampled(mapping)])
+
+
+def reason_lines(reasons: Sequence[dict[str, Json]]) -> Iterator[str]:
+    """A line for each reason, those that block first, and how many there are more of."""
+    ordered = sorted(reasons, key=lambda one: LEVELS.index(one["level"]))
+    yield from (reason_line(one) for one in ordered[:MOST_REASONS])
+    yield from more_reasons(ordered[MOST_REASONS:])
+
+
+def more_reasons(reasons: Sequence[dict[str, Json]]) -> Iterator[str]:
+    """How many reasons there are of each level and rule, in one line if there are any."""
+    if not reasons:
+        return
+    kinds = Counter((reason["level"], reason["rule"]) for reason in reasons).most_common()
+    split = [f"{n:,} {level} {code(rule, 60)}" for (level, rule), n in kinds[:_MOST_RULES]]
+    if len(kinds) > _MOST_RULES:
+        split.append(f"{len(kinds) - _MOST_RULES} other rules")
+    yield f"- and {len(reasons):,} more: {', '.join(split)}"
+
+
+def reason_line(reason: dict[str, Json], path: str = "") -> str:
+    """Why a mapping does not simply pass, with the rule that says so and the line in its file."""
+    level = reason["level"]
+    of = f" {code(path)}" if path else ""
+    line = f", line {reason['line']}" if reason["line"] else ""
+    rule = code(reason["rule"], 60)
+    return f"- {SIGNS[level]} **{VERBS[level]}**{of} {words(reason['text'])} ({rule}{line})"
+
+
+def _sampled(mapping: dict[str, Json]) -> Iterator[str]:
+    sample = mapping["sample"]
+    yield ""
+    if sample["kind"] == "none":
+        why = f": {words(sample['why'])}" if sample["why"] else ""
+        yield f"Not replayed{why}."
+        return
+    kind = "the pinned sample" if sample["kind"] == "pinned" else "a sample of"
+    line = f"Replayed on {kind} {code(sample['place'])}, {count(sample['rows'], 'row')}."
+    same = mapping["same"]
+    if same is not None:
+        line += f" **{same:,} of {mapping['of']:,} records are identical.**"
+    yield line
+
+
+def _changes(changes: Sequence[dict[str, Json]]) -> str:
+    if not changes:
+        return ""
+    rows = [
+        (
+            words(one["target"]),
+            code(one["old"]) if one["old"] is not None else "-",
+            code(one["new"]) if one["new"] is not None else "-",
+            f"{words(one['class'])}: {code(one['rule'], 60)}",
+        )
+        for one in changes[:MOST_ROWS]
+    ]
+    return table(("target", "before", "after", "class: rule"), rows) + _more(changes)
+
+
+def _more(whole: Sequence[object]) -> str:
+    left = len(whole) - MOST_ROWS
+    return f"\n\nand {left} more" if left > 0 else ""
+
+
+def _golden(mapping: dict[str, Json]) -> str:
+    golden = mapping["golden"]
+    if not golden:
+        return ""
+    failed = golden["failed"]
+    lines = [f"Golden rows {code(golden['file'])}: {golden['rows']}, {len(failed)} of them fail."]
+    if failed:
+        lines += ["", *(f"- line {one['line']}: {words(one['why'])}" for one in failed[:10])]
+    if len(failed) > 10:
+        lines.append(f"- and {len(failed) - 10} more")
+    return "\n".join(lines)
+
+
+def _drift(mapping: dict[str, Json]) -> str:
+    drift = mapping["drift"]
+    if not drift:
+        return ""
+    rows = (
+        (
+            code(one["path"]),
+            words(one["what"]),
+            code(one["before"]),
+            code(one["after"]),
+            "yes" if one["stops"] else "no",
+        )
+        for one in drift[:MOST_ROWS]
+    )
+    head = ("path", "change of the data", "when mapped", "now", "stops a run")
+    return table(head, rows) + _more(drift)
+
+
+def _figures(mapping: dict[str, Json]) -> str:
+    old, new = mapping["old"], mapping["new"]
+    if not old and not new:
+        return ""
+    rows = [
+        _both("rows with a record", old, new, lambda side: _share(side["ok_rows"], side["rows"])),
+        _both("records", old, new, lambda side: f"{side['records']:,}"),
+        *_counted("rejected: ", "failures", old, new),
+        *_counted("messages of ", "roles", old, new),
+        _both("characters", old, new, lambda side: f"{side['chars']:,}"),
+        _both("trained on", old, new, lambda side: _share(side["trained_chars"], side["chars"])),
+    ]
+    return table(_FIGURES, [row for row in rows if row])
+
+
+def _both(name: str, old: Json, new: Json, show: Told) -> tuple[str, ...]:
+    return (name, show(old) if old else "-", show(new) if new else "-")
+
+
+def _counted(prefix: str, key: str, old: Json, new: Json) -> Iterator[tuple[str, ...]]:
+    """A row for each name that either side counts."""
+    before, after = (old or {}).get(key, {}), (new or {}).get(key, {})
+    names = list({**before, **after})
+    for name in names[:MOST_ROWS]:
+        row = (before.get(name, 0) if old else None, after.get(name, 0) if new else None)
+        yield (f"{prefix}{code(name, 60)}", *("-" if one is None else f"{one:,}" for one in row))
+    if len(names) > MOST_ROWS:
+        yield (f"{prefix}{len(names) - MOST_ROWS} others", "", "")
+
+
+def _share(part: int, whole: int) -> str:
+    if not whole:
+        return f"{part:,}"
+    return f"{part:,} of {whole:,} ({part / whole:.1%})"
+
+
+def _examples(mapping: dict[str, Json]) -> str:
+    shown = mapping["examples"][:3]
+    if not shown:
+        return ""
+    inner = [block for one in shown for block in (_example_head(one), example(one))]
+    return fold(f"{count(len(shown), 'record')} before and after", inner)
+
+
+def _example_head(shown: dict[str, Json]) -> str:
+    return f"{words(shown['kind'])}: {code(shown['place'])}"
+
+
+def _paths(mapping: dict[str, Json]) -> str:
+    found: dict[tuple[str, str], list[str]] = {}
+    for place, side in enumerate((mapping["old"], mapping["new"])):
+        for one in side["paths"] if side else ():
+            both = found.setdefault((one["target"], one["path"]), ["-", "-"])
+            both[place] = _resolved(one)
+    if not found:
+        return ""
+    rows = [
+        (words(target), code(path), *both)
+        for (target, path), both in list(found.items())[:MOST_ROWS]
+    ]
+    inner = table(("target", "path", "found before", "found after"), rows)
+    return fold("Coverage of every path", [inner + _more(list(found))])
+
+
+def _resolved(path: dict[str, Json]) -> str:
+    absent = [f"{path[key]:,} {key}" for key in ("null", "missing") if path[key]]
+    return ", ".join([f"{path['resolved']:,}/{path['rows']:,} rows", *absent])
+
+
+def _provenance(mapping: dict[str, Json]) -> str:
+    old, new = mapping["provenance"]["old"], mapping["provenance"]["new"]
+    if not old and not new:
+        return ""
+    names = ("mapper", "model", "prompt_sha256", "confidence", "edited", "repaired")
+    rows = [_both(name.replace("_sha256", ""), old, new, _stated(name)) for name in names]
+    rows += [_both("cost", old, new, _cost)]
+    stated = [row for row in rows if row[1:] != ("-", "-")]
+    return fold("Who made it", [table(_FIGURES, stated)]) if stated else ""
+
+
+def _stated(name: str) -> Told:
+    def show(side: dict[str, Json]) -> str:
+        value = side[name]
+        if value is None or isinstance(value, bool):
+            return {None: "-", True: "yes", False: "no"}[value]
+        if isinstance(value, float):
+            return f"{value:.2f}"
+        return code(str(value)[:12] if name == "prompt_sha256" else str(value))
+
+    return show
+
+
+def _cost(side: dict[str, Json]) -> str:
+    cost = side["cost"]
+    if not cost:
+        return "-"
+    usd = f", {cost['usd']:.4f} USD" if cost["usd"] is not None else ""
+    calls = count(cost["calls"], "call") if cost["calls"] is not None else "calls unknown"
+    spent = ", ".join(
+        f"{cost[key]:,} tokens {way}"
+        for key, way in (("tokens_in", "in"), ("tokens_out", "out"))
+        if cost[key] is not None
+    )
+    return f"{calls}{', ' * bool(spent)}{spent}{usd}"
+
+
+def _again(mapping: dict[str, Json]) -> str:
+    return fold("The command that shows this again", [command(mapping["reproduce"])])
+
+
+def command(line: str) -> str:
+    """A command as a block of code that can be copied."""
+    return fenced([seen(redact(line))], "sh")
+
+
+def fold(title: str, inner: Iterable[str]) -> str:
+    """Blocks that are unfolded by a click; the title is ours, since it is raw HTML."""
+    body = "\n\n".join(inner)
+    return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
+
+
+def count(number: int, noun: str) -> str:
+    """`1 row`, `2 rows`, `1,200 rows`."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
