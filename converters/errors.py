@@ -6,6 +6,7 @@ IngotError
 ├── MappingError     a mapping file is wrong, all problems    exit 2
 ├── ConversionError  a conversion cannot go on                exit 1
 ├── OutputError      the destination cannot be written        exit 1
+├── RevisionError    there is no such revision or repository  exit 2
 ├── ReviewNeeded     a person has to decide before going on   exit 3
 ├── BudgetReached    one more question passes a limit         exit 3
 └── ModelError       an LLM endpoint failed                   exit 4
@@ -54,6 +55,12 @@ class ConversionError(_LocatedError):
 
 class OutputError(_LocatedError):
     """The destination cannot be written or is taken. Fields: where, problem, hint."""
+
+
+class RevisionError(_LocatedError):
+    """What is to be reviewed cannot be found. Fields: where (revision or folder), problem, hint."""
+
+    exit_code = 2
 
 
 class ReviewNeeded(_LocatedError):  # noqa: N818 - a state, not a mistake

@@ -18,7 +18,7 @@ from ingot.converters.language import Layout, Mapping, to_document
 from ingot.converters.parse import LiteralRule, Parser, pointer_to, shown
 from ingot.converters.rows import Json
 
-__all__ = ["Mapping", "bind", "load", "parse", "to_document"]
+__all__ = ["Mapping", "bind", "load", "parse", "read", "to_document"]
 
 # Deeper than any mapping that a person can read, and far from the depth at which recursion ends.
 MAX_LEVELS = 40
@@ -122,17 +122,27 @@ def load(path: File) -> dict[str, Any]:
         MappingError: the file is missing, is no JSON, or is no mapping.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
-        document = json.loads(text, parse_constant=_no_constant)
+        data = path.read_bytes()
     except OSError as error:
         said = str(error.strerror or error)
         problem = Problem("", "unreadable", "a mapping file", said[:1].lower() + said[1:])
         raise MappingError(str(path), (problem,)) from error
+    return read(data, where=str(path))
+
+
+def read(data: bytes, *, where: str) -> dict[str, Any]:
+    """The document that the bytes of a mapping file hold.
+
+    Raises:
+        MappingError: they are no JSON, or no mapping.
+    """
+    try:
+        document = json.loads(data.decode("utf-8-sig"), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         said = str(error).partition(";")[0]
         problem = Problem("", "bad_json", "a JSON document", said)
-        raise MappingError(str(path), (problem,)) from error
-    return parse(document, where=str(path))
+        raise MappingError(where, (problem,)) from error
+    return parse(document, where=where)
 
 
 def _no_constant(name: str) -> NoReturn:
