@@ -35,15 +35,21 @@ class Preview:
     examples: tuple[tuple[Json, Json], ...]
 
 
-def preview(state: State, context: Context) -> Preview:
+def preview(state: State, context: Context, *, examples: int = EXAMPLES) -> Preview:
     """The preview of the state's proposal; rows are drawn again, since the state holds none.
+
+    Args:
+        state: the graph's state.
+        context: what holds sources and samples.
+        examples: the most rows to show.
 
     Raises:
         MappingError: the proposal holds no mapping that could be run.
     """
     proposal = state["proposal"] or {}
     order = Order(**state["order"])
-    trial = try_out(context, order, proposal["mapping"] or {}, where=f"the {proposal['mapper']}")
+    where = f"the {proposal['mapper']}"
+    trial = try_out(context, order, proposal["mapping"] or {}, where=where, show=examples)
     report = trial.report
     show = _as_is if order.share_values == "raw" else _redacted
     return Preview(
@@ -52,7 +58,7 @@ def preview(state: State, context: Context) -> Preview:
         paths=tuple(
             (show(path), pointer, rows) for path, pointer, rows in path_rows(state["check"] or {})
         ),
-        examples=tuple((show(row), show(record)) for row, record in report.examples[:EXAMPLES]),
+        examples=tuple((show(row), show(record)) for row, record in report.examples),
     )
 
 
@@ -98,7 +104,7 @@ def path_rows(check: dict[str, Json]) -> Iterator[tuple[str, str, str]]:
 def describe(document: Json) -> Iterator[tuple[str, str]]:
     """A mapping document, target by target."""
     for key, value in (document.get("source") or {}).items():
-        yield f"source.{key}", _plain(value)
+        yield f"source.{key}", plain_text(value)
     group = document.get("group")
     if group:
         sort = f", sorted by {group['sort']}" if group.get("sort") else ""
@@ -114,7 +120,7 @@ def _layout(layout: dict[str, Json]) -> Iterator[tuple[str, str]]:
         yield "each", f"one record per {layout['each']}"
     for condition in layout.get("where", []):
         operator = next(key for key in condition if key != "path")
-        yield "where", f"{condition['path']} {operator} {_plain(condition[operator])}"
+        yield "where", f"{condition['path']} {operator} {plain_text(condition[operator])}"
     if layout.get("text") is not None:
         yield "text", value_text(layout["text"])
     for message in layout.get("messages") or []:
@@ -148,7 +154,7 @@ def _message(message: dict[str, Json]) -> str:
     if isinstance(role, dict):
         parts.append(f"({_pairs(role.get('split') or role.get('map') or {})})")
     if message.get("loss_mask") is not None:
-        parts.append(f"(loss_mask {_plain(message['loss_mask'])})")
+        parts.append(f"(loss_mask {plain_text(message['loss_mask'])})")
     return " ".join(parts)
 
 
@@ -163,9 +169,9 @@ def value_text(value: Json) -> str:
 
 def _form(value: dict[str, Json]) -> str:
     if "literal" in value:
-        return f"the text {_plain(value['literal'])}"
+        return f"the text {plain_text(value['literal'])}"
     if "template" in value:
-        return f"template {_plain(value['template'])}"
+        return f"template {plain_text(value['template'])}"
     if "any_of" in value:
         return "first of " + ", ".join(map(value_text, value["any_of"]))
     if "concat" in value:
@@ -184,17 +190,18 @@ def _modifiers(value: dict[str, Json]) -> Iterator[str]:
             yield f"({key} {_pairs(value[key])})"
     for key in ("as", "label", "sep"):
         if value.get(key) is not None:
-            yield f"({key} {_plain(value[key])})"
+            yield f"({key} {plain_text(value[key])})"
 
 
 def _pairs(mapped: dict[str, Json]) -> str:
     return ", ".join(
-        f"{key!r} → {'left out' if value is None else _plain(value)}"
+        f"{key!r} → {'left out' if value is None else plain_text(value)}"
         for key, value in mapped.items()
     )
 
 
-def _plain(value: Json) -> str:
+def plain_text(value: Json) -> str:
+    """A value of any kind in one short line: names bare, all else as JSON, cut at 120."""
     text = value if isinstance(value, str) and value.isidentifier() else _dumped(value)
     return text if len(text) <= 120 else f"{text[:117]}..."
 

@@ -37,30 +37,32 @@ def _rows(reply: Document) -> Document:
     if reply["each"]:
         made["each"] = reply["each"]
     if reply["where"]:
-        made["where"] = [_condition(one) for one in reply["where"]]
+        made["where"] = [condition_of(one) for one in reply["where"]]
     return made
 
 
-def _condition(condition: Document) -> Document:
+def condition_of(condition: Document) -> Document:
+    """One condition of `where` in the file's form."""
     operator, values = condition["op"], condition["values"]
     wanted = int(values[0]) if operator in ("min_chars", "max_chars") else values
     return {"path": condition["path"], operator: wanted}
 
 
 def _text_body(reply: Document) -> Document:
-    return {"text": _value(reply["text"])}
+    return {"text": value_of(reply["text"])}
 
 
 def _chat_body(reply: Document) -> Document:
-    made: Document = {"messages": [_message(one) for one in reply["messages"]]}
-    system = _value(reply["system"] or [])
+    made: Document = {"messages": [message_of(one) for one in reply["messages"]]}
+    system = value_of(reply["system"] or [])
     return made if system is None else {**made, "system": system}
 
 
-def _message(message: Document) -> Document:
+def message_of(message: Document) -> Document:
+    """One entry of `messages` in the file's form."""
     made = _steps(message["each"])
     made["role"] = _role(message["role"])
-    made["content"] = _value(message["content"])
+    made["content"] = value_of(message["content"])
     mask = message["loss_mask"]
     if mask is not None:
         made["loss_mask"] = mask["path"] if isinstance(mask, dict) else mask
@@ -89,7 +91,7 @@ def _named(pairs: Iterable[Document], key: str) -> Document:
     return {one[key]: None if one["role"] == "drop" else one["role"] for one in pairs}
 
 
-def _value(parts: list[Json]) -> Json:
+def value_of(parts: list[Json]) -> Json:
     """One value of the file's form; no parts = null."""
     made = [_part(part) for part in parts if part not in ("", {"literal": ""})]
     if not made:

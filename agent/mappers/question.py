@@ -69,8 +69,7 @@ def opening(
     def question(data: str) -> str:
         language = clean(request.language or "not told")[:20]
         mode = _MODES[request.mode]
-        fence = _fence(data)
-        return prompt("question").render(mode=mode, language=language, fence=fence, data=data)
+        return prompt("question").render(mode=mode, language=language, fence=fence(data), data=data)
 
     room = tokens - tokens_in(task) - 2 * _MESSAGE
     if room < tokens_in(question("")) + _LEAST_DATA:
@@ -92,14 +91,19 @@ def correction(problems: Sequence[Problem], facts: Profile, *, share: str = "red
         facts: the inventory that was shown (`inventory`).
         share: with `none` what was found is left out, since it may be a value.
     """
-    said = [_problem(one, share) for one in problems[:MOST_PROBLEMS]]
+    said = [told_problem(one, share) for one in problems[:MOST_PROBLEMS]]
+    data = "\n".join(["Problems:", *said, "", "Paths:", *near_paths(facts, problems, share)])
+    return _message("user", prompt("correction").render(fence=fence(data), data=data))
+
+
+def near_paths(facts: Profile, problems: Sequence[Problem], share: str) -> list[str]:
+    """The paths of the inventory; of many those that are spelt most like what was wrong."""
     paths = [shown_path(one.path) for one in facts.paths]
     if share != "raw":
         paths = [redact(path) for path in paths]
     near = _near(paths, problems)
     more = [f"(+{len(paths) - len(near)} paths)"] if len(paths) > len(near) else []
-    data = "\n".join(["Problems:", *said, "", "Paths:", *near, *more])
-    return _message("user", prompt("correction").render(fence=_fence(data), data=data))
+    return [*near, *more]
 
 
 def second_look(
@@ -118,7 +122,7 @@ def second_look(
         parts += [f"Record: {rendered(record, _LOOKED_AT, share)}", ""]
     noticed = [f"- {_told_line(one)}" for one in signals] or ["- nothing"]
     data = "\n".join(["Noticed:", *noticed, "", *parts]).strip()
-    return _message("user", prompt("second_look").render(fence=_fence(data), data=data))
+    return _message("user", prompt("second_look").render(fence=fence(data), data=data))
 
 
 def template_hash(tokens: int) -> str:
@@ -190,7 +194,7 @@ def _task(tokens: int) -> str:
     return "task_small" if tokens < SMALL else "task"
 
 
-def _fence(data: str) -> str:
+def fence(data: str) -> str:
     """A line that the data cannot hold: it would have to hold its own hash.
 
     Thus a prompt can be shown before it is sent, and is sent as it was shown.
@@ -202,7 +206,8 @@ def _message(role: str, content: str) -> Message:
     return {"role": role, "content": content}
 
 
-def _problem(one: Problem, share: str) -> str:
+def told_problem(one: Problem, share: str) -> str:
+    """One problem as a line; with `none` what was found is left out, since it may be a value."""
     if share == "none":
         near = f"; nearest: {one.nearest}" if one.nearest else ""
         return f"- {_told_line(f'{one.pointer}: {one.code}: expected {one.expected}{near}')}"

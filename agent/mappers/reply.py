@@ -59,7 +59,7 @@ def read(text: str, *, cut_off: bool = False) -> Read:
     except Unreadable as error:
         raise _unreadable(error) from error
     reply = complete(found)
-    problems = [_problem(error) for error in contracts.validator("llm").iter_errors(reply)]
+    problems = [schema_problem(error) for error in contracts.validator("llm").iter_errors(reply)]
     if problems:
         raise MappingError(WHERE, tuple(problems[:MOST_PROBLEMS]))
     return Read(document=reply, repaired=how if reply == found else (*how, "completed"))
@@ -73,7 +73,7 @@ def _rank(found: Document) -> int:
 
 
 def _unreadable(error: Unreadable) -> MappingError:
-    problem = Problem(pointer="", code=NOT_JSON, expected=error.expected, got=_short(error.got))
+    problem = Problem(pointer="", code=NOT_JSON, expected=error.expected, got=shortened(error.got))
     return MappingError(WHERE, (problem,))
 
 
@@ -87,12 +87,12 @@ def complete(reply: Document) -> Document:
     made["where"] = [] if made["where"] is None else made["where"]
     made.setdefault("decision", _implied(made))
     made["confidence"] = _share(made["confidence"])
-    made["text"], made["system"] = _parts(made["text"]), _parts(made["system"])
+    made["text"], made["system"] = completed_parts(made["text"]), completed_parts(made["system"])
     made["meta"] = _completed_meta(made["meta"])
     if isinstance(made["group"], dict):
         made["group"] = {"sort": None, **made["group"], "by": _listed(made["group"].get("by"))}
     if isinstance(made["messages"], list):
-        made["messages"] = [_completed_message(one) for one in made["messages"]]
+        made["messages"] = [completed_message(one) for one in made["messages"]]
     return made
 
 
@@ -116,7 +116,8 @@ def _listed(value: Json) -> Json:
     return value if isinstance(value, list) else [value]
 
 
-def _parts(value: Json) -> Json:
+def completed_parts(value: Json) -> Json:
+    """Parts as a list, each with the nullable keys that were left out; None stays."""
     if value is None:
         return None
     return [_completed_part(part) for part in _listed(value)]
@@ -127,15 +128,18 @@ def _completed_part(part: Json) -> Json:
         return part
     if "template" in part:
         return {**part, "each": _listed(part.get("each"))}
+    if "path" in part:  # of a conversation
+        return {"map": [], "replace": [], "json": False, **part}
     if "options" in part:
         return {"label": None, "pick": None, **part, "options": _listed(part["options"])}
     return part
 
 
-def _completed_message(message: Json) -> Json:
+def completed_message(message: Json) -> Json:
+    """A message with the nullable keys that were left out."""
     if not isinstance(message, dict):
         return message
-    content = _parts(message.get("content")) or []
+    content = completed_parts(message.get("content")) or []
     made = {"loss_mask": None, **message, "each": _listed(message.get("each")), "content": content}
     role = made.get("role")
     if isinstance(role, dict) and "path" in role:
@@ -149,14 +153,14 @@ def _completed_meta(meta: Json) -> Json:
     return dict.fromkeys(_META) | (meta or {})
 
 
-def _problem(error: "ValidationError") -> Problem:
+def schema_problem(error: "ValidationError") -> Problem:
     """The deepest cause of a schema error, since that of an `anyOf` says nothing."""
     from jsonschema.exceptions import best_match
 
     found = best_match([error]) if error.context else error
     pointer = "".join(f"/{step}" for step in found.absolute_path)
     return Problem(
-        pointer=pointer, code=SCHEMA, expected=_wanted(found), got=_short(found.instance)
+        pointer=pointer, code=SCHEMA, expected=_wanted(found), got=shortened(found.instance)
     )
 
 
@@ -168,7 +172,7 @@ def _wanted(error: "ValidationError") -> str:
         return "the type " + (kinds if isinstance(kinds, str) else " or ".join(kinds))
     if error.validator == "anyOf":
         return " or ".join(_alternative(one) for one in error.validator_value)
-    return _short(error.message, most=160)
+    return shortened(error.message, most=160)
 
 
 def _alternative(schema: Document) -> str:
@@ -181,6 +185,7 @@ def _alternative(schema: Document) -> str:
     return kinds if isinstance(kinds, str) else " or ".join(kinds)
 
 
-def _short(value: Json, *, most: int = 80) -> str:
+def shortened(value: Json, *, most: int = 80) -> str:
+    """A value in at most so many characters."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= most else f"{text[:most]}..."

@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from ingot import __version__
+from ingot.cli.chat import chat
 from ingot.cli.check import check
 from ingot.cli.console import complain
 from ingot.cli.convert import convert
@@ -98,6 +99,7 @@ def ingot(
 app.command("run")(run)
 app.command("map")(map_command)
 app.command("check")(check)
+app.command("chat")(chat)
 app.command("convert")(convert)
 app.command("doctor")(doctor)
 app.command("export")(export)

@@ -1,0 +1,200 @@
+"""One turn of a conversation: a line comes in, what it does and what is to be shown goes out."""
+
+import difflib
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+
+from ingot.agent.chat import model
+from ingot.agent.chat.alternatives import Alternative, alternatives
+from ingot.agent.chat.commands import COMMANDS, EDIT, NotUnderstood, Understood, understood
+from ingot.agent.chat.conversation import INGOT, MODEL, YOU, Conversation, Saying, Step
+from ingot.agent.chat.trying import changed, with_mapping
+from ingot.agent.context import Context
+from ingot.agent.gates import failed
+from ingot.agent.nodes.discover import stated_spec
+from ingot.agent.redaction import redact
+from ingot.agent.state import State
+from ingot.converters.bind import observed_paths
+from ingot.converters.errors import BudgetReached, MappingError, ModelError, Problem
+from ingot.converters.rows import Json
+
+Hear = Callable[[str | None], None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reply:
+    """What came of a line.
+
+    Attributes:
+        conversation: as it is now.
+        say: words for the person, "" = none.
+        show: what is to be shown: names of `ingot.cli.chat_view.VIEWS`, in order.
+        before: the mapping before a change, None where nothing was changed.
+        problems: why a change was not made.
+        others: other mappings, where they are to be shown.
+        number: how many, or which, of what is shown.
+        text: what a view is about, or the argument of `do`.
+        do: what the door has to do: `convert`, `edit`, `save`, `quit`; "" = nothing.
+    """
+
+    conversation: Conversation
+    say: str = ""
+    show: tuple[str, ...] = ()
+    before: dict[str, Json] | None = None
+    problems: tuple[Problem, ...] = ()
+    others: tuple[Alternative, ...] = ()
+    number: int = 0
+    text: str = ""
+    do: str = ""
+
+
+def respond(
+    conversation: Conversation, line: str, context: Context, hear: Hear = lambda _: None
+) -> Reply:
+    """What a line does: a command is carried out, plain language goes to the model if there is one.
+
+    Args:
+        conversation: as it is.
+        line: what the person typed.
+        context: what the work is done with.
+        hear: is told a model's words as they come; None = forget them, it begins again.
+
+    Raises:
+        SourceError: the source cannot be read any more.
+    """
+    words = line.strip()
+    if not words:
+        return Reply(conversation=conversation)
+    try:
+        meant = understood(words, conversation.mapping, fields_of(conversation, context))
+    except NotUnderstood as error:
+        if context.asking is None or words.startswith("/"):
+            return _in_vain(conversation, words, error)
+        return _asked(conversation, words, context, hear)
+    return _done(conversation, words, meant, context)
+
+
+def fields_of(conversation: Conversation, context: Context) -> tuple[str, ...]:
+    """The paths of the data, as mappings name them."""
+    order = conversation.order
+    _, sample = context.drawn(order.source, stated_spec(order))
+    return observed_paths(row.value for row in sample.rows)
+
+
+# --- commands
+
+
+def _done(conversation: Conversation, words: str, meant: Understood, context: Context) -> Reply:
+    if meant.name == EDIT:
+        said = conversation.heard(Saying(who=YOU, text=words))
+        try:
+            state = changed(conversation.state, meant.edits, context)
+        except MappingError as error:
+            return Reply(conversation=said, problems=error.problems)
+        return after(said, words, state)
+    if meant.name in ("undo", "redo"):
+        return _moved(conversation, meant.name)
+    if meant.name in ("alternatives", "take"):
+        return _alternatives(conversation, words, meant, context)
+    if meant.name == "ok":
+        return _approved(conversation)
+    if meant.name == "out":
+        order = replace(conversation.order, out=meant.text)
+        settled = replace(conversation, order=order, done="")
+        return Reply(conversation=settled, say=f"The result will go to {meant.text}.")
+    if meant.name in ("edit", "save", "quit"):
+        return Reply(conversation=conversation, do=meant.name, text=meant.text)
+    return Reply(
+        conversation=conversation, show=(meant.name,), number=meant.number or 0, text=meant.text
+    )
+
+
+def after(conversation: Conversation, words: str, state: State, *, by: str = YOU) -> Reply:
+    """The reply to a change; one that cannot be run or names no field of the data is not made.
+
+    What is half done (a question without its answer yet) is made, and its problems are shown.
+    """
+    problems = tuple(Problem(**one) for one in state["problems"])
+    known = conversation.state.get("problems", [])
+    missing = [
+        one for one in problems if one.code == "unresolved_path" and asdict(one) not in known
+    ]
+    if missing or not state.get("check"):
+        return Reply(conversation=conversation, problems=tuple(missing) or problems)
+    before = conversation.mapping
+    made = conversation.stepped(Step(words=redact(words), by=by, state=state))
+    if made.mapping == before:
+        return Reply(conversation=conversation, say="That is what the mapping says already.")
+    return Reply(conversation=made, before=before, show=("changes",))
+
+
+def _moved(conversation: Conversation, name: str) -> Reply:
+    moved = conversation.moved(-1 if name == "undo" else 1)
+    if moved is None:
+        where = "first" if name == "undo" else "last"
+        return Reply(conversation=conversation, say=f"This is the {where} mapping already.")
+    return Reply(conversation=moved, before=conversation.mapping, show=("changes",))
+
+
+def _alternatives(
+    conversation: Conversation, words: str, meant: Understood, context: Context
+) -> Reply:
+    found = alternatives(conversation, context)
+    if meant.name == "alternatives":
+        say = "" if found else "No other mapping passes on the sample."
+        return Reply(conversation=conversation, others=found, show=("alternatives",), say=say)
+    number = meant.number or 0
+    if number > len(found):
+        say = f"There is no alternative {number}; there are {len(found)}: alternatives shows them."
+        return Reply(conversation=conversation, say=say)
+    state = with_mapping(conversation.state, found[number - 1].mapping, context)
+    return after(conversation.heard(Saying(who=YOU, text=words)), words, state)
+
+
+def _approved(conversation: Conversation) -> Reply:
+    state = conversation.state
+    held = failed(state.get("problems", []))
+    decision = (state.get("proposal") or {}).get("decision")
+    if held:
+        say = f"It does not pass yet: {'; '.join(held)}."
+        return Reply(conversation=conversation, say=say, show=("problems",))
+    if decision not in ("pt", "sft", "irrelevant"):
+        say = "There is no mapping yet: set text FIELD, or set user FIELD and set assistant FIELD."
+        return Reply(conversation=conversation, say=say)
+    if not conversation.order.out:
+        return Reply(conversation=conversation, say="Where is the result to go? Say: out DIR")
+    return Reply(conversation=conversation, do="convert")
+
+
+# --- plain language
+
+
+def _asked(conversation: Conversation, words: str, context: Context, hear: Hear) -> Reply:
+    said = conversation.heard(Saying(who=YOU, text=redact(words)))
+    try:
+        answer = model.ask(conversation, words, context, hear)
+    except (ModelError, BudgetReached) as error:
+        usage = model.spent(conversation.usage, context)
+        why = f"The model gave no answer: {redact(error.problem)}"
+        hint = f"{error.hint}. " if error.hint else ""
+        say = f"{why}. {hint}The short commands work without it: help"
+        return Reply(conversation=replace(said, usage=usage), say=say)
+    said = replace(said, usage=answer.usage)
+    if answer.state is None:
+        kept = said.heard(Saying(who=MODEL, text=redact(answer.say)))
+        return Reply(conversation=kept, say=answer.say, problems=answer.problems)
+    kept = said.heard(Saying(who=MODEL, text=redact(answer.say), edits=answer.edits))
+    return replace(after(kept, words, answer.state, by=MODEL), say=answer.say)
+
+
+def _in_vain(conversation: Conversation, words: str, error: NotUnderstood) -> Reply:
+    """A line that nobody understands, and the command that it may mean."""
+    if error.begins:
+        return Reply(conversation=conversation, say=f"{error.why}.")
+    if words.lower().startswith("why"):
+        return Reply(conversation=conversation, show=("why",), text=words)
+    first = words.split()[0].lower()
+    near = difflib.get_close_matches(first, COMMANDS, 1)
+    hint = f"Did you mean: {COMMANDS[near[0]].usage}?" if near else "help lists the commands."
+    say = f"No model is configured, so only short commands are understood. {hint}"
+    return Reply(conversation=conversation.heard(Saying(who=INGOT, text=say)), say=say)

@@ -1,0 +1,154 @@
+"""A mapping as a tree: its targets, their parts, and in how many rows their fields are found.
+
+The same tree is drawn for people and told to a model, so that both name parts by the same numbers.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ingot.agent.chat.edits import parts_of
+from ingot.agent.preview import plain_text, value_text
+from ingot.converters.rows import Json
+
+Document = dict[str, Json]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """In how many of the sampled rows the fields of a branch are found: the least of them."""
+
+    rows: int
+    of: int
+
+    def __str__(self) -> str:
+        return f"{self.rows}/{self.of} rows"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Branch:
+    """One line of the tree.
+
+    Attributes:
+        label: what it is: `text`, `message 1: user`, `part 2`, `where`.
+        text: what is taken, in words; "" where the branches below say it.
+        found: how often its own fields are found, None where it has none.
+        below: the branches below it.
+    """
+
+    label: str
+    text: str = ""
+    found: Found | None = None
+    below: tuple["Branch", ...] = ()
+
+
+def tree(document: Document, check: Document | None) -> tuple[Branch, ...]:
+    """The branches of a mapping document.
+
+    Args:
+        document: version 2, as validated.
+        check: the counts of its run on the sample, None = it could not be run.
+    """
+    coverage = _Coverage((check or {}).get("paths") or [])
+    made = [
+        Branch(label=f"source.{key}", text=plain_text(value))
+        for key, value in (document.get("source") or {}).items()
+    ]
+    if group := document.get("group"):
+        sort = f", sorted by {group['sort']}" if group.get("sort") else ""
+        text = f"rows with equal {' + '.join(group['by'])}{sort}"
+        made.append(Branch(label="group", text=text, found=coverage.at("/group")))
+    made += _layout(document, "", coverage)
+    for number, variant in enumerate(document.get("any_of") or [], start=1):
+        below = tuple(_layout(variant, f"/any_of/{number - 1}", coverage))
+        made.append(Branch(label=f"alternative {number}", below=below))
+    return tuple(made)
+
+
+class _Coverage:
+    """Rows in which what stands at or below a place of the mapping is found."""
+
+    def __init__(self, paths: Sequence[Document]) -> None:
+        self._paths = paths
+
+    def at(self, pointer: str) -> Found | None:
+        below = [one for one in self._paths if f"{one['pointer']}/".startswith(f"{pointer}/")]
+        found = [
+            Found(rows=one["resolved"], of=one["resolved"] + one["null"] + one["missing"])
+            for one in below
+        ]
+        return min(found, key=lambda one: one.rows, default=None)
+
+
+def _layout(layout: Document, pointer: str, coverage: _Coverage) -> Iterator[Branch]:
+    if layout.get("each"):
+        found = coverage.at(f"{pointer}/each")
+        yield Branch(label="each", text=f"one record per {layout['each']}", found=found)
+    for number, one in enumerate(layout.get("where") or []):
+        operator = next(key for key in one if key != "path")
+        text = f"{one['path']} {operator.replace('_', ' ')} {plain_text(one[operator])}"
+        yield Branch(label="where", text=text, found=coverage.at(f"{pointer}/where/{number}"))
+    if layout.get("text") is not None:
+        yield _value("text", layout["text"], f"{pointer}/text", coverage)
+    for number, message in enumerate(layout.get("messages") or []):
+        yield _message(number, message, f"{pointer}/messages/{number}", coverage)
+    for key in ("system", "tools"):
+        if layout.get(key) is not None:
+            yield _value(key, layout[key], f"{pointer}/{key}", coverage)
+    for key, value in (layout.get("meta") or {}).items():
+        if value is not None:
+            yield _value(f"meta.{key}", value, f"{pointer}/meta/{key}", coverage)
+
+
+def _value(label: str, value: Json, pointer: str, coverage: _Coverage) -> Branch:
+    """A value as one line, or with a branch for each of several parts."""
+    parts = parts_of(value)
+    if len(parts) == 1:
+        return Branch(label=label, text=value_text(parts[0]), found=coverage.at(pointer))
+    return Branch(label=label, below=tuple(_parts(parts, pointer, coverage)))
+
+
+def _parts(parts: Sequence[Json], pointer: str, coverage: _Coverage) -> Iterator[Branch]:
+    for number, part in enumerate(parts):
+        found = coverage.at(f"{pointer}/{number}")
+        yield Branch(label=f"part {number + 1}", text=value_text(part), found=found)
+
+
+def _message(number: int, message: Document, pointer: str, coverage: _Coverage) -> Branch:
+    role, mask = message["role"], message.get("loss_mask")
+    below = []
+    if each := message.get("each"):
+        walked = each if isinstance(each, str) else " with ".join(each)
+        found = coverage.at(f"{pointer}/each")
+        below.append(Branch(label="each", text=walked, found=found))
+    if isinstance(role, dict):
+        below += _names(role)
+    parts = parts_of(message.get("content"))
+    below += _parts(parts, f"{pointer}/content", coverage) if len(parts) > 1 else []
+    if mask is not None:
+        below.append(Branch(label="trained", text=_mask(mask)))
+    one = len(parts) == 1
+    return Branch(
+        label=f"message {number + 1}: {_role(role)}",
+        text=value_text(parts[0]) if one else "" if parts else "nothing",
+        found=coverage.at(f"{pointer}/content") if one else None,
+        below=tuple(below),
+    )
+
+
+def _role(role: Json) -> str:
+    if isinstance(role, str):
+        return role
+    if isinstance(role, list):
+        return " and ".join(map(str, role)) + " in turn"
+    return "roles by marker" if "split" in role else f"role from {role['path']}"
+
+
+def _names(role: Document) -> Iterator[Branch]:
+    for name, meaning in (role.get("split") or role.get("map") or {}).items():
+        yield Branch(label=plain_text(name), text="left out" if meaning is None else str(meaning))
+
+
+def _mask(mask: Json) -> str:
+    if isinstance(mask, bool):
+        return "yes" if mask else "no"
+    return f"as {value_text(mask)} says"
