@@ -159,8 +159,8 @@ def stream(
     """
 
     def talk(handler: Any) -> None:
-        head = f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n"
-        handler.wfile.write(head.encode())
+        head = f"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: {kind}\r\n"
+        handler.wfile.write(f"{head}transfer-encoding: chunked\r\n\r\n".encode())
         for piece in pieces:
             if callable(piece):
                 piece()
