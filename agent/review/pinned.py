@@ -5,118 +5,229 @@ reads like the original, small and redacted: a machine without the data can try 
 it, and other ways of reading it. docs/pinned-samples.md is the reference.
 """
 
-import hashlib
-import json
-import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingot.converters.contracts import violations
-from ingot.converters.errors import SourceError
-from ingot.converters.readers.faults import reading
+from ingot.agent.redaction import redact
+from ingot.agent.review.hiding import Hiding, NotRedactableError, named_values
+from ingot.agent.review.laying import check_free, lay, put, staged
+from ingot.agent.review.pinning import cut
+from ingot.agent.review.pinning_check import differences, faults
+from ingot.agent.review.pinning_files import hidden_names, stored
+from ingot.agent.review.pinning_task import Content, Cut, Task
+from ingot.agent.review.pinning_wanted import MOST_BYTES, Counts, fitting, wanted
+from ingot.agent.review.samples import DATA, Pinned, pinned, pinned_folder
+from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.readers import Source, SourceFile
+from ingot.converters.readers.spec import SourceSpec
 from ingot.converters.rows import Json
+from ingot.converters.sample import Sample, draw
 
-ABOUT, DATA = "sample.json", "data"
-_ENDING = ".sample"
-_MOST_BYTES = 64 << 20  # of a folder that claims to be a pinned sample
+__all__ = ["Pinned", "check_free", "named_values", "pin", "pinned", "pinned_folder"]
+
+ROWS = 200
+# Files that the source leaves out, and that another source.files would name.
+_OTHERS, _ROWS_OF_OTHER, _BYTES_OF_OTHER = 10, 10, 64 << 10
+_OTHER = ("not in source.files", "another shape than the main files")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pinned:
-    """A pinned sample.
+class _Attempt:
+    """What is pinned: the contents by original name, and whether it was all that could be."""
 
-    Attributes:
-        folder: `NAME.sample`.
-        location: what to open as the source: its `data`, or the one file in it where the source was
-            one file.
-        source_name: default of `meta.source`.
-        rows: pinned rows, those that cannot be read included.
-        sha256: of the names and bytes of all its files.
-        about: `sample.json`.
-    """
-
-    folder: Path
-    location: str
-    source_name: str
-    rows: int
-    sha256: str
-    about: dict[str, Json]
+    contents: dict[str, Content]
+    rows: dict[str, int]
+    bad: int
+    left: int
 
 
-def pinned_folder(mapping: Path) -> Path:
-    """Where the pinned sample of a mapping lies: `foo.json` has `foo.sample`."""
-    stem = mapping.stem if mapping.suffix == ".json" else mapping.name
-    return mapping.with_name(f"{stem}{_ENDING}")
+def pin(
+    source: Source,
+    sample: Sample,
+    folder: Path,
+    *,
+    share: str = "redacted",
+    rows: int = ROWS,
+    seed: int = 0,
+    keep: Collection[str] = (),
+    overwrite: bool = False,
+) -> None:
+    """Write a pinned sample.
 
+    The same source, sample and options give the same bytes.
 
-def pinned(folder: Path) -> Pinned | None:
-    """The pinned sample in a folder, None where there is none (no folder, or no `sample.json`).
+    Args:
+        source: opened with the facts that the mapping states.
+        sample: drawn from it.
+        folder: `NAME.sample` beside `NAME.json`.
+        share: `redacted`, or `raw` for the rows as they are.
+        rows: how many rows are pinned at most.
+        seed: that the sample was drawn with.
+        keep: texts of the data that the mapping names (`named_values`).
+        overwrite: replace an older sample.
 
     Raises:
-        SourceError: it is damaged, larger than any that `pin` writes, or holds a link, which could
-            lead out of it.
+        OutputError: it is not to be written (`share` is `none`), cannot be, the folder is taken, or
+            no row can be pinned.
+        SourceError: the source cannot be read again.
     """
-    with reading(str(folder)):
-        if not (folder / ABOUT).is_file():
-            return None
-        files = files_of(folder)
-        about = about_of(folder)
-        stored = [folder / name for name in about["stored"]]
-        if missing := [path.name for path in stored if path not in files]:
-            hint = "fetch it again, or: ingot map --pin-sample"
-            raise SourceError(str(folder), f"{missing[0]} is missing in it", hint)
-        digest = _sha256(folder, files)
-    return Pinned(
-        folder=folder,
-        location=str(stored[0] if about["direct"] and stored else folder / DATA),
-        source_name=about["source_name"],
-        rows=about["rows"],
-        sha256=digest,
-        about=about,
-    )
-
-
-def about_of(folder: Path) -> dict[str, Json]:
-    """The `sample.json` of a folder. Raises SourceError for what is none."""
-    where = str(folder / ABOUT)
-    try:
-        about = json.loads((folder / ABOUT).read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise SourceError(where, "no JSON", "ingot map --pin-sample writes it") from error
-    if found := violations("sample", about):
-        pointer, said = found[0]
-        raise SourceError(
-            where, f"{pointer or '/'}: {said[:200]}", "ingot map --pin-sample writes it"
+    if share == "none":
+        problem = "a pinned sample holds values, and none are to be shared"
+        raise OutputError(str(folder), problem, "leave it out, or: --share-values redacted")
+    check_free(folder, overwrite=overwrite)
+    hiding, counts = Hiding(share, keep), Counts()
+    names = list(dict.fromkeys([r.file for r in sample.rows] + [b.file for b in sample.bad]))
+    by_name = {file.name: file for file in source.files}
+    tasks = [
+        Task(
+            file=by_name[name],
+            spec=source.spec,
+            want=wanted(sample, name),
+            hiding=hiding,
+            counts=counts,
         )
-    document: dict[str, Json] = about
-    return document
+        for name in sorted(names, key=list(by_name).index)
+    ]
+    cuts = [cut(task) for task in tasks]
+    with staged(folder) as stage:
+        about = _laid(stage, source, cuts, hiding, counts, rows)
+        pinned_rows = about["rows"]
+        if not pinned_rows:
+            said = ", ".join(f"{k} {v}" for k, v in counts.by_reason.items() if v)
+            raise OutputError(str(folder), f"no sampled row can be pinned ({said or 'no rows'})")
+        missing = sum(counts.by_reason.values())
+        about |= {
+            "share": share,
+            "seed": seed,
+            "complete": sample.complete and not missing,
+            "total_rows": sample.total_rows,
+        }
+        put(stage, {key: about[key] for key in _ORDER}, folder)
 
 
-def files_of(folder: Path) -> list[Path]:
-    """Every file below a folder, by name.
-
-    Raises:
-        SourceError: a link, or more bytes than a pinned sample ever has.
-    """
-    found: list[Path] = []
-    size = 0
-    for root, folders, names in os.walk(folder):
-        for path in [Path(root, name) for name in (*folders, *names)]:
-            if path.is_symlink():
-                problem = f"{path.relative_to(folder)} is a link"
-                raise SourceError(str(folder), problem, "a pinned sample holds files only")
-        found += [Path(root, name) for name in names]
-        size += sum(Path(root, name).stat().st_size for name in names)
-        if size > _MOST_BYTES:
-            problem = f"more than {_MOST_BYTES >> 20} MiB"
-            raise SourceError(str(folder), problem, "this is no pinned sample")
-    return sorted(found)
+_ORDER = (
+    "version",
+    "source_name",
+    "direct",
+    "share",
+    "seed",
+    "rows",
+    "bad",
+    "complete",
+    "total_rows",
+    "files",
+    "left_out",
+    "stored",
+    "differs",
+)
 
 
-def _sha256(folder: Path, files: list[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in files:
-        name, data = os.fsencode(path.relative_to(folder)), path.read_bytes()
-        digest.update(b"%d %s %d\n" % (len(name), name, len(data)))
-        digest.update(data)
-    return digest.hexdigest()
+def _laid(
+    stage: Path, source: Source, cuts: list[Cut], hiding: Hiding, counts: Counts, rows: int
+) -> dict[str, Json]:
+    """Write the data, read it again, and go back to less where it reads otherwise."""
+    others = list(_others(source, hiding))
+    wrong: list[str] = []
+    for more, bad in ((others, True), ([], True), ([], False)):
+        attempt = _attempt(cuts, more, rows, bad=bad)
+        every = [*source.files, *(one.file for one in more)]
+        names = hidden_names([f for f in every if f.name in attempt.contents], hiding)
+        files = {names[file.name]: file for file in every if file.name in names}
+        contents = {names[name]: attempt.contents[name] for name in names}
+        data = dict(stored(source, files, contents, hiding))
+        top = lay(stage, DATA, data)
+        location = str(top / next(iter(data))) if _direct(source) and data else str(top)
+        main = {
+            names[file.name]: contents[names[file.name]]
+            for file in source.files
+            if file.name in names
+        }
+        wrong = faults(location, source, main, hiding) if main else []
+        if not wrong:
+            break
+    counts.add("over_limit", attempt.left)
+    notes = [note for one in cuts if one.file.name in names for note in one.notes]
+    of_main = {file.name: names[file.name] for file in source.files if file.name in names}
+    unlike = differences(location, source, of_main) if of_main else []
+    return {
+        "version": 1,
+        "source_name": hiding.text(source.name),
+        "direct": _direct(source),
+        "rows": sum(attempt.rows[file.name] for file in source.files if file.name in names),
+        "bad": attempt.bad,
+        "files": _facts(every, names, attempt, {one.file.name for one in more}),
+        "left_out": dict(counts.by_reason),
+        "stored": [f"{DATA}/{name}" for name in data],
+        "differs": [redact(one) for one in (*wrong, *notes, *unlike)],
+    }
+
+
+def _direct(source: Source) -> bool:
+    return source.listing.direct
+
+
+def _facts(
+    files: Sequence[SourceFile], names: Mapping[str, str], attempt: _Attempt, others: set[str]
+) -> list[Json]:
+    return [
+        {
+            "name": names[file.name],
+            "bytes": file.bytes,
+            "rows": attempt.rows[file.name],
+            "main": file.name not in others,
+        }
+        for file in files
+        if file.name in names
+    ]
+
+
+def _attempt(cuts: Sequence[Cut], others: Sequence[Cut], rows: int, *, bad: bool) -> _Attempt:
+    """The contents of as many rows as fit; without those that cannot be read if not `bad`."""
+    allowed = [[n for n, broken in enumerate(one.broken) if bad or not broken] for one in cuts]
+    sizes = [[one.sizes[n] for n in some] for one, some in zip(cuts, allowed, strict=True)]
+    chosen = fitting(sizes, rows, MOST_BYTES)
+    kept = [[some[n] for n in sorted(of)] for some, of in zip(allowed, chosen, strict=True)]
+    small = [sorted(fitting([one.sizes], _ROWS_OF_OTHER, _BYTES_OF_OTHER)[0]) for one in others]
+    contents: dict[str, Content] = {}
+    counted: dict[str, int] = {}
+    for one, numbers in zip((*cuts, *others), (*kept, *small), strict=True):
+        if numbers:
+            try:
+                contents[one.file.name] = one.write(numbers)
+            except NotRedactableError:
+                continue
+            counted[one.file.name] = len(numbers)
+    broken = sum(one.broken[n] for one, some in zip(cuts, kept, strict=True) for n in some)
+    possible = sum(len(one.sizes) for one in cuts)
+    left = possible - sum(map(len, kept))
+    return _Attempt(contents=contents, rows=counted, bad=broken, left=left)
+
+
+def _others(source: Source, hiding: Hiding) -> Iterator[Cut]:
+    """A few rows of files that the source leaves out and that could be named instead."""
+    left = [one.name for one in source.left_out if one.why.startswith(_OTHER)]
+    for name in left[:_OTHERS]:
+        try:
+            other = source.with_spec(SourceSpec(files=(_escaped(name),)))
+            sample = draw(other, rows=_ROWS_OF_OTHER, max_bytes=_BYTES_OF_OTHER)
+            for file in other.files:
+                want = wanted(sample, file.name)
+                if want and file.name == name:
+                    yield cut(
+                        Task(
+                            file=file,
+                            spec=other.spec,
+                            want=want,
+                            hiding=hiding,
+                            counts=Counts(),
+                            main=False,
+                        )
+                    )
+        except SourceError:
+            continue
+
+
+def _escaped(name: str) -> str:
+    """A glob that chooses one file."""
+    return "/" + "".join(f"[{char}]" if char in "*?[" else char for char in name)

@@ -24,7 +24,7 @@ def parquet_table(stream: BinaryIO, where: str, numbers: Sequence[int]) -> pa.Ta
     with open_parquet(stream, where) as file, reading(where):
         starts = _starts(file.metadata)
         groups = [n for n, (start, stop) in enumerate(starts) if _any(numbers, start, stop)]
-        parts = []
+        parts: list[pa.RecordBatch] = []
         for group in groups:
             batches = file.iter_batches(_BATCH_ROWS, row_groups=[group], use_threads=False)
             parts += _taken(batches, numbers, starts[group][0])

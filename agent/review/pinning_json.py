@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ingot.agent.review.hiding import Hiding, NotRedactableError
+from ingot.agent.review.pinning_units import Unit
 from ingot.converters.paths import Node, RowError, compile_path
 from ingot.converters.readers.root import Root
 from ingot.converters.rows import Json
@@ -69,8 +70,8 @@ def cut_down(doc: Document, numbers: Collection[int]) -> Json:
     value: Json = None
     for few in _FEW:
         value = _cut(doc.value, kept, doc.ways, few)
-        rows = sum(_size(doc.row(number)) for number in numbers)
-        if _size(value) - rows <= _AROUND:
+        rows = sum(size_of(doc.row(number)) for number in numbers)
+        if size_of(value) - rows <= _AROUND:
             break
     return value
 
@@ -119,12 +120,13 @@ def small_enough(value: Json, most_bytes: int) -> Json:
     """A document that is one row with its lists shortened until it fits; None if it never does."""
     for few in _FEWER:
         small = shortened(value, few)
-        if _size(small) <= most_bytes:
+        if size_of(small) <= most_bytes:
             return small
     return None
 
 
-def _size(value: Json) -> int:
+def size_of(value: Json) -> int:
+    """Bytes of a value as JSON."""
     return len(json.dumps(value, ensure_ascii=False).encode())
 
 
@@ -142,3 +144,15 @@ def hideable(doc: Document, number: int, hiding: Hiding) -> bool:
     except NotRedactableError:
         return False
     return True
+
+
+def streamed(rows: Sequence[Unit], root: Root) -> bytes:
+    """A document of nothing but these rows, at the place that the root names."""
+    begin = "".join(f"{{{json.dumps(name)}: " for name in root.names).encode()
+    end = b"}" * len(root.names)
+    if not root.keyed:
+        inner = b"[\n" + b",\n".join(unit.spelled for unit in rows) + b"\n]"
+    else:
+        pairs = [json.dumps(unit.key).encode() + b": " + unit.spelled for unit in rows]
+        inner = b"{\n" + b",\n".join(pairs) + b"\n}"
+    return begin + inner + end + b"\n"

@@ -97,6 +97,19 @@ def _elements(file: SourceFile, spec: SourceSpec, parts: Iterator[bytes]) -> Ite
         yield from map(_element, group)
 
 
+def whole_text(parts: Iterator[bytes], most_bytes: int) -> Unit:
+    """A text file that is one row; without its spelling where it is larger than `most_bytes`."""
+    data = bytearray()
+    for part in parts:
+        data += part
+        if len(data) > most_bytes:
+            return Unit(spelled=b"", value=Broken("too large", ""))
+    try:
+        return Unit(spelled=bytes(data), value={"text": data.decode()})
+    except UnicodeDecodeError:
+        return Unit(spelled=bytes(data), value=Broken("not text", found(bytes(data))))
+
+
 def _element(one: Element) -> Unit:
     if one.fault is not None:
         return Unit(spelled=b"", value=one.fault)

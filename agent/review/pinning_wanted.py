@@ -95,6 +95,16 @@ def _mark(value: Json) -> bytes:
     return blake2b(json.dumps(shown, sort_keys=True).encode(), digest_size=16).digest()
 
 
+def marks(rows: Iterator[Json], want: Sequence[Wanted], spec: SourceSpec) -> Iterator[int]:
+    """The numbers of the rows that are equal to wanted ones whose number is not known."""
+    looked_for = [_mark(one.value) for one in want]
+    for number, row in enumerate(rows):
+        mark = _mark(_parsed(row, spec))
+        if mark in looked_for:
+            looked_for.remove(mark)
+            yield number
+
+
 def unparsed(value: Json, spec: SourceSpec) -> Json:
     """A row as it was before `json_fields` were parsed; blank fields became null and stay null."""
     for name in spec.json_fields or ():
