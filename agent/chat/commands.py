@@ -100,7 +100,9 @@ def _see_fields(edit: Edit, fields: tuple[str, ...]) -> None:
     Raises:
         BadValue: one is not.
     """
-    for part in edit.get("parts") or [edit.get("path"), edit.get("value")]:
+    entries = [one for one in (edit.get("message"), *edit.get("messages", ())) if one]
+    named = [part for one in entries for part in one.get("content", ())]
+    for part in [*named, *edit.get("parts", ()), edit.get("path"), edit.get("value")]:
         if isinstance(part, str) and " " in part and part not in fields and "['" not in part:
             raise BadValue(f"there is no field {part!r}")
 

@@ -33,7 +33,7 @@ def propose(state: State, context: Context) -> State:
         "problems": [asdict(one) for one in turn.problems],
         "turn": {
             **{key: getattr(turn, key) for key in _KEPT},
-            "provenance": {**turn.provenance, "mapper": turn.mapper},
+            "provenance": {**turn.provenance, **_cost(turn, context), "mapper": turn.mapper},
         },
         "usage": _usage(before, turn, context),
         "stopped": stopped,
@@ -87,6 +87,21 @@ def _usage(before: dict[str, Json], turn: Turn, context: Context) -> dict[str, J
     if turn.asked.get("remembered") and not spent.calls:
         told["remembered"] = True
     return {**told, "notes": notes} if notes else told
+
+
+def _cost(turn: Turn, context: Context) -> dict[str, Json]:
+    """What a model's answer took with those before it; of a remembered one it stands with it."""
+    if context.asking is None or not turn.level:
+        return {}
+    spent = context.asking.ledger.data_set
+    return {
+        "cost": {
+            "calls": spent.calls,
+            "tokens_in": spent.tokens_in,
+            "tokens_out": spent.tokens_out,
+            "usd": spent.cost,
+        }
+    }
 
 
 def _asked(order: Order, context: Context, state: State) -> Turn:

@@ -1,0 +1,271 @@
+import pytest
+
+from ingot.agent.chat.commands import COMMANDS, NotUnderstood, understood, usages
+from ingot.agent.chat.edits import applied
+from ingot.agent.chat.values import BadValue, meta_value, parts, scalar, split
+from ingot.converters import contracts
+
+FIELDS = ("title", "body", "first name", "lang", "q", "a")
+PT = {"version": 2, "text": ["body"], "where": [{"path": "ok", "in": [True]}]}
+SFT = {
+    "version": 2,
+    "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}],
+}
+TURNS = {
+    "version": 2,
+    "messages": [
+        {"each": "c[*]", "role": {"path": "r", "map": {"h": "user"}}, "content": "t"},
+        {"role": "user", "content": "q"},
+        {"role": "user", "content": "p"},
+    ],
+}
+EITHER = {"version": 2, "any_of": [{"text": "a"}, SFT]}
+
+
+def text(*found, alternative=None):
+    return {"set": "text", "parts": list(found), "alternative": alternative}
+
+
+def content(number, *found):
+    return {"set": "content", "number": number, "parts": list(found), "alternative": None}
+
+
+def where(*conditions):
+    known = {"path": "ok", "op": "in", "values": [True]}
+    return {"set": "where", "where": [known, *conditions], "alternative": None}
+
+
+EDITS = [
+    (PT, "set text title,body", text("title", "body")),
+    (PT, "/set text title, body", text("title", "body")),
+    (PT, "  SET text title,...  ", text("title", {"current": 0})),
+    (PT, 'set text "Title: ",title', text({"literal": "Title: "}, "title")),
+    (PT, "set text {{title}}: {{body}}", text({"template": "{{title}}: {{body}}", "each": []})),
+    (PT, "set text title|body", text({"first_of": ["title", "body"]})),
+    (PT, "set text first name", text("first name")),
+    (PT, "set text ['a, b'],body", text("['a, b']", "body")),
+    (EITHER, "set alternative 1 text title", text("title", alternative=1)),
+    (SFT, "set user title,q", content(1, "title", "q")),
+    (SFT, "set message 2 body", content(2, "body")),
+    (
+        SFT,
+        "set assistant none",
+        {"set": "message", "number": 2, "message": None, "alternative": None},
+    ),
+    (
+        SFT,
+        "set tool body",
+        {
+            "set": "message",
+            "number": 3,
+            "message": {"each": [], "role": "tool", "content": ["body"], "loss_mask": None},
+            "alternative": None,
+        },
+    ),
+    (
+        {"version": 2, "messages": [SFT["messages"][1]]},
+        "set user q",
+        {
+            "set": "messages",
+            "messages": [
+                {"each": [], "role": "user", "content": ["q"], "loss_mask": None},
+                {"current": 1},
+            ],
+            "alternative": None,
+        },
+    ),
+    (
+        SFT,
+        'set system "Be kind."',
+        {"set": "system", "parts": [{"literal": "Be kind."}], "alternative": None},
+    ),
+    (SFT, "set system none", {"set": "system", "parts": [], "alternative": None}),
+    (PT, "set language lang", {"set": "meta", "key": "language", "value": "lang"}),
+    (PT, "set language en", {"set": "meta", "key": "language", "value": {"literal": "en"}}),
+    (PT, "set meta.source none", {"set": "meta", "key": "source", "value": None}),
+    (PT, 'set source "the web"', {"set": "meta", "key": "source", "value": {"literal": "the web"}}),
+    (PT, "set each qas[*]", {"set": "each", "path": "qas[*]", "alternative": None}),
+    (PT, "set each none", {"set": "each", "path": None, "alternative": None}),
+    (PT, "set root data[*]", {"set": "root", "path": "data[*]"}),
+    (PT, "set group a,b sort turn", {"set": "group", "group": {"by": ["a", "b"], "sort": "turn"}}),
+    (PT, "set group a", {"set": "group", "group": {"by": ["a"], "sort": None}}),
+    (PT, "set group none", {"set": "group", "group": None}),
+    (PT, "drop body under 20", where({"path": "body", "op": "min_chars", "values": [20]})),
+    (PT, "drop body over 4000", where({"path": "body", "op": "max_chars", "values": [4000]})),
+    (PT, "drop lang is de, null", where({"path": "lang", "op": "not_in", "values": ["de", None]})),
+    (PT, 'keep q is 1,true,"1"', where({"path": "q", "op": "in", "values": [1, True, "1"]})),
+    (PT, "drop first name is x", where({"path": "first name", "op": "not_in", "values": ["x"]})),
+    (PT, "keep all", {"set": "where", "where": [], "alternative": None}),
+    (SFT, "swap", {"set": "swap", "alternative": None}),
+    (
+        TURNS,
+        "role b assistant",
+        {"set": "role", "number": None, "value": "b", "role": "assistant", "alternative": None},
+    ),
+    (
+        TURNS,
+        'role "the bot" drop',
+        {"set": "role", "number": None, "value": "the bot", "role": "drop", "alternative": None},
+    ),
+    (SFT, "train user on", {"set": "train", "number": 1, "mask": True, "alternative": None}),
+    (SFT, "train message 2 off", {"set": "train", "number": 2, "mask": False, "alternative": None}),
+    (
+        SFT,
+        "train assistant usual",
+        {"set": "train", "number": 2, "mask": None, "alternative": None},
+    ),
+    (
+        SFT,
+        "train assistant w",
+        {"set": "train", "number": 2, "mask": {"path": "w"}, "alternative": None},
+    ),
+]
+
+
+@pytest.mark.parametrize(("mapping", "line", "edit"), EDITS, ids=[one[1] for one in EDITS])
+def test_a_command_is_an_edit(mapping, line, edit):
+    meant = understood(line, mapping, FIELDS)
+    assert meant.edits == (edit,)
+    assert contracts.violations("chat", {"say": "", "edits": list(meant.edits)}) == []
+    applied(mapping, meant.edits)
+
+
+def test_swapping_swaps_every_alternative():
+    both = {"version": 2, "any_of": [SFT, SFT]}
+    meant = understood("swap", both, FIELDS)
+    assert [one["alternative"] for one in meant.edits] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "number", "argument"),
+    [
+        ("undo", "undo", None, ""),
+        ("show", "show", 3, ""),
+        ("show 5", "show", 5, ""),
+        ("take 2", "take", 2, ""),
+        ("why", "why", None, ""),
+        ("why text", "why", None, "text"),
+        ("ok", "ok", None, ""),
+        ("approve", "ok", None, ""),
+        ("out data/x", "out", None, "data/x"),
+        ('out "a b"', "out", None, "a b"),
+        ("save m.json", "save", None, "m.json"),
+        ("exit", "quit", None, ""),
+    ],
+)
+def test_commands_that_change_nothing(line, name, number, argument):
+    meant = understood(line, PT, FIELDS)
+    assert (meant.name, meant.number, meant.text, meant.edits) == (name, number, argument, ())
+
+
+PLAIN = [
+    "put the title in front",
+    "the system prompt is in `persona`",
+    "drop rows whose `answer` is under 20 characters",
+    "why did you pick `abstract`?",
+    "that is the rejected answer, use the other",
+    "show me the rows that fail",
+    "set the title in front of the body",
+    "ok, but without the title",
+    "undo that",
+    "swap them please",
+    "keep only the German ones",
+    "take the second one",
+    "out of these, use the first",
+    "role of the bot is assistant now",
+    "train only on the last answer",
+    "set user to the question",
+    "把标题放在前面",
+    "什么?",
+]
+
+
+@pytest.mark.parametrize("line", PLAIN)
+@pytest.mark.parametrize("mapping", [PT, SFT, TURNS], ids=["pt", "sft", "turns"])
+def test_plain_language_is_no_command(line, mapping):
+    with pytest.raises(NotUnderstood):
+        understood(line, mapping, FIELDS)
+
+
+WRONG = [
+    (PT, "set", "usage: set"),
+    (PT, "set text", "what is to be set"),
+    (PT, "set nothing x", "cannot be set; what can be: text, user"),
+    (PT, 'set text "open', '" is missing'),
+    (PT, 'set text "a" b', "no text in double quotes"),
+    (PT, "set text a,,b", "a part is empty"),
+    (PT, "set text a[0", "] is missing"),
+    (PT, "set language a,b", "one field or one text"),
+    (PT, "drop body under ten", "'ten' is no number of characters"),
+    (PT, "drop body", "one of the words under, over, is is missing"),
+    (PT, "show x", "'x' is no number"),
+    (PT, "take", "'' is no number"),
+    (PT, "take 0", "no number from 1"),
+    (PT, "save", "one word is wanted"),
+    (SFT, "set message 3 x", "'3' is no number from 1 to 2"),
+    (SFT, "train tool on", "there is no tool message"),
+    (TURNS, "set user x", "say message 2 or message 3"),
+    (TURNS, "set assistant x", "roles are read from the data: say message 1"),
+    (TURNS, "role b king", "one of user, assistant"),
+    (EITHER, "set alternative 3 text x", "'3' is no number from 1 to 2"),
+]
+
+
+@pytest.mark.parametrize(("mapping", "line", "why"), WRONG, ids=[one[1] for one in WRONG])
+def test_what_is_nearly_a_command_says_how_it_is_written(mapping, line, why):
+    with pytest.raises(NotUnderstood) as raised:
+        understood(line, mapping, FIELDS)
+    assert raised.value.begins
+    assert why in raised.value.why
+    assert "usage: " in raised.value.why
+
+
+def test_a_word_that_is_no_command():
+    with pytest.raises(NotUnderstood) as raised:
+        understood("hello there", PT, FIELDS)
+    assert not raised.value.begins
+
+
+def test_help_names_every_command():
+    told = dict(usages())
+    assert len(told) == len(COMMANDS)
+    assert all(usage.startswith(name) for name, usage in zip(COMMANDS, told, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("typed", "pieces"),
+    [
+        ("a,b", ["a", "b"]),
+        ("a , b", ["a", "b"]),
+        ('"a,b",c', ['"a,b"', "c"]),
+        ('"a\\",b",c', ['"a\\",b"', "c"]),
+        ("['a,b'],c", ["['a,b']", "c"]),
+        ("it's,c", ["it's", "c"]),
+        ("{{a,b}},c", ["{{a,b}}", "c"]),
+        ("a[0],b[*].c", ["a[0]", "b[*].c"]),
+    ],
+)
+def test_pieces(typed, pieces):
+    assert list(split(typed, ",")) == pieces
+
+
+def test_scalars_are_typed_as_data_is():
+    assert [scalar(one) for one in ("1", "1.5", "true", "null", "x", '"1"', "[1]")] == [
+        1,
+        1.5,
+        True,
+        None,
+        "x",
+        "1",
+        "[1]",
+    ]
+
+
+def test_nothing_is_no_part():
+    assert parts("none") == parts("-") == []
+    assert meta_value("none", "source", FIELDS) is None
+
+
+def test_a_literal_is_one_text():
+    with pytest.raises(BadValue, match="no text in double quotes"):
+        parts('"a" b')
