@@ -1,0 +1,253 @@
+"""A git repository, read with plumbing commands: nothing of it is executed, followed or fetched.
+
+What a repository holds is not trusted. Commands run without a shell, hooks, file monitors, pagers,
+external diffs and filters; revisions stand behind `--end-of-options`, names end with NUL, and what
+a partial clone lacks is not fetched. The user's own settings stay (`safe.directory` is one).
+"""
+
+import os
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ingot.converters.errors import RevisionError
+
+WORKING_TREE = "working tree"
+_QUIET = ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "protocol.allow=never")
+_SURROUNDINGS = {
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+}
+# What a hook is told about the repository that it belongs to.
+_PLACES = (
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_DIR",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_WORK_TREE",
+)
+# Branches that others are merged into, the likeliest first.
+_MAIN = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """A path of a tree: its mode as git writes it (`100644`, `120000`, ...) and its object."""
+
+    mode: str
+    blob: str
+
+
+class GitError(Exception):
+    """What git said, where it did not do what it was asked; the callers know what it means."""
+
+
+def git(folder: Path, *words: str, given: bytes = b"", without: Sequence[str] = ()) -> bytes:
+    """What a git command writes.
+
+    Args:
+        folder: where it runs.
+        words: the command and its arguments.
+        given: its input.
+        without: settings of the surroundings that do not hold for it.
+
+    Raises:
+        RevisionError: there is no git on this machine.
+        GitError: it failed.
+    """
+    settings = [word for setting in _QUIET for word in ("-c", setting)]
+    kept = {key: value for key, value in os.environ.items() if key not in without}
+    try:
+        ran = subprocess.run(
+            ["git", "--no-pager", *settings, *words],
+            cwd=folder,
+            env=kept | _SURROUNDINGS,
+            input=given,
+            capture_output=True,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        hint = "install git, or name two files: ingot review OLD.json NEW.json"
+        raise RevisionError("git", "not found on this machine", hint) from error
+    if ran.returncode:
+        raise GitError(ran.stderr.decode(errors="replace").strip().partition("\n")[0])
+    return ran.stdout
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Repository:
+    """A repository with a working tree; `root` is its uppermost folder."""
+
+    root: Path
+
+    def commit(self, name: str) -> str:
+        """The id of the commit that a revision names. Raises RevisionError."""
+        words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        try:
+            return git(self.root, *words).decode().strip()
+        except GitError as error:
+            hint = "git fetch brings those of others; a shallow clone lacks old ones"
+            raise RevisionError(repr(name), "no such revision in this repository", hint) from error
+        except ValueError as error:  # a NUL in an argument
+            raise RevisionError(repr(name), "no such revision in this repository") from error
+
+    def main(self) -> str:
+        """The branch that others are merged into, as a revision. Raises RevisionError."""
+        for name in _MAIN:
+            words = ("rev-parse", "--verify", "--quiet", "--abbrev-ref", "--end-of-options", name)
+            try:
+                return git(self.root, *words).decode().strip() or name
+            except GitError:
+                continue
+        hint = "name what to compare with: --base REF"
+        raise RevisionError(str(self.root), "there is no branch main or master", hint)
+
+    def forked(self, base: str, head: str) -> str:
+        """The commit at which `head` left `base`; `base` where their histories do not meet."""
+        try:
+            return git(self.root, "merge-base", "--end-of-options", base, head).decode().strip()
+        except GitError:
+            return base
+
+    def tree(self, commit: str) -> dict[str, Entry]:
+        """Every path of a commit that is no folder. Raises RevisionError."""
+        try:
+            listed = git(
+                self.root, "ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit
+            )
+        except GitError as error:
+            raise RevisionError(commit, f"its files cannot be listed: {error}") from error
+        found = {}
+        for line in listed.split(b"\0")[:-1]:
+            facts, _, name = line.partition(b"\t")
+            mode, _, blob = facts.decode().split(" ")
+            found[os.fsdecode(name)] = Entry(mode=mode, blob=blob)
+        return found
+
+    def names(self) -> list[str]:
+        """Every path of the working tree but what git ignores. Raises RevisionError."""
+        words = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+        try:
+            listed = git(self.root, *words)
+        except GitError as error:
+            raise RevisionError(str(self.root), f"cannot list its files: {error}") from error
+        return sorted({os.fsdecode(name) for name in listed.split(b"\0")[:-1]})
+
+    def hashing(self) -> str:
+        """The hash that names objects: `sha1` or `sha256`."""
+        return git(self.root, "rev-parse", "--show-object-format").decode().strip()
+
+    def sizes(self, blobs: Iterable[str]) -> dict[str, int]:
+        """The size in bytes of every object that is here."""
+        wanted = sorted(set(blobs))
+        told = self._batch("--batch-check=%(objectname) %(objectsize)", wanted).decode()
+        pairs = (line.rpartition(" ") for line in told.splitlines())
+        return {blob: int(size) for blob, _, size in pairs if size.isdigit()}
+
+    def read(self, blobs: Iterable[str], *, most: int) -> dict[str, bytes]:
+        """The bytes of every object that is no larger than `most` bytes.
+
+        Raises:
+            RevisionError: one is not here.
+        """
+        asked = set(blobs)
+        sizes = self.sizes(asked)
+        if missing := sorted(asked - sizes.keys()):
+            hint = "a partial clone lacks it: fetch without --filter"
+            raise RevisionError(str(self.root), f"object {missing[0]} is missing", hint)
+        wanted = sorted(blob for blob, size in sizes.items() if size <= most)
+        told = self._batch("--batch=%(objectsize)", wanted)
+        found, at = {}, 0
+        for blob in wanted:
+            line = told.index(b"\n", at)
+            start, stop = line + 1, line + 1 + int(told[at:line])
+            found[blob] = told[start:stop]
+            at = stop + 1
+        return found
+
+    def _batch(self, form: str, blobs: Sequence[str]) -> bytes:
+        if not blobs:
+            return b""
+        try:
+            return git(self.root, "cat-file", form, given="".join(f"{b}\n" for b in blobs).encode())
+        except GitError as error:
+            raise RevisionError(str(self.root), f"cannot read its objects: {error}") from error
+
+
+def repository(folder: Path) -> Repository:
+    """The repository that a folder belongs to. Raises RevisionError."""
+    try:
+        root = git(folder, "rev-parse", "--show-toplevel")
+    except GitError as error:
+        hint = "or name two files: ingot review OLD.json NEW.json"
+        said = str(error).removeprefix("fatal: ")
+        raise RevisionError(str(folder), f"no git repository to review: {said}", hint) from error
+    return Repository(root=Path(os.fsdecode(root.removesuffix(b"\n"))))
+
+
+def renames(
+    folder: Path, before: Mapping[str, bytes], after: Mapping[str, bytes]
+) -> dict[str, str]:
+    """Which of the files that are new was which of those that are gone, as git finds it (50 %).
+
+    Args:
+        folder: an empty folder to work in.
+        before: files that are gone, by path.
+        after: files that are new, by path.
+
+    Returns:
+        new path -> old path.
+
+    Raises:
+        RevisionError: git cannot work there.
+    """
+    if not before or not after:
+        return {}
+    try:
+        _own(folder, "init", "--quiet", "--bare", "--template=", ".")
+        trees = [_tree(folder, files) for files in (before, after)]
+        words = ("diff-tree", "-r", "-z", "--raw", "-M50%", "-l1000", "--no-ext-diff")
+        told = _own(folder, *words, "--end-of-options", *trees)
+    except GitError as error:
+        raise RevisionError(str(folder), f"cannot look for renamed files: {error}") from error
+    return dict(_renamed(told.split(b"\0")[:-1]))
+
+
+def _own(folder: Path, *words: str, given: bytes = b"") -> bytes:
+    """A command in a repository of our own, wherever a hook says that work is done."""
+    return git(folder, *words, given=given, without=_PLACES)
+
+
+def _tree(folder: Path, files: Mapping[str, bytes]) -> str:
+    """A tree of regular files in a repository of their own."""
+    paths = []
+    for number, content in enumerate(files.values()):
+        paths.append(folder / f"file-{number}")
+        paths[-1].write_bytes(content)
+    listed = "".join(f"{path.resolve()}\n" for path in paths).encode()
+    blobs = _own(folder, "hash-object", "-w", "--no-filters", "--stdin-paths", given=listed)
+    _own(folder, "read-tree", "--empty")
+    lines = [
+        b"100644 %s\t%s\0" % (blob, os.fsencode(name))
+        for blob, name in zip(blobs.split(), files, strict=True)
+    ]
+    _own(folder, "update-index", "-z", "--index-info", given=b"".join(lines))
+    return _own(folder, "write-tree").decode().strip()
+
+
+def _renamed(told: Sequence[bytes]) -> Iterable[tuple[str, str]]:
+    """(new path, old path) of the raw lines that tell of a rename."""
+    at = 0
+    while at < len(told):
+        status = told[at].rpartition(b" ")[2]
+        if status.startswith(b"R"):
+            yield os.fsdecode(told[at + 2]), os.fsdecode(told[at + 1])
+        at += 3 if status[:1] in b"RC" else 2

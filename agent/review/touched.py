@@ -1,0 +1,244 @@
+"""Which mappings two sides have in different form, and what each of them is on both sides."""
+
+import json
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from ingot.agent.review.repository import renames
+from ingot.agent.review.revisions import MOST_MAPPING, Side
+from ingot.converters.errors import MappingError, Problem, RevisionError
+from ingot.converters.mapping import read
+from ingot.converters.readers.globs import chosen
+from ingot.converters.rows import Json
+
+Status = Literal["added", "modified", "renamed", "removed", "broken"]
+Document = dict[str, Json]
+
+_SIDECARS = {"sample": ".sample", "golden": ".golden.jsonl"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Touched:
+    """A mapping that is not the same on both sides.
+
+    Attributes:
+        path: where it lies, or lay if it is removed.
+        old_path: where it lay before, None where that is the same place.
+        status: what became of it; `broken`: the new file is no mapping.
+        old, new: the documents, None where there is none.
+        text: the new file, "" where it is no text.
+        problems: why a broken one is no mapping.
+        beside: what lies beside it and was changed: `sample`, `golden`.
+    """
+
+    path: str
+    status: Status
+    old_path: str | None = None
+    old: Document | None = None
+    new: Document | None = None
+    text: str = ""
+    problems: tuple[Problem, ...] = ()
+    beside: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _File:
+    """A file of one side: its document, or why it is no mapping."""
+
+    document: Document | None
+    data: bytes
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def text(self) -> str:
+        return self.data.decode("utf-8-sig", errors="replace")
+
+
+def touched(base: Side, head: Side, globs: Sequence[str] | None) -> list[Touched]:
+    """The mappings that differ, by path.
+
+    Args:
+        base: as it was.
+        head: as it is.
+        globs: which JSON files to look at; every one of these has to be a mapping. None = those
+            that hold a mapping, or say that they do (`"version": 2`).
+
+    Raises:
+        RevisionError: a side cannot be read.
+    """
+    changed = {
+        path
+        for path in {*base.files, *head.files, *base.others, *head.others}
+        if _found(base, path) != _found(head, path)
+    }
+    wanted = _wanted(globs)
+    paths = sorted(filter(wanted, changed))
+    old, new = _files(base, paths), _files(head, paths)
+    moved = _moved(old, new, head)
+    told = [*_both(paths, old, new, head, moved, stated=globs is not None)]
+    beside = _beside(changed, wanted)
+    seen = {one.path for one in told}
+    untouched = [path for path in beside if path not in seen and path in head.files]
+    told += _only_beside(head, sorted(untouched))
+    placed = (_with_beside(one, beside) for one in told)
+    return sorted(placed, key=lambda one: one.path)
+
+
+def between(old: Side, old_path: str, new: Side, new_path: str, *, shown: str) -> Touched:
+    """Two files by themselves as one change.
+
+    Args:
+        old: the side with the old file.
+        old_path: its path there.
+        new: the side with the new file.
+        new_path: its path there.
+        shown: the path that people know the new one by.
+
+    Raises:
+        RevisionError: one of them is not there.
+        MappingError: the old one is no mapping.
+    """
+    before, after = _single(old, old_path), _single(new, new_path)
+    if before.document is None:
+        raise MappingError(old.name, before.problems)
+    return Touched(
+        path=shown,
+        old_path=old.name if old.name != shown else None,
+        status="broken" if after.document is None else "modified",
+        old=before.document,
+        new=after.document,
+        text=after.text,
+        problems=after.problems,
+    )
+
+
+def _single(side: Side, path: str) -> _File:
+    if path not in side.files:
+        raise RevisionError(side.name, "no such file", "check the spelling")
+    return _files(side, [path])[path]
+
+
+def _found(side: Side, path: str) -> str | None:
+    return side.files.get(path) or side.others.get(path)
+
+
+def _wanted(globs: Sequence[str] | None) -> Callable[[str], bool]:
+    def wanted(path: str) -> bool:
+        folders = path.split("/")[:-1]
+        beside = any(folder.endswith(".sample") for folder in folders)
+        named = path.endswith(".json") and path.rpartition("/")[2] != "manifest.json"
+        return named and not beside and chosen(path, globs)
+
+    return wanted
+
+
+def _files(side: Side, paths: Collection[str]) -> dict[str, _File]:
+    """The files of a side that are there, those too large for a mapping without their bytes."""
+    there = [path for path in paths if path in side.files]
+    found = side.contents(there, MOST_MAPPING)
+    return {path: _file(path, found.get(path)) for path in there}
+
+
+def _file(path: str, data: bytes | None) -> _File:
+    if data is None:
+        large = Problem("", "too_large", f"at most {MOST_MAPPING >> 20} MiB", "more")
+        return _File(document=None, data=b"", problems=(large,))
+    try:
+        return _File(document=read(data, where=path), data=data)
+    except MappingError as error:
+        return _File(document=None, data=data, problems=error.problems)
+
+
+def _moved(old: Mapping[str, _File], new: Mapping[str, _File], head: Side) -> dict[str, str]:
+    """New path -> old path of the mappings that were renamed."""
+    gone = {
+        path: one.data
+        for path, one in old.items()
+        if one.document is not None and _found(head, path) is None
+    }
+    come = {path: one.data for path, one in new.items() if path not in old and one.data}
+    with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
+        return renames(Path(folder), gone, come)
+
+
+def _both(
+    paths: Sequence[str],
+    old: Mapping[str, _File],
+    new: Mapping[str, _File],
+    head: Side,
+    moved: Mapping[str, str],
+    *,
+    stated: bool,
+) -> Iterator[Touched]:
+    for path in paths:
+        before, after = old.get(moved.get(path, path)), new.get(path)
+        was = before.document if before else None
+        if after is None:
+            if was is not None and path not in moved.values():
+                yield _gone(path, was, head.others.get(path))
+        elif after.document is not None or was is not None or stated or _claims(after):
+            yield _kept(path, moved.get(path), was, after)
+
+
+def _gone(path: str, was: Document, kind: str | None) -> Touched:
+    if kind is None:
+        return Touched(path=path, status="removed", old=was)
+    problem = Problem("", "unreadable", "a regular file", kind)
+    return Touched(path=path, status="broken", old=was, problems=(problem,))
+
+
+def _kept(path: str, old_path: str | None, was: Document | None, after: _File) -> Touched:
+    status: Status = "added" if was is None else "renamed" if old_path else "modified"
+    if after.document is None:
+        status = "broken"
+    return Touched(
+        path=path,
+        old_path=old_path,
+        status=status,
+        old=was,
+        new=after.document,
+        text=after.text,
+        problems=after.problems,
+    )
+
+
+def _claims(file: _File) -> bool:
+    """Whether a file that is no mapping says that it is one."""
+    try:
+        document = json.loads(file.data)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(document, dict) or document.get("version") != 2:
+        return False
+    return any(key in document for key in ("text", "messages", "any_of"))
+
+
+def _beside(changed: Collection[str], wanted: Callable[[str], bool]) -> dict[str, set[str]]:
+    """Path of a mapping -> which of the things beside it were changed."""
+    found: dict[str, set[str]] = {}
+    for path in changed:
+        for name, ending in _SIDECARS.items():
+            place = path.find(f"{ending}/") if name == "sample" else _ending_at(path, ending)
+            if place > 0 and wanted(mapping := f"{path[:place]}.json"):
+                found.setdefault(mapping, set()).add(name)
+    return found
+
+
+def _ending_at(path: str, ending: str) -> int:
+    return len(path) - len(ending) if path.endswith(ending) else -1
+
+
+def _only_beside(head: Side, paths: Sequence[str]) -> Iterator[Touched]:
+    """Mappings that are what they were, while something beside them was changed."""
+    for path, one in _files(head, paths).items():
+        if one.document is not None:
+            yield Touched(
+                path=path, status="modified", old=one.document, new=one.document, text=one.text
+            )
+
+
+def _with_beside(one: Touched, beside: Mapping[str, set[str]]) -> Touched:
+    return replace(one, beside=frozenset(beside.get(one.path, ())))
