@@ -64,7 +64,7 @@ def _begun(record: Record, skipped: int) -> Record:
 
 def _narrowed(record: Record, other: Record) -> Record:
     """The record with texts that begin where they begin to differ."""
-    narrow = {
+    narrow: Record = {
         key: _from_difference(record[key], other.get(key))
         for key in ("text", "system", "tools")
         if key in record

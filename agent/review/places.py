@@ -3,25 +3,28 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
 
 
 @dataclass(kw_only=True, slots=True)
 class _Open:
-    """A list or an object whose end was not read yet."""
+    """A list or an object whose end was not read yet; `key` is the member that is being read."""
 
     pointer: str
     is_list: bool
-    key: str = ""
+    key: str | None = None
     number: int = 0
-    named: bool = field(default=False)
 
     def inside(self) -> str:
-        """The pointer of the value that comes next."""
-        step = str(self.number) if self.is_list else self.key.replace("~", "~0").replace("/", "~1")
-        return f"{self.pointer}/{step}"
+        """The pointer of the value that is being read."""
+        step = str(self.number) if self.key is None else self.key
+        return f"{self.pointer}/{step.replace('~', '~0').replace('/', '~1')}"
+
+    def names_next(self) -> bool:
+        """Whether the next text is the key of a member."""
+        return not self.is_list and self.key is None
 
 
 def lines_of(text: str) -> dict[str, int]:
@@ -33,26 +36,26 @@ def lines_of(text: str) -> dict[str, int]:
     around: list[_Open] = []
     for token, line in _tokens(text):
         inner = around[-1] if around else None
-        if token in ("]", "}"):
-            if around:
-                around.pop()
+        if token in "]}":
+            del around[-1:]
         elif token == ",":
-            if inner:
-                inner.number += 1
-                inner.named = False
-        elif token == ":":
-            if inner:
-                inner.named = True
-        elif inner and not inner.is_list and not inner.named:
+            _next(inner)
+        elif inner and inner.names_next():
             inner.key = _unquoted(token)
             found[inner.inside()] = line
-        else:
+        elif token != ":":
             pointer = inner.inside() if inner else ""
-            if inner is None or inner.is_list:
-                found[pointer] = line
-            if token in ("[", "{"):
+            found.setdefault(pointer, line)
+            if token in "[{":
                 around.append(_Open(pointer=pointer, is_list=token == "["))
     return found
+
+
+def _next(inner: _Open | None) -> None:
+    """The next element or member begins."""
+    if inner:
+        inner.key = None
+        inner.number += 1
 
 
 def _tokens(text: str) -> Iterator[tuple[str, int]]:

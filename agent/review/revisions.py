@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ingot.agent.review.golden import golden_file
-from ingot.agent.review.pinned import pinned_folder
 from ingot.agent.review.repository import WORKING_TREE, Repository
+from ingot.agent.review.samples import pinned_folder
 
 MOST_MAPPING = 4 << 20  # bytes of a file that may be a mapping
 MOST_SAMPLE = 64 << 20  # bytes of a pinned sample or of golden rows

@@ -1,0 +1,267 @@
+"""The verdict on a changed mapping: every reason with its level, and the worst of them.
+
+The class of the change is only the claim; what both mappings made of the sample has a say too.
+docs/review.md is the reference.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ingot.agent import drift
+from ingot.agent.gates.gate import Found, Gate
+from ingot.agent.gates.sample import on_sample
+from ingot.agent.redaction import redact
+from ingot.agent.review.golden import GoldenResult
+from ingot.agent.review.replay import Ran, Replay
+from ingot.agent.review.rules import RULES, Change
+from ingot.agent.review.touched import Touched
+from ingot.converters.unify import Record
+
+Level = Literal["pass", "warn", "block"]
+LEVELS: tuple[Level, ...] = ("pass", "warn", "block")
+
+MOST_LOST = 0.01  # of the old mapping's records on the sample
+_SHOWN = 160
+_MOST_DRIFT = 5
+_OF_CLASS: dict[str, Level] = {
+    "none": "pass",
+    "additive": "pass",
+    "meta": "warn",
+    "training": "warn",
+    "breaking": "block",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reason:
+    """One reason for a verdict.
+
+    Attributes:
+        level: `pass` (told), `warn`, `block`.
+        rule: what is looked at.
+        text: what was found, redacted.
+        pointer: where in the new file; None = nowhere in particular.
+    """
+
+    level: Level
+    rule: str
+    text: str
+    pointer: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Case:
+    """What a verdict is found on.
+
+    Attributes:
+        touched: the mapping.
+        kind: class of the change, None where there is nothing to compare.
+        changes: what the new mapping says otherwise.
+        replay: what both make of the sample.
+        golden: what became of the golden rows, None where there are none.
+        golden_fault: why they could not be run, "" if they could.
+        golden_gone: whether there were golden rows before, and are none now.
+    """
+
+    touched: Touched
+    kind: str | None
+    changes: tuple[Change, ...]
+    replay: Replay
+    golden: GoldenResult | None = None
+    golden_fault: str = ""
+    golden_gone: bool = False
+
+
+def worst(levels: Iterable[Level]) -> Level:
+    """The gravest of some levels, `pass` of none."""
+    return max(levels, key=LEVELS.index, default="pass")
+
+
+def reasons(case: Case, *, allow_breaking: bool) -> list[Reason]:
+    """Every reason for a verdict, the gravest first.
+
+    Args:
+        case: what is known.
+        allow_breaking: breaking changes and lost records warn only.
+    """
+    heavy: Level = "warn" if allow_breaking else "block"
+    found = [*_status(case.touched)]
+    if case.touched.new is not None:
+        found += _changes(case, heavy)
+        found += _beside(case)
+        found += _replayed(case, heavy)
+        found += _golden(case)
+    return sorted(found, key=lambda one: -LEVELS.index(one.level))
+
+
+def _status(touched: Touched) -> Iterator[Reason]:
+    if touched.status == "broken":
+        for one in touched.problems:
+            yield _reason("block", "broken", f"the file is no mapping: {one}", one.pointer)
+    elif touched.status == "removed":
+        yield _reason("warn", "removed", "the mapping was removed")
+    elif touched.status == "added":
+        yield _reason("pass", "added", "the mapping is new: there is none to compare it with")
+    elif touched.status == "renamed":
+        yield _reason("pass", "renamed", f"the file was {touched.old_path} before")
+
+
+def _reason(level: Level, rule: str, text: str, pointer: str | None = None) -> Reason:
+    return Reason(level=level, rule=rule, text=redact(text), pointer=pointer)
+
+
+# --- what the mapping says
+
+
+def _changes(case: Case, heavy: Level) -> Iterator[Reason]:
+    if case.kind == "none":
+        yield _reason("pass", "no_change", "the mapping means what it meant before")
+    for one in case.changes:
+        level = heavy if one.kind == "breaking" else _OF_CLASS[one.kind]
+        text = f"{one.target}: {change_text(one)}. {RULES[one.rule][1]}"
+        yield _reason(level, one.rule, text, place(one))
+
+
+def change_text(one: Change) -> str:
+    """What a change puts in place of what: `body → title + body`."""
+    if one.old is None:
+        return f"new: {_short(one.new or '')}"
+    return f"{_short(one.old)} → {_short(one.new)}" if one.new else f"gone: {_short(one.old)}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def place(one: Change) -> str:
+    """Where a change stands in the new file; of what is gone the place around it."""
+    return one.pointer.rpartition("/")[0] if one.new is None else one.pointer
+
+
+def _beside(case: Case) -> Iterator[Reason]:
+    """What proves the mapping right was changed together with it."""
+    touched = case.touched
+    both = touched.old is not None and case.kind != "none"
+    level: Level = "warn" if both else "pass"
+    if "sample" in touched.beside and touched.old is not None:
+        yield _reason(level, "sample_changed", "the pinned sample was changed too")
+    if case.golden_gone:
+        yield _reason("warn", "golden_removed", "the golden rows were removed")
+    elif "golden" in touched.beside and touched.old is not None:
+        yield _reason(level, "golden_changed", "the golden rows were changed too")
+
+
+# --- what it does to the sample
+
+
+def _replayed(case: Case, heavy: Level) -> Iterator[Reason]:
+    replay = case.replay
+    if replay.stand.kind == "none":
+        yield _reason("warn", "not_replayed", f"not replayed: {replay.stand.why}")
+        return
+    for problem in replay.problems:
+        yield _reason("block", problem.code, f"on the sample: {problem}", problem.pointer)
+    if replay.old_fault:
+        said = f"the old mapping cannot be run on the sample: {replay.old_fault}"
+        yield _reason("warn", "old_not_replayed", said)
+    if replay.old and replay.new:
+        yield from _records(replay, replay.old, replay.new, heavy)
+        yield from _claim(case, heavy)
+    if replay.new:
+        yield from _gates(replay.old, replay.new)
+    yield from _drift(replay)
+
+
+def _records(replay: Replay, old: Ran, new: Ran, heavy: Level) -> Iterator[Reason]:
+    before, after = old.trial.report.records, new.trial.report.records
+    lost, gained = _lost_and_gained(replay, before, after)
+    counts = f"records: {before} → {after}"
+    if lost:
+        share = lost / before
+        net = f" ({-100 * share:.1f} %)" if not gained else f": {lost} lost ({100 * share:.1f} %)"
+        also = f", {gained} gained" if gained else ""
+        level = heavy if share > MOST_LOST else "warn"
+        yield _reason(level, "lost_records", f"{counts}{net}{also}")
+    elif gained:
+        yield _reason("pass", "gained_records", f"{counts} ({gained} gained)")
+    shares = old.trial.report.coverage, new.trial.report.coverage
+    if shares[1] < shares[0]:
+        said = f"coverage: {100 * shares[0]:.1f} % → {100 * shares[1]:.1f} %"
+        yield _reason("warn", "coverage_fell", said)
+
+
+def _lost_and_gained(replay: Replay, before: int, after: int) -> tuple[int, int]:
+    """Records without a counterpart; by their number where places say nothing."""
+    matched = replay.matched
+    if matched is None or not matched.by_place:
+        return max(0, before - after), max(0, after - before)
+    return matched.count("lost"), matched.count("gained")
+
+
+def _claim(case: Case, heavy: Level) -> Iterator[Reason]:
+    """Whether the sample bears out what the class of the change says."""
+    matched = case.replay.matched
+    if matched is None or not matched.by_place or case.kind in (None, "breaking"):
+        return
+    kind = case.kind or ""
+    pairs = [(one.old, one.new) for one in matched.differences]
+    unlike = [1 for old, new in pairs if old and new and _bare(old, kind) != _bare(new, kind)]
+    if unlike:
+        said = f"{len(unlike)} of {matched.of} sampled records differ though the change is "
+        claim = {"none": "none", "additive": "additive"}.get(kind, f"only {kind}")
+        yield _reason(heavy, "changed_records", f"{said}{claim}")
+
+
+def _bare(record: Record, kind: str) -> Record:
+    """A record without what a change of this class may touch."""
+    bare = {**record}
+    if kind in ("meta", "training"):
+        bare.pop("meta", None)
+    if kind == "training" and "messages" in bare:
+        bare["messages"] = [
+            {key: value for key, value in one.items() if key != "loss_mask"}
+            for one in bare["messages"]
+        ]
+    return bare
+
+
+def _gates(old: Ran | None, new: Ran) -> Iterator[Reason]:
+    """The gates that warn of the new mapping, and did not of the old one."""
+    known = {gate.name for gate in _warning(old)} if old else set()
+    for gate in _warning(new):
+        if gate.name not in known:
+            yield _reason("warn", "gate", f"{gate.name}: {gate.figure}, wanted: {gate.limit}")
+
+
+def _warning(ran: Ran) -> list[Gate]:
+    if ran.trial.mapping.kind == "irrelevant":
+        return []
+    return [gate for gate in on_sample(ran.counts(), Found([])) if gate.state == "warn"]
+
+
+def _drift(replay: Replay) -> Iterator[Reason]:
+    yield from _drifted("block", [one for one in replay.drift if one.stops])
+    yield from _drifted("warn", [one for one in replay.drift if not one.stops])
+
+
+def _drifted(level: Level, found: Sequence[drift.Change]) -> Iterator[Reason]:
+    if found:
+        said = "; ".join(f"{one.what}: {one.path} {one.told}" for one in found[:_MOST_DRIFT])
+        more = f"; {len(found) - _MOST_DRIFT} more" if len(found) > _MOST_DRIFT else ""
+        text = f"the sample has not the shape that the mapping was made for: {said}{more}"
+        yield _reason(level, "drift", text, "/provenance/shape")
+
+
+def _golden(case: Case) -> Iterator[Reason]:
+    if case.golden_fault:
+        yield _reason("block", "golden", f"golden rows: {case.golden_fault}")
+    if case.golden is None:
+        return
+    rows, failed = case.golden.rows, case.golden.failed
+    passed = f"golden rows: {rows - len(failed)} of {rows} give what they should"
+    if not failed:
+        yield _reason("pass", "golden", passed)
+        return
+    first = f"line {failed[0].line}: {_short(failed[0].why)}"
+    yield _reason("block", "golden", f"{passed}; {first}")
