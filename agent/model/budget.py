@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache
 from importlib.resources import files
 from json import loads
+from threading import Lock
 
 from ingot.converters.errors import BudgetReached
 from ingot.converters.rows import Json
@@ -114,6 +115,9 @@ class Ledger:
         run: limits of this process.
         data_set: limits of one data set.
         price: of the model; None = unknown, so that no limit of cost can be held.
+
+    Threads may share one: nothing that is added is lost. Questions that are asked at the same time
+    are checked one by one, so that together they may pass a limit by what the last ones take.
     """
 
     def __init__(
@@ -121,6 +125,7 @@ class Ledger:
     ) -> None:
         self._limits = {"run": run, "data set": data_set}
         self._spent = {"run": Spent(), "data set": Spent()}
+        self._adding = Lock()
         self.price = price
 
     @property
@@ -135,7 +140,8 @@ class Ledger:
 
     def open_set(self, before: Spent) -> None:
         """The next data set begins; `before` is what earlier processes spent on it."""
-        self._spent["data set"] = before
+        with self._adding:
+            self._spent = {**self._spent, "data set": before}
 
     def check(self, tokens_in: int, tokens_out: int) -> None:
         """Whether one more request of at most so many tokens is within every limit.
@@ -167,7 +173,8 @@ class Ledger:
 
     def add(self, spent: Spent) -> None:
         """Counts what one request or wait spent, for the run and for the data set."""
-        self._spent = {scope: before + spent for scope, before in self._spent.items()}
+        with self._adding:
+            self._spent = {scope: before + spent for scope, before in self._spent.items()}
 
     def cost(self, tokens_in: int, tokens_out: int) -> float | None:
         """USD for so many tokens, None = price unknown."""

@@ -10,6 +10,7 @@ from ingot.agent.model.events import Event, Events
 from ingot.converters.rows import Json
 
 _DONE = "[DONE]"
+_FAILED = ("error", "abort")
 _PARTS = ("content", "refusal", "reasoning_content", "reasoning", "arguments")
 _HALF = re.compile("[\ud800-\udbff]\\Z")
 
@@ -22,12 +23,13 @@ class Chunks:
         say: gets every new text of that part; half a surrogate pair waits for the other half.
 
     Attributes:
-        begun: whether anything came that is part of a reply or an error.
+        begun: whether anything came that is part of a reply.
+        failed: whether an error came, which is all that counts then.
         finished: whether the reply said why it ended, or that the stream does.
     """
 
     def __init__(self, part: str, say: Callable[[str], None]) -> None:
-        self.begun = False
+        self.begun = self.failed = False
         self.finished = False
         self._part, self._say = part, say
         self._held = ""
@@ -56,7 +58,7 @@ class Chunks:
 
     def document(self) -> dict[str, Json]:
         """What came, as a chat completion or an error that is not streamed."""
-        if self._error:
+        if self.failed:
             return {"error": self._error}
         if not self._choices:
             return {"usage": self._usage}
@@ -67,7 +69,10 @@ class Chunks:
         return {"choices": [choice], "usage": self._usage}
 
     def tokens(self) -> tuple[int | None, int]:
-        """Tokens in (None = not told) and out (estimated where they are not told) so far."""
+        """Tokens in (None = not told) and out so far.
+
+        What is not told of those out is estimated, with all that was reasoned.
+        """
         said = "\n".join("".join(parts) for parts in self._texts.values() if parts)
         told = replies.count(self._usage, "completion_tokens")
         asked = replies.count(self._usage, "prompt_tokens")
@@ -110,7 +115,9 @@ class Chunks:
         elif "text" in choice:
             self._message({"content": choice["text"]})
         reason = choice.get("finish_reason")
-        if isinstance(reason, str) and reason:
+        if reason in _FAILED:
+            self._fail("the reply ended with an error")
+        elif isinstance(reason, str) and reason:
             self._reason, self.finished = reason, True
 
     def _whole_message(self, message: dict[str, Any]) -> None:
@@ -172,4 +179,4 @@ class Chunks:
             told = (inner.get("code"), inner.get("status"))
             error = inner if any(isinstance(one, int) for one in told) else inner | {"code": 500}
         self._error = error
-        self.begun = self.finished = self._ended = True
+        self.failed = self.finished = self._ended = True

@@ -64,8 +64,8 @@ def ask(
     the content, at the level of tool calls of the arguments, not of what is reasoned. None says:
     forget what you heard, the reply starts again (it broke off, was blank or cut off, was refused).
     In the end what was heard since the last None is the `text` of the completion, whether the
-    endpoint can stream or not. `hear` is called in the thread that asks; what it raises ends the
-    question.
+    endpoint can stream or not; as the model says it, characters that steer a terminal among it.
+    `hear` is called in the thread that asks; what it raises ends the question.
 
     Raises:
         ModelError: the endpoint cannot be reached, refuses, or returns no reply.

@@ -1,6 +1,8 @@
 """Limits, what is spent, prices and estimates."""
 
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -72,6 +74,19 @@ def test_the_time_left_is_that_of_the_tighter_limit() -> None:
     ledger.add(Spent(seconds=5))
     assert ledger.seconds_left() == 0
     assert Ledger().seconds_left() is None
+
+
+def test_threads_that_share_a_ledger_lose_nothing() -> None:
+    ledger = Ledger()
+    former = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            for _ in range(4000):
+                threads.submit(ledger.add, Spent(calls=1, cost=0.5))
+    finally:
+        sys.setswitchinterval(former)
+    assert (ledger.run.calls, ledger.data_set.cost) == (4000, 2000.0)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
 """Replies that are streamed, over HTTP: what is heard while they come, and what comes of them."""
 
 import json
+import signal
+import socket
 import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -464,6 +467,7 @@ def test_a_reply_that_is_cut_off_for_good_stays_heard(asker: Any) -> None:
         (chunk('{"a'), {"error": {"message": "the worker died"}}, DONE, {}),
         (chunk('{"a'), {"error": "the worker died", **chunk("", "error")}, {}),
         (chunk('{"a'), {"error": {"message": "busy", "code": 503}}, {}),
+        (chunk('{"a'), chunk(finish="abort"), DONE, {}),
         (chunk('{"a'), {"object": "error", "message": "died", "code": 500}, {}),
         (chunk('{"a'), b'error: {"code": 500, "message": "died"}\n\n', {}),
         (chunk('{"a'), b'event: error\ndata: {"message": "died"}\n\n', {}),
@@ -526,6 +530,7 @@ def test_an_error_instead_of_a_reply(asker: Any, error: Any, kind: str, told: st
     with pytest.raises(ModelError, match=told) as caught:
         asker.hear(asker.chat.stream({"error": error}, DONE))
     assert (caught.value.kind, asker.heard, len(asker.chat.requests)) == (kind, [], 1)
+    assert (asker.ledger.run.tokens_in, asker.ledger.run.tokens_out) == (0, 0)
 
 
 def test_what_an_error_in_a_stream_refuses_is_stepped_down(asker: Any) -> None:
@@ -652,6 +657,55 @@ def test_what_a_listener_raises_ends_the_question_and_counts(
     assert spent.tokens_in > 500
     assert spent.tokens_out > 0
     assert asker.ask("{}").text == "{}"
+
+
+@pytest.fixture
+def interrupts() -> Iterator[Callable[[], None]]:
+    """Does what Ctrl-C does to the thread that asks, from another one."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    asking = threading.get_ident()
+    yield lambda: signal.pthread_kill(asking, signal.SIGINT)
+    signal.signal(signal.SIGINT, former)
+
+
+@pytest.mark.parametrize("said", [(), (chunk("a thing or two "), chunk("was said"))])
+@pytest.mark.parametrize("hears", [True, False])
+def test_what_was_sent_before_ctrl_c_counts(
+    asker: Any, interrupts: Callable[[], None], said: tuple[Any, ...], hears: bool
+) -> None:
+    answer = asker.chat.stream(*said, interrupts, waits=asker.chat.closing)
+    with pytest.raises(KeyboardInterrupt):
+        asker.hear(answer) if hears else asker.ask(answer)
+    spent = asker.ledger.run
+    assert (spent.calls, spent.chars_sent) == (1, len(asker.messages[0]["content"]))
+    assert spent.tokens_in > 500
+    assert spent.seconds > 0
+
+
+def test_what_was_not_sent_before_ctrl_c_does_not_count(
+    asker: Any, interrupts: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(1)
+
+        def accept() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(1)  # a tunnel is asked for, and never made
+                interrupts()
+                asker.chat.closing.wait()
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{listening.getsockname()[1]}")
+        monkeypatch.setenv("NO_PROXY", "")
+        with pytest.raises(KeyboardInterrupt):
+            asker.hear(base_url="https://llm.example/v1")
+        asker.chat.closing.set()
+        thread.join()
+    spent = asker.ledger.run
+    assert (spent.calls, spent.chars_sent, spent.tokens_in) == (1, 0, 0)
 
 
 def test_replies_are_read_as_if_they_were_not_streamed(asker: Any) -> None:
