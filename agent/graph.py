@@ -35,7 +35,9 @@ from ingot.agent.nodes.review import review
 from ingot.agent.nodes.sample import sample
 from ingot.agent.nodes.validate import validate
 from ingot.agent.opinion import disputed
+from ingot.agent.ordering import checked, confined
 from ingot.agent.state import State
+from ingot.converters.errors import IngotError
 
 Graph = CompiledStateGraph[State, Context, State, State]
 
@@ -111,14 +113,34 @@ def _in_context(node: Callable[[State, Context], State]) -> Any:  # noqa: ANN401
 
     def run(state: State, runtime: Runtime[Context]) -> State:
         told = runtime.execution_info
-        return node(state, runtime.context or of_run(told.run_id if told else None))
+        brought = runtime.context if isinstance(runtime.context, Context) else None
+        if brought:
+            return node(state, brought)
+        return _served(node, state, of_run(told.run_id if told else None))
 
     return run
 
 
+def _served(node: Callable[[State, Context], State], state: State, context: Context) -> State:
+    """A node of a server's run.
+
+    The order is looked at before each of them: clients may write into the state.
+
+    Raises:
+        RuntimeError: whatever a node raises, in a class whose text servers pass on to clients.
+    """
+    try:
+        if context.root is not None and node is not begin:
+            confined(checked(state["order"]), context.root)
+        return node(state, context)
+    except IngotError as error:
+        raise RuntimeError(str(error)) from error
+
+
 def build_graph(checkpointer: BaseCheckpointSaver[Any] | None = None) -> Graph:
     """The compiled graph; with a checkpointer a run can stop for review and go on elsewhere."""
-    builder = StateGraph(State, context_schema=Context)
+    # No `context_schema`: servers describe it to clients, and nothing of it is theirs to give.
+    builder: StateGraph[State, Context, State, State] = StateGraph(State)
     for working in (begin, discover, sample, propose, validate, look, compare, convert):
         builder.add_node(working.__name__, _in_context(working))
     for pure in (repair, pause, review, report):

@@ -129,8 +129,8 @@ def _value(schema: dict[str, Json], value: str) -> Json:
 # --- where a served run may read and write
 
 
-def confined(order: Order, root: Path | None) -> None:
-    """Refuse an order that reads or writes outside of a folder; None = any place will do.
+def confined(order: Order, root: Path) -> None:
+    """Refuse an order that reads or writes outside of a folder.
 
     Links are followed before it is looked at where they lead.
 
@@ -138,8 +138,6 @@ def confined(order: Order, root: Path | None) -> None:
         ConversionError: a place of the order lies elsewhere, or on another machine.
         SourceError: the source cannot be listed.
     """
-    if root is None:
-        return
     if "://" in order.source.removeprefix("file://"):
         raise ConversionError(order.source, "only files of this machine may be read here")
     _inside(order.source.removeprefix("file://"), root)

@@ -18,14 +18,12 @@ def begin(state: State, context: Context) -> State:
     """Take the order; words that are none are answered, and the run ends.
 
     Raises:
-        ConversionError: the order is an object that is none, or leaves the folder it may use.
-        SourceError: the source cannot be listed.
+        ConversionError: the order is an object that is none.
     """
     words = asked(state.get("messages") or [])
     if words is not None:
         return _spoken(words, context)
     order = checked(state.get("order") or {})
-    confined(order, context.root)
     return {**_nothing(), "order": order.to_json()}
 
 
@@ -41,7 +39,8 @@ def _spoken(words: str, context: Context) -> State:
 
 
 def _looked_at(order: Order, context: Context) -> Order:
-    confined(order, context.root)
+    if context.root is not None:
+        confined(order, context.root)
     discover({"order": order.to_json()}, context)
     return order
 

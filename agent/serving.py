@@ -1,0 +1,55 @@
+"""Who may talk to a served graph: programs of this machine, and the pages of known clients.
+
+A server without accounts does what any page in the user's browser sends it, and an order reads and
+writes files. So a request from another site's page is refused, and so is one that reached this
+machine under a foreign name. `langgraph.json` names this for `langgraph dev`.
+"""
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from langgraph_sdk import Auth
+
+STUDIO = "https://smith.langchain.com"
+LOCAL = ("localhost", "127.0.0.1", "::1")
+
+auth = Auth()
+
+
+@auth.authenticate
+async def known(headers: Mapping[bytes, bytes]) -> dict[str, str]:
+    """The one user that there is.
+
+    Raises:
+        HTTPException: 403, the request comes from elsewhere.
+    """
+    why = refused(_text(headers, b"host"), _text(headers, b"origin"))
+    if why:
+        raise Auth.exceptions.HTTPException(status_code=403, detail=why)
+    return {"identity": "local"}
+
+
+def refused(host: str, origin: str) -> str:
+    """Why a request is refused, "" if it is not.
+
+    Args:
+        host: the name that the server was asked under, with its port.
+        origin: the site of the page that asks, "" where no page does.
+    """
+    if _hostname(f"//{host}") not in LOCAL:
+        return f"asked as {host!r}: this server answers under localhost only"
+    if origin and origin != STUDIO and _hostname(origin) not in LOCAL:
+        return f"pages of {origin!r} may not use this server"
+    return ""
+
+
+def _hostname(url: str) -> str | None:
+    """The name in a URL, None where there is none to be found."""
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
+
+
+def _text(headers: Mapping[bytes, bytes], name: bytes) -> str:
+    return headers.get(name, b"").decode("latin-1")
