@@ -91,6 +91,9 @@ def run_golden(document: dict[str, Json], file: Path, *, source_name: str) -> Go
 def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
     """Number, from 1, and bytes of every line that is not blank."""
     with reading(str(file)):
+        if not file.is_file():
+            hint = "a line of it holds a row and its records"
+            raise SourceError(str(file), "there are no golden rows", hint)
         if file.stat().st_size > _MOST_BYTES:
             problem = f"more than {_MOST_BYTES >> 20} MiB of golden rows"
             raise SourceError(str(file), problem, "a golden row is an example, not the data")

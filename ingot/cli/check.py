@@ -1,65 +1,140 @@
-"""`ingot check`: a mapping file against data."""
+"""`ingot check`: a mapping file against data, a pinned sample of it, or golden rows."""
 
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from ingot.cli import options as o
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context
-    from ingot.agent.state import State
+    from ingot.agent.review.golden import GoldenResult
+    from ingot.agent.review.pinned import Pinned
+    from ingot.agent.state import Order, State
+
+_SourceArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="SOURCE",
+        help="File, folder, glob, archive or fsspec URL of the raw data.  "
+        "[default: the pinned sample beside MAPPING]",
+        show_default=False,
+    ),
+]
+_GoldenOption = Annotated[
+    bool,
+    typer.Option(
+        "--golden", help="Also run the golden rows beside MAPPING; data is not needed then."
+    ),
+]
 
 
 def check(
     mapping: o.MappingArgument,
-    source: o.SourceArgument,
+    source: _SourceArgument = None,
+    golden: _GoldenOption = False,
     language: o.LanguageOption = None,
     source_name: o.SourceNameOption = None,
     allow_drift: o.AllowDriftOption = False,
     as_json: o.JsonOption = False,
 ) -> None:
-    """Try a mapping on a sample of the data.
+    """Try a mapping on a sample of the data, or on its golden rows.
 
     Prints the gates, coverage per path, records and problems; exit code 1 if there is a problem.
     """
-    from ingot.agent.context import Context
-    from ingot.agent.direct import tried
     from ingot.agent.state import Order
     from ingot.cli.asking import mapping_file
-    from ingot.converters.errors import ConversionError
 
+    document = mapping_file(mapping)
+    sample = None if source else _pinned(mapping)
+    place = source or (sample.location if sample else None)
+    if place is None and not golden:
+        problem = f"no SOURCE, and no pinned sample beside {mapping}"
+        raise typer.BadParameter(f"{problem} (ingot map --pin-sample makes one)")
+    name = source_name or (sample.source_name if sample else None)
+    result = _golden(document, mapping, name) if golden else None
     order = Order(
-        source=source,
+        source=place or "",
         mapper="file",
-        mapping=mapping_file(mapping),
+        mapping=document,
         mapping_file=str(mapping),
         language=language,
-        source_name=source_name,
+        source_name=name,
         dry_run=True,
         allow_drift=allow_drift,
     )
+    _run(order if place else None, result, mapping, as_json=as_json)
+
+
+def _pinned(mapping: Path) -> "Pinned | None":
+    from ingot.agent.review.pinned import pinned, pinned_folder
+
+    return pinned(pinned_folder(mapping))
+
+
+def _golden(document: dict[str, Any], mapping: Path, name: str | None) -> "GoldenResult":
+    from ingot.agent.review.golden import golden_file, run_golden
+
+    return run_golden(document, golden_file(mapping), source_name=name or mapping.stem)
+
+
+def _run(
+    order: "Order | None", golden: "GoldenResult | None", mapping: Path, *, as_json: bool
+) -> None:
+    """Check the data if there is any, show everything, and end with what is wrong.
+
+    Raises:
+        ConversionError: there are problems, or golden rows fail.
+    """
+    from ingot.agent.context import Context
+    from ingot.agent.direct import tried
+    from ingot.converters.errors import ConversionError
+
     context = Context()
-    state = tried(order, context)
-    _show(state, context, as_json=as_json)
-    count = len(state["problems"])
-    if count:
-        found = f"{count} problem{'s' * (count != 1)} on a sample of {source}"
-        raise ConversionError(str(mapping), found)
+    state = tried(order, context) if order else None
+    if as_json:
+        _print(state, golden)
+    else:
+        _show(state, golden, context)
+    found = []
+    if order and state and (count := len(state["problems"])):
+        found.append(f"{count} problem{'s' * (count != 1)} on a sample of {order.source}")
+    if golden and (count := len(golden.failed)):
+        found.append(f"{count} of {golden.rows} golden rows {'fail' if count != 1 else 'fails'}")
+    if found:
+        raise ConversionError(str(mapping), "; ".join(found))
 
 
-def _show(state: "State", context: "Context", *, as_json: bool) -> None:
+def _print(state: "State | None", golden: "GoldenResult | None") -> None:
+    from ingot.agent.gates import of_state
+    from ingot.cli.console import print_json
+
+    told: dict[str, Any] = {}
+    if state:
+        gates = [gate.to_json() for gate in of_state(state)]
+        told = {"check": state["check"], "gates": gates, "problems": state["problems"]}
+    print_json({**told, "golden": asdict(golden)} if golden else told)
+
+
+def _show(state: "State | None", golden: "GoldenResult | None", context: "Context") -> None:
     from ingot.agent.gates import of_state
     from ingot.agent.preview import preview
     from ingot.cli import show
-    from ingot.cli.console import output, print_json
+    from ingot.cli.console import output, plain
 
-    gates = [gate.to_json() for gate in of_state(state)]
-    if as_json:
-        print_json({"check": state["check"], "gates": gates, "problems": state["problems"]})
-        return
     console = output()
-    if state["check"]:
+    if state and state["check"]:
         show.preview(console, preview(state, context))
         show.failures(console, state["check"])
-        show.gates(console, gates)
+        show.gates(console, [gate.to_json() for gate in of_state(state)])
         show.drift(console, state["check"])
-    show.problems(console, state["problems"])
+    if state:
+        show.problems(console, state["problems"])
+    if golden:
+        console.print(
+            plain(f"Golden rows: {golden.rows - len(golden.failed)} of {golden.rows} pass")
+        )
+        for one in golden.failed:
+            console.print(plain(f"  line {one.line}: {one.why}", "red"))

@@ -10,6 +10,7 @@ from ingot.cli.grouped import expands
 from ingot.cli.model_options import ModelOptions
 
 if TYPE_CHECKING:
+    from ingot.agent.context import Context
     from ingot.agent.state import Order, State
 
 
@@ -41,6 +42,13 @@ def map_command(
             help="Print what a model would be sent first, exactly, and send nothing.",
         ),
     ] = False,
+    pin_sample: Annotated[
+        bool,
+        typer.Option(
+            "--pin-sample",
+            help="Also store a few raw rows beside it, redacted, as NAME.sample/: needs --output.",
+        ),
+    ] = False,
     llm: ModelOptions,
     overwrite: o.OverwriteOption = False,
     as_json: o.JsonOption = False,
@@ -51,6 +59,8 @@ def map_command(
     from ingot.cli.ending import stop_unless_done
 
     _see_that_free(out, overwrite=overwrite)  # before the work, not after it
+    if pin_sample:
+        _see_that_pinnable(out, llm.share_values.value, overwrite=overwrite)
     order = Order(
         source=source,
         mode=mode.value,
@@ -64,8 +74,11 @@ def map_command(
     if show_prompt:
         _show_prompt(order, as_json=as_json)
         return
-    state = once(order, llm.context(mapper))
+    context = llm.context(mapper)
+    state = once(order, context)
     _write_mapping(state, out, as_json=as_json)
+    if pin_sample and out is not None:
+        _pin(state, context, out, overwrite=overwrite)
     _explain(state, full=explain, on_stdout=out is not None and not as_json)
     stop_unless_done(state, state["outcome"])
     _stop_at_problems(state)
@@ -97,6 +110,37 @@ def _see_that_free(out: Path | None, *, overwrite: bool) -> None:
 
     if out is not None and out.exists() and not overwrite:
         raise OutputError(str(out), "is there already", "choose another name, or: --overwrite")
+
+
+def _see_that_pinnable(out: Path | None, share: str, *, overwrite: bool) -> None:
+    from ingot.agent.review.pinned import check_free, pinned_folder
+
+    if out is None:
+        raise typer.BadParameter("--pin-sample stores the rows beside the mapping: give --output")
+    if share == "none":
+        raise typer.BadParameter("--pin-sample stores values, --share-values none forbids it")
+    check_free(pinned_folder(out), overwrite=overwrite)
+
+
+def _pin(state: "State", context: "Context", out: Path, *, overwrite: bool) -> None:
+    """Store the sample beside the mapping, if there is one.
+
+    Raises:
+        OutputError: it cannot be written, or no row can be pinned.
+    """
+    from ingot.agent.review.pinned import named_values, pin, pinned_folder
+    from ingot.agent.trial import spec_of
+    from ingot.agent.waiting import proposed
+    from ingot.cli.console import notes, plain
+
+    document, order = proposed(state), state["order"]
+    if document is None or not state.get("check"):
+        return
+    source, sample = context.drawn(order["source"], spec_of(document, where=str(out)))
+    folder, share = pinned_folder(out), order["share_values"]
+    pin(source, sample, folder, share=share, keep=named_values(document), overwrite=overwrite)
+    how = "as they are" if share == "raw" else "redacted"
+    notes().print(plain(f"raw rows pinned, {how}: {folder}; look at them before you share them"))
 
 
 def _write_mapping(state: "State", out: Path | None, *, as_json: bool) -> None:
