@@ -58,6 +58,7 @@ class Case:
         touched: the mapping.
         kind: class of the change, None where there is nothing to compare.
         changes: what the new mapping says otherwise.
+        unclear: why two mappings cannot be compared, "" where they can.
         replay: what both make of the sample.
         golden: what became of the golden rows, None where there are none.
         golden_fault: why they could not be run, "" if they could.
@@ -68,6 +69,7 @@ class Case:
     kind: str | None
     changes: tuple[Change, ...]
     replay: Replay
+    unclear: str = ""
     golden: GoldenResult | None = None
     golden_fault: str = ""
     golden_gone: bool = False
@@ -115,6 +117,8 @@ def _reason(level: Level, rule: str, text: str, pointer: str | None = None) -> R
 
 
 def _changes(case: Case, heavy: Level) -> Iterator[Reason]:
+    if case.unclear:
+        yield _reason("warn", "not_compared", f"the mappings cannot be compared: {case.unclear}")
     if case.kind == "none":
         yield _reason("pass", "no_change", "the mapping means what it meant before")
     for one in case.changes:
