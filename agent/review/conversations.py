@@ -1,0 +1,236 @@
+"""What a change of `messages` means: old and new ones side by side, and what differs in each."""
+
+from collections.abc import Iterator, Sequence
+
+from ingot.agent.mappers.parts import ROLES, roles_of
+from ingot.agent.review.exact import exactly
+from ingot.agent.review.rules import Change, change
+from ingot.agent.review.values import only_looks_up_more, table_changes, value_changes
+from ingot.agent.review.words import compared, each_text, mask_text, message_text, role_text, short
+from ingot.converters.parse import pointer_to
+from ingot.converters.rows import Json
+
+Message = dict[str, Json]
+# (place among the old messages, place among the new ones); None = it has no partner.
+Pair = tuple[int | None, int | None]
+
+_ALONE = 2.5  # what it costs to leave a message without a partner
+_DIFFERENT = {"role": 2.0, "content": 2.0, "each": 1.0, "loss_mask": 0.5}
+_OTHER_MESSAGE = 6.0  # neither role nor content in common
+_MOST_CELLS = 250_000  # beyond, messages are paired by their number
+
+
+def message_changes(
+    old: list[Message], new: list[Message], *, target: str, pointer: str, decides: bool
+) -> list[Change]:
+    """The changes of the messages of one layout.
+
+    Args:
+        old: entries of `messages` in normal form.
+        new: likewise.
+        target: what the places are called, before their number.
+        pointer: JSON Pointer to the new messages.
+        decides: whether a row that gives no conversation here gives none at all.
+    """
+    pairs = aligned(old, new)
+    moved = _moved(old, new, pairs)
+    found: list[Change] = []
+    for before, after in pairs:
+        if before is not None and after is not None:
+            place, name = f"{pointer}/{after}", f"{target} {after + 1}"
+            needed = decides and _needed(old, before)
+            found += _entry_changes(old[before], new[after], name, place, needed)
+        elif after is not None:
+            found.append(_come(new, after, moved, target, pointer))
+        elif before is not None and exactly(old[before]) not in moved:
+            words = short(message_text(old[before]))
+            name = f"{target} {before + 1}"
+            found.append(change("message_removed", name, words, None, f"{pointer}/{before}"))
+    return found
+
+
+def _come(
+    new: list[Message], place: int, moved: dict[str, int], target: str, pointer: str
+) -> Change:
+    """A message that stands where none or another one stood."""
+    words, spelt = short(message_text(new[place])), exactly(new[place])
+    name, there = f"{target} {place + 1}", f"{pointer}/{place}"
+    if spelt not in moved:
+        return change("message_added", name, None, words, there)
+    was = f"{words} (at place {moved[spelt] + 1})"
+    return change("message_order", name, was, f"{words} (at place {place + 1})", there)
+
+
+def _moved(old: list[Message], new: list[Message], pairs: Sequence[Pair]) -> dict[str, int]:
+    """Messages that are the same but at another place, with the old place."""
+    come = {exactly(new[after]) for before, after in pairs if before is None and after is not None}
+    gone = {
+        exactly(old[before]): before
+        for before, after in pairs
+        if before is not None and after is None
+    }
+    return {spelt: place for spelt, place in gone.items() if spelt in come}
+
+
+# --- which message is which
+
+
+def aligned(old: Sequence[Message], new: Sequence[Message]) -> list[Pair]:
+    """Old and new messages in order, in pairs that have most in common."""
+    first, last = _in_common(old, new)
+    inner_old, inner_new = old[first : len(old) - last], new[first : len(new) - last]
+    inner = _cheapest(inner_old, inner_new)
+    shift = len(new) - len(old)
+    return [
+        *((i, i) for i in range(first)),
+        *((_plus(i, first), _plus(j, first)) for i, j in inner),
+        *((i, i + shift) for i in range(len(old) - last, len(old))),
+    ]
+
+
+def _plus(place: int | None, more: int) -> int | None:
+    return None if place is None else place + more
+
+
+def _in_common(old: Sequence[Message], new: Sequence[Message]) -> tuple[int, int]:
+    """How many messages are the same at the beginning, and of the others at the end."""
+    before, after = list(map(exactly, old)), list(map(exactly, new))
+    most = min(len(before), len(after))
+    first = next((i for i in range(most) if before[i] != after[i]), most)
+    rest = most - first
+    last = next((i for i in range(rest) if before[-1 - i] != after[-1 - i]), rest)
+    return first, last
+
+
+def _cheapest(old: Sequence[Message], new: Sequence[Message]) -> list[Pair]:
+    """The alignment with the fewest and smallest differences (Needleman and Wunsch)."""
+    rows, columns = len(old), len(new)
+    if rows * columns > _MOST_CELLS:
+        paired: list[Pair] = [(i, i) for i in range(min(rows, columns))]
+        gone: list[Pair] = [(i, None) for i in range(columns, rows)]
+        return [*paired, *gone, *((None, j) for j in range(rows, columns))]
+    costs = [[_cost(one, other) for other in new] for one in old]
+    table = [[j * _ALONE for j in range(columns + 1)]]
+    for i in range(1, rows + 1):
+        table.append([i * _ALONE])
+        for j in range(1, columns + 1):
+            alone = min(table[i - 1][j], table[i][j - 1]) + _ALONE
+            table[i].append(min(table[i - 1][j - 1] + costs[i - 1][j - 1], alone))
+    return list(_way_back(table, costs))[::-1]
+
+
+def _way_back(table: list[list[float]], costs: list[list[float]]) -> Iterator[Pair]:
+    i, j = len(table) - 1, len(table[0]) - 1
+    while i or j:
+        if i and j and table[i][j] == table[i - 1][j - 1] + costs[i - 1][j - 1]:
+            i, j = i - 1, j - 1
+            yield i, j
+        elif j and table[i][j] == table[i][j - 1] + _ALONE:
+            j -= 1
+            yield None, j
+        else:
+            i -= 1
+            yield i, None
+
+
+def _cost(one: Message, other: Message) -> float:
+    different = {k for k in _DIFFERENT if exactly(one.get(k)) != exactly(other.get(k))}
+    if {"role", "content"} <= different:
+        return _OTHER_MESSAGE
+    return sum(_DIFFERENT[key] for key in different)
+
+
+# --- what differs in one
+
+
+def _entry_changes(
+    old: Message, new: Message, target: str, pointer: str, needed: bool
+) -> list[Change]:
+    found = _role_changes(old["role"], new["role"], f"{target} role", f"{pointer}/role")
+    if exactly(old.get("each")) != exactly(new.get("each")):
+        words = _each_words(old.get("each"), new.get("each"))
+        found.append(change("message_each", f"{target} each", *words, f"{pointer}/each"))
+    found += value_changes(
+        old["content"],
+        new["content"],
+        target=f"{target} content",
+        path_rule="content_path",
+        pointer=f"{pointer}/content",
+        needed=needed,
+    )
+    return found + _mask_changes(old, new, f"{target} loss_mask", f"{pointer}/loss_mask")
+
+
+def _each_words(old: Json, new: Json) -> tuple[str | None, str | None]:
+    if old is not None and new is not None:
+        return compared(old, new, each_text)
+    before, after = (None if each is None else short(each_text(each)) for each in (old, new))
+    return before, after
+
+
+def _role_changes(old: Json, new: Json, target: str, pointer: str) -> list[Change]:
+    if exactly(old) == exactly(new):
+        return []
+    tables = _table(old), _table(new)
+    if tables[0] is not None and tables[1] is not None and old["path"] == new["path"]:
+        return table_changes(
+            tables[0],
+            tables[1],
+            target=target,
+            rules=("role_map_value_added", "role_map_value_removed", "role_map_value_changed"),
+            pointer=lambda key: pointer_to(f"{pointer}/map", key),
+        )
+    both_split = all(isinstance(role, dict) and "split" in role for role in (old, new))
+    rule = "split_markers" if both_split else "message_role"
+    return [change(rule, target, *compared(old, new, role_text), pointer)]
+
+
+def _table(role: Json) -> dict[str, Json] | None:
+    """The map of a role that is read from the data; without one, names mean themselves."""
+    if not isinstance(role, dict) or "split" in role:
+        return None
+    return role.get("map") or {name: name for name in ROLES}
+
+
+def _mask_changes(old: Message, new: Message, target: str, pointer: str) -> list[Change]:
+    before, after = old.get("loss_mask"), new.get("loss_mask")
+    if exactly(_effective(old)) == exactly(_effective(new)):
+        return []
+    if _from_data(before) and _from_data(after) and only_looks_up_more(before, after):
+        return value_changes(before, after, target=target, path_rule="", pointer=pointer)
+    words: tuple[str | None, str | None]
+    if before is not None and after is not None:
+        words = compared(before, after, mask_text)
+    else:
+        words = _mask_words(before), _mask_words(after)
+    rule = "loss_mask_from_data" if _from_data(after) else "loss_mask"
+    return [change(rule, target, *words, pointer)]
+
+
+def _from_data(mask: Json) -> bool:
+    return isinstance(mask, str | list | dict)
+
+
+def _mask_words(mask: Json) -> str | None:
+    return None if mask is None else short(mask_text(mask))
+
+
+def _effective(message: Message) -> Json:
+    """The loss mask as stated or, where nothing is, as the role has it; None if that is read."""
+    mask, role = message.get("loss_mask"), message["role"]
+    if mask is None and isinstance(role, str):
+        return role == "assistant"
+    return mask
+
+
+def _needed(messages: list[Message], place: int) -> bool:
+    """Whether no conversation is a record in which this message is blank.
+
+    It is the only one of the assistant, or the only one that a conversation may answer.
+    """
+    role = messages[place]["role"]
+    if "each" in messages[place] or not isinstance(role, str) or role == "system":
+        return False
+    side = {"assistant"} if role == "assistant" else {"user", "tool"}
+    others = (other["role"] for number, other in enumerate(messages) if number != place)
+    return not any(side & set(roles_of(other)) for other in others)

@@ -1,0 +1,75 @@
+"""What a change of `source` means: which files are read, and how."""
+
+import re
+
+from ingot.agent.review.exact import exactly
+from ingot.agent.review.rules import Change, change
+from ingot.agent.review.words import compared, fact_text, short
+from ingot.converters.rows import Json
+
+_FACTS = ("files", "format", "encoding", "delimiter", "quote", "columns", "root", "json_fields")
+_PACKED = re.compile(r"\.(gz|zst|zstd|bz2|xz)$")
+_KIND = re.compile(r"\.[A-Za-z0-9]+$")
+
+
+def source_changes(old: dict[str, Json], new: dict[str, Json]) -> list[Change]:
+    """The changes of the facts about the files."""
+    found = []
+    for fact in _FACTS:
+        before, after = old.get(fact), new.get(fact)
+        if exactly(before) == exactly(after):
+            continue
+        rule = f"source_{fact}"
+        if fact == "files" and before and after and _wider(before, after):
+            pinned = "format" in old and "format" in new
+            alike = pinned or _same_kinds(before, after)
+            rule = "source_files_widened" if alike else "source_files_other_kind"
+        found.append(change(rule, f"source.{fact}", *_words(before, after), f"/source/{fact}"))
+    return found
+
+
+def _words(old: Json, new: Json) -> tuple[str | None, str | None]:
+    if old is not None and new is not None:
+        return compared(old, new, fact_text)
+    before, after = (None if fact is None else short(fact_text(fact)) for fact in (old, new))
+    return before, after
+
+
+def _wider(old: list[str], new: list[str]) -> bool:
+    """Whether every file that the old patterns choose is chosen by the new ones, for certain.
+
+    The last pattern that matches decides: each pattern that chose has to stand before no other
+    exclusions than those it stood before. Where all exclude, the rest is chosen, and one pattern
+    that chooses would end that.
+    """
+    if all(map(_excludes, old)):
+        return set(new) <= set(old)
+    return all(
+        any(
+            pattern == other and _excluded_behind(new, there) <= _excluded_behind(old, here)
+            for there, other in enumerate(new)
+        )
+        for here, pattern in enumerate(old)
+        if not _excludes(pattern)
+    )
+
+
+def _excludes(pattern: str) -> bool:
+    return pattern.startswith("!")
+
+
+def _excluded_behind(patterns: list[str], place: int) -> set[str]:
+    return set(filter(_excludes, patterns[place:]))
+
+
+def _same_kinds(old: list[str], new: list[str]) -> bool:
+    """Whether the names of all files that are chosen now end like those chosen before."""
+    before, after = _kinds(old), _kinds(new)
+    return "" not in before and after <= before
+
+
+def _kinds(patterns: list[str]) -> set[str]:
+    """How the names that patterns choose end; "" where that is open."""
+    names = [_PACKED.sub("", pattern) for pattern in patterns if not _excludes(pattern)]
+    ends = [_KIND.search(name) for name in names]
+    return {end.group().lower() if end else "" for end in ends} or {""}
