@@ -139,19 +139,20 @@ def _pinned(side: Side, path: str, folder: Path) -> Stand | None:
     place = pinned_folder(Path(path)).as_posix()
     if f"{place}/{ABOUT}" not in side.files:
         return None
+    shown = side.shown(place)
     laid = pinned_folder(laid_out(side, path, folder))
     if _not_fetched(laid):
-        return Stand(kind="none", why=f"{place} is kept by Git LFS and was not fetched")
+        return Stand(kind="none", why=f"{shown} is kept by Git LFS and was not fetched")
     try:
         found = pinned(laid)
     except SourceError as error:
-        said = str(error).replace(str(laid), place)
+        said = str(error).replace(str(laid), shown)
         return Stand(kind="none", why=redact(f"the pinned sample cannot be used: {said}"))
     if found is None:
         return None
     return Stand(
         kind="pinned",
-        place=place,
+        place=shown,
         location=found.location,
         source_name=found.source_name,
         sha256=found.sha256,

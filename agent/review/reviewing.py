@@ -8,26 +8,24 @@ import re
 import shlex
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from ingot.agent.redaction import redact
 from ingot.agent.review.changes import changes, class_of
-from ingot.agent.review.differing import examples
+from ingot.agent.review.document import of_mapping, written
 from ingot.agent.review.golden import GoldenResult, golden_file, run_golden
 from ingot.agent.review.normal import normal
-from ingot.agent.review.places import line_at, lines_of, target
-from ingot.agent.review.replay import Ran, Replay, drift_json, replay, stand_of
+from ingot.agent.review.replay import Ran, Replay, replay, stand_of
 from ingot.agent.review.repository import WORKING_TREE, repository
 from ingot.agent.review.revisions import Side, laid_out, of_commit, of_file, of_working_tree
 from ingot.agent.review.rules import Change
-from ingot.agent.review.touched import Document, Touched, between, touched
-from ingot.agent.review.verdict import Case, Reason, place, reasons, worst
+from ingot.agent.review.touched import Touched, between, touched
+from ingot.agent.review.verdict import Case, reasons, worst
 from ingot.converters.errors import MappingError, RevisionError, SourceError
 from ingot.converters.rows import Json
 
 VERSION = 1
-_AT_LINE = re.compile(r"\bline (\d+) column")
 _MAGIC = re.compile(r"([*?\[])")
 
 
@@ -87,7 +85,7 @@ def review(base: Side, head: Side, wish: Wish) -> dict[str, Json]:
     found = touched(base, head, None if wish.mappings is None else [wish.mappings])
     replayed = [one for one in found if one.new is not None]
     if wish.source is not None and len(replayed) > 1:
-        names = ", ".join(_shown(one.path) for one in replayed[:3])
+        names = ", ".join(written(one.path) for one in replayed[:3])
         hint = "name one mapping with --mappings; the others need pinned samples"
         said = f"data of one mapping, and {len(replayed)} are to be replayed: {names}"
         raise RevisionError("--source", said, hint)
@@ -114,20 +112,9 @@ def review_files(old: Path, new: Path, wish: Wish) -> dict[str, Json]:
         SourceError: the data that were named cannot be read.
     """
     base, head = of_file(old), of_file(new)
-    one = between(base, old.name, head, new.name, shown=str(new))
-    inner = replace(one, path=new.name, old_path=old.name)
-    told = _mapping(inner, base, head, wish, [str(old), str(new)])
-    beside = str(new.parent)
-    told = {**told, "path": _shown(one.path), "old_path": one.old_path and _shown(one.old_path)}
-    told["sample"] = _in_folder(told["sample"], "place", beside)
-    told["golden"] = told["golden"] and _in_folder(told["golden"], "file", beside)
+    one = between(base, old.name, head, new.name)
+    told = _mapping(one, base, head, wish, [str(old), str(new)])
     return _document(base, head, wish, [told], [str(old), str(new)])
-
-
-def _in_folder(block: dict[str, Json], key: str, folder: str) -> dict[str, Json]:
-    """What lies beside a file, as seen from where the command runs."""
-    local = block.get("kind") != "source" and block[key] and folder != "."
-    return {**block, key: f"{folder}/{block[key]}"} if local else block
 
 
 def _document(
@@ -151,7 +138,7 @@ def _command(words: Sequence[str], wish: Wish) -> str:
         *["--allow-breaking"] * wish.allow_breaking,
         *["--offline"] * wish.offline,
     ]
-    return shlex.join(["ingot", "review", *map(_shown, words), *source, *flags])
+    return shlex.join(["ingot", "review", *map(written, words), *source, *flags])
 
 
 def _literal(path: str) -> str:
@@ -159,11 +146,6 @@ def _literal(path: str) -> str:
     glob = _MAGIC.sub(r"[\1]", path)
     anchored = glob if "/" in glob else f"/{glob}"
     return f"./{anchored}" if anchored.startswith("!") else anchored
-
-
-def _shown(path: str) -> str:
-    """A path that may be no valid text."""
-    return path.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 # --- one mapping
@@ -174,21 +156,8 @@ def _mapping(
 ) -> dict[str, Json]:
     with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
         case = _case(one, base, head, wish, Path(folder))
-        found = reasons(case, allow_breaking=wish.allow_breaking)
-        lines = lines_of(one.text)
-        return {
-            "path": _shown(one.path),
-            "old_path": _shown(one.old_path) if one.old_path is not None else None,
-            "status": one.status,
-            "verdict": worst(reason.level for reason in found),
-            "class": case.kind,
-            "reasons": [_reason(reason, lines) for reason in found],
-            "changes": [_change(change, lines) for change in case.changes],
-            **_replayed(case.replay),
-            "golden": _golden(case.golden, one.path),
-            "provenance": {"old": _provenance(one.old), "new": _provenance(one.new)},
-            "reproduce": _command(command, wish),
-        }
+    found = reasons(case, allow_breaking=wish.allow_breaking)
+    return of_mapping(case, found, base, head, _command(command, wish))
 
 
 def _case(one: Touched, base: Side, head: Side, wish: Wish, folder: Path) -> Case:
@@ -237,104 +206,3 @@ def _run_golden(
         return run_golden(one.new, place, source_name=source_name or Path(one.path).stem), ""
     except (SourceError, MappingError) as error:
         return None, redact(str(error).replace(str(place), name))
-
-
-# --- as plain JSON
-
-
-def _reason(one: Reason, lines: dict[str, int]) -> dict[str, Json]:
-    """A reason; a text that is no JSON says itself in which line."""
-    stated = _AT_LINE.search(one.text) if one.rule == "broken" else None
-    line = None if one.pointer is None else line_at(lines, one.pointer)
-    if stated:
-        line = int(stated[1])
-    return {"level": one.level, "rule": one.rule, "text": one.text, "line": line}
-
-
-def _change(one: Change, lines: dict[str, int]) -> dict[str, Json]:
-    return {
-        "target": redact(one.target),
-        "rule": one.rule,
-        "class": one.kind,
-        "old": None if one.old is None else redact(one.old),
-        "new": None if one.new is None else redact(one.new),
-        "line": line_at(lines, place(one)),
-    }
-
-
-def _replayed(ran: Replay) -> dict[str, Json]:
-    matched = ran.matched
-    first = ran.new or ran.old
-    return {
-        "sample": {
-            "kind": ran.stand.kind,
-            "place": _shown(ran.stand.place),
-            "rows": first.trial.report.rows if first else 0,
-            "sha256": ran.stand.sha256,
-            "why": _shown(ran.stand.why),
-        },
-        "old": _side(ran.old),
-        "new": _side(ran.new),
-        "same": matched.same if matched else None,
-        "of": matched.of if matched else None,
-        "examples": examples(matched.differences) if matched else [],
-        "drift": drift_json(ran.drift),
-    }
-
-
-def _side(ran: Ran | None) -> dict[str, Json] | None:
-    if ran is None:
-        return None
-    paths = [
-        {
-            "target": redact(target(one.pointer)),
-            "path": redact(one.path),
-            "resolved": one.resolved,
-            "null": one.null,
-            "missing": one.missing,
-            "rows": one.resolved + one.null + one.missing,
-        }
-        for one in ran.trial.report.paths
-    ]
-    return {**ran.figures(), "paths": paths}
-
-
-def _golden(found: GoldenResult | None, path: str) -> dict[str, Json] | None:
-    if found is None:
-        return None
-    failed = [{"line": one.line, "why": one.why} for one in found.failed]
-    return {
-        "file": _shown(golden_file(Path(path)).as_posix()),
-        "rows": found.rows,
-        "failed": failed,
-    }
-
-
-def _provenance(document: Document | None) -> dict[str, Json] | None:
-    """Who made a mapping; whatever has not the type that it should have is not stated."""
-    stated = (document or {}).get("provenance")
-    if not isinstance(stated, dict) or not stated:
-        return None
-    repaired = stated.get("repaired")
-    return {
-        **{key: _text(stated.get(key)) for key in ("mapper", "model", "prompt_sha256")},
-        "confidence": _number(stated.get("confidence")),
-        "edited": stated["edited"] if isinstance(stated.get("edited"), bool) else None,
-        "repaired": bool(repaired) if isinstance(repaired, bool | list) else None,
-        "cost": _cost(stated.get("cost")),
-    }
-
-
-def _cost(stated: Json) -> dict[str, Json] | None:
-    if not isinstance(stated, dict):
-        return None
-    return {key: _number(stated.get(key)) for key in ("calls", "tokens_in", "tokens_out", "usd")}
-
-
-def _text(stated: Json) -> str | None:
-    return redact(stated) if isinstance(stated, str) else None
-
-
-def _number(stated: Json) -> float | int | None:
-    known = isinstance(stated, int | float) and not isinstance(stated, bool)
-    return stated if known else None

@@ -8,7 +8,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from ingot.agent.review.golden import golden_file
@@ -31,12 +31,18 @@ class Side:
         files: path -> what names its content, for regular files.
         others: path -> what it is instead (`a symbolic link`, `a submodule`).
         contents: reads some of the files.
+        folder: what stands before its paths where people read them, with a slash.
     """
 
     name: str
     files: Mapping[str, str]
     others: Mapping[str, str]
     contents: Contents
+    folder: str = ""
+
+    def shown(self, path: str) -> str:
+        """A path as people read it."""
+        return f"{self.folder}{path}"
 
 
 def reviewed(path: str) -> bool:
@@ -76,7 +82,8 @@ def of_file(path: Path) -> Side:
     beside = [path.name, golden_file(path).name]
     for root, _, names in os.walk(pinned_folder(path)):
         beside += [Path(root, name).relative_to(path.parent).as_posix() for name in names]
-    return _on_disk(path.parent, beside, str(path), "sha1", followed=path.name)
+    side = _on_disk(path.parent, beside, str(path), "sha1", followed=path.name)
+    return replace(side, folder=str(path).removesuffix(path.name))
 
 
 def _on_disk(

@@ -87,7 +87,7 @@ def touched(base: Side, head: Side, globs: Sequence[str] | None) -> list[Touched
     return sorted(placed, key=lambda one: one.path)
 
 
-def between(old: Side, old_path: str, new: Side, new_path: str, *, shown: str) -> Touched:
+def between(old: Side, old_path: str, new: Side, new_path: str) -> Touched:
     """Two files by themselves as one change.
 
     Args:
@@ -95,7 +95,6 @@ def between(old: Side, old_path: str, new: Side, new_path: str, *, shown: str) -
         old_path: its path there.
         new: the side with the new file.
         new_path: its path there.
-        shown: the path that people know the new one by.
 
     Raises:
         RevisionError: one of them is not there.
@@ -105,8 +104,8 @@ def between(old: Side, old_path: str, new: Side, new_path: str, *, shown: str) -
     if before.document is None:
         raise MappingError(old.name, before.problems)
     return Touched(
-        path=shown,
-        old_path=old.name if old.name != shown else None,
+        path=new_path,
+        old_path=old_path,
         status="broken" if after.document is None else "modified",
         old=before.document,
         new=after.document,
