@@ -12,12 +12,11 @@ HTML, and shows every character as it is. So there is one way for data:
 - `words`: a sentence that may hold data: words of letters and short numbers stay as they are (none
   of the above is made of them alone), all else becomes code.
 
-Code spans and sentences never stand first in a line or a list item: there `1.` would be a list.
-
 What cannot be seen is named (`[U+202E]`), so that nothing hides and nothing is turned around; line
 breaks and tabs inside one line are `⏎` and `⇥`. Letters that run to the left would turn `a → b`
-around where both are such: an `&lrm;` behind their span keeps the order. Only `##[` is changed, to
-`# #[`: where a report is printed in a GitHub job, the runner would take it for a command.
+around where both are such: an `&lrm;` behind their span keeps the order. Three things are changed:
+of very many backticks in a row the number is told, and `##[` and, at the beginning of a line, `::`
+get a blank inside: where a report is printed in a GitHub job, the runner takes them for commands.
 """
 
 import re
@@ -39,11 +38,17 @@ _UNSEEN = re.compile(
 _JOINERS = "\u200d\ufe0f"  # of emoji: without them the parts are seen
 _LEFTWARDS = {"R", "AL", "AN"}
 _LINE_BREAKS = re.compile("\r\n|[\n\r\v\f\x85\u2028\u2029]")
+_COMMAND = re.compile(r"^(\s*)::")
 _RUN = re.compile("`+")
+_LONGEST_RUN = 40  # GitHub knows no code span between more than 80
+_LONG_RUN = re.compile(f"`{{{_LONGEST_RUN + 1},}}")
 
+# What stands in quotation marks stays together.
+_TOKENS = re.compile(r"""(?<!\S)(?:"[^"]*"|'[^']*')\S*|\S+""")
 _LETTERS = r"[^\W\d_]+"
 _NUMBER = r"[+-]?(?:\d{1,6}|\d{1,3}(?:,\d{3})+)(?:\.\d{1,4})?%?(?:/\d{1,6})?"
 _PLAIN = re.compile(rf"\(?(?:{_LETTERS}|{_NUMBER}|%)[,.;:!?)]{{0,2}}|[→+=–·-]")
+_MARKER = re.compile(r"[+-]|\d+[.)]")  # of a list, where it stands first
 _COMMIT = re.compile(r"\(?[A-Fa-f]{7,}[,.;:!?)]{0,2}")
 
 
@@ -54,41 +59,53 @@ def code(text: str, most: int = _MOST) -> str:
 
 def words(text: str, most: int = 2 * _MOST) -> str:
     """A sentence: words of letters and short numbers as they are, everything else as code."""
-    out: list[str] = []
+    pieces: list[str] = []
     unsafe: list[str] = []
-    for token in told(text, most).split(" "):
-        if not _is_plain(token):
+    for token in _TOKENS.findall(told(text, most)):
+        if not _is_plain(token) or (not pieces and _MARKER.match(token)):
             unsafe.append(token)
             continue
-        if unsafe:
-            out.append(_span(" ".join(unsafe)))
-            unsafe = []
-        out.append(token)
-    if unsafe:
-        out.append(_span(" ".join(unsafe)))
-    return " ".join(one for one in out if one)
+        pieces += [*_span_of(unsafe), token]
+        unsafe = []
+    return " ".join([*pieces, *_span_of(unsafe)])
+
+
+def _span_of(tokens: Sequence[str]) -> Iterator[str]:
+    """The tokens as code, the sign at their end behind it."""
+    if tokens:
+        joined = " ".join(tokens)
+        inner = joined.rstrip(",.;:") or joined
+        yield f"{_span(inner)}{joined[len(inner) :]}"
 
 
 def _is_plain(token: str) -> bool:
     """Whether nothing can be made of it, and it does not turn the order of what is around it."""
     plain = _PLAIN.fullmatch(token) and not _COMMIT.fullmatch(token)
-    return not token or (bool(plain) and not _runs_left(token))
+    return bool(plain) and not _runs_left(token)
 
 
 @lru_cache(maxsize=4096)
 def told(text: str, most: int = _MOST) -> str:
     """The beginning of a text on one line, without secrets and without what cannot be seen."""
-    begun = redact(text[: _READ * most])
-    left = max(0, len(text) - _READ * most)
-    return seen(cut(begun + " " * left, most))
+    return seen(begun(text, most))
+
+
+def begun(text: str, most: int) -> str:
+    """The beginning of a text without secrets, and how many characters are left out."""
+    unread = len(text) - _READ * most
+    return cut(redact(text[: _READ * most]) + " " * unread, most)
 
 
 def seen(text: str) -> str:
     """The text on one line; what cannot be seen is named."""
-    line = _LINE_BREAKS.sub("⏎", text).replace("\t", "⇥")
+    line = _LONG_RUN.sub(_shortened, _LINE_BREAKS.sub("⏎", text).replace("\t", "⇥"))
     if line.isascii() and line.isprintable():
         return line.replace("##[", "# #[")
     return "".join(map(_named, line, " " + line)).replace("##[", "# #[")
+
+
+def _shortened(run: re.Match[str]) -> str:
+    return f"{run[0][:_LONGEST_RUN]}[+{len(run[0]) - _LONGEST_RUN} backticks]"
 
 
 def _named(char: str, before: str) -> str:
@@ -120,7 +137,7 @@ def fenced(lines: Sequence[str], language: str = "") -> str:
         language: a word of ours.
     """
     marks = "`" * max(3, _longest_run("\n".join(lines)) + 1)
-    return "\n".join([f"{marks}{language}", *lines, marks])
+    return "\n".join([f"{marks}{language}", *(_COMMAND.sub(r"\1: :", one) for one in lines), marks])
 
 
 def wrapped(text: str, columns: int = _COLUMNS) -> Iterator[str]:

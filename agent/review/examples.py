@@ -3,9 +3,7 @@
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
-from ingot.agent.preview import cut
-from ingot.agent.redaction import redact
-from ingot.agent.review.escaping import fenced, told, wrapped
+from ingot.agent.review.escaping import begun, fenced, told, wrapped
 from ingot.converters.rows import Json
 
 MOST_LINES = 36
@@ -22,7 +20,7 @@ def _lines(record: Json) -> list[str]:
     """A record as lines; those of a text that go on are set in."""
     lines = []
     for name, text in record or []:
-        first, *more = wrapped(cut(redact(text[: 4 * _TEXT]), _TEXT))
+        first, *more = wrapped(begun(text, _TEXT))
         lines += [f"{told(name, 60)}: {first}", *(f"  {line}" for line in more)]
     return _first(lines, 4 * MOST_LINES)
 
