@@ -15,6 +15,7 @@ from ingot.cli.convert import convert
 from ingot.cli.doctor import doctor
 from ingot.cli.export import export
 from ingot.cli.map import map_command
+from ingot.cli.review import review
 from ingot.cli.run import run
 from ingot.converters.errors import IngotError
 
@@ -103,3 +104,4 @@ app.command("chat")(chat)
 app.command("convert")(convert)
 app.command("doctor")(doctor)
 app.command("export")(export)
+app.command("review")(review)
