@@ -11,6 +11,7 @@ from ingot.agent.chat.conversation import INGOT, MODEL, YOU, Conversation, Sayin
 from ingot.agent.chat.trying import changed, with_mapping
 from ingot.agent.context import Context
 from ingot.agent.gates import failed
+from ingot.agent.mappers.question import inventory
 from ingot.agent.nodes.discover import stated_spec
 from ingot.agent.redaction import redact
 from ingot.agent.state import State
@@ -75,10 +76,11 @@ def respond(
 
 
 def fields_of(conversation: Conversation, context: Context) -> tuple[str, ...]:
-    """The paths of the data, as mappings name them."""
+    """The paths of the data as mappings name them, those inside texts of JSON too."""
     order = conversation.order
-    _, sample = context.drawn(order.source, stated_spec(order))
-    return observed_paths(row.value for row in sample.rows)
+    source, sample = context.drawn(order.source, stated_spec(order))
+    shown = (one.path for one in inventory(source, sample).paths)
+    return tuple(dict.fromkeys((*observed_paths(row.value for row in sample.rows), *shown)))
 
 
 # --- commands
@@ -189,12 +191,12 @@ def _asked(conversation: Conversation, words: str, context: Context, hear: Hear)
 
 def _in_vain(conversation: Conversation, words: str, error: NotUnderstood) -> Reply:
     """A line that nobody understands, and the command that it may mean."""
-    if error.begins:
-        return Reply(conversation=conversation, say=f"{error.why}.")
     if words.lower().startswith("why"):
         return Reply(conversation=conversation, show=("why",), text=words)
+    if error.begins:
+        return Reply(conversation=conversation, say=f"{error.why}.")
     first = words.split()[0].lower()
-    near = difflib.get_close_matches(first, COMMANDS, 1)
+    near = difflib.get_close_matches(first, COMMANDS, 1, cutoff=0.75)
     hint = f"Did you mean: {COMMANDS[near[0]].usage}?" if near else "help lists the commands."
     say = f"No model is configured, so only short commands are understood. {hint}"
     return Reply(conversation=conversation.heard(Saying(who=INGOT, text=say)), say=say)

@@ -11,7 +11,9 @@ from typing import cast
 from ingot.agent.chat.conversation import Conversation, Step
 from ingot.agent.chat.edits import Edit, applied
 from ingot.agent.context import Context
+from ingot.agent.mappers.question import with_facts
 from ingot.agent.nodes.convert import convert
+from ingot.agent.nodes.discover import stated_spec
 from ingot.agent.nodes.report import report
 from ingot.agent.nodes.validate import validate
 from ingot.agent.state import Order, State
@@ -83,7 +85,9 @@ def changed(
     mapping = (state.get("proposal") or {}).get("mapping") or {"version": 2}
     turn = state["turn"]
     told = {**turn, "provenance": {**turn["provenance"], **(provenance or {})}}
-    return with_mapping({**state, "turn": told}, applied(mapping, edits), context)
+    order = Order(**state["order"])
+    made = with_facts(applied(mapping, edits), *context.drawn(order.source, stated_spec(order)))
+    return with_mapping({**state, "turn": told}, made, context)
 
 
 def with_mapping(state: State, mapping: dict[str, Json], context: Context) -> State:

@@ -155,14 +155,30 @@ def completed(document: dict[str, Json], source: Source, sample: Sample) -> dict
     Raises:
         SourceError: the source cannot be read any more.
     """
-    one = shown(source, sample)
-    used = [_ROWS_OF_GROUP.sub("", text) for text in strings(document)]
+    return with_facts(document, source, sample) | _tools(document, shown(source, sample))
+
+
+def with_facts(document: dict[str, Json], source: Source, sample: Sample) -> dict[str, Json]:
+    """A document with the facts about the files that the paths of the inventory need.
+
+    Args:
+        document: a version 2 mapping.
+        source: where the rows come from.
+        sample: its rows.
+
+    Raises:
+        SourceError: the source cannot be read any more.
+    """
+    one, used = shown(source, sample), _used(document)
     needed = [field for field in one.json_fields if any(lies_in(text, field) for text in used)]
     facts = document.get("source", {}) | ({"json_fields": needed} if needed else {})
     if "root" not in facts and _starts_at_root(one, used, sample):
         facts["root"] = one.root
-    made = {**document, "source": facts} if facts else document
-    return made | _tools(made, one, used)
+    return {**document, "source": facts} if facts else document
+
+
+def _used(document: dict[str, Json]) -> list[str]:
+    return [_ROWS_OF_GROUP.sub("", text) for text in strings(document)]
 
 
 def _starts_at_root(one: Shown, used: Sequence[str], sample: Sample) -> bool:
@@ -181,13 +197,13 @@ def _leads_into(text: str, nodes: Sequence[Node]) -> bool:
         return False
 
 
-def _tools(document: dict[str, Json], one: Shown, used: Sequence[str]) -> dict[str, Json]:
+def _tools(document: dict[str, Json], one: Shown) -> dict[str, Json]:
     outer = document.get("each") or document.get("group") or document.get("tools")
     if outer or not document.get("messages"):
         return {}
     found = tools_beside(one.view)
     path = found["path"] if isinstance(found, dict) else found
-    return {} if path is None or path in used else {"tools": found}
+    return {} if path is None or path in _used(document) else {"tools": found}
 
 
 def _task(tokens: int) -> str:

@@ -1,0 +1,81 @@
+"""Conversations about small data sets, with a model behind real HTTP or without one."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ingot.agent.chat.talking import respond
+from ingot.agent.chat.trying import begun
+from ingot.agent.context import Context
+from ingot.agent.mappers.asking import Asking
+from ingot.agent.model.endpoint import configured
+from ingot.agent.model.store import Store
+from ingot.agent.state import Order
+
+STAPLES = [
+    {
+        "id": f"p{number}",
+        "title": f"How bread number {number} rises",
+        "body": f"Loaf number {number} was left in a warm place for two hours. It had doubled "
+        "by then, and the crust broke where the dough was thin. Nobody had to wait long.",
+        "kind": "news" if number % 3 else "draft",
+    }
+    for number in range(40)
+]
+ANSWERS = [
+    {
+        "question": f"What is the capital of country number {number}?",
+        "chosen": f"The capital of country number {number} is the town by its longest river.",
+        "rejected": f"I do not know much about country number {number}, sorry about that.",
+        "persona": "You are a teacher of geography who answers in one sentence.",
+    }
+    for number in range(40)
+]
+
+
+class Talk:
+    """A conversation that is gone on with line by line."""
+
+    def __init__(self, source: Path, context: Context, **order):
+        self.context = context
+        self.stages: list[str] = []
+        self.now = begun("c1", Order(source=str(source), **order), context, self.stages.append)
+        self.heard: list[str | None] = []
+
+    def __call__(self, line: str):
+        self.heard = []
+        told = respond(self.now, line, self.context, self.heard.append)
+        self.now = told.conversation
+        return told
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """Writes rows as a JSONL file."""
+
+    def write(name, values):
+        file = tmp_path / f"{name}.jsonl"
+        file.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in values))
+        return file
+
+    return write
+
+
+@pytest.fixture
+def offline(rows):
+    """Begins a conversation without a model."""
+    return lambda values, **order: Talk(rows("data", values), Context(), **order)
+
+
+@pytest.fixture
+def online(rows, chat, monkeypatch):
+    """Begins a conversation with the model behind the local server `chat`."""
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+
+    def begin(values, **order):
+        endpoint = configured("m", chat.url)
+        asking = Asking(endpoint=endpoint, store=Store(None))
+        return Talk(rows("data", values), Context(asking=asking), **order)
+
+    return begin

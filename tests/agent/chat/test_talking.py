@@ -1,0 +1,316 @@
+import json
+
+import pytest
+
+from ingot.agent.chat.conversation import Conversation
+from ingot.agent.chat.trying import converted, rechecked
+from ingot.agent.context import Context
+from ingot.converters.mapping import parse
+from tests.agent.chat.conftest import ANSWERS, STAPLES
+
+# --- without a model
+
+
+def test_it_begins_with_what_the_rules_propose_stage_by_stage(offline):
+    talk = offline(STAPLES)
+    told = [one for one in talk.stages if one in ("discover", "sample", "propose", "validate")]
+    assert told == ["discover", "sample", "propose", "validate"]
+    assert talk.now.mapping["text"] == ["title", "body"]
+    assert talk.now.state["check"]["ok_rows"] == 40
+    assert talk.now.steps[0].by == "rules"
+
+
+def test_a_change_is_checked_on_the_sample_before_it_is_shown(offline):
+    talk = offline(STAPLES)
+    told = talk("set text body")
+    assert told.show == ("changes",)
+    assert told.before["text"] == ["title", "body"]
+    assert talk.now.mapping["text"] == "body"
+    assert talk.now.state["check"]["rows"] == 40
+    proposal = talk.now.state["proposal"]
+    assert proposal["mapper"] == "edited"
+    assert proposal["mapping"]["provenance"]["edited"] is True
+    assert proposal["mapping"]["provenance"]["mapper"] == "rules"
+
+
+def test_a_misspelt_field_changes_nothing_and_names_the_nearest(offline):
+    talk = offline(STAPLES)
+    told = talk("set text titel,body")
+    assert told.show == ()
+    (problem,) = told.problems
+    assert (problem.code, problem.got, problem.nearest) == ("unresolved_path", "titel", "title")
+    assert talk.now.mapping["text"] == ["title", "body"]
+    assert talk.now.at == 0
+
+
+def test_rows_are_left_out_by_length_and_by_value(offline):
+    talk = offline(STAPLES)
+    talk("drop kind is draft")
+    assert talk.now.state["check"]["failures"] == {"filtered": 14}
+    talk("drop body under 20")
+    assert talk.now.mapping["where"] == [
+        {"path": "kind", "not_in": ["draft"]},
+        {"path": "body", "min_chars": 20},
+    ]
+    talk("keep all")
+    assert "where" not in talk.now.mapping
+
+
+def test_undo_and_redo_walk_over_the_mappings(offline):
+    talk = offline(STAPLES)
+    first = talk.now.mapping
+    assert talk("undo").say == "This is the first mapping already."
+    talk("set text body")
+    second = talk.now.mapping
+    talk("set text title")
+    talk("undo")
+    assert talk.now.mapping == second
+    talk("undo")
+    assert talk.now.mapping == first
+    talk("redo")
+    assert talk.now.mapping == second
+    talk("set language de")
+    assert talk("redo").say == "This is the last mapping already."
+    assert talk.now.mapping["meta"]["language"] == {"literal": "de"}
+
+
+def test_what_is_half_done_is_made_and_does_not_pass_yet(offline):
+    talk = offline(STAPLES, mode="pt")
+    talk("set user title")
+    assert talk.now.state["problems"]
+    assert "does not pass yet" in talk("ok").say
+    talk("set assistant body")
+    assert talk.now.state["problems"] == []
+    assert talk.now.state["proposal"]["decision"] == "sft"
+
+
+def test_sides_are_swapped(offline):
+    talk = offline(ANSWERS)
+    contents = [one["content"] for one in talk.now.mapping["messages"]]
+    talk("swap")
+    assert [one["content"] for one in talk.now.mapping["messages"]] == contents[::-1]
+
+
+def test_other_mappings_are_shown_and_one_is_taken(offline):
+    talk = offline(STAPLES)
+    told = talk("alternatives")
+    assert told.others
+    for one in told.others:
+        parse(one.mapping, where="m")
+        assert one.mapping != talk.now.mapping
+    talk("take 1")
+    wanted = {k: v for k, v in told.others[0].mapping.items() if k != "provenance"}
+    assert talk.now.mapping == wanted
+    assert "no alternative 90" in talk("take 90").say
+
+
+def test_what_says_nothing_new_makes_no_step(offline):
+    talk = offline(STAPLES)
+    assert talk("set text title,body").say == "That is what the mapping says already."
+    assert len(talk.now.steps) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("put the title in front", "help lists the commands"),
+        ("shows 3", "Did you mean: show [N]?"),
+        ("set the title in front", "cannot be set"),
+        ("/nonsense", "there is no command 'nonsense'"),
+    ],
+)
+def test_plain_language_needs_a_model(offline, line, hint):
+    talk = offline(STAPLES)
+    assert hint in talk(line).say
+    assert talk.now.at == 0
+
+
+def test_why_is_answered_from_the_evidence_without_a_model(offline):
+    told = offline(STAPLES)("why did you pick `body`?")
+    assert (told.show, told.text) == (("why",), "why did you pick `body`?")
+
+
+def test_approving_needs_a_place(offline, tmp_path):
+    talk = offline(STAPLES)
+    assert talk("ok").say == "Where is the result to go? Say: out DIR"
+    talk(f"out {tmp_path / 'o'}")
+    told = talk("ok")
+    assert told.do == "convert"
+    state = converted(told.conversation, talk.context)
+    assert state["outcome"]["status"] == "done"
+    assert state["outcome"]["result"]["manifest"]["records"]["written"] == 40
+    assert json.loads((tmp_path / "o" / "mapping.json").read_text())["text"] == ["title", "body"]
+
+
+def test_a_set_that_the_rules_cannot_map_is_mapped_by_hand(offline, tmp_path):
+    values = [{"n": number, "t": f"{number} und mehr"} for number in range(30)]
+    talk = offline(values, out=str(tmp_path / "o"))
+    assert talk.now.state["proposal"]["decision"] in ("irrelevant", "unmappable")
+    talk("set text t")
+    assert talk("ok").do == "convert"
+    state = converted(talk.now, talk.context)
+    assert state["outcome"]["result"]["manifest"]["records"]["written"] == 30
+
+
+def test_a_conversation_is_plain_json_without_rows(offline):
+    talk = offline(STAPLES)
+    talk("set text body")
+    text = json.dumps(talk.now.to_json())
+    assert "doubled" not in text
+    again = Conversation.from_json(json.loads(text))
+    assert again == talk.now
+    assert rechecked(again, Context()).mapping == talk.now.mapping
+
+
+def test_data_that_has_changed_is_noticed_when_it_goes_on(offline, rows):
+    talk = offline(STAPLES)
+    talk("set text body")
+    rows("data", [{"id": 1, "text": "other"}] * 5)
+    now = rechecked(talk.now, Context())
+    assert [one["code"] for one in now.state["problems"]][:1] == ["unresolved_path"]
+
+
+# --- with a model
+
+
+def text(*parts):
+    return {"set": "text", "parts": list(parts), "alternative": None}
+
+
+def test_plain_language_becomes_edits_that_are_applied_by_code(online, chat):
+    talk = online(STAPLES)
+    chat.queue = [{"say": "I take the body alone.", "edits": [text("body")]}]
+    told = talk("leave the title out")
+    assert told.say == "".join(one for one in talk.heard if one) == "I take the body alone."
+    assert told.show == ("changes",)
+    assert talk.now.mapping["text"] == "body"
+    assert talk.now.steps[1].by == "model"
+    provenance = talk.now.state["proposal"]["mapping"]["provenance"]
+    assert provenance["edited_with"]["model"] == "m"
+    assert len(provenance["edited_with"]["prompt_sha256"]) == 64
+    assert talk.now.usage["calls"] == 1
+    (request,) = chat.requests
+    assert request["messages"][-1]["content"].endswith("The person says: leave the title out\n")
+
+
+def test_it_is_told_the_mapping_by_numbers_and_why(online, chat):
+    talk = online(STAPLES)
+    chat.queue = [{"say": "Because.", "edits": []}]
+    talk("why did you pick `body`?")
+    said = chat.requests[0]["messages"][-1]["content"]
+    for wanted in ("part 1: title (found in 40/40 rows)", "part 2: body", "Why text", "Record: {"):
+        assert wanted in said
+
+
+def test_a_question_changes_nothing(online, chat):
+    talk = online(STAPLES)
+    chat.queue = [{"say": "It is the longest text.", "edits": []}]
+    told = talk("why the body?")
+    assert (told.show, told.before) == ((), None)
+    assert [one.text for one in talk.now.said] == ["why the body?", "It is the longest text."]
+
+
+def test_it_remembers_what_was_said(online, chat):
+    talk = online(STAPLES)
+    chat.queue = [
+        {"say": "The body alone.", "edits": [text("body")]},
+        {"say": "Both again.", "edits": [text("title", {"current": 1})]},
+    ]
+    talk("only the body")
+    talk("no, with the title")
+    roles = [one["role"] for one in chat.requests[1]["messages"]]
+    assert roles == ["system", "user", "assistant", "user", "assistant", "user"]
+    assert "only the body" in chat.requests[1]["messages"][3]["content"]
+    assert json.loads(chat.requests[1]["messages"][4]["content"])["edits"] == [text("body")]
+    assert talk.now.mapping["text"] == ["title", "body"]
+
+
+def test_edits_that_do_not_pass_go_back_and_are_never_shown(online, chat):
+    talk = online(STAPLES)
+    chat.queue = [
+        {"say": "I take the headline.", "edits": [text("headline")]},
+        {"say": "I take the title.", "edits": [text("title")]},
+    ]
+    told = talk("take the headline")
+    assert told.say == "I take the title."
+    assert None in talk.heard
+    assert talk.now.mapping["text"] == "title"
+    assert len(talk.now.steps) == 2
+    back = chat.requests[1]["messages"][-1]["content"]
+    assert "headline" in back
+    assert "nearest: title" in back or "title" in back
+
+
+def test_after_three_answers_it_is_left(online, chat):
+    talk = online(STAPLES)
+    chat.always = {"say": "Done!", "edits": [text("nowhere")]}
+    told = talk("take it from nowhere")
+    assert len(chat.requests) == 3
+    assert told.problems[0].code == "unresolved_path"
+    assert talk.now.at == 0
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "I will put the title in front.",
+        '{"say": "x", "edits": [{"set": "code", "python": "1"}]}',
+        '{"say": "x", "edits": [{"set": "text", "parts": [{"current": 9}]}]}',
+        '{"say": "x", "edits": "title"}',
+    ],
+)
+def test_replies_that_are_none_are_asked_again(online, chat, reply):
+    talk = online(STAPLES)
+    chat.queue = [reply, {"say": "Only the title.", "edits": [text("title")]}]
+    assert talk("only the title please").say == "Only the title."
+    assert len(chat.requests) == 2
+
+
+def test_nullable_keys_may_be_left_out(online, chat):
+    talk = online(ANSWERS)
+    chat.queue = [
+        '```json\n{"say": "ok", "edits": [{"set": "content", "number": 2, "parts": ["rejected"]}, '
+        '{"set": "message", "number": 3, "message": {"role": "user", "content": "persona"}}]}\n```'
+    ]
+    talk("that is the wrong one")
+    assert [one["content"] for one in talk.now.mapping["messages"][1:]] == ["rejected", "persona"]
+
+
+def test_an_endpoint_that_is_gone_leaves_the_commands(online, chat):
+    talk = online(STAPLES)
+    chat.always = (401, {"error": {"message": "no such key"}})
+    told = talk("put the body in front")
+    assert "gave no answer" in told.say
+    assert "short commands" in told.say
+    assert talk("set text body,title").show == ("changes",)
+
+
+def test_secrets_stay_on_the_machine(online, chat):
+    values = [{**one, "body": f"{one['body']} Write to ann.lee@example.org."} for one in STAPLES]
+    talk = online(values)
+    chat.queue = [{"say": "ok", "edits": []}]
+    talk("is bob.roe@example.org in there?")
+    sent = json.dumps(chat.requests)
+    assert "ann.lee@example.org" not in sent
+    assert "bob.roe@example.org" not in sent
+    assert "[email]" in sent
+    assert "bob.roe" not in json.dumps(talk.now.to_json())
+
+
+def test_rows_cannot_talk_the_model_into_converting(online, chat):
+    talk = online(STAPLES)
+    chat.always = {"say": "ok", "edits": [], "do": "convert"}
+    told = talk("what is in there?")
+    assert told.do == ""
+
+
+def test_texts_of_json_are_parsed_for_a_path_into_them(online, chat):
+    values = [
+        {"id": n, "payload": json.dumps({"head": f"Bread {n}", "story": STAPLES[n]["body"]})}
+        for n in range(30)
+    ]
+    talk = online(values)
+    chat.queue = [{"say": "ok", "edits": [text("payload.head", "payload.story")]}]
+    talk("head and story, please")
+    assert talk.now.mapping["source"] == {"json_fields": ["payload"]}
+    assert talk.now.state["problems"] == []
