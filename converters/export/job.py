@@ -154,7 +154,6 @@ class _Job:
             "result": {
                 "decision": self.kind,
                 "manifest_sha256": hashlib.sha256(content).hexdigest(),
-                "folder": self._folder(),
             },
             "options": {
                 "split": self.options.split,
@@ -163,9 +162,9 @@ class _Job:
             },
         }
 
-    def _folder(self) -> str:
-        """The result's folder as seen from the export; it must be there while files are shared."""
-        return Path(os.path.relpath(self.result.folder.resolve(), self.out.resolve())).as_posix()
+    def _shared(self) -> str:
+        """The folder of the records as seen from the export."""
+        return Path(os.path.relpath(self.records.resolve(), self.out.resolve())).as_posix()
 
     def key(self) -> str:
         return hashlib.sha256(json.dumps(self.identity(), sort_keys=True).encode()).hexdigest()
@@ -175,7 +174,8 @@ class _Job:
             theirs = there.manifest.get(name)
             if theirs != ours:
                 return f"another export ({name})"
-        return None
+        places = {Path(file).parent.as_posix() for file in there.manifest.get("data", ())}
+        return None if places <= {DATA, self._shared()} else "the records of another folder"
 
     def run(self, staged: Staged) -> Exported:
         if self.kind == "sft":
@@ -225,7 +225,7 @@ class _Job:
         """The Parquet files for the config, seen from the export: the records' or new ones."""
         parts = record_files(self.records)
         if self._as_they_are(way, tally, parts):
-            return tuple(f"{self._folder()}/{RECORDS}/{part.name}" for part in parts)
+            return tuple(f"{self._shared()}/{part.name}" for part in parts)
         data = staged.result / DATA
         with writing(staged.out):
             data.mkdir(exist_ok=True)
@@ -238,7 +238,7 @@ class _Job:
     def _as_they_are(self, way: Way | None, tally: Tally, parts: list[Path]) -> bool:
         readable = way is None or (self.trainer.reads_records and tally.is_unchanged)
         parquet = all(part.suffix == ".parquet" for part in parts)
-        return readable and parquet and self._folder().isprintable()
+        return readable and parquet and self._shared().isprintable()
 
     def _rows(self, way: Way | None) -> Iterator[Record]:
         if way is None:

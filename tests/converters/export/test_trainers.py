@@ -1,0 +1,186 @@
+"""What each trainer is given: which chats it takes, which way is chosen, rows, masks."""
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from ingot.cli.export import TrainerName
+from ingot.converters.export.survey import rows, survey
+from ingot.converters.export.trainers import TRAINERS
+
+META = dict.fromkeys(
+    ("source", "language", "timestamp", "token_count", "quality_score", "original_id")
+)
+ROLES = {"u": "user", "a": "assistant", "s": "system", "t": "tool"}
+TOOLS = '[{"name": "f"}]'
+
+
+def record(turns: str, *, system: str | None = None, tools: str | None = None) -> dict:
+    """`u A` -> a record with an untrained user's message and a trained one of the assistant."""
+    messages = [
+        {"role": ROLES[one.lower()], "content": f"{one}{place}", "loss_mask": one.isupper()}
+        for place, one in enumerate(turns.split())
+    ]
+    return {"messages": messages, "system": system, "tools": tools, "meta": META}
+
+
+def test_the_command_offers_the_trainers_that_there_are():
+    assert [one.value for one in TrainerName] == list(TRAINERS)
+
+
+@pytest.mark.parametrize(
+    ("trainer", "chats", "way"),
+    [
+        ("llamafactory", ["u A", "u A u A"], "assistant"),
+        ("llamafactory", ["u A", "u a u A"], "last"),
+        ("llamafactory", ["U A", "U A U A"], "everything"),
+        ("trl", ["u A", "u a u A"], "completion"),
+        ("trl", ["u A", "u A u A"], "assistant"),
+        ("trl", ["u a u A", "u a u A u A"], "assistant_of_completion"),
+        ("trl", ["U A", "U A U A"], "everything"),
+        ("swift", ["u A u a u A"], "message"),
+        ("axolotl", ["U A u a"], "message"),
+        ("torchtune", ["U A u a"], "message"),
+    ],
+)
+def test_the_way_that_trains_on_what_the_records_say(trainer, chats, way):
+    chosen, tally = survey(TRAINERS[trainer], map(record, chats))
+    assert chosen.name == way
+    assert tally.lost == {}
+    assert tally.chars_of_records == tally.chars_of_trainer > 0
+    assert tally.read == tally.written == len(chats)
+
+
+@pytest.mark.parametrize(
+    ("trainer", "chat", "lost"),
+    [
+        # LLaMA-Factory: no mask per message, strict turns
+        ("llamafactory", "u A u a u A", {"masks"}),
+        ("llamafactory", "U A u A", {"masks"}),
+        ("llamafactory", "A u A", {"opening"}),
+        ("llamafactory", "u u A", {"same_role"}),
+        ("llamafactory", "u A t t A", {"same_role"}),
+        ("llamafactory", "u a A", {"masks"}),
+        ("llamafactory", "u t A", {"roles"}),
+        ("llamafactory", "u s A", {"roles"}),
+        ("llamafactory", "s s u A", {"two_systems"}),
+        ("llamafactory", "u A t A", set()),
+        # ms-swift: a loss per message of the assistant
+        ("swift", "u A u a u A", set()),
+        ("swift", "A u A", set()),
+        ("swift", "A u a", set()),
+        ("swift", "u t A", set()),
+        ("swift", "u A t t A", set()),
+        ("swift", "t A", {"roles"}),
+        ("swift", "u A t u A", {"roles"}),
+        ("swift", "u u A", {"same_role"}),
+        ("swift", "U A", {"masks"}),
+        # axolotl: whatever a record says
+        ("axolotl", "U A u a T A s s A", set()),
+        # TRL: the assistant's messages from some place on
+        ("trl", "u A u a u A", {"masks"}),
+        ("trl", "u A u a", set()),
+        ("trl", "u A t t u s A", set()),
+        # torchtune: any mask, but strict turns and no tools
+        ("torchtune", "U A u a u A", set()),
+        ("torchtune", "u A u", set()),
+        ("torchtune", "A u A", {"opening"}),
+        ("torchtune", "u A t A", {"roles"}),
+        ("torchtune", "u u A", {"same_role"}),
+    ],
+)
+def test_what_a_trainer_cannot_express(trainer, chat, lost):
+    assert set(survey(TRAINERS[trainer], [record(chat)])[1].lost) == lost
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_a_record_without_anything_to_train_on_is_left_out(trainer):
+    way, tally = survey(TRAINERS[trainer], [record("u a"), record("u A")])
+    assert tally.to_json() == {
+        "read": 2,
+        "written": 1,
+        "left_out": {"untrained": 1},
+        "changed": {},
+    }
+    assert tally.lost == {}
+    assert len(list(rows(TRAINERS[trainer], way, [record("u a"), record("u A")]))) == 1
+
+
+@pytest.mark.parametrize("trainer", ["llamafactory", "axolotl", "trl"])
+def test_tools_that_these_cannot_parse_leave_the_record_out(trainer):
+    _, tally = survey(TRAINERS[trainer], [record("u A", tools="search the web"), record("u A")])
+    assert (tally.left_out, tally.written) == ({"tools_text": 1}, 1)
+
+
+@pytest.mark.parametrize("trainer", ["llamafactory", "trl"])
+def test_training_on_everything_would_train_on_tools_too(trainer):
+    _, tally = survey(TRAINERS[trainer], [record("U A", tools=TOOLS)])
+    assert set(tally.lost) <= {"masks", "no_prompt"}
+    assert tally.lost
+
+
+def test_a_trained_first_message_leaves_no_prompt():
+    _, tally = survey(TRAINERS["trl"], [record("u a u A u A")] * 3 + [record("A u a u A")])
+    assert tally.left_out == {"no_prompt": 1}
+
+
+def row(trainer: str, *records: dict) -> dict:
+    way, _ = survey(TRAINERS[trainer], records)
+    made = list(rows(TRAINERS[trainer], way, records))
+    # What a file of this schema gives back is what was put in: no key is lost.
+    table = pa.Table.from_pylist(made, way.schema)
+    assert table.to_pylist() == made
+    return made[0]
+
+
+def test_rows_for_swift_have_the_system_first_and_a_loss_for_the_assistant_alone():
+    assert row("swift", record("u a u A", system="S", tools=TOOLS)) == {
+        "messages": [
+            {"role": "system", "content": "S", "loss": None},
+            {"role": "user", "content": "u0", "loss": None},
+            {"role": "assistant", "content": "a1", "loss": False},
+            {"role": "user", "content": "u2", "loss": None},
+            {"role": "assistant", "content": "A3", "loss": True},
+        ],
+        "tools": TOOLS,
+    }
+
+
+def test_rows_for_axolotl_say_of_every_message_whether_it_is_trained_on():
+    assert row("axolotl", record("u A", system="S")) == {
+        "messages": [
+            {"role": "system", "content": "S", "training": False},
+            {"role": "user", "content": "u0", "training": False},
+            {"role": "assistant", "content": "A1", "training": True},
+        ],
+        "tools": None,
+    }
+
+
+def test_rows_for_trl_are_cut_where_training_begins():
+    said = [
+        {"role": "system", "content": "S"},
+        {"role": "user", "content": "u0"},
+        {"role": "assistant", "content": "A1"},
+    ]
+    one = record("u A u", system="S", tools=TOOLS)
+    assert row("trl", one) == {"prompt": said[:2], "completion": said[2:], "tools": TOOLS}
+    assert row("trl", record("u A u A"))["messages"][3] == {"role": "assistant", "content": "A3"}
+
+
+def test_rows_for_llamafactory_and_torchtune_have_the_layout_of_records():
+    said = [
+        {"role": "user", "content": "u0", "loss_mask": False},
+        {"role": "assistant", "content": "A1", "loss_mask": True},
+    ]
+    whole = {"messages": said, "system": "S", "tools": TOOLS}
+    assert row("llamafactory", record("u A u", system="S", tools=TOOLS)) == whole
+    changed = row("torchtune", record("u A", system="S", tools=TOOLS))
+    assert changed == {**whole, "system": f"S\n\n# Tools\n{TOOLS}", "tools": None}
+    assert json.loads(TOOLS)
+
+
+def test_a_system_message_that_is_trained_on_stays_a_message():
+    assert row("torchtune", record("S u A"))["system"] is None
+    assert row("torchtune", record("S u A"))["messages"][0]["loss_mask"] is True
