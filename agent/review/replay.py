@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ingot.agent import drift
 from ingot.agent.context import Context
+from ingot.agent.drift import MOST_TOLD, Change, drift, for_mapping, kept_shape
 from ingot.agent.fingerprint import shape
 from ingot.agent.redaction import redact, redacted
 from ingot.agent.review.matching import Matched, Placed, matched, placed, sampled_rows
@@ -102,7 +102,7 @@ class Replay:
     old_fault: str = ""
     problems: tuple[Problem, ...] = ()
     matched: Matched | None = None
-    drift: tuple[drift.Change, ...] = ()
+    drift: tuple[Change, ...] = ()
 
 
 def stand_of(
@@ -230,15 +230,15 @@ def _matched(old: Ran | None, new: Ran | None) -> Matched | None:
     return matched(old.records, new.records, rows=rows)
 
 
-def _drift(document: Document, ran: Ran | None) -> tuple[drift.Change, ...]:
+def _drift(document: Document, ran: Ran | None) -> tuple[Change, ...]:
     """What the mapping's provenance tells of the data that is not so in the sample."""
-    kept = drift.kept_shape(document)
+    kept = kept_shape(document)
     if kept is None or ran is None:
         return ()
     now = shape(ran.trial.source, ran.trial.sample)
-    return drift.for_mapping(drift.drift(kept, now), ran.trial.mapping)
+    return for_mapping(drift(kept, now), ran.trial.mapping)
 
 
-def drift_json(changes: Sequence[drift.Change]) -> list[dict[str, Json]]:
+def drift_json(changes: Sequence[Change]) -> list[dict[str, Json]]:
     """Drift as plain JSON, redacted, cut where it is long."""
-    return [{**one.to_json(), **redacted(one.texts())} for one in changes[: drift.MOST_TOLD]]
+    return [{**one.to_json(), **redacted(one.texts())} for one in changes[:MOST_TOLD]]
