@@ -27,7 +27,8 @@ def question(state: State, fault: str = "") -> dict[str, Json]:
     """The interrupt's value, in the form that agent inboxes show and answer."""
     stopped = state["stopped"]
     what = {"budget": "A budget is used up", "model": "The model cannot be asked"}[stopped["kind"]]
-    said = [fault, f"{what}: {line(stopped['why'])}.", line(stopped["hint"])]
+    why = line(f"{stopped['where']}: {stopped['why']}")
+    said = [fault, f"{what}: {why}.", line(stopped["hint"])]
     choice = "Approve asks again from here, with what was spent counted; reject ends the run."
     action = {
         "name": ACTION,
