@@ -1,7 +1,8 @@
 """A review as Markdown: the comment below a pull request and the summary of a job.
 
 Both are pure functions of the review document (schemas/review.schema.json). The comment begins with
-a marker that a page does not show, by which the next run finds it and writes it anew.
+a marker that a page does not show, by which the next run finds it and writes it anew, and with the
+verdict for programs (action.yml).
 
 GitHub refuses comments over 65,536 characters, or 262,144 bytes; which of the two has changed and
 may again. Counted are bytes, of which a text has at least as many as characters or UTF-16 units.
@@ -10,7 +11,6 @@ The verdict stays, and so does what blocks: as far as a third of the comment let
 count for each rule.
 """
 
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -30,6 +30,7 @@ from ingot.agent.review.sections import (
 from ingot.converters.rows import Json
 
 MARKER = "<!-- ingot-review -->"
+FACTS = "<!-- verdict: {verdict}, mappings: {mappings} -->"
 COMMENT_LIMIT = 65_000
 SUMMARY_LIMIT = 1_000_000  # of 1 MiB for all that a step writes
 _SMALLEST = 8_192
@@ -48,7 +49,9 @@ def markdown(review: dict[str, Json], *, limit: int = COMMENT_LIMIT) -> str:
     Raises:
         ValueError: `limit` is too small to say anything.
     """
-    return f"{MARKER}\n{_document(review, limit - len(MARKER) - 1)}"
+    facts = FACTS.format(verdict=review["verdict"], mappings=len(review["mappings"]))
+    top = f"{MARKER}\n{facts}\n"
+    return f"{top}{_document(review, limit - len(top))}"
 
 
 def summary(review: dict[str, Json], *, limit: int = SUMMARY_LIMIT) -> str:
@@ -163,15 +166,5 @@ def _left_out(
     if mappings or parts:
         left = f"{count(mappings, 'mapping')} and {count(parts, 'section')}"
         yield f"**Truncated: {left} are left out.** The whole:"
-        yield command(_whole(review))
-
-
-def _whole(review: dict[str, Json]) -> str:
-    """The command that gives all of it."""
-    mappings = review["mappings"]
-    if len(mappings) == 1:
-        line = mappings[0]["reproduce"]
-    else:
-        parts = ["ingot", "review", "--base", review["base"], "--head", review["head"]]
-        line = shlex.join([*parts, *["--allow-breaking"] * review["allow_breaking"]])
-    return line if size(line) <= _LONGEST_COMMAND else "ingot review"
+        line = review["reproduce"]
+        yield command(line if size(line) <= _LONGEST_COMMAND else "ingot review")

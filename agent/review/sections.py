@@ -37,7 +37,7 @@ class Section:
 def sections(mapping: dict[str, Json]) -> list[Section]:
     """The pieces about one mapping of the review document; the first is its heading."""
     first = (_lead(mapping), _changes(mapping["changes"]), _golden(mapping), _drift(mapping))
-    then = (_examples(mapping), _paths(mapping), _provenance(mapping), _again(mapping))
+    then = (_examples(mapping), _paths(mapping), _provenance(mapping))
     return [
         *(Section(text=text, first=True) for text in (*first, _figures(mapping)) if text),
         *(Section(text=text, first=False) for text in then if text),
@@ -91,13 +91,12 @@ def reason_line(reason: dict[str, Json], path: str = "") -> str:
 
 def _sampled(mapping: dict[str, Json]) -> Iterator[str]:
     sample = mapping["sample"]
-    yield ""
     if sample["kind"] == "none":
-        why = f": {words(sample['why'])}" if sample["why"] else ""
-        yield f"Not replayed{why}."
+        if sample["why"] and not any(sample["why"] in one["text"] for one in mapping["reasons"]):
+            yield f"\nNot replayed: {words(sample['why'])}."
         return
     kind = "the pinned sample" if sample["kind"] == "pinned" else "a sample of"
-    line = f"Replayed on {kind} {code(sample['place'])}, {count(sample['rows'], 'row')}."
+    line = f"\nReplayed on {kind} {code(sample['place'])}, {count(sample['rows'], 'row')}."
     same = mapping["same"]
     if same is not None:
         line += f" **{same:,} of {mapping['of']:,} records are identical.**"
@@ -129,7 +128,7 @@ def _golden(mapping: dict[str, Json]) -> str:
     if not golden:
         return ""
     failed = golden["failed"]
-    lines = [f"Golden rows {code(golden['file'])}: {golden['rows']}, {len(failed)} of them fail."]
+    lines = [f"Golden rows {code(golden['file'])}: {len(failed)} of {golden['rows']} fail."]
     if failed:
         lines += ["", *(f"- line {one['line']}: {words(one['why'])}" for one in failed[:10])]
     if len(failed) > 10:
@@ -226,13 +225,14 @@ def _resolved(path: dict[str, Json]) -> str:
 
 def _provenance(mapping: dict[str, Json]) -> str:
     old, new = mapping["provenance"]["old"], mapping["provenance"]["new"]
-    if not old and not new:
-        return ""
     names = ("mapper", "model", "prompt_sha256", "confidence", "edited", "repaired")
     rows = [_both(name.replace("_sha256", ""), old, new, _stated(name)) for name in names]
     rows += [_both("cost", old, new, _cost)]
     stated = [row for row in rows if row[1:] != ("-", "-")]
-    return fold("Who made it", [table(_FIGURES, stated)]) if stated else ""
+    inner = [table(_FIGURES, stated)] if stated else []
+    again = "the command that shows this again"
+    title = f"Who made it, and {again}" if inner else again.capitalize()
+    return fold(title, [*inner, command(mapping["reproduce"])])
 
 
 def _stated(name: str) -> Told:
@@ -240,8 +240,8 @@ def _stated(name: str) -> Told:
         value = side[name]
         if value is None or isinstance(value, bool):
             return {None: "-", True: "yes", False: "no"}[value]
-        if isinstance(value, float):
-            return f"{value:.2f}"
+        if isinstance(value, int | float):
+            return code(f"{value:.2f}")
         return code(str(value)[:12] if name == "prompt_sha256" else str(value))
 
     return show
@@ -258,11 +258,7 @@ def _cost(side: dict[str, Json]) -> str:
         for key, way in (("tokens_in", "in"), ("tokens_out", "out"))
         if cost[key] is not None
     )
-    return f"{calls}{', ' * bool(spent)}{spent}{usd}"
-
-
-def _again(mapping: dict[str, Json]) -> str:
-    return fold("The command that shows this again", [command(mapping["reproduce"])])
+    return words(f"{calls}{', ' * bool(spent)}{spent}{usd}")
 
 
 def command(line: str) -> str:

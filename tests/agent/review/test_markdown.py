@@ -10,11 +10,13 @@ import re
 import unicodedata
 from collections.abc import Callable
 from html.parser import HTMLParser
+from importlib.resources import files
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import cmarkgfm.cmark as cmark
+import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,6 +29,7 @@ from ingot.agent.review.escaping import code, fenced, seen, size, table, told, w
 from ingot.agent.review.markdown import COMMENT_LIMIT, MARKER, markdown, summary
 
 DOCUMENT = json.loads(Path(__file__).with_name("document.json").read_text("utf-8"))
+COMMENTS = [" ingot-review ", " verdict: block, mappings: 5 "]
 TAGS = {
     *("h3", "h4", "p", "ul", "li", "strong", "code", "pre", "details", "summary"),
     *("table", "thead", "tbody", "tr", "th", "td"),
@@ -172,10 +175,15 @@ def renderer(request) -> str:
     return str(request.param)
 
 
+def test_the_document_is_one():
+    schema = json.loads(files("ingot.schemas").joinpath("review.schema.json").read_text("utf-8"))
+    jsonschema.validate(DOCUMENT, schema)
+
+
 def test_comment_says_what_a_reviewer_needs(renderer):
     page = rendered(renderer, markdown(DOCUMENT))
     said = " ".join("".join(page.outside).split())
-    assert page.comments == [" ingot-review "]
+    assert page.comments == COMMENTS
     assert "ingot review: blocked" in said
     assert "2 block, 2 warn, 1 pass" in said
     assert "records: 200 → 180 (-10.0 %)" in said
@@ -207,7 +215,7 @@ def test_nothing_is_made_of_an_attack(attack, renderer):
     harmless = rendered(renderer, markdown(filled(DOCUMENT, lambda: "word")))
     page = rendered(renderer, markdown(filled(DOCUMENT, lambda: attack)))
     assert page.skeleton == harmless.skeleton
-    assert page.comments == [" ingot-review "]
+    assert page.comments == COMMENTS
     assert told(attack) in page.codes
 
 
@@ -243,7 +251,7 @@ def test_nothing_is_made_of_any_text(texts):
     for renderer in RENDERERS:
         harmless = rendered(renderer, markdown(filled(DOCUMENT, lambda: "word")))
         page = rendered(renderer, hostile)
-        assert page.comments == [" ingot-review "]
+        assert page.comments == COMMENTS
         for tag in ("table", "details", "h4", "pre", "ul"):
             assert page.tags.count(tag) == harmless.tags.count(tag)
 
@@ -340,7 +348,8 @@ def test_a_comment_keeps_its_limit_and_says_what_is_left_out(count, text, limit)
     review = many(count, text)
     said = markdown(review, limit=limit)
     assert size(said) <= limit
-    assert said.startswith(f"{MARKER}\n### 🔴 ingot review: blocked\n")
+    facts = f"<!-- verdict: block, mappings: {count} -->"
+    assert said.startswith(f"{MARKER}\n{facts}\n### 🔴 ingot review: blocked\n")
     page = rendered("cmark", said)
     left = re.search(r"Truncated: (\d+) mappings? and (\d+) sections? are left out", said)
     shown = sum(tag == "h4" for tag in page.tags)
