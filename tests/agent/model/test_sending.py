@@ -1,6 +1,7 @@
 """Replies that are streamed, over HTTP: what is heard while they come, and what comes of them."""
 
 import json
+import random
 import signal
 import socket
 import threading
@@ -305,17 +306,18 @@ def test_any_split_of_the_bytes_says_the_same(quirk: Quirk, cuts: list[int]) -> 
     data = b"".join(one if isinstance(one, bytes) else event(one) for one in quirk.pieces)
     edges = sorted({0, len(data), *(min(one, len(data)) for one in cuts)})
     heard: list[str] = []
+    at_once: list[str] = []
     chunks = Chunks("content", heard.append)
     for at, end in pairwise(edges):
         if not chunks.take(data[at:end]):
             break
     chunks.end()
-    whole = Chunks("content", [].append)
+    whole = Chunks("content", at_once.append)
     whole.take(data)
     whole.end()
     assert chunks.document() == whole.document()
     assert chunks.tokens() == whole.tokens()
-    assert tuple(heard) == tuple(one for one in quirk.heard if one)[: len(heard)]
+    assert heard == at_once
 
 
 def test_the_request_asks_for_a_stream_and_its_usage(asker: Any) -> None:
@@ -657,6 +659,34 @@ def test_what_a_listener_raises_ends_the_question_and_counts(
     assert spent.tokens_in > 500
     assert spent.tokens_out > 0
     assert asker.ask("{}").text == "{}"
+
+
+TROUBLES = [
+    (chunk('{"a'), {"ends": False}),
+    (chunk('{"a'), {"error": "died"}, {}),
+    (chunk(" "), STOP, DONE, {}),
+    (chunk(reasoning_content="hm"), STOP, DONE, {}),
+    (chunk('{"a'), chunk(finish="length"), DONE, {}),
+    (chunk("", "length"), DONE, {}),
+    (400, {"error": {"message": "stream_options: unknown field"}}),
+    ({"error": {"message": "max_tokens is too large", "code": 400}}, {}),
+    ({"error": {"message": "busy", "code": 503}}, {}),
+    (chunk("I call."), call(ONE), STOP, DONE, {}),
+    (200, message(ONE, "stop")),
+    (chunk(ONE), STOP, {"ends": False}),
+]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_whatever_went_before_what_was_heard_last_is_the_reply(asker: Any, seed: int) -> None:
+    for one in random.Random(seed).sample(TROUBLES, k=3):
+        answer = one if isinstance(one[0], int) else asker.chat.stream(*one[:-1], **one[-1])
+        asker.chat.queue.append(answer)
+    asker.chat.always = asker.chat.stream(*PLAIN)
+    reply = asker.hear(retries=3)
+    assert asker.last_heard() == reply.text
+    assert None not in asker.heard[:1]
+    assert asker.ledger.run.calls == len(asker.chat.requests)
 
 
 @pytest.fixture
