@@ -1,0 +1,108 @@
+"""Orders as objects and as typed lines; the folder that they must not leave."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingot.agent.ordering import TYPED, checked, confined, typed
+from ingot.agent.state import Order
+from ingot.converters.errors import ConversionError
+
+
+@pytest.mark.parametrize(
+    ("words", "order"),
+    [
+        ("data.jsonl", {"source": "data.jsonl"}),
+        ("'my data' --out=o", {"source": "my data", "out": "o"}),
+        ("--out o d --mode sft", {"source": "d", "out": "o", "mode": "sft"}),
+        ("d --limit 5 --min-confidence 0.5", {"source": "d", "limit": 5, "min_confidence": 0.5}),
+        ("d --yes --dry-run", {"source": "d", "yes": True, "dry_run": True}),
+        ("d --source-name $HOME;ls", {"source": "d", "source_name": "$HOME;ls"}),
+    ],
+)
+def test_what_a_line_orders(words: str, order: dict[str, Any]) -> None:
+    assert typed(words) == Order(**order)
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        ("", "one source is needed, found none"),
+        ("a b", "found a, b"),
+        ("a 'b", "No closing quotation"),
+        ("a --colour red", "no option --colour"),
+        ("a --mapping m.json", "no option --mapping"),
+        ("a --out", "--out takes a value"),
+        ("a --yes=no", "--yes takes no value"),
+        ("a --limit many", "limit: 'many' is not"),
+        ("a --limit 0", "limit: 0 is less than"),
+        ("a --min-confidence x", "min_confidence: 'x' is not"),
+        ("a --mode both", "mode: 'both' is not one of"),
+    ],
+)
+def test_a_line_that_is_no_order(words: str, fault: str) -> None:
+    with pytest.raises(ConversionError, match=fault):
+        typed(words)
+
+
+def test_an_object_is_an_order_and_its_mapping_is_used() -> None:
+    given = {"source": "s", "mapping": {"version": 2, "text": "t"}}
+    assert checked(given) == Order(**given, mapper="file")
+    order = Order(source="s", out="o", limit=3, language="zh")
+    assert checked(order.to_json()) == order
+
+
+def test_every_field_of_an_order_is_known() -> None:
+    assert {*TYPED, "source", "mapping", "mapping_file"} == asdict(Order(source="s")).keys()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder with data in it, and data beside it."""
+    (tmp_path / "root" / "data").mkdir(parents=True)
+    (tmp_path / "root" / "data" / "a.jsonl").write_text('{"text": "x"}\n')
+    (tmp_path / "secret.jsonl").write_text('{"text": "x"}\n')
+    return tmp_path / "root"
+
+
+def test_an_order_may_stay_in_the_folder(root: Path) -> None:
+    for source in (root / "data", root / "data" / "a.jsonl", root / "data" / "*.jsonl"):
+        confined(Order(source=str(source), out=str(root / "new" / "out")), root)
+    confined(Order(source=f"file://{root}/data"), root)
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        {"source": "ROOT/../secret.jsonl"},
+        {"source": "/"},
+        {"source": "ROOT"},
+        {"source": "file:///etc/hosts"},
+        {"source": "ROOT/../*.jsonl"},
+        {"source": "ROOT/d*/../../*.jsonl"},
+        {"source": "~"},
+        {"source": "hf://datasets/a/b"},
+        {"source": "s3://bucket/key"},
+        {"source": "ROOT/data", "out": "ROOT/../out"},
+        {"source": "ROOT/data", "out": "ROOT"},
+        {"source": "ROOT/data", "tokenizer": "/etc/hosts"},
+    ],
+)
+def test_an_order_that_leaves_the_folder(root: Path, order: dict[str, str]) -> None:
+    given = {name: value.replace("ROOT", str(root)) for name, value in order.items()}
+    with pytest.raises(ConversionError, match=r"lies outside|only files of this machine"):
+        confined(Order(**given), root)
+
+
+def test_links_are_followed_before_it_is_looked_at_where_they_lead(root: Path) -> None:
+    link = root / "data" / "link.jsonl"
+    link.symlink_to(root.parent / "secret.jsonl")
+    for source in (link, root / "data", root / "data" / "l*.jsonl"):
+        with pytest.raises(ConversionError, match="lies outside"):
+            confined(Order(source=str(source)), root)
+    link.unlink()
+    (root / "way").symlink_to(root.parent)
+    with pytest.raises(ConversionError, match="lies outside"):
+        confined(Order(source=str(root / "data"), out=str(root / "way" / "out")), root)
