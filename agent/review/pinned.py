@@ -209,7 +209,7 @@ def _others(source: Source, hiding: Hiding) -> Iterator[Cut]:
     left = [one.name for one in source.left_out if one.why.startswith(_OTHER)]
     for name in left[:_OTHERS]:
         try:
-            other = source.with_spec(SourceSpec(files=(_escaped(name),)))
+            other = source.with_spec(SourceSpec(files=(_glob(name),)))
             sample = draw(other, rows=_ROWS_OF_OTHER, max_bytes=_BYTES_OF_OTHER)
             for file in other.files:
                 want = wanted(sample, file.name)
@@ -228,6 +228,6 @@ def _others(source: Source, hiding: Hiding) -> Iterator[Cut]:
             continue
 
 
-def _escaped(name: str) -> str:
-    """A glob that chooses one file."""
-    return "/" + "".join(f"[{char}]" if char in "*?[" else char for char in name)
+def _glob(name: str) -> str:
+    """A glob that chooses one file, or with it some that differ in a sign of globs."""
+    return "/" + "".join("?" if char in "*?[!" else char for char in name)

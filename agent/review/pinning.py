@@ -8,15 +8,9 @@ from ingot.agent.review import pinning_columnar as columnar
 from ingot.agent.review import pinning_json as trees
 from ingot.agent.review.hiding import NotRedactableError
 from ingot.agent.review.pinning_documents import cut_document, document_of
+from ingot.agent.review.pinning_spelling import hidden, hidden_header, spelled
 from ingot.agent.review.pinning_task import Content, Cut, Task, encoded, has_bom, opened, parts_of
-from ingot.agent.review.pinning_units import (
-    Unit,
-    hidden,
-    hidden_header,
-    spelled,
-    units,
-    whole_text,
-)
+from ingot.agent.review.pinning_units import Unit, units, whole_text
 from ingot.agent.review.pinning_wanted import MOST_ROW, Wanted, found_in, unparsed
 from ingot.converters.readers.files import json_root
 from ingot.converters.readers.stretch import Broken
@@ -167,5 +161,9 @@ def _assembled(task: Task, header: Unit | None, rows: Sequence[Unit]) -> bytes:
         facts.layout == "values" and task.spec.root in (None, "[*]")
     ):
         return trees.streamed(rows, json_root(task.file, task.spec))
-    lines = [unit.spelled for unit in ([header] if header else []) + list(rows)]
-    return b"".join(line + b"\n" for line in lines)
+    return b"".join(map(_line, [header, *rows] if header else rows))
+
+
+def _line(unit: Unit) -> bytes:
+    end = b"\r\n" if unit.spelled.endswith(b"\r") else b"\n"
+    return end * unit.gap + unit.spelled + b"\n"

@@ -1,16 +1,8 @@
-"""The rows of text formats as they are spelt in the file: found, redacted, spelt anew.
+"""The rows of text formats as they are spelt in the file, one after the other."""
 
-A `Unit` is one row: its spelling in UTF-8 without line end, and its value (`Broken` where it cannot
-be read). What had nothing to redact keeps its spelling.
-"""
-
-import json
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ingot.agent.redaction.assignments import is_secret_name
-from ingot.agent.review.hiding import Hiding, NotRedactableError
 from ingot.converters.readers.delimited import Table
 from ingot.converters.readers.elements import Element, elements, values_in_a_row
 from ingot.converters.readers.facts import FileFacts, SourceFile
@@ -22,25 +14,29 @@ from ingot.converters.readers.spec import SourceSpec
 from ingot.converters.readers.stretch import Broken, found
 from ingot.converters.rows import Json
 
-# A line of a private key tells nothing by itself, and its lines may be rows of their own.
-_KEY_LINE = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
+_MOST_GAP = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unit:
-    """One row: its spelling (UTF-8, no line end), value, and key where it stands in an object."""
+    """One row.
+
+    Attributes:
+        spelled: its spelling in UTF-8 without line end.
+        value: what is read, `Broken` where it cannot be.
+        key: where it stands in an object.
+        gap: blank lines before it; they part paragraphs where the file is read as one text.
+    """
 
     spelled: bytes
     value: Json
     key: str | None = None
+    gap: int = 0
 
     @property
     def broken(self) -> bool:
         """Whether the row cannot be read."""
         return type(self.value) is Broken
-
-
-# --- found in the file
 
 
 def units(file: SourceFile, spec: SourceSpec, parts: Iterator[bytes]) -> Iterator[Unit]:
@@ -56,8 +52,18 @@ def units(file: SourceFile, spec: SourceSpec, parts: Iterator[bytes]) -> Iterato
         return _records(file.facts, _all_lines(parts))
     if file.facts.format == "json":
         return _elements(file, spec, parts)
-    read = json_line if file.facts.format == "jsonl" else _text_line
-    return map(read, (line for line in _all_lines(parts) if line is None or line.strip()))
+    read = json_line if file.facts.format == "jsonl" else text_line
+    return _lines(_all_lines(parts), read)
+
+
+def _lines(lines: Iterator[bytes | None], read: Callable[[bytes | None], Unit]) -> Iterator[Unit]:
+    gap = 0
+    for line in lines:
+        if line is None or line.strip():
+            yield replace(read(line), gap=gap)
+            gap = 0
+        else:
+            gap = min(gap + 1, _MOST_GAP)
 
 
 def _all_lines(parts: Iterator[bytes]) -> Iterator[bytes | None]:
@@ -75,7 +81,8 @@ def json_line(data: bytes | None) -> Unit:
         return Unit(spelled=data, value=Broken(str(error), found(data)))
 
 
-def _text_line(data: bytes | None) -> Unit:
+def text_line(data: bytes | None) -> Unit:
+    """A line of a text."""
     if data is None:
         return Unit(spelled=b"", value=Broken("line too long", ""))
     try:
@@ -174,107 +181,3 @@ def table_unit(facts: FileFacts, record: Sequence[bytes | None]) -> Unit:
         return Unit(spelled=spelled, value=Broken("not text", found(text)))
     rows = [*table.rows(lines), *table.finish()]
     return Unit(spelled=spelled, value=rows[0] if len(rows) == 1 else Broken("", found(spelled)))
-
-
-# --- redacted and spelt
-
-
-def hidden(unit: Unit, facts: FileFacts, hiding: Hiding) -> Unit:
-    """The unit redacted; as it was where there is nothing to redact.
-
-    Raises:
-        NotRedactableError: redacted it would be read as something else.
-    """
-    if hiding.off:
-        return unit
-    if unit.broken:
-        return _hidden_broken(unit, facts, hiding)
-    value = _hidden_value(unit.value, facts, hiding)
-    key = None if unit.key is None else hiding.text(unit.key)
-    said = unit.spelled.decode()
-    if value == unit.value and key == unit.key and not _only_spelled(said, facts, hiding):
-        return unit
-    return spelled(value, facts, like=said, key=key)
-
-
-def _hidden_value(value: Json, facts: FileFacts, hiding: Hiding) -> Json:
-    if facts.format == "csv":  # the names of columns stand in the header
-        return {name: hiding.text(_keyless(cell), name) for name, cell in value.items()}
-    if facts.format == "text":
-        return {"text": hiding.text(_keyless(value["text"]))}
-    return hiding.value(value)
-
-
-def _keyless(text: str) -> str:
-    return "[private key]" if _KEY_LINE.fullmatch(text.strip()) else text
-
-
-def _only_spelled(said: str, facts: FileFacts, hiding: Hiding) -> bool:
-    """Whether the spelling may hide what the value lacks: a key that stands twice, an escape."""
-    return facts.format in ("json", "jsonl") and hiding.finds(said)
-
-
-def _hidden_broken(unit: Unit, facts: FileFacts, hiding: Hiding) -> Unit:
-    """A row that cannot be read, redacted as text; it stays one that cannot be read."""
-    said = unit.spelled.decode("utf-8", "replace")
-    if facts.format == "csv" and any(map(is_secret_name, facts.columns)):
-        raise NotRedactableError  # which cell is the secret one is not known
-    shown = hiding.spelled(_keyless(said))
-    if shown == said:
-        return unit
-    again = read_again(shown.encode(), facts)
-    if not again.broken:
-        raise NotRedactableError
-    return again
-
-
-def read_again(data: bytes, facts: FileFacts) -> Unit:
-    """A row from its spelling."""
-    if facts.format == "csv":
-        return table_unit(facts, data.split(b"\n"))
-    return _text_line(data) if facts.format == "text" else json_line(data)
-
-
-def spelled(value: Json, facts: FileFacts, *, like: str = "", key: str | None = None) -> Unit:
-    """A row spelt anew, in the manner of another spelling.
-
-    Raises:
-        NotRedactableError: this dialect cannot spell it so that the same value is read.
-    """
-    end = "\r" if like.endswith("\r") else ""
-    if facts.format == "csv":
-        text = _table_text(value, facts, like)
-    elif facts.format == "text":
-        text = value["text"]
-    else:
-        text = json.dumps(value, ensure_ascii=bool(like) and like.isascii())
-    unit = replace(read_again((text + end).encode(), facts), key=key)
-    if unit.value != value:
-        raise NotRedactableError
-    return unit
-
-
-def _table_text(row: dict[str, str], facts: FileFacts, like: str) -> str:
-    quote, delimiter = facts.quote, facts.delimiter
-    every = bool(quote) and like.startswith(quote) and like.count(quote) >= 2 * len(row)
-    return delimiter.join(_cell(cell, quote, delimiter, every) for cell in row.values())
-
-
-def _cell(text: str, quote: str, delimiter: str, every: bool) -> str:
-    needs = any(mark in text for mark in (quote, delimiter, "\n", "\r") if mark)
-    if not quote or not (needs or every):
-        return text
-    return f"{quote}{text.replace(quote, quote * 2)}{quote}"
-
-
-def hidden_header(unit: Unit, facts: FileFacts, hiding: Hiding) -> Unit:
-    """The header of a table, redacted cell by cell.
-
-    Raises:
-        NotRedactableError: it cannot be spelt in this dialect.
-    """
-    if hiding.off or unit.broken:
-        return unit
-    cells = {name: hiding.text(cell) for name, cell in unit.value.items()}
-    said = unit.spelled.decode()
-    return unit if cells == unit.value else spelled(cells, facts, like=said)
