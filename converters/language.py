@@ -169,7 +169,7 @@ def value_document(value: Value) -> Json:
         return {"literal": value.literal}
     if value.bare and value.kind == "path" and value.path:
         return value.path.text
-    if value.bare and value.kind == "concat":
+    if value.bare and value.kind == "concat" and len(value.parts) > 1:
         return [value_document(part) for part in value.parts]
     return {value.kind: _form_document(value), **_modifiers_document(value)}
 
