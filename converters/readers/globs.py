@@ -38,7 +38,7 @@ def _regex(pattern: str) -> str:
         if token in _MARKS:
             parts.append(_MARKS[token])
         elif len(token) > 2 and token.startswith("["):
-            inner = token[1:-1].replace("\\", "\\\\")
+            inner = token[1:-1].replace("\\", "\\\\").replace("[", "\\[")
             parts.append(f"[^{inner[1:]}]" if inner.startswith("!") else f"[{inner}]")
         else:
             parts.append(re.escape(token))
