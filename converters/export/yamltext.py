@@ -6,8 +6,9 @@ from typing import Final
 
 from ingot.converters.rows import Json
 
-# Line breaks for YAML, plain characters for JSON.
-_BREAKS: Final = {0x7F: r"\u007f", 0x85: r"\u0085", 0x2028: r"\u2028", 0x2029: r"\u2029"}
+# Characters that JSON has as they are and YAML not, or as a line break.
+_ODD: Final = (*range(0x7F, 0xA0), 0x2028, 0x2029, 0xFEFF, 0xFFFE, 0xFFFF)
+_ESCAPES: Final = {code: f"\\u{code:04x}" for code in _ODD}
 
 
 def yaml_text(document: dict[str, Json], *, comment: str = "") -> bytes:
@@ -45,4 +46,4 @@ def _indented(lines: Iterator[str] | list[str]) -> Iterator[str]:
 
 
 def _scalar(value: Json) -> str:
-    return json.dumps(value, ensure_ascii=False).translate(_BREAKS)
+    return json.dumps(value, ensure_ascii=False).translate(_ESCAPES)
