@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -74,17 +74,21 @@ def touched(base: Side, head: Side, globs: Sequence[str] | None) -> list[Touched
         for path in {*base.files, *head.files, *base.others, *head.others}
         if _found(base, path) != _found(head, path)
     }
-    wanted = _wanted(globs)
-    paths = sorted(filter(wanted, changed))
+    paths = sorted(filter(_may_be_mapping, changed))
     old, new = _files(base, paths), _files(head, paths)
     moved = _moved(old, new, head)
-    told = [*_both(paths, old, new, head, moved, stated=globs is not None)]
-    beside = _beside(changed, wanted)
+    told = [*_both(paths, old, new, head, moved, globs)]
+    beside = _beside(changed)
     seen = {one.path for one in told}
     untouched = [path for path in beside if path not in seen and path in head.files]
     told += _only_beside(head, sorted(untouched))
-    placed = (_with_beside(one, beside) for one in told)
+    placed = (_with_beside(one, beside) for one in told if _chosen(one, globs))
     return sorted(placed, key=lambda one: one.path)
+
+
+def _chosen(one: Touched, globs: Sequence[str] | None) -> bool:
+    """Whether a mapping is asked for; one that was renamed also by where it lay."""
+    return chosen(one.path, globs) or (one.old_path is not None and chosen(one.old_path, globs))
 
 
 def between(old: Side, old_path: str, new: Side, new_path: str) -> Touched:
@@ -124,14 +128,10 @@ def _found(side: Side, path: str) -> str | None:
     return side.files.get(path) or side.others.get(path)
 
 
-def _wanted(globs: Sequence[str] | None) -> Callable[[str], bool]:
-    def wanted(path: str) -> bool:
-        folders = path.split("/")[:-1]
-        beside = any(folder.endswith(".sample") for folder in folders)
-        named = path.endswith(".json") and path.rpartition("/")[2] != "manifest.json"
-        return named and not beside and chosen(path, globs)
-
-    return wanted
+def _may_be_mapping(path: str) -> bool:
+    *folders, name = path.split("/")
+    beside = any(folder.endswith(_SIDECARS["sample"]) for folder in folders)
+    return name.endswith(".json") and name != "manifest.json" and not beside
 
 
 def _files(side: Side, paths: Collection[str]) -> dict[str, _File]:
@@ -169,11 +169,11 @@ def _both(
     new: Mapping[str, _File],
     head: Side,
     moved: Mapping[str, str],
-    *,
-    stated: bool,
+    globs: Sequence[str] | None,
 ) -> Iterator[Touched]:
     for path in paths:
         before, after = old.get(moved.get(path, path)), new.get(path)
+        stated = globs is not None and chosen(path, globs)
         was = before.document if before else None
         if after is None:
             if was is not None and path not in moved.values():
@@ -215,13 +215,13 @@ def _claims(file: _File) -> bool:
     return any(key in document for key in ("text", "messages", "any_of"))
 
 
-def _beside(changed: Collection[str], wanted: Callable[[str], bool]) -> dict[str, set[str]]:
+def _beside(changed: Collection[str]) -> dict[str, set[str]]:
     """Path of a mapping -> which of the things beside it were changed."""
     found: dict[str, set[str]] = {}
     for path in changed:
         for name, ending in _SIDECARS.items():
             place = path.find(f"{ending}/") if name == "sample" else _ending_at(path, ending)
-            if place > 0 and wanted(mapping := f"{path[:place]}.json"):
+            if place > 0 and _may_be_mapping(mapping := f"{path[:place]}.json"):
                 found.setdefault(mapping, set()).add(name)
     return found
 
