@@ -178,5 +178,5 @@ class Chunks:
             inner = dict(error) if isinstance(error, dict) else {"message": str(error)}
             told = (inner.get("code"), inner.get("status"))
             error = inner if any(isinstance(one, int) for one in told) else inner | {"code": 500}
-        self._error = error
+        self._error = error or "an error without words"
         self.failed = self.finished = self._ended = True

@@ -535,6 +535,11 @@ def test_an_error_instead_of_a_reply(asker: Any, error: Any, kind: str, told: st
     assert (asker.ledger.run.tokens_in, asker.ledger.run.tokens_out) == (0, 0)
 
 
+def test_an_error_without_words(asker: Any) -> None:
+    with pytest.raises(ModelError, match="an error without words"):
+        asker.hear(asker.chat.stream(b"event: error\ndata: {}\n\n"))
+
+
 def test_what_an_error_in_a_stream_refuses_is_stepped_down(asker: Any) -> None:
     error = {"error": {"message": "failed to compile the grammar", "code": 400}}
     assert asker.hear(asker.chat.stream(error), "{}").level == "json_object"
