@@ -15,7 +15,7 @@ from ingot.agent.review.golden import golden_file
 from ingot.agent.review.repository import WORKING_TREE, Repository
 from ingot.agent.review.samples import pinned_folder
 
-MOST_MAPPING = 4 << 20  # bytes of a file that may be a mapping
+MOST_MAPPING = 1 << 20  # bytes of a file that may be a mapping
 MOST_SAMPLE = 64 << 20  # bytes of a pinned sample or of golden rows
 
 # Paths -> bytes of those that are there and no larger than so many bytes.

@@ -17,6 +17,9 @@ from ingot.converters.rows import Json
 Status = Literal["added", "modified", "renamed", "removed", "broken"]
 Document = dict[str, Json]
 
+# The keys of version 1 and 2; an object with others is no mapping.
+_WHOLE = ("version", "source", "group", "any_of", "provenance")
+_KEYS = frozenset((*_WHOLE, "each", "where", "text", "messages", "system", "tools", "meta"))
 _SIDECARS = {"sample": ".sample", "golden": ".golden.jsonl"}
 
 
@@ -46,15 +49,25 @@ class Touched:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _File:
-    """A file of one side: its document, or why it is no mapping."""
+    """A file of one side: its bytes, None where it is too large for a mapping, and its document."""
 
-    document: Document | None
-    data: bytes
-    problems: tuple[Problem, ...] = ()
+    data: bytes | None
+    document: Document | None = None
 
     @property
     def text(self) -> str:
-        return self.data.decode("utf-8-sig", errors="replace")
+        return (self.data or b"").decode("utf-8-sig", errors="replace")
+
+    def problems(self, path: str) -> tuple[Problem, ...]:
+        """Why it is no mapping."""
+        if self.data is None:
+            large = Problem("", "too_large", f"at most {MOST_MAPPING >> 20} MiB", "more")
+            return (large,)
+        try:
+            read(self.data, where=path)
+        except MappingError as error:
+            return error.problems
+        return ()
 
 
 def touched(base: Side, head: Side, globs: Sequence[str] | None) -> list[Touched]:
@@ -106,7 +119,7 @@ def between(old: Side, old_path: str, new: Side, new_path: str) -> Touched:
     """
     before, after = _single(old, old_path), _single(new, new_path)
     if before.document is None:
-        raise MappingError(old.name, before.problems)
+        raise MappingError(old.name, before.problems(old_path))
     return Touched(
         path=new_path,
         old_path=old_path,
@@ -114,7 +127,7 @@ def between(old: Side, old_path: str, new: Side, new_path: str) -> Touched:
         old=before.document,
         new=after.document,
         text=after.text,
-        problems=after.problems,
+        problems=() if after.document else after.problems(new_path),
     )
 
 
@@ -142,13 +155,21 @@ def _files(side: Side, paths: Collection[str]) -> dict[str, _File]:
 
 
 def _file(path: str, data: bytes | None) -> _File:
-    if data is None:
-        large = Problem("", "too_large", f"at most {MOST_MAPPING >> 20} MiB", "more")
-        return _File(document=None, data=b"", problems=(large,))
+    if data is None or not _KEYS.issuperset(stated := _object(data)) or not stated:
+        return _File(data=data)
     try:
-        return _File(document=read(data, where=path), data=data)
-    except MappingError as error:
-        return _File(document=None, data=data, problems=error.problems)
+        return _File(data=data, document=read(data, where=path))
+    except MappingError:
+        return _File(data=data)
+
+
+def _object(data: bytes) -> Document:
+    """The object that is in a file, an empty one where there is none; looked at before all else."""
+    try:
+        document = json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
 
 
 def _moved(old: Mapping[str, _File], new: Mapping[str, _File], head: Side) -> dict[str, str]:
@@ -156,7 +177,7 @@ def _moved(old: Mapping[str, _File], new: Mapping[str, _File], head: Side) -> di
     gone = {
         path: one.data
         for path, one in old.items()
-        if one.document is not None and _found(head, path) is None
+        if one.document is not None and one.data and _found(head, path) is None
     }
     come = {path: one.data for path, one in new.items() if path not in old and one.data}
     with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
@@ -200,19 +221,15 @@ def _kept(path: str, old_path: str | None, was: Document | None, after: _File) -
         old=was,
         new=after.document,
         text=after.text,
-        problems=after.problems,
+        problems=() if after.document else after.problems(path),
     )
 
 
 def _claims(file: _File) -> bool:
     """Whether a file that is no mapping says that it is one."""
-    try:
-        document = json.loads(file.data)
-    except (ValueError, RecursionError):
-        return False
-    if not isinstance(document, dict) or document.get("version") != 2:
-        return False
-    return any(key in document for key in ("text", "messages", "any_of"))
+    stated = _object(file.data or b"")
+    said = any(key in stated for key in ("text", "messages", "any_of"))
+    return said and stated.get("version") == 2
 
 
 def _beside(changed: Collection[str]) -> dict[str, set[str]]:

@@ -24,6 +24,7 @@ LEVELS: tuple[Level, ...] = ("pass", "warn", "block")
 MOST_LOST = 0.01  # of the old mapping's records on the sample
 _SHOWN = 160
 _MOST_DRIFT = 5
+_MOST_PROBLEMS = 10
 _OF_CLASS: dict[str, Level] = {
     "none": "pass",
     "additive": "pass",
@@ -99,8 +100,11 @@ def reasons(case: Case, *, allow_breaking: bool) -> list[Reason]:
 
 def _status(touched: Touched) -> Iterator[Reason]:
     if touched.status == "broken":
-        for one in touched.problems:
+        for one in touched.problems[:_MOST_PROBLEMS]:
             yield _reason("block", "broken", f"the file is no mapping: {one}", one.pointer)
+        if len(touched.problems) > _MOST_PROBLEMS:
+            more = len(touched.problems) - _MOST_PROBLEMS
+            yield _reason("block", "broken", f"{more} more problems in the file")
     elif touched.status == "removed":
         yield _reason("warn", "removed", "the mapping was removed")
     elif touched.status == "added":
@@ -164,8 +168,11 @@ def _replayed(case: Case, heavy: Level) -> Iterator[Reason]:
     if replay.stand.kind == "none":
         yield _reason("warn", "not_replayed", f"not replayed: {replay.stand.why}")
         return
-    for problem in replay.problems:
+    for problem in replay.problems[:_MOST_PROBLEMS]:
         yield _reason("block", problem.code, f"on the sample: {problem}", problem.pointer)
+    if len(replay.problems) > _MOST_PROBLEMS:
+        more = len(replay.problems) - _MOST_PROBLEMS
+        yield _reason("block", "check", f"on the sample: {more} more problems")
     if replay.old_fault:
         said = f"the old mapping cannot be run on the sample: {replay.old_fault}"
         yield _reason("warn", "old_not_replayed", said)
