@@ -122,9 +122,22 @@ def _check_apart(folder: Path, out: Path) -> None:
     if ours.is_relative_to(theirs) or theirs.is_relative_to(ours):
         raise OutputError(str(out), "is not apart from the result", "choose another folder")
     check_usable(out)
-    there = finished(out)
-    if there is not None and "trainer" not in there.manifest:
+    if _is_other_result(out):
         raise OutputError(str(out), "holds a result that is no export", "choose another folder")
+
+
+def _is_plain(path: str) -> bool:
+    """Whether a config may name a path: `datasets` takes it for a pattern or a URL else."""
+    return path.isprintable() and not any(odd in path for odd in (*"*?[]{}", "::", "://"))
+
+
+def _is_other_result(out: Path) -> bool:
+    """Whether a folder of ingot's, whole or damaged, is something else than an export."""
+    try:
+        manifest = json.loads((out / MANIFEST).read_bytes())
+    except (OSError, ValueError):
+        return False
+    return "trainer" not in manifest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,7 +251,7 @@ class _Job:
     def _as_they_are(self, way: Way | None, tally: Tally, parts: list[Path]) -> bool:
         readable = way is None or (self.trainer.reads_records and tally.is_unchanged)
         parquet = all(part.suffix == ".parquet" for part in parts)
-        return readable and parquet and self._shared().isprintable()
+        return readable and parquet and _is_plain(self._shared())
 
     def _rows(self, way: Way | None) -> Iterator[Record]:
         if way is None:

@@ -127,8 +127,9 @@ def test_records_that_fit_as_they_are_are_read_where_they_are(trainer, said, mak
     assert export(folder, trainer, tmp_path / "out").already_done
 
 
-def test_a_place_that_a_config_cannot_spell_is_not_named(said, make_result, tmp_path):
-    odd = make_result([said("user: a?", "assistant: A.")]).rename(tmp_path / "re\nsult")
+@pytest.mark.parametrize("name", ["re\nsult", "result[1]", "a*", "x::y"])
+def test_a_place_that_a_config_cannot_spell_is_not_named(name, said, make_result, tmp_path):
+    odd = make_result([said("user: a?", "assistant: A.")]).rename(tmp_path / name)
     done = export(odd, "llamafactory", tmp_path / "out")
     assert done.manifest["data"] == ["data/train-00000.parquet"]
 
@@ -240,6 +241,12 @@ def test_results_are_never_replaced(chats, make_result, tmp_path):
     for out in (chats, chats / "export", tmp_path, other):
         with pytest.raises(OutputError):
             export(chats, "trl", out, force)
+    with (other / "report.md").open("w") as more:
+        more.write("damaged results are results too")
+    next((other / "records").iterdir()).write_bytes(b"")
+    before = tree(chats), tree(other)
+    with pytest.raises(OutputError, match="holds a result that is no export"):
+        export(chats, "trl", other, force)
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     (foreign / "mine.txt").write_text("mine")
