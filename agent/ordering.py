@@ -92,7 +92,7 @@ def typed(words: str) -> Order:
         else:
             sources.append(part)
     if len(sources) != 1:
-        found = ", ".join(sources) or "none"
+        found = ", ".join(map(repr, sources)) or "none"
         raise ConversionError("", f"one source is needed, found {found}")
     return checked({"source": sources[0], **options})
 

@@ -26,7 +26,7 @@ def ending(outcome: dict[str, Json]) -> str:
         "rejected": f"Rejected. {line(why)}",
     }.get(status, f"**{status}** {line(why)}")
     problems = [f"- {line(_problem(one))}" for one in outcome["problems"][:5]]
-    return "\n".join([said.strip(), "Nothing was written.", *problems])
+    return "\n\n".join([said.strip(), "Nothing was written.", "\n".join(problems)]).strip()
 
 
 def _problem(one: dict[str, Json]) -> str:

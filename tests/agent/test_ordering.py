@@ -30,7 +30,7 @@ def test_what_a_line_orders(words: str, order: dict[str, Any]) -> None:
     ("words", "fault"),
     [
         ("", "one source is needed, found none"),
-        ("a b", "found a, b"),
+        ("a b", "found 'a', 'b'"),
         ("a 'b", "No closing quotation"),
         ("a --colour red", "no option --colour"),
         ("a --mapping m.json", "no option --mapping"),

@@ -61,7 +61,7 @@ def serving(repository: Path, folder: Path, **settings: str) -> Iterator[Served]
     env = {**os.environ, "LANGGRAPH_CLI_NO_ANALYTICS": "1", **settings}
     with (folder / "log").open("ab") as log:
         server = subprocess.Popen(
-            [*command, "--no-browser", "--no-reload"],
+            [*command, "--no-browser", "--no-reload", "--n-jobs-per-worker", "4"],
             cwd=folder,
             env=env,
             stdout=log,

@@ -1,0 +1,59 @@
+"""What a served run says at its end, in every way that one can end."""
+
+from typing import Any
+
+import pytest
+
+from ingot.agent.saying import beginning, ending
+from ingot.agent.state import Order
+
+PROBLEM = {"pointer": "/text", "code": "unresolved_path", "expected": "a path", "got": "<b>"}
+MANIFEST = {
+    "rows": {"read": 3, "converted": 2, "rejected": 1},
+    "records": {"written": 2, "rejected": 1},
+}
+
+
+def outcome(status: str, **more: Any) -> dict[str, Any]:
+    """An outcome as the report node makes it, as far as it is told."""
+    empty = {"why": "", "reason": None, "problems": [], "result": None}
+    return {"status": status, **empty, **more}
+
+
+def result(**more: Any) -> dict[str, Any]:
+    return {"out": "/data/out", "manifest": MANIFEST, "notes": [], **more}
+
+
+@pytest.mark.parametrize("status", ["done", "already_done", "irrelevant"])
+def test_counts_and_where_the_files_are(status: str) -> None:
+    said = ending(outcome(status, reason="only numbers", result=result(notes=["a note"])))
+    assert "read 3, converted 2, rejected 1" in said
+    assert "`/data/out`" in said
+    assert "- a note" in said
+
+
+@pytest.mark.parametrize(
+    "status",
+    ["rejected", "blocked", "waiting", "unmappable", "unusable", "dry_run", "budget", "irrelevant"],
+)
+def test_why_nothing_was_written(status: str) -> None:
+    said = ending(outcome(status, why="<img> [x](http://a.example)", problems=[PROBLEM]))
+    assert "Nothing was written." in said
+    assert "\\<img\\>" in said
+    assert "\\[x\\]" in said
+    assert "- /text: expected a path, got \\<b\\>" in said
+
+
+def test_an_approved_mapping_without_a_folder() -> None:
+    assert "No `--out` was named" in ending(outcome("done"))
+
+
+def test_an_order_as_it_was_understood() -> None:
+    def said(**given: Any) -> str:
+        return beginning(Order(source="a`b", **given).to_json())
+
+    assert "`a´b`" in said()
+    assert "is shown and not converted" in said()
+    assert "Once you approve it, the data is converted into `o`" in said(out="o")
+    assert "If it passes its gates" in said(out="o", yes=True)
+    assert "dry run" in said(out="o", dry_run=True)
