@@ -66,11 +66,16 @@ def _document(review: dict[str, Json], limit: int) -> str:
     pieces = [sections(one) for one in ordered]
     head = "\n\n".join([*_verdict(review), *_overview(ordered, limit // 4)])
     room = limit - size(head) - _RESERVED
-    if len(ordered) > 1 or any(size(of_one[0].text) > room for of_one in pieces):
+    blocked = [of_one for one, of_one in zip(ordered, pieces, strict=True) if _blocks(one)]
+    if len(blocked) > 1 or any(size(of_one[0].text) > room for of_one in blocked):
         head = "\n\n".join([head, *_blocking(ordered, limit // 3)])
     chosen = _chosen(pieces, limit - size(head) - _RESERVED)
     shown = (piece.text for kept in chosen for piece in kept)
     return "\n\n".join([head, *shown, *_left_out(review, pieces, chosen)]) + "\n"
+
+
+def _blocks(mapping: dict[str, Json]) -> bool:
+    return any(reason["level"] == "block" for reason in mapping["reasons"])
 
 
 def _verdict(review: dict[str, Json]) -> Iterator[str]:
@@ -111,7 +116,7 @@ def _overview_row(mapping: dict[str, Json]) -> tuple[str, ...]:
         sign(mapping["verdict"]),
         code(mapping["path"]),
         words(mapping["status"]),
-        words(mapping["class"] or "-"),
+        words(mapping["class"]) if mapping["class"] else "-",
         records if old or new else "-",
         f"{same:,} of {mapping['of']:,}" if same is not None else "-",
     )

@@ -161,7 +161,7 @@ def _figures(mapping: dict[str, Json]) -> str:
     rows = [
         _both("rows with a record", old, new, lambda side: _share(side["ok_rows"], side["rows"])),
         _both("records", old, new, lambda side: f"{side['records']:,}"),
-        *_counted("rejected: ", "failures", old, new),
+        *_counted("left out: ", "failures", old, new),
         *_counted("messages of ", "roles", old, new),
         _both("characters", old, new, lambda side: f"{side['chars']:,}"),
         _both("trained on", old, new, lambda side: _share(side["trained_chars"], side["chars"])),
