@@ -221,9 +221,9 @@ def _with_messages(edit: Document) -> Document:
 
 def spent(before: Document, context: Context) -> Document:
     """What asking took so far in this conversation, as in a graph's state."""
-    if context.asking is None:
-        return before
     asking = context.asking
+    if asking is None or asking.ledger.data_set.calls < before.get("calls", 0):
+        return before  # nobody was asked since it was taken up again
     told = {"host": asking.endpoint.host, "model": asking.endpoint.model}
     notes = {"notes": before["notes"]} if before.get("notes") else {}
     return {**told, **asking.ledger.data_set.to_json(), **notes}

@@ -176,7 +176,7 @@ def _asked(conversation: Conversation, words: str, context: Context, hear: Hear)
     try:
         answer = model.ask(conversation, words, context, hear)
     except (ModelError, BudgetReached) as error:
-        usage = model.spent(conversation.usage, context)
+        usage = counted(conversation, context).usage
         why = f"The model gave no answer: {redact(error.problem)}"
         hint = f"{error.hint}. " if error.hint else ""
         say = f"{why}. {hint}The short commands work without it: help"
@@ -187,6 +187,11 @@ def _asked(conversation: Conversation, words: str, context: Context, hear: Hear)
         return Reply(conversation=kept, say=answer.say, problems=answer.problems)
     kept = said.heard(Saying(who=MODEL, text=redact(answer.say), edits=answer.edits))
     return replace(after(kept, words, answer.state, by=MODEL), say=answer.say)
+
+
+def counted(conversation: Conversation, context: Context) -> Conversation:
+    """The conversation with what its last question took, answered or not."""
+    return replace(conversation, usage=model.spent(conversation.usage, context))
 
 
 def _in_vain(conversation: Conversation, words: str, error: NotUnderstood) -> Reply:

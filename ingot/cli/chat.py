@@ -183,7 +183,7 @@ def _talk(
     conversation: "Conversation", chats: "Chats", context: "Context", console: "Console"
 ) -> None:
     """Turn after turn until the person leaves or the lines end; each turn is kept."""
-    from ingot.agent.chat.talking import Reply, respond
+    from ingot.agent.chat.talking import Reply, counted, respond
     from ingot.cli import chat_view
     from ingot.cli.console import plain
 
@@ -196,6 +196,8 @@ def _talk(
             told = respond(conversation, line, context, heard)
         except KeyboardInterrupt:
             console.print(plain("\ninterrupted; nothing was changed"))
+            conversation = counted(conversation, context)
+            chats.keep(conversation)
             continue
         heard.end()
         told = replace(told, say="") if heard.whole == told.say else told

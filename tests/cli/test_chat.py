@@ -1,0 +1,193 @@
+"""`ingot chat` as a person meets it: piped, at a terminal, with a model and without one."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.agent.conftest import ChatServer
+from tests.cli.test_terminal import Terminal
+
+LOAF = "Loaf number {} was left in a warm place for two hours. It had doubled by then, and broke."
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rows = (
+        {"id": f"p{n}", "title": f"How bread {n} rises", "body": LOAF.format(n)} for n in range(30)
+    )
+    (tmp_path / "raw.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+def ingot(folder: Path, *words: str, lines: str = "", **environment: str):
+    return subprocess.run(
+        [sys.executable, "-m", "ingot", *words],
+        input=lines,
+        text=True,
+        capture_output=True,
+        cwd=folder,
+        env={**os.environ, "INGOT_HOME": str(folder / "home"), **environment},
+        check=False,
+    )
+
+
+@pytest.fixture
+def model():
+    server = ChatServer()
+    yield server
+    server.close()
+
+
+def asked(server: ChatServer) -> dict[str, str]:
+    return {"OPENAI_BASE_URL": server.url, "INGOT_MODEL": "m", "OPENAI_API_KEY": "k"}
+
+
+def test_nothing_in_onboarding_needs_a_network(folder):
+    lines = "set text body\nundo\ndrop body under 10\nshow 1\nok\nout done\nok\nquit\n"
+    said = ingot(folder, "chat", "raw.jsonl", lines=lines)
+    assert said.returncode == 0, said.stderr
+    assert "text  title + body -> body" in said.stdout
+    assert "30/30 rows" in said.stdout
+    assert "Where is the result to go? Say: out DIR" in said.stdout
+    assert "30 read, 30 converted" in said.stdout
+    document = json.loads((folder / "done" / "mapping.json").read_text())
+    assert document["text"] == ["title", "body"]
+    assert document["where"] == [{"path": "body", "min_chars": 10}]
+    assert document["provenance"]["edited"] is True
+
+
+def test_it_goes_on_where_it_was_left(folder):
+    first = ingot(folder, "chat", "raw.jsonl", lines="set text body\n")
+    id_ = first.stdout.rsplit("--resume ", 1)[1].strip()
+    listed = ingot(folder, "chat", "--list")
+    assert [line.split()[:2] for line in listed.stdout.splitlines()] == [
+        ["id", "state"],
+        [id_, "open"],
+    ]
+    again = ingot(folder, "chat", "--resume", id_, "--out", "done", lines="undo\nredo\nok\n")
+    assert again.returncode == 0, again.stderr
+    assert json.loads((folder / "done" / "mapping.json").read_text())["text"] == "body"
+    listed = json.loads(ingot(folder, "chat", "--list", "--json").stdout)
+    assert [(one["id"], one["state"]) for one in listed] == [(id_, "converted")]
+    assert ingot(folder, "chat", "--forget", id_).returncode == 0
+    assert "no conversations yet" in ingot(folder, "chat", "--list").stdout
+
+
+def test_plain_language_goes_to_the_model_and_back(folder, model):
+    model.queue = [
+        {"say": "Nur noch der Text.", "edits": [{"set": "text", "parts": ["body"]}]},
+        {"say": "Because it is long.", "edits": []},
+    ]
+    lines = "leave the title out\nwhy the body?\nquit\n"
+    said = ingot(folder, "chat", "raw.jsonl", lines=lines, **asked(model))
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.count("Nur noch der Text.") == 1
+    assert "text  title + body -> body" in said.stdout
+    assert "Because it is long." in said.stdout
+    assert "asking m at 127.0.0.1" in said.stderr
+    assert all(request["stream"] for request in model.requests)
+
+
+def test_an_error_ends_a_turn_and_not_the_conversation(folder):
+    (folder / "taken").mkdir()
+    (folder / "taken" / "something").touch()
+    lines = "out taken\nok\nsave raw.jsonl\nsave m.json\nset text body\n"
+    said = ingot(folder, "chat", "raw.jsonl", lines=lines)
+    assert said.returncode == 0, said.stderr
+    assert "holds files that ingot did not write" in said.stdout
+    assert "error: raw.jsonl: is there already" in said.stdout
+    assert "written: m.json" in said.stdout
+    assert "title + body -> body" in said.stdout
+    checked = ingot(folder, "check", "m.json", "raw.jsonl")
+    assert checked.returncode == 0
+
+
+def test_it_begins_with_a_mapping_that_is_there(folder):
+    (folder / "m.json").write_text('{"version": 2, "text": "body"}')
+    said = ingot(folder, "chat", "raw.jsonl", "--mapping", "m.json", lines="set text title,...\n")
+    assert "text  body -> title + body" in said.stdout
+
+
+def test_text_from_the_data_draws_nothing(folder):
+    (folder / "raw.jsonl").write_text(
+        "".join(
+            json.dumps({"id": n, "text[/]\x1b[31m": LOAF.format(n) + "\x1b]0;x\x07 [bold]"}) + "\n"
+            for n in range(20)
+        )
+    )
+    said = ingot(folder, "chat", "raw.jsonl", lines="fields\nshow\nmapping\nwhy\nalternatives\n")
+    assert said.returncode == 0, said.stderr
+    assert "\x1b" not in said.stdout + said.stderr
+    assert "[bold]" in said.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        ((), "say one of: SOURCE, --resume ID, --list, --forget ID"),
+        (("raw.jsonl", "--list"), "say one of"),
+        (("--resume", "nobody"), "there is no conversation 'nobody'"),
+        (("--forget", "nobody"), "there is no conversation 'nobody'"),
+    ],
+)
+def test_usage(folder, words, wrong):
+    said = ingot(folder, "chat", *words)
+    assert said.returncode == 2
+    assert wrong in said.stderr
+
+
+def test_a_source_that_is_not_there(folder):
+    said = ingot(folder, "chat", "nowhere.jsonl")
+    assert said.returncode == 1
+    assert said.stderr.splitlines()[-1].startswith("error: nowhere.jsonl")
+
+
+# --- at a terminal
+
+
+def test_at_a_terminal_the_mapping_is_a_tree(folder):
+    home = str(folder / "home")
+    terminal = Terminal(["chat", "raw.jsonl", "--out", "done"], folder, INGOT_HOME=home)
+    terminal.until("quit leaves")
+    assert "├──" in terminal.shown
+    terminal.type("set text body\n")
+    terminal.until("Changed")
+    terminal.type("ok\n")
+    terminal.until("30 converted")
+    terminal.type("quit\n")
+    assert terminal.end() == 0
+    assert "--resume" in terminal.shown
+    assert (folder / "done" / "manifest.json").is_file()
+
+
+def test_at_a_terminal_the_mapping_is_edited(folder):
+    editor = folder / "editor.sh"
+    editor.write_text('#!/bin/sh\nsed -i \'s/"title",//\' "$1"\n')
+    editor.chmod(0o755)
+    terminal = Terminal(
+        ["chat", "raw.jsonl"], folder, INGOT_HOME=str(folder / "home"), EDITOR=str(editor)
+    )
+    terminal.until("quit leaves")
+    terminal.type("edit\n")
+    terminal.until("Changed")
+    terminal.type("quit\n")
+    assert terminal.end() == 0
+
+
+def test_at_a_terminal_a_question_can_be_interrupted(folder, model):
+    model.always = lambda _: (200, lambda handler: model.closing.wait(30))
+    environment = {**asked(model), "INGOT_HOME": str(folder / "home")}
+    terminal = Terminal(["chat", "raw.jsonl"], folder, **environment)
+    terminal.until("quit leaves")
+    terminal.type("is anybody there?\n")
+    terminal.until("asking m at")
+    os.kill(terminal.process.pid, signal.SIGINT)
+    terminal.until("nothing was changed")
+    assert len(model.requests) == 1
+    terminal.type("quit\n")
+    assert terminal.end() == 0
