@@ -10,14 +10,15 @@ from ingot.agent.review.hiding import NotRedactableError
 from ingot.agent.review.pinning_documents import cut_document, document_of
 from ingot.agent.review.pinning_spelling import hidden, hidden_header, spelled
 from ingot.agent.review.pinning_task import Content, Cut, Task, encoded, has_bom, opened, parts_of
-from ingot.agent.review.pinning_units import Unit, units, whole_text
+from ingot.agent.review.pinning_units import Unit, read, units, whole_text
 from ingot.agent.review.pinning_wanted import MOST_ROW, Wanted, found_in, unparsed
+from ingot.converters.readers.facts import FileFacts
 from ingot.converters.readers.files import json_root
 from ingot.converters.readers.stretch import Broken
 from ingot.converters.sample import UNKNOWN_ROW
 
 # How far a file is read for rows whose number is known, and for those that only their value tells.
-_READ, _COMPARED = 256 << 20, 64 << 20
+_READ, _COMPARED = 256 << 20, 16 << 20
 
 
 def cut(task: Task) -> Cut:
@@ -102,17 +103,23 @@ def _spelt(task: Task) -> tuple[Unit | None, list[Unit]]:
             return None, [whole_text(parts, MOST_ROW)]
         rows = units(task.file, task.spec, parts)
         if facts.format == "csv" and facts.header:
-            header = next(rows, None)
+            header = _next(rows, facts)
         elif facts.format == "csv" and task.spec.columns is not None:
-            first = next(rows, None)  # read without the stated columns it may be a header
+            first = _next(rows, facts)  # read without the stated columns it may be a header
             rows = _again(first, rows)
-        by_place = found_in(rows, task.want, task.spec, _READ if known else _COMPARED)
+        most_bytes = _READ if known else _COMPARED
+        by_place = found_in(rows, task.want, task.spec, facts, most_bytes)
     found = [unit for one in task.want if (unit := by_place.get(one.place) or _anew(task, one))]
     if first is not None and all(unit.spelled != first.spelled for unit in found):
         found.insert(0, first)
     if header is not None:
         header = hidden_header(header, facts, task.hiding)
     return header, found
+
+
+def _next(rows: Iterator[Unit], facts: FileFacts) -> Unit | None:
+    unit = next(rows, None)
+    return None if unit is None else read(unit, facts)
 
 
 def _again(first: Unit | None, rest: Iterator[Unit]) -> Iterator[Unit]:

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 from ingot.agent.review import pinning_json as trees
 from ingot.agent.review.pinning_task import Content, Cut, Task, encoded, has_bom, opened, parts_of
-from ingot.agent.review.pinning_units import json_line
+from ingot.agent.review.pinning_units import read_json
 from ingot.agent.review.pinning_wanted import MOST_ROW, marks
 from ingot.converters.readers.files import json_root
 from ingot.converters.readers.root import Root
+from ingot.converters.readers.stretch import Broken
 from ingot.converters.sample import UNKNOWN_ROW
 
 
@@ -24,10 +25,10 @@ def document_of(task: Task) -> tuple[trees.Document, Root] | None:
             data += part
             if len(data) > trees.MOST_DOCUMENT:
                 return None
-    unit = json_line(bytes(data))
-    if unit.broken:
+    value = read_json(bytes(data))
+    if type(value) is Broken:
         return None
-    doc = trees.document(unit.value, data.decode(), root)
+    doc = trees.document(value, data.decode(), root)
     return None if doc is None else (doc, root)
 
 

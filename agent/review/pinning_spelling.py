@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ingot.agent.redaction.assignments import is_secret_name
 from ingot.agent.review.hiding import Hiding, NotRedactableError
-from ingot.agent.review.pinning_units import Unit, json_line, table_unit, text_line
+from ingot.agent.review.pinning_units import UNREAD, Unit, read
 from ingot.converters.readers.facts import FileFacts
 from ingot.converters.rows import Json
 
@@ -57,17 +57,10 @@ def _hidden_broken(unit: Unit, facts: FileFacts, hiding: Hiding) -> Unit:
     shown = hiding.spelled(_keyless(said))
     if shown == said:
         return unit
-    again = read_again(shown.encode(), facts)
+    again = read(replace(unit, spelled=shown.encode(), value=UNREAD), facts)
     if not again.broken:
         raise NotRedactableError
-    return replace(again, gap=unit.gap)
-
-
-def read_again(data: bytes, facts: FileFacts) -> Unit:
-    """A row from its spelling."""
-    if facts.format == "csv":
-        return table_unit(facts, data.split(b"\n"))
-    return text_line(data) if facts.format == "text" else json_line(data)
+    return again
 
 
 def spelled(value: Json, facts: FileFacts, *, like: str = "", key: str | None = None) -> Unit:
@@ -83,7 +76,7 @@ def spelled(value: Json, facts: FileFacts, *, like: str = "", key: str | None = 
         text = value["text"]
     else:
         text = json.dumps(value, ensure_ascii=bool(like) and like.isascii())
-    unit = replace(read_again((text + end).encode(), facts), key=key)
+    unit = read(Unit(spelled=(text + end).encode(), value=UNREAD, key=key), facts)
     if unit.value != value:
         raise NotRedactableError
     return unit

@@ -1,6 +1,6 @@
 """The rows of text formats as they are spelt in the file, one after the other."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ingot.converters.readers.delimited import Table
@@ -15,6 +15,7 @@ from ingot.converters.readers.stretch import Broken, found
 from ingot.converters.rows import Json
 
 _MOST_GAP = 2
+UNREAD = object()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,7 +24,7 @@ class Unit:
 
     Attributes:
         spelled: its spelling in UTF-8 without line end.
-        value: what is read, `Broken` where it cannot be.
+        value: what is read, `Broken` where it cannot be, `UNREAD` before `read` has read it.
         key: where it stands in an object.
         gap: blank lines before it; they part paragraphs where the file is read as one text.
     """
@@ -40,9 +41,9 @@ class Unit:
 
 
 def units(file: SourceFile, spec: SourceSpec, parts: Iterator[bytes]) -> Iterator[Unit]:
-    """The rows of a file of a text format in order; the header of a table is the first.
+    """The rows of a file of a text format in order, unread; the header of a table is the first.
 
-    Values are those before `json_fields`. JSON whose rows are not elements of one list or object of
+    JSON whose rows are not elements of one list or object of
     the file gives nothing. Lines that are too long for a row are `Broken` and empty.
 
     Raises:
@@ -52,15 +53,23 @@ def units(file: SourceFile, spec: SourceSpec, parts: Iterator[bytes]) -> Iterato
         return _records(file.facts, _all_lines(parts))
     if file.facts.format == "json":
         return _elements(file, spec, parts)
-    read = json_line if file.facts.format == "jsonl" else text_line
-    return _lines(_all_lines(parts), read)
+    return _lines(_all_lines(parts))
 
 
-def _lines(lines: Iterator[bytes | None], read: Callable[[bytes | None], Unit]) -> Iterator[Unit]:
+def read(unit: Unit, facts: FileFacts) -> Unit:
+    """The unit with its value as it is before `json_fields`."""
+    if unit.value is not UNREAD:
+        return unit
+    by_format = {"csv": _read_record, "text": _read_text}
+    reader = by_format.get(facts.format, _read_json)
+    return replace(unit, value=reader(unit.spelled, facts))
+
+
+def _lines(lines: Iterator[bytes | None]) -> Iterator[Unit]:
     gap = 0
     for line in lines:
         if line is None or line.strip():
-            yield replace(read(line), gap=gap)
+            yield _too_long() if line is None else Unit(spelled=line, value=UNREAD, gap=gap)
             gap = 0
         else:
             gap = min(gap + 1, _MOST_GAP)
@@ -71,24 +80,39 @@ def _all_lines(parts: Iterator[bytes]) -> Iterator[bytes | None]:
         yield from lines
 
 
-def json_line(data: bytes | None) -> Unit:
-    """A line, or the text of an element, that is a JSON value."""
-    if data is None:
-        return Unit(spelled=b"", value=Broken("line too long", ""))
+def _too_long() -> Unit:
+    return Unit(spelled=b"", value=Broken("line too long", ""))
+
+
+def read_json(data: bytes) -> Json:
+    """The value of a JSON text, `Broken` where it is none."""
     try:
-        return Unit(spelled=data, value=loads(data))
+        return loads(data)
     except JsonTextError as error:
-        return Unit(spelled=data, value=Broken(str(error), found(data)))
+        return Broken(str(error), found(data))
 
 
-def text_line(data: bytes | None) -> Unit:
-    """A line of a text."""
-    if data is None:
-        return Unit(spelled=b"", value=Broken("line too long", ""))
+def _read_json(data: bytes, facts: FileFacts) -> Json:
+    return read_json(data)
+
+
+def _read_text(data: bytes, facts: FileFacts) -> Json:
     try:
-        return Unit(spelled=data, value={"text": data.removesuffix(b"\r").decode()})
+        return {"text": data.removesuffix(b"\r").decode()}
     except UnicodeDecodeError as error:
-        return Unit(spelled=data, value=Broken(str(error.start), found(data)))
+        return Broken(str(error.start), found(data))
+
+
+def _read_record(data: bytes, facts: FileFacts) -> Json:
+    """One record of a table, of one or several lines, as the reader reads it."""
+    dialect = Dialect(delimiter=facts.delimiter, quote=facts.quote)
+    table = Table(facts.columns, dialect, facts.fewest)
+    try:
+        lines = [Line(line) for line in data.decode().split("\n")]
+    except UnicodeDecodeError:
+        return Broken("not text", found(data))
+    rows = [*table.rows(lines), *table.finish()]
+    return rows[0] if len(rows) == 1 else Broken("", found(data))
 
 
 def _elements(file: SourceFile, spec: SourceSpec, parts: Iterator[bytes]) -> Iterator[Unit]:
@@ -120,20 +144,24 @@ def whole_text(parts: Iterator[bytes], most_bytes: int) -> Unit:
 def _element(one: Element) -> Unit:
     if one.fault is not None:
         return Unit(spelled=b"", value=one.fault)
-    return replace(json_line(one.data.strip(b" \t\r\n")), key=one.key)
+    return Unit(spelled=one.data.strip(b" \t\r\n"), value=UNREAD, key=one.key)
 
 
 def _records(facts: FileFacts, lines: Iterator[bytes | None]) -> Iterator[Unit]:
     """The records of a table, the header too, cut where the reader cuts them."""
     ahead: list[bytes | None] = []
+    quote = facts.quote.encode()
     while True:
         line = ahead.pop(0) if ahead else next(lines, b"\n")
         if line == b"\n":  # a line never holds its end: the file is at its end
             return
-        if line is None or line.strip():
-            taken = 1 if line is None else _record_length(facts, line, ahead, lines)
-            record = [line, *(ahead.pop(0) for _ in range(taken - 1))]
-            yield table_unit(facts, record)
+        if line is None:
+            yield _too_long()
+        elif line.strip():
+            plain = not quote or quote not in line
+            taken = 1 if plain else _record_length(facts, line, ahead, lines)
+            record = [line, *(ahead.pop(0) or b"" for _ in range(taken - 1))]
+            yield Unit(spelled=b"\n".join(record), value=UNREAD)
 
 
 def _record_length(
@@ -165,19 +193,3 @@ def _fits(facts: FileFacts, cells: list[str]) -> bool:
     width = len(facts.columns)
     surplus = cells[width:]
     return len(cells) >= min(facts.fewest, width) and not any(surplus)
-
-
-def table_unit(facts: FileFacts, record: Sequence[bytes | None]) -> Unit:
-    """One record of a table, of one or several lines, read as the reader reads it."""
-    if None in record:
-        return Unit(spelled=b"", value=Broken("line too long", ""))
-    spelled = b"\n".join(line for line in record if line is not None)
-    dialect = Dialect(delimiter=facts.delimiter, quote=facts.quote)
-    table = Table(facts.columns, dialect, facts.fewest)
-    try:
-        lines = [Line(line) for line in spelled.decode().split("\n")]
-    except UnicodeDecodeError:
-        text = spelled.decode("utf-8", "replace")
-        return Unit(spelled=spelled, value=Broken("not text", found(text)))
-    rows = [*table.rows(lines), *table.finish()]
-    return Unit(spelled=spelled, value=rows[0] if len(rows) == 1 else Broken("", found(spelled)))

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from ingot.agent.review.pinning_units import Unit
+from ingot.agent.review.pinning_units import Unit, read
+from ingot.converters.readers.facts import FileFacts
 from ingot.converters.readers.spec import SourceSpec
 from ingot.converters.readers.stretch import Broken, parse_fields
 from ingot.converters.rows import Json
@@ -58,7 +59,11 @@ def wanted(sample: Sample, file: str) -> list[Wanted]:
 
 
 def found_in(
-    units: Iterator[Unit], want: Sequence[Wanted], spec: SourceSpec, most_bytes: int
+    units: Iterator[Unit],
+    want: Sequence[Wanted],
+    spec: SourceSpec,
+    facts: FileFacts,
+    most_bytes: int,
 ) -> dict[int, Unit]:
     """The spelt rows of the wanted ones, by place in the sample.
 
@@ -66,6 +71,7 @@ def found_in(
         units: the rows of the file from its beginning.
         want: what is looked for: by number, or by value where that is unknown.
         spec: for `json_fields`.
+        facts: how they are read.
         most_bytes: how far the file is read.
     """
     by_row = {one.row: one.place for one in want if one.row != UNKNOWN_ROW}
@@ -76,9 +82,11 @@ def found_in(
     out: dict[int, Unit] = {}
     for number, unit in enumerate(units):
         if number in by_row:
-            out[by_row[number]] = unit
-        elif by_mark and (places := by_mark.get(_mark(_parsed(unit.value, spec)))):
-            out[places.pop(0)] = unit
+            out[by_row[number]] = read(unit, facts)
+        elif by_mark:
+            unit = read(unit, facts)
+            if places := by_mark.get(_mark(_parsed(unit.value, spec))):
+                out[places.pop(0)] = unit
         most_bytes -= len(unit.spelled)
         if len(out) == len(want) or most_bytes <= 0:
             break
