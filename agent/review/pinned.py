@@ -20,6 +20,7 @@ from ingot.agent.review.pinning_wanted import MOST_BYTES, Counts, fitting, wante
 from ingot.agent.review.samples import DATA, Pinned, pinned, pinned_folder
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.readers import Source, SourceFile
+from ingot.converters.readers.archives import TarMember
 from ingot.converters.readers.spec import SourceSpec
 from ingot.converters.rows import Json
 from ingot.converters.sample import Sample, draw
@@ -206,6 +207,8 @@ def _attempt(cuts: Sequence[Cut], others: Sequence[Cut], rows: int, *, bad: bool
 
 def _others(source: Source, hiding: Hiding) -> Iterator[Cut]:
     """A few rows of files that the source leaves out and that could be named instead."""
+    if any(isinstance(f.place, TarMember) and f.place.offset is None for f in source.files):
+        return  # each would cost a pass over the archive
     left = [one.name for one in source.left_out if one.why.startswith(_OTHER)]
     for name in left[:_OTHERS]:
         try:

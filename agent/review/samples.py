@@ -96,9 +96,9 @@ def files_of(folder: Path) -> list[Path]:
     found: list[Path] = []
     size = 0
     for root, folders, names in os.walk(folder):
-        for path in [Path(root, name) for name in (*folders, *names)]:
-            if path.is_symlink():
-                problem = f"{path.relative_to(folder)} is a link"
+        for path in [folder, *(Path(root, name) for name in (*folders, *names))]:
+            if path.is_symlink() or not (path.is_file() or path.is_dir()):
+                problem = f"{path.name} is a link or a device"
                 raise SourceError(str(folder), problem, "a pinned sample holds files only")
         found += [Path(root, name) for name in names]
         size += sum(Path(root, name).stat().st_size for name in names)

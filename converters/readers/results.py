@@ -1,7 +1,8 @@
 """Folders that ingot itself wrote below a source: they are results and never data of that source.
 
-A result is told by its `manifest.json`, a proposal by its name and files, an unfinished run by its
-name. A location that is such a folder itself is read like any other: its records are data.
+A result is told by its `manifest.json`, a proposal and a pinned sample by name and files, an
+unfinished run by its name. A location that is such a folder itself is read like any other: its
+records are data.
 """
 
 import re
@@ -19,6 +20,7 @@ _MANIFEST = "manifest.json"
 _MOST_BYTES = 256 << 20  # of a manifest, which names every file of the source
 _PROPOSAL = ".proposal"
 _OF_PROPOSAL = frozenset({"mapping.json", "report.md"})
+_SAMPLE = re.compile(r"(.*\.sample)/(sample\.json|data/.*)", re.DOTALL)
 _UNFINISHED = re.compile(r"\..+\.ingot-.+")
 
 
@@ -33,7 +35,8 @@ def without_results(listing: Listing) -> Listing:
     if listing.direct:
         return listing
     entries = listing.entries
-    found = {*_unfinished(entries), *_proposals(entries), *_finished(entries)}
+    found = {*_unfinished(entries), *_proposals(entries), *_samples(entries)}
+    found.update(_finished(entries))
     if not found:
         return listing
     outer = {folder for folder in found if found.isdisjoint(list(_parents(folder))[:-1])}
@@ -82,6 +85,15 @@ def _proposals(entries: Sequence[Entry]) -> Iterator[str]:
         if folder.endswith(_PROPOSAL):
             held.setdefault(folder, set()).add(base)
     return (folder for folder, names in held.items() if names >= _OF_PROPOSAL)
+
+
+def _samples(entries: Sequence[Entry]) -> Iterator[str]:
+    """Folders `NAME.sample/` with `sample.json` and something in `data/`."""
+    held: dict[str, set[bool]] = {}
+    for entry in entries:
+        if match := _SAMPLE.fullmatch(entry.name):
+            held.setdefault(match[1], set()).add(match[2] == "sample.json")
+    return (folder for folder, both in held.items() if len(both) == 2)
 
 
 def _unfinished(entries: Sequence[Entry]) -> Iterator[str]:

@@ -609,12 +609,28 @@ def test_what_is_no_sample_is_none_and_what_is_damaged_is_told(tmp_path: Path) -
     with pytest.raises(SourceError, match=r"a\.jsonl is missing"):
         pinned(folder)
     (folder / "data/a.jsonl").symlink_to("/etc/hostname")
-    with pytest.raises(SourceError, match="is a link"):
+    with pytest.raises(SourceError, match="is a link or a device"):
         pinned(folder)
     (folder / "data/a.jsonl").unlink()
     (folder / "sample.json").write_text('{"version": 1}')
     with pytest.raises(SourceError, match=r"sample\.json"):
         pinned(folder)
+
+
+def test_a_sample_behind_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(LINES)
+    folder = pinned_from(tmp_path / "a.jsonl", tmp_path)[2]
+    (tmp_path / "n.sample").symlink_to(folder)
+    with pytest.raises(SourceError, match="is a link or a device"):
+        pinned(tmp_path / "n.sample")
+
+
+def test_a_sample_below_a_source_is_no_data_of_it(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(LINES)
+    pinned_from(tmp_path, tmp_path)
+    source = open_source(str(tmp_path))
+    assert [file.name for file in source.files] == ["a.jsonl"]
+    assert [(one.name, one.why) for one in source.left_out] == [("m.sample", "a result of ingot")]
 
 
 def test_a_failing_pin_leaves_nothing(tmp_path: Path) -> None:
