@@ -21,6 +21,7 @@ import pytest
 import zstandard
 
 from ingot.agent.context import Context
+from ingot.agent.redaction import is_secret
 from ingot.agent.review.pinned import named_values, pin, pinned, pinned_folder
 from ingot.agent.session import once
 from ingot.agent.state import Order
@@ -638,3 +639,36 @@ def test_a_failing_pin_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="no sampled row can be pinned"):
         pinned_from(tmp_path / "a.jsonl", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+CASES = [
+    json.loads(line)[1]
+    for line in (ROOT / "tests/agent/redaction_cases.jsonl").read_text("utf-8").splitlines()
+]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "json", "parquet", "arrow", "txt"])
+def test_nothing_that_is_a_secret_is_left(kind: str, tmp_path: Path) -> None:
+    texts = [text for text in CASES if "\n" not in text and "\r" not in text]
+    rows = [
+        {"n": n, "text": text, "log": json.dumps({"in": [text]}), "deep": json.dumps([text])}
+        for n, text in enumerate(texts)
+    ]
+    data = {
+        "jsonl": as_jsonl,
+        "csv": as_csv,
+        "json": lambda rows: json.dumps(rows).encode(),
+        "parquet": as_parquet,
+        "arrow": as_arrow,
+        "txt": lambda rows: "\n".join(row["text"] for row in rows).encode(),
+    }[kind](rows)
+    (tmp_path / f"a.{kind}").write_bytes(data)
+    spec = SourceSpec(format="text") if kind == "txt" else PLAIN
+    folder = pinned_from(tmp_path / f"a.{kind}", tmp_path, spec)[2]
+    left = values(reopened(folder, spec)[1])
+    assert len(left) >= 150
+    assert [row["text"] for row in left if is_secret(row["text"])] == []
+    if kind != "txt":
+        inner = [json.loads(row["log"])["in"][0] for row in left]
+        assert [text for text in inner if is_secret(text)] == []
+        assert inner == [row["text"] for row in left]
