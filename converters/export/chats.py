@@ -63,7 +63,7 @@ class Chat:
     @property
     def trained(self) -> tuple[bool, ...]:
         """For each turn whether the record trains on it."""
-        return tuple(turn.trained for turn in self.turns)
+        return tuple([turn.trained for turn in self.turns])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -154,7 +154,7 @@ def no_neighbours(*roles: str) -> Step:
         runs = [tuple(run) for _, run in itertools.groupby(chat.turns, key=lambda turn: turn.role)]
         turns: list[Turn] = []
         for run in runs:
-            turns += [_joined(run)] if run[0].role in roles else run
+            turns += [_joined(run)] if run[0].role in roles and len(run) > 1 else run
         if len(turns) == len(chat.turns):
             return Fitted(chat=chat)
         mixed = any(

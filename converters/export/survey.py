@@ -1,13 +1,16 @@
 """How the records of a result fit a trainer: counted before anything is written."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from ingot.converters.export.chats import REASONS, Chat, Fitted, chat_of
 from ingot.converters.export.layout import Trainer, Way
 from ingot.converters.record_kinds import Record
 from ingot.converters.rows import Json
+
+SHAPES: Final = 10_000  # that a fitter remembers
 
 
 @dataclass(kw_only=True)
@@ -59,6 +62,25 @@ def _ordered(counts: Counter[str]) -> dict[str, Json]:
     return {name: counts[name] for name in REASONS if counts[name]}
 
 
+def fitter(trainer: Trainer) -> Callable[[Chat], Fitted]:
+    """The trainer's `fit`, quick for chats of a shape that went through it unchanged before.
+
+    Without tools, roles and masks decide; data sets have few of their combinations.
+    """
+    unchanged: set[tuple[tuple[str, bool], ...]] = set()
+
+    def fit(chat: Chat) -> Fitted:
+        shape = tuple([(turn.role, turn.trained) for turn in chat.turns])
+        if chat.tools is None and shape in unchanged:
+            return Fitted(chat=chat)
+        fitted = trainer.fit(chat)
+        if chat.tools is None and fitted == Fitted(chat=chat) and len(unchanged) < SHAPES:
+            unchanged.add(shape)
+        return fitted
+
+    return fit
+
+
 def take(way: Way, fitted: Fitted) -> Fitted:
     """What one way makes of a fitted chat."""
     chat = fitted.chat
@@ -72,15 +94,24 @@ def take(way: Way, fitted: Fitted) -> Fitted:
 
 
 def survey(trainer: Trainer, records: Iterable[Record]) -> tuple[Way, Tally]:
-    """The way that fits the records best, the first of equals, and what it makes of them."""
+    """The way that fits the records best, and what it makes of them.
+
+    That is the one with the fewest records lost, then with trained characters nearest to what the
+    records say, then the first.
+    """
     tallies = [Tally() for _ in trainer.ways]
+    fit = fitter(trainer)
     for record in records:
         chat = chat_of(record)
-        fitted = trainer.fit(chat)
+        fitted = fit(chat)
         for way, tally in zip(trainer.ways, tallies, strict=True):
             _count(tally, chat, way, take(way, fitted))
-    best = min(range(len(tallies)), key=lambda place: sum(tallies[place].lost.values()))
-    return trainer.ways[best], tallies[best]
+    fits = zip(trainer.ways, tallies, strict=True)
+    return min(fits, key=lambda fit: _distance(fit[1]))
+
+
+def _distance(tally: Tally) -> tuple[int, int]:
+    return sum(tally.lost.values()), abs(tally.chars_of_trainer - tally.chars_of_records)
 
 
 def _count(tally: Tally, chat: Chat, way: Way, taken: Fitted) -> None:
@@ -95,12 +126,13 @@ def _count(tally: Tally, chat: Chat, way: Way, taken: Fitted) -> None:
 
 
 def _chars(chat: Chat, trained: tuple[bool, ...]) -> int:
-    return sum(len(turn.content) for turn, on in zip(chat.turns, trained, strict=True) if on)
+    return sum([len(turn.content) for turn, on in zip(chat.turns, trained, strict=True) if on])
 
 
 def rows(trainer: Trainer, way: Way, records: Iterable[Record]) -> Iterator[Record]:
     """The rows of the records that can be written, in order."""
+    fit = fitter(trainer)
     for record in records:
-        taken = take(way, trainer.fit(chat_of(record)))
+        taken = take(way, fit(chat_of(record)))
         if taken.chat is not None:
             yield way.row(taken.chat)

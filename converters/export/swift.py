@@ -17,6 +17,7 @@ from ingot.converters.export.chats import (
     alternating,
     assistant_last,
     cut_tail,
+    listed_tools,
     no_neighbours,
     one_system,
     some_trained,
@@ -35,6 +36,7 @@ _SCHEMA: Final = pa.schema(
 
 def _fit(chat: Chat) -> Fitted:
     return some_trained(chat).then(
+        listed_tools,
         one_system,
         cut_tail,
         assistant_last,

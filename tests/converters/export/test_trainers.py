@@ -52,6 +52,12 @@ def test_the_way_that_trains_on_what_the_records_say(trainer, chats, way):
     assert tally.read == tally.written == len(chats)
 
 
+def test_of_ways_that_lose_as_many_records_the_one_that_trains_on_nearly_as_much():
+    way, tally = survey(TRAINERS["trl"], [record("u A u a u A")])
+    assert (way.name, tally.lost) == ("assistant", {"masks": 1})
+    assert tally.chars_of_trainer == tally.chars_of_records + len("a3")
+
+
 @pytest.mark.parametrize(
     ("trainer", "chat", "lost"),
     [
@@ -107,7 +113,7 @@ def test_a_record_without_anything_to_train_on_is_left_out(trainer):
     assert len(list(rows(TRAINERS[trainer], way, [record("u a"), record("u A")]))) == 1
 
 
-@pytest.mark.parametrize("trainer", ["llamafactory", "axolotl", "trl"])
+@pytest.mark.parametrize("trainer", ["llamafactory", "swift", "axolotl", "trl"])
 def test_tools_that_these_cannot_parse_leave_the_record_out(trainer):
     _, tally = survey(TRAINERS[trainer], [record("u A", tools="search the web"), record("u A")])
     assert (tally.left_out, tally.written) == ({"tools_text": 1}, 1)
