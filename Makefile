@@ -5,6 +5,8 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3,$(she
 	$(p) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $(p))))
 VENV ?= .venv
 PYTEST_ARGS ?= -n auto --maxprocesses 4
+# The trainers' own environments, about 2 GB each.
+PEERS ?= .peers
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
@@ -12,7 +14,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 # reading an index needs only torch (in the dev extra), numpy and packaging.
 MEGATRON := megatron-core==0.16.1
 
-.PHONY: help demo test test-long lint format types imports wheel-check check graph clean
+.PHONY: help demo test test-long test-peers lint format types imports wheel-check check graph clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -26,6 +28,9 @@ test: $(VENV)/.dev.stamp ## the test suite
 
 test-long: $(VENV)/.dev.stamp ## kills, fuzz and big inputs
 	$(BIN)/python -m pytest -m long
+
+test-peers: $(VENV)/.dev.stamp ## exports read by the trainers themselves, in environments under PEERS
+	INGOT_PEERS=$(abspath $(PEERS)) $(BIN)/python -m pytest -m long tests/converters/export/test_peers.py
 
 lint: $(VENV)/.dev.stamp ## ruff: rules and formatting
 	$(BIN)/ruff check .
