@@ -33,6 +33,7 @@ from ingot.agent.nodes.repair import MOST_REPAIRS, MOST_TURNS, closed, repair
 from ingot.agent.nodes.report import report
 from ingot.agent.nodes.review import review
 from ingot.agent.nodes.sample import sample
+from ingot.agent.nodes.tell import tell
 from ingot.agent.nodes.validate import validate
 from ingot.agent.opinion import disputed
 from ingot.agent.ordering import checked, confined
@@ -54,10 +55,10 @@ def after_discover(state: State) -> Literal["sample", "convert"]:
 
 def after_validate(
     state: State,
-) -> Literal["repair", "look", "compare", "review", "pause", "report"]:
+) -> Literal["repair", "look", "compare", "tell", "pause", "report"]:
     """Problems go back to a mapper that can learn from them, a clean answer is looked at."""
     if state.get("review", {}).get("decision") == "edit":
-        return "review"
+        return "tell"
     if state["stopped"]:
         return "report" if state["order"]["dry_run"] else "pause"
     if state["problems"]:
@@ -95,11 +96,11 @@ def after_compare(state: State) -> Literal["review", "convert", "report"]:
     return "review" if state["check"] else "report"
 
 
-def after_review(state: State) -> Literal["convert", "validate", "report"]:
+def after_review(state: State) -> Literal["convert", "validate", "tell", "report"]:
     """Only an approved proposal that can be run is converted; an edited one is validated first."""
     decision = state["review"]["decision"]
-    if decision == "edit":
-        return "validate"
+    if decision in ("edit", "again"):
+        return "validate" if decision == "edit" else "tell"
     return "convert" if decision == "approve" and state["check"] else "report"
 
 
@@ -143,7 +144,7 @@ def build_graph(checkpointer: BaseCheckpointSaver[Any] | None = None) -> Graph:
     builder: StateGraph[State, Context, State, State] = StateGraph(State)
     for working in (begin, discover, sample, propose, validate, look, compare, convert):
         builder.add_node(working.__name__, _in_context(working))
-    for pure in (repair, pause, review, report):
+    for pure in (repair, pause, review, tell, report):
         builder.add_node(pure.__name__, pure)
     builder.add_edge(START, "begin")
     builder.add_conditional_edges("begin", after_begin)
@@ -156,6 +157,7 @@ def build_graph(checkpointer: BaseCheckpointSaver[Any] | None = None) -> Graph:
     builder.add_conditional_edges("pause", after_pause)
     builder.add_conditional_edges("compare", after_compare)
     builder.add_conditional_edges("review", after_review)
+    builder.add_edge("tell", "review")
     builder.add_edge("convert", "report")
     builder.add_edge("report", END)
     return builder.compile(checkpointer=checkpointer, name="ingot")

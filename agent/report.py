@@ -12,6 +12,7 @@ from ingot.agent.gates import of_state
 from ingot.agent.preview import describe, path_rows
 from ingot.agent.redaction import redact
 from ingot.agent.state import State
+from ingot.converters import contracts
 from ingot.converters.errors import Problem
 from ingot.converters.rows import Json
 
@@ -101,10 +102,11 @@ def _drift_lines(changes: Sequence[dict[str, Json]]) -> Iterator[str]:
 
 
 def _mapping_lines(proposal: dict[str, Json], check: dict[str, Json] | None) -> Iterator[str]:
-    if not proposal["mapping"]:
+    mapping = proposal["mapping"]
+    if not mapping or contracts.violations("mapping", mapping):  # a person may have edited it so
         return
     yield from ("", "## Mapping", "")
-    yield from table(("target", "from"), _redacted(describe(proposal["mapping"])))
+    yield from table(("target", "from"), _redacted(describe(mapping)))
     if not check:
         return
     yield from ("", "## Coverage", "")

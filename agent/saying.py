@@ -1,7 +1,10 @@
 """What a served run says to the person who typed its order, as Markdown."""
 
 from ingot.agent.report import code, line
+from ingot.agent.state import State
 from ingot.converters.rows import Json
+
+_PROBLEMS = 5  # that are told
 
 
 def beginning(order: dict[str, Json]) -> str:
@@ -15,6 +18,16 @@ def beginning(order: dict[str, Json]) -> str:
     return f"{said} {when.capitalize()}, the data is converted into {code(order['out'])}."
 
 
+def edited(state: State) -> str:
+    """What a run says of a mapping that a person has edited, before it asks again."""
+    problems = [f"- {line(_problem(one))}" for one in state["problems"][:_PROBLEMS]]
+    check = state.get("check")
+    if not check:
+        return "\n".join(["The edited mapping cannot be run:", "", *problems])
+    fits = f"The edited mapping fits {check['ok_rows']} of {check['rows']} sampled rows."
+    return "\n".join([fits, "", *problems]).strip()
+
+
 def ending(outcome: dict[str, Json]) -> str:
     """What a run says at its end: counts and where the files are, or why there are none."""
     status, result = outcome["status"], outcome["result"]
@@ -25,7 +38,7 @@ def ending(outcome: dict[str, Json]) -> str:
         "done": "Approved. No `--out` was named, so nothing was converted.",
         "rejected": f"Rejected. {line(why)}",
     }.get(status, f"**{status}** {line(why)}")
-    problems = [f"- {line(_problem(one))}" for one in outcome["problems"][:5]]
+    problems = [f"- {line(_problem(one))}" for one in outcome["problems"][:_PROBLEMS]]
     return "\n\n".join([said.strip(), "Nothing was written.", "\n".join(problems)]).strip()
 
 

@@ -94,8 +94,9 @@ class State(TypedDict, total=False):
         looked: proposal, check and turn as they were before the model was shown its records, so
             that a worse answer does not replace them; None = it was shown none.
         opinion: the rules' proposal beside a model's: `{"agrees": ..., "proposal": ...}`.
-        review: `{"decision": ..., "why": ...}`; the decision is `approve`, `edit`, `reject`, `held`
-            (a gate failed), `person` (only a person may approve) or `dry_run`.
+        review: `{"decision": ..., "why": ...}`; the decision is `approve`, `edit`, `reject`,
+            `again` (the answer was none), `held` (a gate failed), `person` (only a person may
+            approve) or `dry_run`.
         result: counts and places of the conversion.
         outcome: what the doors print; the last node makes it.
     """

@@ -32,9 +32,10 @@ def question(state: State, fault: str = "") -> dict[str, Json]:
     choice = "Approve asks again from here, with what was spent counted; reject ends the run."
     action = {
         "name": ACTION,
-        "args": {},
+        "args": {"why": why, "hint": stopped["hint"]},
         "description": "\n\n".join(one for one in [*said, choice] if one),
     }
-    schema = {"type": "object", "additionalProperties": False}
+    text = {"type": "string"}
+    schema = {"type": "object", "properties": {"why": text, "hint": text}}
     config = {"action_name": ACTION, "allowed_decisions": list(ANSWERS), "args_schema": schema}
     return {"action_requests": [action], "review_configs": [config]}

@@ -16,6 +16,8 @@ from ingot.converters.rows import Json
 _STATUS = {
     "approve": "done",
     "reject": "rejected",
+    "edit": "waiting",
+    "again": "waiting",
     "held": "blocked",
     "person": "waiting",
     "dry_run": "dry_run",

@@ -23,9 +23,10 @@ def review(state: State) -> State:
         return {"review": by_gates(state)}
     from langgraph.types import interrupt
 
-    answer = interrupt(question(state))
-    while fault := fault_of(answer):  # an answer that is none is kept too: it must not end the run
-        answer = interrupt(question(state, fault))
+    before = state.get("review", {})
+    answer = interrupt(question(state, before["why"] if before.get("decision") == "again" else ""))
+    if fault := fault_of(answer):  # it must not end the run
+        return {"review": {"decision": "again", "why": fault}}
     return answered(state, answer)
 
 
@@ -91,7 +92,8 @@ def fault_of(answer: Json, allowed: Sequence[str] = ANSWERS) -> str:
         mapping = _read(decision["edited_action"]["args"]["mapping"])
     except (ValueError, RecursionError) as error:
         return f"Not a mapping: the text is no JSON ({line(str(error))})."
-    return "" if isinstance(mapping, dict) else "Not a mapping: it is no JSON object."
+    held = isinstance(mapping, dict) and mapping
+    return "" if held else "Not a mapping: it is no JSON object with anything in it."
 
 
 def _read(mapping: Json) -> Json:

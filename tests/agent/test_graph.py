@@ -14,6 +14,7 @@ from ingot.agent.context import Context
 from ingot.agent.graph import build_graph, graph
 from ingot.agent.mappers.proposal import Proposal
 from ingot.agent.mappers.scripted import Scripted
+from ingot.agent.messages import answer
 from ingot.agent.state import Order
 from ingot.converters.errors import IngotError, MappingError, ModelError
 
@@ -320,3 +321,32 @@ def test_an_edit_decides_anew(data: Path, tmp_path: Path) -> None:
     again = run.answer(type="edit", edited_action={"name": "convert", "args": {"mapping": text}})
     assert again["proposal"]["decision"] == "pt"
     assert run.answer(type="approve")["outcome"]["decision"] == "pt"
+
+
+@pytest.mark.parametrize(
+    "mapping",
+    [
+        {"version": 2},
+        {"version": 2, "text": 5},
+        {"version": 2, "text": {"a": [1]}},
+        {"version": 2, "messages": "ask"},
+        {"version": 2, "messages": [5]},
+        {"version": 2, "messages": [{"role": {"map": 3}, "content": None}], "meta": []},
+        {"version": 2, "any_of": 3, "source": 4, "provenance": 5},
+        {"version": 2, "any_of": [5]},
+        {"version": 2, "where": [[]], "text": "ask", "system": [None]},
+    ],
+)
+def test_an_edit_that_is_no_mapping_is_shown_with_what_is_wrong(
+    data: Path, tmp_path: Path, mapping: Any
+) -> None:
+    run = Run(data, tmp_path / "out", [proposal()])
+    run.go({"order": run.order.to_json(), "messages": [answer("before")]})
+    edit = {"name": "convert", "args": {"mapping": mapping}}
+    again = run.answer(type="edit", edited_action=edit)
+    (asked,) = again["__interrupt__"]
+    assert asked.value["action_requests"][0]["args"] == {"mapping": mapping}
+    assert "## Problems" in asked.value["action_requests"][0]["description"]
+    assert "cannot be run:\n\n- /" in again["messages"][-1]["content"]
+    assert run.answer(type="approve")["outcome"]["status"] == "unusable"
+    assert not (tmp_path / "out").exists()

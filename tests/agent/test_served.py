@@ -248,7 +248,7 @@ def test_a_restarted_server_goes_on_and_keeps_to_its_folder(
         assert "lies outside" in refused["__error__"]["message"]
         resting = one.thread()
         request, config = asked(one.order(resting, source=str(source), out=out, mapper="llm"))
-        assert (request["name"], request["args"]) == ("ask_again", {})
+        assert (request["name"], *request["args"]) == ("ask_again", "why", "hint")
         assert config["allowed_decisions"] == ["approve", "reject"]
         assert "key" in request["description"]
         proposed, _ = asked(one.answer(resting, type="approve"))
