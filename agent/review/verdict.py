@@ -166,7 +166,9 @@ def _beside(case: Case) -> Iterator[Reason]:
 def _replayed(case: Case, heavy: Level) -> Iterator[Reason]:
     replay = case.replay
     if replay.stand.kind == "none":
-        yield _reason("warn", "not_replayed", f"not replayed: {replay.stand.why}")
+        idle = _converts_nothing(case.touched)
+        why = "the mapping converts nothing" if idle else replay.stand.why
+        yield _reason("pass" if idle else "warn", "not_replayed", f"not replayed: {why}")
         return
     for problem in replay.problems[:_MOST_PROBLEMS]:
         yield _reason("block", problem.code, f"on the sample: {problem}", problem.pointer)
@@ -182,6 +184,12 @@ def _replayed(case: Case, heavy: Level) -> Iterator[Reason]:
     if replay.new:
         yield from _gates(replay.old, replay.new)
     yield from _drift(replay)
+
+
+def _converts_nothing(touched: Touched) -> bool:
+    """Whether the new mapping says that the data set is irrelevant."""
+    stated = touched.new or {}
+    return all(stated.get(key) is None for key in ("text", "messages", "any_of"))
 
 
 def _records(replay: Replay, old: Ran, new: Ran, heavy: Level) -> Iterator[Reason]:

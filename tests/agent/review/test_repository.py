@@ -1,0 +1,117 @@
+"""A git repository as it is read: revisions, trees, objects, renames, names of every kind."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ingot.agent.review.repository import Repository, renames, repository
+from ingot.converters.errors import RevisionError
+
+NAMES = ["a.json", "with blank.json", "tab\there.json", "line\nbreak.json", "-o.json", "ü/é.json"]
+
+
+def git(folder: Path, *words: str) -> str:
+    told = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=no"]
+    ran = subprocess.run([*told, *words], cwd=folder, check=True, capture_output=True, text=True)
+    return ran.stdout.strip()
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Repository:
+    """A repository with one commit on `main`."""
+    root = tmp_path / "r"
+    root.mkdir()
+    git(root, "init", "--quiet", "--initial-branch", "main")
+    for number, name in enumerate(NAMES):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(f"{number}\n")
+    save(root)
+    return repository(root)
+
+
+def save(root: Path) -> str:
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "x")
+    return git(root, "rev-parse", "HEAD")
+
+
+def test_paths_are_what_they_are(made: Repository) -> None:
+    tree = made.tree(made.commit("main"))
+    assert sorted(tree) == sorted(NAMES)
+    read = made.read((one.blob for one in tree.values()), most=100)
+    assert {name: read[tree[name].blob] for name in NAMES} == {
+        name: f"{number}\n".encode() for number, name in enumerate(NAMES)
+    }
+    assert made.names() == sorted(NAMES)
+
+
+def test_a_repository_is_found_from_inside(made: Repository, tmp_path: Path) -> None:
+    assert repository(made.root / "ü").root == made.root
+    with pytest.raises(RevisionError, match="no git repository"):
+        repository(tmp_path)
+
+
+def test_large_objects_are_not_read(made: Repository) -> None:
+    (made.root / "large.json").write_text("x" * 1000)
+    blob = made.tree(save(made.root))["large.json"].blob
+    assert made.sizes([blob]) == {blob: 1000}
+    assert made.read([blob], most=999) == {}
+    assert made.read([], most=10) == {}
+
+
+def test_an_object_that_is_not_here(made: Repository) -> None:
+    with pytest.raises(RevisionError, match=r"1{40} is missing"):
+        made.read(["1" * 40], most=10)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "none", "--all", "-q", "HEAD:a.json", "main..HEAD", "a\0b", "HEAD^{tree}"]
+)
+def test_no_such_revision(made: Repository, name: str) -> None:
+    with pytest.raises(RevisionError, match="no such revision"):
+        made.commit(name)
+
+
+def test_the_branch_that_others_are_merged_into(made: Repository, tmp_path: Path) -> None:
+    assert made.main() == "main"
+    git(tmp_path, "clone", "--quiet", str(made.root), "clone")
+    assert repository(tmp_path / "clone").main() == "origin/main"
+    git(made.root, "branch", "--quiet", "-m", "main", "other")
+    with pytest.raises(RevisionError, match="--base REF"):
+        made.main()
+
+
+def test_where_a_branch_began(made: Repository) -> None:
+    began = made.commit("main")
+    git(made.root, "checkout", "--quiet", "-b", "side")
+    (made.root / "b.json").write_text("side")
+    side = save(made.root)
+    git(made.root, "checkout", "--quiet", "main")
+    (made.root / "c.json").write_text("main")
+    main = save(made.root)
+    assert made.forked(main, side) == began
+    lonely = git(made.root, "commit-tree", "-m", "x", git(made.root, "write-tree"))
+    assert made.forked(lonely, side) == lonely
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        ({}, {"b": b"x\n"}, {}),
+        ({"a": b"x\n" * 9}, {}, {}),
+        ({"a": b"x\n" * 9}, {"b": b"x\n" * 9}, {"b": "a"}),
+        ({"a": b"1\n2\n3\n4\n5\n6\n"}, {"b": b"1\n2\n3\n4\n5\n7\n"}, {"b": "a"}),
+        ({"a": b"1\n2\n3\n4\n5\n6\n"}, {"b": b"a\nb\nc\nd\ne\nf\n"}, {}),
+        ({"x/-o": b"y\n" * 9}, {"line\nbreak": b"y\n" * 9}, {"line\nbreak": "x/-o"}),
+        (
+            {"a": b"x\n" * 9, "b": b"y\n" * 9},
+            {"c": b"y\n" * 9, "d": b"x\n" * 9},
+            {"c": "b", "d": "a"},
+        ),
+    ],
+)
+def test_renames(
+    tmp_path: Path, before: dict[str, bytes], after: dict[str, bytes], found: dict[str, str]
+) -> None:
+    assert renames(tmp_path, before, after) == found
