@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-import pyarrow as pa
-
 from ingot.agent.review import pinning_columnar as columnar
 from ingot.agent.review import pinning_json as trees
 from ingot.agent.review.hiding import NotRedactableError
@@ -55,7 +53,7 @@ def _cut_table(task: Task) -> Cut:
     broken = [type(one.value) is Broken for one in task.want if one.row != UNKNOWN_ROW]
 
     def write(kept: Sequence[int]) -> Content:
-        chosen = table.take(pa.array([small[place] for place in kept], pa.int64()))
+        chosen = columnar.chosen(table, [small[place] for place in kept])
         hid = columnar.hidden_table(chosen, task.hiding)
         if task.file.facts.format == "parquet":
             return Content(data=columnar.parquet_bytes(hid), rows=None)

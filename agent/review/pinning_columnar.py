@@ -52,9 +52,9 @@ def _taken(
     """The wanted rows of batches, the first of which begins at row `start`."""
     for batch in batches:
         stop = start + batch.num_rows
-        inside = [number - start for number in numbers if start <= number < stop]
-        if inside:
-            yield batch.take(pa.array(inside, pa.int64()))
+        for number in numbers:
+            if start <= number < stop:
+                yield batch.slice(number - start, 1)  # not every type has a kernel for `take`
         start = stop
 
 
@@ -94,19 +94,46 @@ def _until(reader: Any, last: int) -> Iterator[pa.RecordBatch]:  # noqa: ANN401
             return
 
 
+def chosen(table: pa.Table, numbers: Sequence[int]) -> pa.Table:
+    """The rows of these numbers."""
+    return pa.concat_tables([table.slice(number, 1) for number in numbers] or [table.slice(0, 0)])
+
+
 def sizes(table: pa.Table) -> list[int]:
-    """About how many bytes each row has."""
-    return [len(repr(row)) for row in table.to_pylist()]
+    """About how many bytes each row has. Raises SourceError where values have no Python form."""
+    found = [0] * table.num_rows
+    for column, field in zip(table.columns, table.schema, strict=True):
+        values = [0] * table.num_rows if _fixed(field.type) else _values(column)
+        found = [size + len(repr(value)) for size, value in zip(found, values, strict=True)]
+    return found
+
+
+def _fixed(kind: pa.DataType) -> bool:
+    """Whether values of a type hold no text and no number that could be one of a person."""
+    return bool(
+        pa.types.is_temporal(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_null(kind)
+        or pa.types.is_float16(kind)
+    )
+
+
+def _values(column: pa.ChunkedArray) -> list[Json]:
+    with reading("a column", "its values cannot be pinned"):
+        values: list[Json] = column.to_pylist()
+    return values
 
 
 def hidden_table(table: pa.Table, hiding: Hiding) -> pa.Table:
     """The table with what its cells hide replaced; every column keeps its type.
 
+    Columns are built anew from their values: dictionaries, views and what lies under a null may
+    hold more than the rows that were chosen.
+
     Raises:
         NotRedactableError: a value of that type cannot be replaced.
     """
-    if hiding.off:
-        return table
     columns = [
         _hidden(column, field, hiding)
         for column, field in zip(table.columns, table.schema, strict=True)
@@ -118,12 +145,12 @@ def hidden_table(table: pa.Table, hiding: Hiding) -> pa.Table:
 
 
 def _hidden(column: pa.ChunkedArray, field: pa.Field, hiding: Hiding) -> Any:  # noqa: ANN401
-    values = column.to_pylist()
-    hidden = [_value(value, field.name, hiding) for value in values]
-    if hidden == values:
-        return column
+    if _fixed(field.type):
+        return pa.chunked_array([column.combine_chunks()], type=field.type)
+    values = _values(column)
+    hidden = values if hiding.off else [_value(value, field.name, hiding) for value in values]
     try:
-        return pa.chunked_array([pa.array(hidden, type=field.type)])
+        return pa.chunked_array([pa.array(hidden, type=field.type)], type=field.type)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise NotRedactableError from error
 

@@ -2,6 +2,8 @@
 
 import bz2
 import csv
+import datetime as dt
+import decimal
 import gzip
 import io
 import json
@@ -10,6 +12,7 @@ import tarfile
 import zipfile
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -639,6 +642,70 @@ def test_a_failing_pin_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="no sampled row can be pinned"):
         pinned_from(tmp_path / "a.jsonl", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+@pytest.mark.parametrize("share", ["raw", "redacted"])
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_buffers_hold_nothing_of_rows_that_are_not_pinned(
+    kind: str, share: str, tmp_path: Path
+) -> None:
+    texts = [f"plain text number {n}" for n in range(20)] + ["x@secret-host.example"] * 20
+    columns = {
+        "text": pa.array(texts),
+        "dict": pa.array(texts).dictionary_encode(),
+        "list": pa.array([[text] for text in texts]),
+    }
+    table = pa.table(
+        columns if kind == "parquet" else {**columns, "view": pa.array(texts, pa.string_view())}
+    )
+    out = io.BytesIO()
+    if kind == "parquet":
+        pq.write_table(table, out, compression="none")
+    else:
+        with pa.ipc.new_file(out, table.schema) as writer:
+            writer.write_table(table)
+    (tmp_path / f"a.{kind}").write_bytes(out.getvalue())
+    source = open_source(str(tmp_path / f"a.{kind}"))
+    sample = draw(source)
+    few = replace(sample, rows=sample.rows[:10], complete=False)
+    pin(source, few, tmp_path / "m.sample", share=share)
+    again, sampled = reopened(tmp_path / "m.sample")
+    assert values(sampled) == values(few)
+    assert b"secret-host" not in every_byte(tmp_path / "m.sample")
+    assert [row.value["dict"] for row in sampled.rows] == texts[:10]
+    assert again.files[0].facts.columns == source.files[0].facts.columns
+
+
+def test_columns_of_all_types_stay_what_they_are(tmp_path: Path) -> None:
+    mail = "x@secret-host.example"
+    when = dt.datetime(2020, 1, 1, 12)
+    table = pa.table(
+        {
+            "dict": pa.array([mail, "b"]).dictionary_encode(),
+            "map": pa.array(
+                [[("k", mail), ("password", "bird")], None], pa.map_("string", "string")
+            ),
+            "deep": pa.array([[{"a": mail, "at": when}], []]),
+            "large": pa.array([mail, None], pa.large_string()),
+            "bytes": pa.array([mail.encode(), b"q"]),
+            "number": pa.array([13800138000, None]),
+            "real": pa.array([13800138000.0, 0.5]),
+            "time": pa.array([when, None], pa.timestamp("ns", "UTC")),
+            "decimal": pa.array([decimal.Decimal("1.50"), None]),
+            "pair": pa.array([[1, 2], None], pa.list_(pa.int32(), 2)),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    folder = pinned_from(tmp_path / "a.parquet", tmp_path)[2]
+    left = pq.read_table(folder / "data/a.parquet")
+    assert left.schema.types == table.schema.types
+    assert left["dict"].to_pylist() == [*left["large"].to_pylist()[:1], "b"] == ["[email]", "b"]
+    assert left["map"].to_pylist()[0] == [("k", "[email]"), ("password", "[secret]")]
+    assert left["deep"].to_pylist()[0] == [{"a": "[email]", "at": when}]
+    assert left["bytes"].to_pylist() == [b"[email]", b"q"]
+    assert (left["number"].to_pylist(), left["real"].to_pylist()) == ([1, None], [1.0, 0.5])
+    for name in ("time", "decimal", "pair"):
+        assert left[name].to_pylist() == table[name].to_pylist()
 
 
 CASES = [
