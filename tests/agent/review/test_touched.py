@@ -1,0 +1,127 @@
+"""Which mappings are reviewed: a table of what may become of a file between two sides."""
+
+import json
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+
+from ingot.agent.review.revisions import MOST_MAPPING, Side
+from ingot.agent.review.touched import between, touched
+from ingot.converters.errors import MappingError, RevisionError
+
+TEXT = b'{"text": "body"}'
+OTHER = b'{"version": 2, "text": ["title", "body"]}'
+LONG = json.dumps({"version": 2, "text": ["t", "b"], "provenance": {"n": ["x"] * 40}}, indent=1)
+NEITHER = b'{"name": "x"}'
+CLAIM = b'{"version": 2, "text": 1}'
+LINK = {"m.json": "a symbolic link"}
+
+
+def side(files: dict[str, bytes], others: dict[str, str] | None = None) -> Side:
+    def contents(paths: Collection[str], most: int) -> dict[str, bytes]:
+        return {path: files[path] for path in paths if len(files[path]) <= most}
+
+    named = {path: str(hash(data)) for path, data in files.items()}
+    return Side(name="x", files=named, others=others or {}, contents=contents)
+
+
+def found(base: Side, head: Side, *globs: str) -> list[tuple[Any, ...]]:
+    told = touched(base, head, list(globs) or None)
+    return [(one.status, one.old_path, one.path, *sorted(one.beside)) for one in told]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "status"),
+    [
+        (TEXT, TEXT, None),
+        (TEXT, OTHER, "modified"),
+        (TEXT, NEITHER, "broken"),
+        (TEXT, b"{", "broken"),
+        (TEXT, b"\xff", "broken"),
+        (TEXT, CLAIM, "broken"),
+        (TEXT, b" " * (MOST_MAPPING + 1), "broken"),
+        (TEXT, None, "removed"),
+        (None, TEXT, "added"),
+        (None, CLAIM, "broken"),
+        (None, NEITHER, None),
+        (None, b"{", None),
+        (None, b"[" * 10_000, None),
+        (NEITHER, TEXT, "added"),
+        (NEITHER, b"{", None),
+        (NEITHER, None, None),
+    ],
+)
+def test_what_became_of_a_file(before: bytes | None, after: bytes | None, status: str) -> None:
+    sides = [side({} if one is None else {"m.json": one}) for one in (before, after)]
+    assert [one[0] for one in found(*sides)] == ([status] if status else [])
+    for one in touched(*sides, None):
+        assert (one.new is None) == (status in ("removed", "broken"))
+        assert bool(one.problems) == (status == "broken")
+
+
+def test_every_file_of_a_stated_glob_is_a_mapping() -> None:
+    base, head = side({"a/m.json": NEITHER}), side({"a/m.json": b"{", "b/m.json": b"{"})
+    assert found(base, head) == []
+    assert found(base, head, "a/*.json") == [("broken", None, "a/m.json")]
+    assert found(base, head, "*.json") == [("broken", None, f"{at}/m.json") for at in "ab"]
+
+
+@pytest.mark.parametrize("path", ["m.sample/x.json", "a/m.sample/data/x.json", "out/manifest.json"])
+def test_what_is_never_a_mapping(path: str) -> None:
+    assert found(side({}), side({path: TEXT}), "*.json") == []
+    assert found(side({}), side({path: TEXT})) == []
+
+
+def test_a_link_in_place_of_a_mapping() -> None:
+    [one] = touched(side({"m.json": TEXT}), side({}, LINK), None)
+    assert (one.status, one.problems[0].got) == ("broken", "a symbolic link")
+    assert found(side({}, LINK), side({"m.json": TEXT})) == [("added", None, "m.json")]
+    assert found(side({"m.json": NEITHER}), side({}, LINK)) == []
+
+
+def test_renamed_mappings() -> None:
+    long, longer = LONG.encode(), LONG.replace('"t"', '"u"').encode()
+    assert found(side({"a.json": long}), side({"b.json": long})) == [
+        ("renamed", "a.json", "b.json")
+    ]
+    assert found(side({"a.json": long}), side({"x/b.json": longer})) == [
+        ("renamed", "a.json", "x/b.json")
+    ]
+    cut = long[:-3]
+    assert found(side({"a.json": long}), side({"b.json": cut})) == [("broken", "a.json", "b.json")]
+    assert found(side({"a.json": long}), side({"b.json": OTHER})) == [
+        ("removed", None, "a.json"),
+        ("added", None, "b.json"),
+    ]
+
+
+def test_a_glob_chooses_by_both_names() -> None:
+    base, head = side({"old/a.json": LONG.encode()}), side({"new/a.json": LONG.encode()})
+    for glob in ("old/*.json", "new/*.json"):
+        assert found(base, head, glob) == [("renamed", "old/a.json", "new/a.json")]
+    assert found(base, head, "other/*.json") == []
+
+
+def test_what_lies_beside_a_mapping_counts() -> None:
+    before = {"a.json": TEXT, "a.sample/data/x.csv": b"1", "a.golden.jsonl": b"1", "b.json": TEXT}
+    for path, name in (("a.sample/data/x.csv", "sample"), ("a.golden.jsonl", "golden")):
+        for after in ({**before, path: b"2"}, {k: v for k, v in before.items() if k != path}):
+            assert found(side(before), side(after)) == [("modified", None, "a.json", name)]
+    after = {**before, "a.json": OTHER, "a.golden.jsonl": b"2", "b.golden.jsonl": b"1"}
+    assert found(side(before), side(after)) == [
+        ("modified", None, "a.json", "golden"),
+        ("modified", None, "b.json", "golden"),
+    ]
+    assert found(side({}), side({"c.golden.jsonl": b"1", "d.sample/sample.json": b"{}"})) == []
+
+
+def test_two_files() -> None:
+    one = between(side({"a.json": TEXT}), "a.json", side({"b.json": OTHER}), "b.json")
+    assert (one.status, one.old_path, one.path) == ("modified", "a.json", "b.json")
+    one = between(side({"a.json": TEXT}), "a.json", side({"b.json": b"{"}), "b.json")
+    assert (one.status, one.new) == ("broken", None)
+    with pytest.raises(MappingError):
+        between(side({"a.json": b"{"}), "a.json", side({"b.json": TEXT}), "b.json")
+    with pytest.raises(RevisionError, match="no such file"):
+        between(side({"a.json": TEXT}), "a.json", side({}), "b.json")
