@@ -222,7 +222,9 @@ def contents(example: Example) -> list[str]:
 
 def ended(text: str) -> str:
     """A text without what stands behind its last message: torchtune puts a second end marker."""
-    return text.rstrip("\n").removesuffix("\n<|im_end|>")
+    end = "<|im_end|>"
+    text = text.rstrip("\n")
+    return text.removesuffix(f"\n{end}") if text.endswith(f"{end}\n{end}") else text
 
 
 def expected(folder: Path, *, cut: bool) -> Iterator[tuple[str, list[str]]]:
