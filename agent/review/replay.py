@@ -118,6 +118,8 @@ def stand_of(
         source: where the data are, None = only a pinned sample serves.
         offline: whether data of another machine are out of reach.
     """
+    if one.new is None:
+        return Stand(kind="none")
     if source is not None:
         if offline and "://" in source and not source.startswith("file://"):
             return Stand(kind="none", why=f"{redact(source)} is not read with --offline")
