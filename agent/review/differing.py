@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from ingot.agent.preview import record_lines
-from ingot.agent.redaction import redacted
+from ingot.agent.redaction import redact, redacted
 from ingot.agent.review.matching import Difference, Kind
+from ingot.agent.review.places import written
 from ingot.converters.rows import Json
 from ingot.converters.unify import Record
 
@@ -26,7 +27,7 @@ def examples(differences: Sequence[Difference]) -> list[dict[str, Json]]:
 
 def _example(one: Difference) -> dict[str, Json]:
     old, new = _lines(one.old, one.new), _lines(one.new, one.old)
-    return {"kind": one.kind, "place": redacted(one.place), "old": old, "new": new}
+    return {"kind": one.kind, "place": redact(written(one.place)), "old": old, "new": new}
 
 
 def _lines(record: Record | None, other: Record | None) -> list[list[str]] | None:

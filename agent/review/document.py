@@ -7,7 +7,7 @@ from pathlib import Path
 from ingot.agent.redaction import redact
 from ingot.agent.review.differing import examples
 from ingot.agent.review.golden import GoldenResult, golden_file
-from ingot.agent.review.places import line_at, lines_of, target
+from ingot.agent.review.places import line_at, lines_of, target, written
 from ingot.agent.review.replay import Ran, Replay, drift_json
 from ingot.agent.review.revisions import Side
 from ingot.agent.review.rules import Change
@@ -45,11 +45,6 @@ def of_mapping(
         "provenance": {"old": _provenance(one.old), "new": _provenance(one.new)},
         "reproduce": command,
     }
-
-
-def written(path: str) -> str:
-    """A path that may be no valid text."""
-    return path.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def _reason(one: Reason, lines: dict[str, int]) -> dict[str, Json]:

@@ -1,4 +1,4 @@
-"""Places in a mapping: a JSON Pointer as a line of the file, and as a target that people know."""
+"""Places in words: a JSON Pointer as a line of the file and as a target, a path as text."""
 
 import json
 import re
@@ -104,3 +104,8 @@ def _target(steps: list[str]) -> str:
 def _counted(number: str) -> str:
     """A place in a list from 1, as people count."""
     return str(int(number) + 1) if number.isdigit() else number
+
+
+def written(path: str) -> str:
+    """A path that may be no valid text, as text: what is none is escaped."""
+    return path.encode(errors="surrogateescape").decode(errors="backslashreplace")

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from ingot.agent.redaction import redact
 from ingot.agent.review.changes import changes, class_of
-from ingot.agent.review.document import of_mapping, written
+from ingot.agent.review.document import of_mapping
 from ingot.agent.review.golden import GoldenResult, golden_file, run_golden
 from ingot.agent.review.normal import normal
+from ingot.agent.review.places import written
 from ingot.agent.review.replay import Ran, Replay, replay, stand_of
 from ingot.agent.review.repository import WORKING_TREE, repository
 from ingot.agent.review.revisions import Side, laid_out, of_commit, of_file, of_working_tree
@@ -122,8 +123,8 @@ def _document(
 ) -> dict[str, Json]:
     return {
         "version": VERSION,
-        "base": redact(base.name),
-        "head": redact(head.name),
+        "base": redact(written(base.name)),
+        "head": redact(written(head.name)),
         "verdict": worst(one["verdict"] for one in told),
         "allow_breaking": wish.allow_breaking,
         "reproduce": _command(command, wish),

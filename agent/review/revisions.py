@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from ingot.agent.review.golden import golden_file
 from ingot.agent.review.repository import WORKING_TREE, Repository
 from ingot.agent.review.samples import pinned_folder
+from ingot.converters.readers.faults import reading
 
 MOST_MAPPING = 1 << 20  # bytes of a file that may be a mapping
 MOST_SAMPLE = 64 << 20  # bytes of a pinned sample or of golden rows
@@ -72,6 +73,7 @@ def of_working_tree(repository: Repository) -> Side:
 
     Raises:
         RevisionError: they cannot be listed.
+        SourceError: one of them cannot be read.
     """
     names = [name for name in repository.names() if reviewed(name)]
     return _on_disk(repository.root, names, WORKING_TREE, repository.hashing())
@@ -89,7 +91,11 @@ def of_file(path: Path) -> Side:
 def _on_disk(
     root: Path, names: Iterable[str], name: str, hashing: str, *, followed: str = ""
 ) -> Side:
-    """Files of this machine; a link is followed only where the user named it."""
+    """Files of this machine; a link is followed only where the user named it.
+
+    Raises:
+        SourceError: one of them cannot be read.
+    """
     files, others = {}, {}
     for path in names:
         kind = "" if path == followed else _odd(root, path)
@@ -101,12 +107,12 @@ def _on_disk(
             files[path] = _object_id(root / path, hashing)
 
     def contents(paths: Collection[str], most: int) -> dict[str, bytes]:
-        places = {path: root / path for path in paths}
-        return {
-            path: place.read_bytes()
-            for path, place in places.items()
-            if place.stat().st_size <= most
-        }
+        found = {}
+        for path in paths:
+            with reading(str(root / path)):
+                if (root / path).stat().st_size <= most:
+                    found[path] = (root / path).read_bytes()
+        return found
 
     return Side(name=name, files=files, others=others, contents=contents)
 
@@ -133,9 +139,10 @@ def _object_id(path: Path, hashing: str) -> str:
     size = path.stat().st_size
     if size > (MOST_MAPPING if path.suffix == ".json" else MOST_SAMPLE):
         return f"{size} bytes"
-    digest = hashlib.new(hashing, usedforsecurity=False)
-    digest.update(b"blob %d\0" % size)
-    digest.update(path.read_bytes())
+    with reading(str(path)):
+        data = path.read_bytes()
+    digest = hashlib.new(hashing, b"blob %d\0" % len(data), usedforsecurity=False)
+    digest.update(data)
     return digest.hexdigest()
 
 
