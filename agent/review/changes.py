@@ -15,7 +15,7 @@ from ingot.agent.review.normal import normal, written
 from ingot.agent.review.rules import CLASSES, RULES, Change, change
 from ingot.agent.review.sources import source_changes
 from ingot.agent.review.values import value_changes
-from ingot.agent.review.words import compared, group_text, layout_text, short
+from ingot.agent.review.words import each_text, group_text, layout_text, short, told
 from ingot.converters.language import META_KEYS
 from ingot.converters.rows import Json
 
@@ -79,10 +79,7 @@ def _all_texts(layouts: list[Alternative]) -> str:
 def _group_changes(old: Json, new: Json) -> list[Change]:
     if exactly(old) == exactly(new):
         return []
-    if old is not None and new is not None:
-        return [change("group", "group", *compared(old, new, group_text), "/group")]
-    before, after = (None if group is None else short(group_text(group)) for group in (old, new))
-    return [change("group", "group", before, after, "/group")]
+    return [change("group", "group", *told(old, new, group_text), "/group")]
 
 
 # --- alternatives
@@ -173,8 +170,8 @@ def _changes_within(old: Alternative, new: Alternative, *, last: bool) -> Iterat
     """What differs between two layouts; `last`: a row that gives nothing here gives nothing."""
     before, after = old.layout, new.layout
     if exactly(before.get("each")) != exactly(after.get("each")):
-        pointer = _pointer(old, new, "each")
-        yield change("each", "each", before.get("each"), after.get("each"), pointer)
+        words = told(before.get("each"), after.get("each"), each_text)
+        yield change("each", "each", *words, _pointer(old, new, "each"))
     where = where_changes(list(old.where), list(new.where), target="where")
     yield from (one for one in where if one.rule != "where_order" or not last)
     if "messages" in before and "messages" in after:

@@ -6,7 +6,15 @@ from ingot.agent.mappers.parts import ROLES, roles_of
 from ingot.agent.review.exact import exactly
 from ingot.agent.review.rules import Change, change
 from ingot.agent.review.values import only_looks_up_more, table_changes, value_changes
-from ingot.agent.review.words import compared, each_text, mask_text, message_text, role_text, short
+from ingot.agent.review.words import (
+    compared,
+    each_text,
+    mask_text,
+    message_text,
+    role_text,
+    short,
+    told,
+)
 from ingot.converters.parse import pointer_to
 from ingot.converters.rows import Json
 
@@ -109,7 +117,8 @@ def _cheapest(old: Sequence[Message], new: Sequence[Message]) -> list[Pair]:
         paired: list[Pair] = [(i, i) for i in range(min(rows, columns))]
         gone: list[Pair] = [(i, None) for i in range(columns, rows)]
         return [*paired, *gone, *((None, j) for j in range(rows, columns))]
-    costs = [[_cost(one, other) for other in new] for one in old]
+    before, after = _spelt(old), _spelt(new)
+    costs = [[_cost(one, other) for other in after] for one in before]
     table = [[j * _ALONE for j in range(columns + 1)]]
     for i in range(1, rows + 1):
         table.append([i * _ALONE])
@@ -133,8 +142,12 @@ def _way_back(table: list[list[float]], costs: list[list[float]]) -> Iterator[Pa
             yield i, None
 
 
-def _cost(one: Message, other: Message) -> float:
-    different = {k for k in _DIFFERENT if exactly(one.get(k)) != exactly(other.get(k))}
+def _spelt(messages: Sequence[Message]) -> list[dict[str, str]]:
+    return [{key: exactly(one.get(key)) for key in _DIFFERENT} for one in messages]
+
+
+def _cost(one: dict[str, str], other: dict[str, str]) -> float:
+    different = {key for key in _DIFFERENT if one[key] != other[key]}
     if {"role", "content"} <= different:
         return _OTHER_MESSAGE
     return sum(_DIFFERENT[key] for key in different)
@@ -148,7 +161,7 @@ def _entry_changes(
 ) -> list[Change]:
     found = _role_changes(old["role"], new["role"], f"{target} role", f"{pointer}/role")
     if exactly(old.get("each")) != exactly(new.get("each")):
-        words = _each_words(old.get("each"), new.get("each"))
+        words = told(old.get("each"), new.get("each"), each_text)
         found.append(change("message_each", f"{target} each", *words, f"{pointer}/each"))
     found += value_changes(
         old["content"],
@@ -159,13 +172,6 @@ def _entry_changes(
         needed=needed,
     )
     return found + _mask_changes(old, new, f"{target} loss_mask", f"{pointer}/loss_mask")
-
-
-def _each_words(old: Json, new: Json) -> tuple[str | None, str | None]:
-    if old is not None and new is not None:
-        return compared(old, new, each_text)
-    before, after = (None if each is None else short(each_text(each)) for each in (old, new))
-    return before, after
 
 
 def _role_changes(old: Json, new: Json, target: str, pointer: str) -> list[Change]:
@@ -198,21 +204,12 @@ def _mask_changes(old: Message, new: Message, target: str, pointer: str) -> list
         return []
     if _from_data(before) and _from_data(after) and only_looks_up_more(before, after):
         return value_changes(before, after, target=target, path_rule="", pointer=pointer)
-    words: tuple[str | None, str | None]
-    if before is not None and after is not None:
-        words = compared(before, after, mask_text)
-    else:
-        words = _mask_words(before), _mask_words(after)
     rule = "loss_mask_from_data" if _from_data(after) else "loss_mask"
-    return [change(rule, target, *words, pointer)]
+    return [change(rule, target, *told(before, after, mask_text), pointer)]
 
 
 def _from_data(mask: Json) -> bool:
     return isinstance(mask, str | list | dict)
-
-
-def _mask_words(mask: Json) -> str | None:
-    return None if mask is None else short(mask_text(mask))
 
 
 def _effective(message: Message) -> Json:

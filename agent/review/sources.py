@@ -4,7 +4,7 @@ import re
 
 from ingot.agent.review.exact import exactly
 from ingot.agent.review.rules import Change, change
-from ingot.agent.review.words import compared, fact_text, short
+from ingot.agent.review.words import fact_text, told
 from ingot.converters.rows import Json
 
 _FACTS = ("files", "format", "encoding", "delimiter", "quote", "columns", "root", "json_fields")
@@ -24,15 +24,9 @@ def source_changes(old: dict[str, Json], new: dict[str, Json]) -> list[Change]:
             pinned = "format" in old and "format" in new
             alike = pinned or _same_kinds(before, after)
             rule = "source_files_widened" if alike else "source_files_other_kind"
-        found.append(change(rule, f"source.{fact}", *_words(before, after), f"/source/{fact}"))
+        words = told(before, after, fact_text)
+        found.append(change(rule, f"source.{fact}", *words, f"/source/{fact}"))
     return found
-
-
-def _words(old: Json, new: Json) -> tuple[str | None, str | None]:
-    if old is not None and new is not None:
-        return compared(old, new, fact_text)
-    before, after = (None if fact is None else short(fact_text(fact)) for fact in (old, new))
-    return before, after
 
 
 def _wider(old: list[str], new: list[str]) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ingot.agent.preview import value_text
 from ingot.agent.review.exact import exactly
 from ingot.agent.review.rules import Change, change
-from ingot.agent.review.words import compared, pairs_text, short
+from ingot.agent.review.words import compared, pairs_text, told
 from ingot.converters.rows import Json
 
 _FORMS = ("path", "concat", "any_of", "template", "literal")
@@ -39,10 +39,7 @@ def value_changes(
     if exactly(old) == exactly(new):
         return []
     if old is None or new is None:
-        before, after = (
-            None if value is None else short(value_text(value)) for value in (old, new)
-        )
-        return [change(path_rule, target, before, after, pointer)]
+        return [change(path_rule, target, *told(old, new, value_text), pointer)]
     facets = {(f.rule, exactly([f.old, f.new])): f for f in _facets(old, new, needed=needed)}
     return [
         change(facet.rule or path_rule, target, *_words(facet, old, new), pointer)
@@ -53,7 +50,7 @@ def value_changes(
 def _words(facet: _Facet, old: Json, new: Json) -> tuple[str | None, str | None]:
     if facet.old is None and facet.new is None:
         return compared(old, new, value_text)
-    before, after = _table_words(facet.old, facet.new)
+    before, after = told(facet.old, facet.new, pairs_text)
     return before and f"map {before}", after and f"map {after}"
 
 
@@ -165,15 +162,6 @@ def table_changes(
     for rule, keys in zip(rules, differing(old, new), strict=True):
         if not keys:
             continue
-        words = _table_words(_only(old, keys), _only(new, keys))
+        words = told(_only(old, keys), _only(new, keys), pairs_text)
         found.append(change(rule, target, *words, pointer(min(keys))))
     return found
-
-
-def _table_words(
-    old: dict[str, Json] | None, new: dict[str, Json] | None
-) -> tuple[str | None, str | None]:
-    if old and new:
-        return compared(old, new, pairs_text)
-    before, after = (short(pairs_text(table)) if table else None for table in (old, new))
-    return before, after

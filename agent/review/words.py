@@ -25,6 +25,14 @@ def compared(old: Json, new: Json, words: Callable[[Json], str]) -> tuple[str, s
     return cut(before, MOST), cut(after, MOST)
 
 
+def told(old: Json, new: Json, words: Callable[[Json], str]) -> tuple[str | None, str | None]:
+    """As `compared`, where one of the two may be None: not there."""
+    if old is not None and new is not None:
+        return compared(old, new, words)
+    before, after = (None if part is None else short(words(part)) for part in (old, new))
+    return before, after
+
+
 def _first_difference(old: Json, new: Json) -> tuple[Json, Json]:
     """The innermost parts, at the same place of both, that differ first."""
     while True:
