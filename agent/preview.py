@@ -226,18 +226,23 @@ def _shortened(value: Json) -> Json:
     return value
 
 
-def record_lines(record: dict[str, Json]) -> Iterator[tuple[str, str]]:
-    """A unified record as people read it: (role or key, text), line breaks as they are."""
+def record_lines(record: dict[str, Json], *, most: int = _TEXT) -> Iterator[tuple[str, str]]:
+    """A unified record as people read it: (role or key, text), line breaks as they are.
+
+    Args:
+        record: a unified record.
+        most: characters of a text; the rest is counted.
+    """
     if "text" in record:
-        yield "text", cut(record["text"], _TEXT)
+        yield "text", cut(record["text"], most)
     messages = record.get("messages", [])
     for message in messages[:_MESSAGES]:
-        yield _speaker(message), cut(message["content"], _TEXT)
+        yield _speaker(message), cut(message["content"], most)
     if len(messages) > _MESSAGES:
         yield "", f"(+{len(messages) - _MESSAGES} messages)"
     for key in ("system", "tools"):
         if record.get(key) is not None:
-            yield key, cut(record[key], _TEXT)
+            yield key, cut(record[key], most)
     yield "meta", ", ".join(f"{k} {v}" for k, v in record["meta"].items() if v is not None)
 
 

@@ -64,6 +64,8 @@ def _proposal_lines(state: State) -> Iterator[str]:
 def author(proposal: Mapping[str, Json]) -> str:
     """Who proposed and how sure; a mapping that a person brought is as sure as they are."""
     by = f"by {proposal['mapper']}"
+    if proposal["mapper"] == "edited":
+        return "edited by a person"
     if proposal["mapper"] == "file":
         return by
     return f"{by}, confidence {proposal['confidence']:.2f}"

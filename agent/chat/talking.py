@@ -17,7 +17,6 @@ from ingot.agent.redaction import redact
 from ingot.agent.state import State
 from ingot.converters.bind import observed_paths
 from ingot.converters.errors import BudgetReached, MappingError, ModelError, Problem
-from ingot.converters.rows import Json
 
 Hear = Callable[[str | None], None]
 
@@ -30,7 +29,7 @@ class Reply:
         conversation: as it is now.
         say: words for the person, "" = none.
         show: what is to be shown: names of `ingot.cli.chat_view.VIEWS`, in order.
-        before: the mapping before a change, None where nothing was changed.
+        before: the conversation before a change, None where nothing was changed.
         problems: why a change was not made.
         others: other mappings, where they are to be shown.
         number: how many, or which, of what is shown.
@@ -41,7 +40,7 @@ class Reply:
     conversation: Conversation
     say: str = ""
     show: tuple[str, ...] = ()
-    before: dict[str, Json] | None = None
+    before: Conversation | None = None
     problems: tuple[Problem, ...] = ()
     others: tuple[Alternative, ...] = ()
     number: int = 0
@@ -123,11 +122,10 @@ def after(conversation: Conversation, words: str, state: State, *, by: str = YOU
     ]
     if missing or not state.get("check"):
         return Reply(conversation=conversation, problems=tuple(missing) or problems)
-    before = conversation.mapping
     made = conversation.stepped(Step(words=redact(words), by=by, state=state))
-    if made.mapping == before:
+    if made.mapping == conversation.mapping:
         return Reply(conversation=conversation, say="That is what the mapping says already.")
-    return Reply(conversation=made, before=before, show=("changes",))
+    return Reply(conversation=made, before=conversation, show=("changes",))
 
 
 def _moved(conversation: Conversation, name: str) -> Reply:
@@ -135,7 +133,7 @@ def _moved(conversation: Conversation, name: str) -> Reply:
     if moved is None:
         where = "first" if name == "undo" else "last"
         return Reply(conversation=conversation, say=f"This is the {where} mapping already.")
-    return Reply(conversation=moved, before=conversation.mapping, show=("changes",))
+    return Reply(conversation=moved, before=conversation, show=("changes",))
 
 
 def _alternatives(

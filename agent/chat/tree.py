@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ingot.agent.chat.edits import parts_of
 from ingot.agent.preview import plain_text, value_text
+from ingot.agent.review.words import condition_text
 from ingot.converters.rows import Json
 
 Document = dict[str, Json]
@@ -84,9 +85,8 @@ def _layout(layout: Document, pointer: str, coverage: _Coverage) -> Iterator[Bra
         found = coverage.at(f"{pointer}/each")
         yield Branch(label="each", text=f"one record per {layout['each']}", found=found)
     for number, one in enumerate(layout.get("where") or []):
-        operator = next(key for key in one if key != "path")
-        text = f"{one['path']} {operator.replace('_', ' ')} {plain_text(one[operator])}"
-        yield Branch(label="where", text=text, found=coverage.at(f"{pointer}/where/{number}"))
+        found = coverage.at(f"{pointer}/where/{number}")
+        yield Branch(label="where", text=condition_text(one), found=found)
     if layout.get("text") is not None:
         yield _value("text", layout["text"], f"{pointer}/text", coverage)
     for number, message in enumerate(layout.get("messages") or []):

@@ -23,7 +23,7 @@ from ingot.converters.rows import Json
 _NO_PROPOSAL: dict[str, Json] = {
     "decision": "unmappable",
     "confidence": 1.0,
-    "reason": "Settled in conversation.",
+    "reason": "settled in conversation.",
     "evidence": [],
     "detected": {},
 }
@@ -97,7 +97,7 @@ def with_mapping(state: State, mapping: dict[str, Json], context: Context) -> St
         SourceError: the source cannot be read any more.
     """
     proposal = {**_NO_PROPOSAL, **(state.get("proposal") or {}), "mapping": mapping}
-    proposal["mapper"] = "edited"
+    proposal |= {"mapper": "edited", "reason": _NO_PROPOSAL["reason"]}
     begun_with: State = {
         **state,
         "proposal": proposal,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ingot.agent.chat.talking import Reply
     from ingot.agent.chat.tree import Branch, Found
     from ingot.agent.context import Context
+    from ingot.converters.errors import Problem
 
 _TYPES, _VALUES = 24, 60
 
@@ -26,15 +27,17 @@ def reply(console: "Console", told: "Reply", context: "Context") -> None:
         console.print(plain(told.say))
     if told.problems:
         console.print(plain("Not changed:", "bold"))
-        show.problems(console, [_document(one) for one in told.problems])
+        for one in told.problems:
+            console.print(plain(f"problem: {_said(one)}", "red"))
     for name in told.show:
         VIEWS[name](console, told, context)
 
 
-def _document(problem: object) -> dict[str, Json]:
-    from dataclasses import asdict
-
-    return asdict(problem)  # type: ignore[call-overload, no-any-return]
+def _said(problem: "Problem") -> str:
+    """A problem in words; places inside a command mean nothing to people."""
+    if problem.code == "edit":
+        return f"this needs {problem.expected}; there is {problem.got}"
+    return str(problem)
 
 
 def opening(console: "Console", told: "Reply", context: "Context") -> None:
@@ -129,20 +132,42 @@ def _redacted(text: str) -> str:
 
 
 def _changes(console: "Console", told: "Reply", context: "Context") -> None:
-    """What is different now, target by target, and a record made with it."""
+    """What is different now, target by target, and what that does to the records."""
     from ingot.agent.review.changes import changes
     from ingot.agent.review.normal import normal
 
-    before, after = told.before or {}, told.conversation.mapping
+    before = (told.before or told.conversation).mapping
     rows = []
-    for one in changes(normal(before), normal(after)):
+    for one in changes(normal(before), normal(told.conversation.mapping)):
         was, now = one.old or "nothing", one.new or "nothing"
         rows.append((_redacted(one.target), _redacted(f"{was} -> {now}")))
     console.print(plain("Changed", "bold"))
     show.grid(console, rows)
+    _effect(console, told, context)
     _coverage(console, told.conversation.state.get("check"))
-    _examples(console, told, context, most=1)
     _trouble(console, told)
+
+
+def _effect(console: "Console", told: "Reply", context: "Context") -> None:
+    """How many records are others, and the first of them before and after."""
+    from ingot.agent.chat.effect import difference_lines, effect
+
+    now = told.conversation
+    found = effect(told.before.state, now.state, context) if told.before else None
+    if found is None:
+        _examples(console, told, context, most=1)
+        return
+    counts = {kind: found.count(kind) for kind in ("changed", "lost", "gained")}
+    said = {kind: count for kind, count in counts.items() if count}
+    line = f"{found.same} of {found.of} records are as before"
+    console.print(plain(f"{line}; {show.counted(said)}" if said else line))
+    for one in found.differences[:1]:
+        console.print(plain(f"{_redacted(one.place)}, before (-) and after (+)", "bold"))
+        for text in difference_lines(one, share=now.order.share_values):
+            console.print(plain(text, _STYLES.get(text[0], "")), soft_wrap=True)
+
+
+_STYLES = {"-": "red", "+": "green"}
 
 
 def _examples(

@@ -24,7 +24,7 @@ def test_a_change_is_checked_on_the_sample_before_it_is_shown(offline):
     talk = offline(STAPLES)
     told = talk("set text body")
     assert told.show == ("changes",)
-    assert told.before["text"] == ["title", "body"]
+    assert told.before.mapping["text"] == ["title", "body"]
     assert talk.now.mapping["text"] == "body"
     assert talk.now.state["check"]["rows"] == 40
     proposal = talk.now.state["proposal"]
