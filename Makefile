@@ -18,7 +18,7 @@ MEGATRON := megatron-core==0.16.1
 .DELETE_ON_ERROR:
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed 's/:.*##/\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed 's/:.*##/\t/' | expand -t 16
 
 demo: $(VENV)/.core.stamp ## the main job on every data set of examples/, offline; output in demo/
 	$(BIN)/python examples/run_demo.py
@@ -53,6 +53,9 @@ check: lint types imports test ## what has to pass before a commit
 
 graph: $(VENV)/.dev.stamp ## write the agent's graph into README.md
 	$(BIN)/python -m ingot.agent.drawing README.md
+
+review-picture: $(VENV)/.dev.stamp ## the picture in docs/review.md; needs Chromium
+	$(BIN)/python docs/img/review_comment.py
 
 clean: ## remove environment, caches and outputs
 	rm -rf $(VENV) demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -57,7 +57,7 @@ def sign(level: str) -> str:
 def _lead(mapping: dict[str, Json]) -> str:
     lines = [f"#### {SIGNS[mapping['verdict']]} {code(mapping['path'])}", ""]
     if mapping["old_path"]:
-        lines += [f"Renamed; was {code(mapping['old_path'])}.", ""]
+        lines += [f"The file before: {code(mapping['old_path'])}", ""]
     lines += reason_lines(mapping["reasons"])
     return "\n".join([*lines, *_sampled(mapping)])
 
