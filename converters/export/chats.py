@@ -178,6 +178,8 @@ def _joined(turns: tuple[Turn, ...]) -> Turn:
 def user_first(chat: Chat) -> Fitted:
     """No assistant before anybody else has spoken."""
     start = 1 if chat.turns[0].role == "system" else 0
+    if start == len(chat.turns):
+        return _refused("roles")
     if chat.turns[start].role != "assistant":
         return Fitted(chat=chat)
     turns = (*chat.turns[:start], Turn(role="user", content=""), *chat.turns[start:])

@@ -82,6 +82,7 @@ def test_a_record_becomes_a_chat_with_its_system_in_front():
         (user_first, "s u A", "s u A", ()),
         (user_first, "A u A", "u A u A", ("opening",)),
         (user_first, "s A", "s u A", ("opening",)),
+        (user_first, "S", None, ("roles",)),
         (alternating("user", "tool"), "s u A t A", "s u A t A", ()),
         (alternating("user", "tool"), "u t A", None, ("roles",)),
         (alternating("user"), "u A t A", None, ("roles",)),

@@ -4,6 +4,8 @@ import json
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ingot.cli.export import TrainerName
 from ingot.converters.export.survey import rows, survey
@@ -190,3 +192,26 @@ def test_rows_for_llamafactory_and_torchtune_have_the_layout_of_records():
 def test_a_system_message_that_is_trained_on_stays_a_message():
     assert row("torchtune", record("S u A"))["system"] is None
     assert row("torchtune", record("S u A"))["messages"][0]["loss_mask"] is True
+
+
+TURNS = st.lists(st.sampled_from("uUaAsStT"), min_size=1, max_size=6)
+RECORDS = st.builds(
+    lambda turns, system, tools: record(" ".join(turns), system=system, tools=tools),
+    TURNS,
+    st.none() | st.just("S"),
+    st.none() | st.sampled_from([TOOLS, "plain"]),
+)
+
+
+@given(st.lists(RECORDS, min_size=1, max_size=8), st.sampled_from(sorted(TRAINERS)))
+def test_whatever_the_records_are_every_one_is_a_row_or_counted(records, name):
+    trainer = TRAINERS[name]
+    way, tally = survey(trainer, records)
+    made = list(rows(trainer, way, records))
+    assert tally.read == len(records) == tally.written + sum(tally.left_out.values())
+    assert len(made) == tally.written
+    assert pa.Table.from_pylist(made, way.schema).to_pylist() == made
+    if not tally.lost:
+        assert tally.chars_of_trainer == tally.chars_of_records
+    alone = [list(rows(trainer, way, [one])) for one in records]
+    assert made == [row for one in alone for row in one]  # what was seen before changes nothing
