@@ -134,8 +134,8 @@ def _changes(case: Case, heavy: Level) -> Iterator[Reason]:
 def change_text(one: Change) -> str:
     """What a change puts in place of what: `body → title + body`."""
     if one.old is None:
-        return f"new: {_short(one.new or '')}"
-    return f"{_short(one.old)} → {_short(one.new)}" if one.new else f"gone: {_short(one.old)}"
+        return f"added: {_short(one.new or '')}"
+    return f"{_short(one.old)} → {_short(one.new)}" if one.new else f"removed: {_short(one.old)}"
 
 
 def _short(text: str) -> str:

@@ -14,6 +14,7 @@ SAMPLES = [
     errors.StorageError("s3://data", "cannot be reached", "check the network"),
     errors.ConversionError("part 3", "every row was rejected"),
     errors.OutputError("out", "exists", "--overwrite replaces it"),
+    errors.RevisionError("'side'", "no such revision in this repository", "git fetch"),
     errors.ReviewNeeded("out.proposal", "confidence 0.4", "ingot run ... --mapping FILE"),
     errors.MappingError("mapping.json", (PROBLEM, errors.Problem("", "schema", "an object", "[]"))),
     errors.BudgetReached("run", "3 of 3 calls are spent", "--llm-max-calls"),
@@ -43,6 +44,7 @@ def test_every_public_class_is_sampled():
     [
         (errors.SourceError, 1),
         (errors.StorageError, 4),
+        (errors.RevisionError, 2),
         (errors.ConversionError, 1),
         (errors.OutputError, 1),
         (errors.MappingError, 2),
