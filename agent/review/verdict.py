@@ -135,7 +135,9 @@ def change_text(one: Change) -> str:
     """What a change puts in place of what: `body → title + body`."""
     if one.old is None:
         return f"added: {_short(one.new or '')}"
-    return f"{_short(one.old)} → {_short(one.new)}" if one.new else f"removed: {_short(one.old)}"
+    if one.new is None:
+        return f"removed: {_short(one.old)}"
+    return f"{_short(one.old)} → {_short(one.new)}"
 
 
 def _short(text: str) -> str:

@@ -14,12 +14,12 @@ SAMPLES = [
     errors.StorageError("s3://data", "cannot be reached", "check the network"),
     errors.ConversionError("part 3", "every row was rejected"),
     errors.OutputError("out", "exists", "--overwrite replaces it"),
-    errors.RevisionError("'side'", "no such revision in this repository", "git fetch"),
     errors.ReviewNeeded("out.proposal", "confidence 0.4", "ingot run ... --mapping FILE"),
     errors.MappingError("mapping.json", (PROBLEM, errors.Problem("", "schema", "an object", "[]"))),
     errors.BudgetReached("run", "3 of 3 calls are spent", "--llm-max-calls"),
     errors.ModelError("localhost", "no answer", "try again", "timeout"),
     errors.ModelError("localhost", "no such model"),
+    errors.RevisionError("'side'", "no such revision in this repository", "git fetch"),
 ]
 
 
