@@ -6,6 +6,8 @@ Each trainer runs in an environment of its own, `$INGOT_PEERS/NAME`, made where 
 
 import json
 import os
+import random
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +21,7 @@ from tokenizers import Tokenizer
 
 from ingot.converters.export.chats import Turn, chat_of
 from ingot.converters.export.job import ExportOptions, export
+from ingot.converters.export.survey import survey
 from ingot.converters.export.trainers import TRAINERS
 from ingot.converters.megatron.render import render_chat
 from ingot.converters.records import read_records
@@ -213,11 +216,13 @@ def reader(trainer: str, python: Path, tokens: Path) -> Reader:
 
 
 def contents(example: Example) -> list[str]:
-    """The trained messages: torchtune trains on headers, all on the end marker, some on its \\n."""
-    joined = "".join(one.removesuffix("\n") for one in example.trained)
+    """The trained messages, without what a trainer trains on of the markers around them."""
+    joined = ended("".join(one.removesuffix("\n") for one in example.trained))
     assert joined.endswith("<|im_end|>")
     said = joined.removesuffix("<|im_end|>").split("<|im_end|>")
-    return [one.removeprefix("\n").removeprefix("<|im_start|>assistant\n") for one in said]
+    return [
+        re.sub(r"^\n?((<\|im_start\|>)?(user|assistant|system|tool)\n)?", "", one) for one in said
+    ]
 
 
 def ended(text: str) -> str:
@@ -320,6 +325,41 @@ def test_tools(reader, said, make_result, tmp_path):
     assert "weather_of" in found[0].text.split("<|im_start|>user")[0]
     assert "weather_of" not in found[1].text
     assert "wet" in found[0].text
+
+
+def test_many_orders_of_roles_and_masks(reader, said, make_result, tmp_path):
+    """Of random conversations all that one export takes without loss: trained as they say."""
+    draw = random.Random(7)
+    kept: list[dict[str, Any]] = []
+    taken: list[dict[str, Any]] = []
+    for number in range(2_000):
+        roles = draw.choices(
+            ("user", "assistant", "system", "tool"), (6, 6, 1, 2), k=draw.randint(2, 6)
+        )
+        if "assistant" not in roles or not {"user", "tool"} & set(roles):
+            continue
+        marks = ["T" if draw.random() < 0.5 and role != "tool" else "F" for role in roles]
+        turns = [f"{role}: {role[0]}{number}x{place}" for place, role in enumerate(roles)]
+        row = said(*turns, trained="".join(marks), system=draw.choice([None, None, "Be short."]))
+        tally = survey(TRAINERS[reader.trainer], [*taken, _record(row)])[1]
+        if "T" in marks and not tally.lost:
+            kept, taken = [*kept, row], [*taken, _record(row)]
+        if len(kept) == 30:
+            break
+    folder = make_result(kept)
+    done = export(folder, reader.trainer, tmp_path / "out")
+    assert done.manifest["records"]["written"] == 30
+    found = reader.read(tmp_path / "out")
+    assert [contents(one) for one in found] == [
+        [turn["content"] for turn in row["said"] if turn["trained"]] for row in kept
+    ]
+
+
+def _record(row: dict[str, Any]) -> dict[str, Any]:
+    """The record that a conversion makes of a row: its own system messages count first."""
+    said = [{**turn, "loss_mask": turn["trained"]} for turn in row["said"]]
+    own = any(turn["role"] == "system" for turn in said)
+    return {"messages": said, "system": None if own else row["system"], "tools": None}
 
 
 def test_with_losses_the_rest_is_read_and_nothing_fails(reader, said, make_result, tmp_path):
