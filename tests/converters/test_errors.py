@@ -16,10 +16,10 @@ SAMPLES = [
     errors.OutputError("out", "exists", "--overwrite replaces it"),
     errors.ReviewNeeded("out.proposal", "confidence 0.4", "ingot run ... --mapping FILE"),
     errors.MappingError("mapping.json", (PROBLEM, errors.Problem("", "schema", "an object", "[]"))),
+    errors.RevisionError("'side'", "no such revision in this repository", "git fetch"),
     errors.BudgetReached("run", "3 of 3 calls are spent", "--llm-max-calls"),
     errors.ModelError("localhost", "no answer", "try again", "timeout"),
     errors.ModelError("localhost", "no such model"),
-    errors.RevisionError("'side'", "no such revision in this repository", "git fetch"),
 ]
 
 
