@@ -23,7 +23,7 @@ import cmarkgfm.cmark as cmark
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 WIDTH = 800
-INGOT = [sys.executable, "-m", "ingot"]
+INGOT = [sys.executable, "-P", "-m", "ingot"]
 STYLE = """
 body { margin: 0; background: #fff; color: #1f2328;
   font: 14px/1.5 "DejaVu Sans", "Noto Sans CJK SC", "Noto Color Emoji", sans-serif; }
