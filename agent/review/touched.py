@@ -91,11 +91,10 @@ def touched(base: Side, head: Side, globs: Sequence[str] | None) -> list[Touched
     old, new = _files(base, paths), _files(head, paths)
     moved = _moved(old, new, head)
     told = [*_both(paths, old, new, head, moved, globs)]
-    beside = _beside(changed)
     seen = {one.path for one in told}
-    untouched = [path for path in beside if path not in seen and path in head.files]
+    untouched = [path for path in _owners(changed) if path not in seen and path in head.files]
     told += _only_beside(head, sorted(untouched))
-    placed = (_with_beside(one, beside) for one in told if _chosen(one, globs))
+    placed = (_with_beside(one, base, head) for one in told if _chosen(one, globs))
     return sorted(placed, key=lambda one: one.path)
 
 
@@ -232,14 +231,14 @@ def _claims(file: _File) -> bool:
     return said and stated.get("version") == 2
 
 
-def _beside(changed: Collection[str]) -> dict[str, set[str]]:
-    """Path of a mapping -> which of the things beside it were changed."""
-    found: dict[str, set[str]] = {}
+def _owners(changed: Collection[str]) -> set[str]:
+    """The paths of the mappings beside which something was changed."""
+    found = set()
     for path in changed:
         for name, ending in _SIDECARS.items():
             place = path.find(f"{ending}/") if name == "sample" else _ending_at(path, ending)
             if place > 0 and _may_be_mapping(mapping := f"{path[:place]}.json"):
-                found.setdefault(mapping, set()).add(name)
+                found.add(mapping)
     return found
 
 
@@ -256,5 +255,17 @@ def _only_beside(head: Side, paths: Sequence[str]) -> Iterator[Touched]:
             )
 
 
-def _with_beside(one: Touched, beside: Mapping[str, set[str]]) -> Touched:
-    return replace(one, beside=frozenset(beside.get(one.path, ())))
+def _with_beside(one: Touched, base: Side, head: Side) -> Touched:
+    """The mapping with what lies beside it and is not what it was, wherever that lay."""
+    sides = ((base, one.old_path or one.path), (head, one.path))
+    told = {name: [_ids(side, path, name) for side, path in sides] for name in _SIDECARS}
+    return replace(one, beside=frozenset(name for name, (old, new) in told.items() if old != new))
+
+
+def _ids(side: Side, mapping: str, name: str) -> dict[str, str]:
+    """What names the contents of the things of one kind beside a mapping."""
+    beginning = mapping.removesuffix(".json") + _SIDECARS[name]
+    if name == "golden":
+        return {"": side.files[beginning]} if beginning in side.files else {}
+    folder = f"{beginning}/"
+    return {path[len(folder) :]: one for path, one in side.files.items() if path.startswith(folder)}

@@ -116,6 +116,15 @@ def test_what_lies_beside_a_mapping_counts() -> None:
     assert found(side({}), side({"c.golden.jsonl": b"1", "d.sample/sample.json": b"{}"})) == []
 
 
+def test_what_only_moved_along_is_what_it_was() -> None:
+    beside = {".sample/data/x.csv": b"1", ".golden.jsonl": b"2"}
+    before = {"a.json": LONG.encode(), **{f"a{name}": data for name, data in beside.items()}}
+    after = {"b.json": LONG.encode(), **{f"b{name}": data for name, data in beside.items()}}
+    assert found(side(before), side(after)) == [("renamed", "a.json", "b.json")]
+    after["b.golden.jsonl"] = b"3"
+    assert found(side(before), side(after)) == [("renamed", "a.json", "b.json", "golden")]
+
+
 def test_two_files() -> None:
     one = between(side({"a.json": TEXT}), "a.json", side({"b.json": OTHER}), "b.json")
     assert (one.status, one.old_path, one.path) == ("modified", "a.json", "b.json")
