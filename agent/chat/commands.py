@@ -65,6 +65,7 @@ def understood(line: str, mapping: Document, fields: tuple[str, ...]) -> Underst
     """
     slash, words = line.startswith("/"), line.strip().removeprefix("/")
     name, _, rest = words.partition(" ")
+    name = name if rest else name.rstrip("!.")
     command = COMMANDS.get(_ALIASES.get(name.lower(), name.lower()))
     if command is None:
         raise NotUnderstood(f"there is no command {name!r}", begins=slash)
@@ -234,16 +235,16 @@ def _stated(text: str, operator: str) -> list[Json]:
 
 def _swap(rest: str, mapping: Document, fields: tuple[str, ...]) -> Understood:
     _alone(rest)
-    variants = len(mapping.get("any_of") or [])
-    numbers = [None] if "messages" in mapping or not variants else range(1, variants + 1)
-    return _change(*({"set": "swap", "alternative": number} for number in numbers))
+    return _change({"set": "swap", "alternative": None})
 
 
 def _role(rest: str, mapping: Document, fields: tuple[str, ...]) -> Understood:
     value, _, role = rest.rpartition(" ")
-    if not value.strip() or role not in (*ROLES, "drop"):
-        raise BadValue(f"a name from the data, then one of {', '.join((*ROLES, 'drop'))}")
-    named = values.scalar(value.strip()) if value.strip().startswith('"') else value.strip()
+    value = value.strip()
+    if not value or (" " in value and not value.startswith('"')) or role not in (*ROLES, "drop"):
+        wanted = f"then one of {', '.join((*ROLES, 'drop'))}"
+        raise BadValue(f"a name from the data (in double quotes if it has blanks), {wanted}")
+    named = values.scalar(value) if value.startswith('"') else value
     return _change(
         {"set": "role", "number": None, "value": named, "role": role, "alternative": None}
     )
@@ -285,12 +286,17 @@ def _counted(name: str, usual: int | None) -> Callable[..., Understood]:
     return read
 
 
-def _with_text(name: str, *, needed: bool) -> Callable[..., Understood]:
-    """A command with one word behind it."""
+# What people say of a mapping, and no file or folder is called.
+_POINTING = ("it", "that", "this", "there", "here", "them")
+
+
+def _naming(name: str, what: str) -> Callable[..., Understood]:
+    """A command with the name of a file or folder behind it."""
 
     def read(rest: str, mapping: Document, fields: tuple[str, ...]) -> Understood:
-        if (needed and not rest) or len(rest.split()) > 1 + (rest[:1] == '"'):
-            raise BadValue("one word is wanted" if needed else "at most one word is wanted")
+        quoted = len(rest) > 2 and rest[0] == rest[-1] == '"'
+        if not rest or rest.lower() in _POINTING or (len(rest.split()) > 1 and not quoted):
+            raise BadValue(f"{what} is wanted, in double quotes if it has blanks")
         return Understood(name=name, text=rest.strip('"'))
 
     return read
@@ -350,10 +356,14 @@ COMMANDS: dict[str, Command] = {
     "redo": Command(usage="redo", does="forward again", read=_plain("redo")),
     "edit": Command(usage="edit", does="the mapping in $EDITOR", read=_plain("edit")),
     "save": Command(
-        usage="save FILE", does="write the mapping to a file", read=_with_text("save", needed=True)
+        usage="save FILE",
+        does="write the mapping to a file",
+        read=_naming("save", "the name of a file"),
     ),
     "out": Command(
-        usage="out DIR", does="where the result is to go", read=_with_text("out", needed=True)
+        usage="out DIR",
+        does="where the result is to go",
+        read=_naming("out", "the name of a folder"),
     ),
     "ok": Command(usage="ok", does="approve the mapping and convert", read=_plain("ok")),
     "help": Command(usage="help", does="this list", read=_plain("help")),

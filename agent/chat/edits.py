@@ -240,6 +240,17 @@ def _swap(layout: Document, edit: Edit) -> Document:
     return {**layout, "messages": [{**one, "role": swapped(one["role"])} for one in messages]}
 
 
+def _swap_all(document: Document, edit: Edit) -> Document:
+    """Sides exchanged in the alternative that is meant, or wherever there are sides."""
+    if edit["alternative"] is not None or "any_of" not in document:
+        return _in_layout(document, edit, _swap)
+    variants = [_swap(one, edit) if one.get("messages") else one for one in document["any_of"]]
+    outer = _swap(document, edit) if document.get("messages") else document
+    if outer is document and variants == document["any_of"]:
+        raise _Impossible("", "messages to swap", "none")
+    return {**outer, "any_of": variants}
+
+
 def _only(messages: Sequence[Document], role: str) -> int | None:
     places = [place for place, one in enumerate(messages) if one["role"] == role]
     return places[0] if len(places) == 1 else None
@@ -284,11 +295,16 @@ def _where(layout: Document, edit: Edit) -> Document:
 def _condition(number: int, condition: Document) -> Document:
     """One condition; lengths are single whole numbers, lists are not empty."""
     values, counted = condition["values"], condition["op"] in ("min_chars", "max_chars")
-    if counted and not (len(values) == 1 and type(values[0]) is int and values[0] >= 0):
+    if counted and not (len(values) == 1 and _is_count(values[0])):
         raise _Impossible(f"/where/{number}/values", "one whole number from 0", str(values)[:60])
     if not values:
         raise _Impossible(f"/where/{number}/values", "at least one value", "none")
     return condition_of(condition)
+
+
+def _is_count(value: Json) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and value >= 0 and value == int(value)
 
 
 def conditions(layout: Document) -> Iterator[Document]:
@@ -327,7 +343,7 @@ _APPLY: dict[str, Callable[[Document, Edit], Document]] = {
     "content": _layouts(_content),
     "train": _layouts(_train),
     "role": _layouts(_role),
-    "swap": _layouts(_swap),
+    "swap": _swap_all,
     "where": _layouts(_where),
     "each": _layouts(_each),
     "meta": _meta,

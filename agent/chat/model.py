@@ -11,7 +11,7 @@ from ingot.agent.chat import telling
 from ingot.agent.chat.alternatives import alternatives
 from ingot.agent.chat.conversation import Conversation
 from ingot.agent.chat.edits import Edit
-from ingot.agent.chat.trying import changed
+from ingot.agent.chat.trying import changed, refused
 from ingot.agent.context import Context
 from ingot.agent.mappers import question
 from ingot.agent.mappers.asking import Asking
@@ -93,9 +93,11 @@ def ask(conversation: Conversation, words: str, context: Context, hear: Hear) ->
     for left in reversed(range(MOST_ANSWERS)):
         completion = _completion(asking, messages, hear)
         say, edits, state, problems = _tried(completion, conversation, context)
-        if not problems or not left:
+        if not problems:
             break
         hear(None)
+        if not left:
+            break
         messages += [
             {"role": "assistant", "content": redact(completion.text[:MOST_SAID])},
             telling.again(problems, facts, share=order.share_values),
@@ -154,9 +156,9 @@ def _tried(
     except MappingError as error:
         return reply["say"], (), None, error.problems
     found = tuple(Problem(**one) for one in state["problems"])
-    before = conversation.state.get("problems", [])
-    if not state.get("check") or len(found) > len(before):
-        return reply["say"], (), None, found
+    worse = len(found) > len(conversation.state.get("problems", []))
+    if problems := refused(conversation.state, state) or (found if worse else ()):
+        return reply["say"], (), None, problems
     return reply["say"], edits, state, ()
 
 
@@ -231,4 +233,4 @@ def spent(before: Document, context: Context) -> Document:
 
 def prompt_hash() -> str:
     """Hash of the prompt files behind a conversation."""
-    return prompts_hash("chat", "chat_data", "chat_turn", "chat_again")
+    return prompts_hash("chat", "chat_small", "chat_data", "chat_turn", "chat_again")

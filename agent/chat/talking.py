@@ -2,13 +2,13 @@
 
 import difflib
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from ingot.agent.chat import model
 from ingot.agent.chat.alternatives import Alternative, alternatives
 from ingot.agent.chat.commands import COMMANDS, EDIT, NotUnderstood, Understood, understood
 from ingot.agent.chat.conversation import INGOT, MODEL, YOU, Conversation, Saying, Step
-from ingot.agent.chat.trying import changed, with_mapping
+from ingot.agent.chat.trying import changed, refused, with_mapping
 from ingot.agent.context import Context
 from ingot.agent.gates import failed
 from ingot.agent.mappers.question import inventory
@@ -71,7 +71,10 @@ def respond(
         if context.asking is None or words.startswith("/"):
             return _in_vain(conversation, words, error)
         return _asked(conversation, words, context, hear)
-    return _done(conversation, words, meant, context)
+    told = _done(conversation, words, meant, context)
+    if told.problems and context.asking and not words.startswith("/"):
+        return _asked(conversation, words, context, hear)  # it was plain language after all
+    return told
 
 
 def fields_of(conversation: Conversation, context: Context) -> tuple[str, ...]:
@@ -111,17 +114,9 @@ def _done(conversation: Conversation, words: str, meant: Understood, context: Co
 
 
 def after(conversation: Conversation, words: str, state: State, *, by: str = YOU) -> Reply:
-    """The reply to a change; one that cannot be run or names no field of the data is not made.
-
-    What is half done (a question without its answer yet) is made, and its problems are shown.
-    """
-    problems = tuple(Problem(**one) for one in state["problems"])
-    known = conversation.state.get("problems", [])
-    missing = [
-        one for one in problems if one.code == "unresolved_path" and asdict(one) not in known
-    ]
-    if missing or not state.get("check"):
-        return Reply(conversation=conversation, problems=tuple(missing) or problems)
+    """The reply to a change; one that cannot be run or names no field of the data is not made."""
+    if problems := refused(conversation.state, state):
+        return Reply(conversation=conversation, problems=problems)
     made = conversation.stepped(Step(words=redact(words), by=by, state=state))
     if made.mapping == conversation.mapping:
         return Reply(conversation=conversation, say="That is what the mapping says already.")
@@ -178,11 +173,15 @@ def _asked(conversation: Conversation, words: str, context: Context, hear: Hear)
         why = f"The model gave no answer: {redact(error.problem)}"
         hint = f"{error.hint}. " if error.hint else ""
         say = f"{why}. {hint}The short commands work without it: help"
-        return Reply(conversation=replace(said, usage=usage), say=say)
+        return Reply(conversation=replace(conversation, usage=usage), say=say)
     said = replace(said, usage=answer.usage)
+    if answer.problems:
+        kept = said.heard(Saying(who=MODEL, text="(my edits did not pass and were not made)"))
+        say = "The model's edits do not pass on the sample."
+        return Reply(conversation=kept, say=say, problems=answer.problems)
     if answer.state is None:
         kept = said.heard(Saying(who=MODEL, text=redact(answer.say)))
-        return Reply(conversation=kept, say=answer.say, problems=answer.problems)
+        return Reply(conversation=kept, say=answer.say)
     kept = said.heard(Saying(who=MODEL, text=redact(answer.say), edits=answer.edits))
     return replace(after(kept, words, answer.state, by=MODEL), say=answer.say)
 

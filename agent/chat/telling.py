@@ -4,8 +4,10 @@ The instructions are fixed texts (prompts/chat*.md). All data stands in fences, 
 and cut; the person's words stand behind them.
 """
 
+import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 from ingot.agent.chat.alternatives import Alternative
@@ -29,12 +31,37 @@ Examples = Sequence[tuple[Json, Json]]
 
 MOST_WORDS = 2000  # characters of what a person says in one turn
 _REMEMBERED = 8  # sayings before the last one that a model is told again
-_LINE = 300
-_EXAMPLE = Size(
-    rows=2, head=240, tail=120, elements=4, values=0, paths=0, facts=0, lines=0, roots=0
+_LANGUAGE = ("Paths", "Values", "Messages", "Rows and records")
+_DONE = "(done by the program)"
+_LEAST_DATA = 0.3  # of the room, at least, is for the data set
+_BY = {"you": "the person", "model": "you"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Detail:
+    """How much is told of the mapping as it stands: `examples` rows, lines cut at `line`."""
+
+    examples: int
+    reasons: int
+    others: int
+    line: int
+    size: Size
+
+
+def _detail(examples: int, reasons: int, others: int, line: int, head: int) -> _Detail:
+    size = Size(
+        rows=2, head=head, tail=head // 2, elements=4, values=0, paths=0, facts=0, lines=0, roots=0
+    )
+    return _Detail(examples=examples, reasons=reasons, others=others, line=line, size=size)
+
+
+_DETAILS = (
+    _detail(2, 20, 6, 300, 240),
+    _detail(2, 8, 4, 160, 120),
+    _detail(1, 4, 3, 120, 80),
+    _detail(0, 0, 2, 100, 40),
+    _detail(0, 0, 0, 60, 40),
 )
-_LANGUAGE = ("Paths", "Values", "Messages", "Rows and records", "House rules", "Meta")
-_READING = ("How to read the data block",)
 
 
 def messages(
@@ -46,7 +73,7 @@ def messages(
     examples: Examples,
     others: Sequence[Alternative],
 ) -> list[Message]:
-    """What is sent for one turn.
+    """What is sent for one turn; as much of it as `prompt_tokens` of the order leaves room for.
 
     Args:
         conversation: as it is before the turn.
@@ -60,19 +87,45 @@ def messages(
         SourceError: the source cannot be read any more.
     """
     order = conversation.order
-    share, tokens = order.share_values, order.prompt_tokens
-    task = instructions(tokens)
-    now = _turn(conversation, words, examples if share != "none" else (), others)
-    before = list(_before(conversation.said))
-    room = tokens - sum(tokens_in(one) for one in (task, now, *(one[1] for one in before)))
+    share, task = order.share_values, instructions(order.prompt_tokens)
+    left = order.prompt_tokens - tokens_in(task) - tokens_in(safe_words(words))
+    before = _fitting(list(_before(conversation.said)), left // 4)
+    left -= sum(tokens_in(text) for _, text in before)
+    shown_examples = examples if share != "none" else ()
+    now = _now(conversation, words, shown_examples, others, int(left * (1 - _LEAST_DATA)))
+    room = left - tokens_in(now)
     data = told(
         shown(source, sample),
         share,
-        lambda block: tokens_in(_data(block)) <= max(room, tokens // 4),
-        small=tokens < SMALL,
+        lambda block: tokens_in(_data(block)) <= room,
+        small=order.prompt_tokens < SMALL,
     )
     said = [("user", _data(data)), ("assistant", _READY), *before, ("user", now)]
     return [_message("system", task), *(_message(role, text) for role, text in said)]
+
+
+def _fitting(before: list[tuple[str, str]], room: int) -> list[tuple[str, str]]:
+    """The last turns that fit; each is what the person said and what was answered."""
+    while before and sum(tokens_in(text) for _, text in before) > room:
+        before = before[2:]
+    return before
+
+
+def _now(
+    conversation: Conversation,
+    words: str,
+    examples: Examples,
+    others: Sequence[Alternative],
+    room: int,
+) -> str:
+    """The last message, in as much detail as fits."""
+    made = ""
+    for detail in _DETAILS:
+        data = "\n".join(_state_lines(conversation, examples, others, detail))
+        made = prompt("chat_turn").render(fence=fence(data), data=data, words=safe_words(words))
+        if tokens_in(made) <= room:
+            break
+    return made
 
 
 _READY = '{"say": "I see the data set.", "edits": []}'
@@ -84,11 +137,12 @@ def _message(role: str, content: str) -> Message:
 
 @cache
 def instructions(tokens: int) -> str:
-    """The task; with little room without the longer rules of the language."""
-    names = (*_LANGUAGE, *_READING) if tokens >= SMALL else ()
+    """The task, with the reference of the language where there is room for it."""
+    if tokens < SMALL:
+        return prompt("chat_small").text
     parts = re.split(r"(?m)^# ", prompt("task").text)
     sections = {part.partition("\n")[0]: part for part in parts}
-    language = "".join(f"# {sections[name]}" for name in names)
+    language = "".join(f"# {sections[name]}" for name in _LANGUAGE)
     return prompt("chat").render(language=language).strip() + "\n"
 
 
@@ -97,18 +151,19 @@ def _data(block: str) -> str:
 
 
 def _before(said: Sequence[Saying]) -> Iterator[tuple[str, str]]:
-    """What was said before, in turns of a person and the model."""
-    import json
-
+    """What was said before, turn by turn; what was typed as a command was done by the program."""
     kept = [one for one in said if one.who in (YOU, MODEL)][-_REMEMBERED:]
-    while kept and kept[0].who != YOU:
-        kept = kept[1:]
-    for one in kept:
-        if one.who == YOU:
-            yield "user", f"The person says: {safe_words(one.text)}"
-        else:
-            document = {"say": redact(one.text), "edits": list(one.edits)}
-            yield "assistant", json.dumps(document, ensure_ascii=False)
+    for place, one in enumerate(kept):
+        if one.who != YOU:
+            continue
+        following = kept[place + 1] if place + 1 < len(kept) else None
+        answer = following if following and following.who == MODEL else None
+        document = {
+            "say": redact(answer.text) if answer else _DONE,
+            "edits": list(answer.edits) if answer else [],
+        }
+        yield "user", f"The person says: {safe_words(one.text)}"
+        yield "assistant", json.dumps(document, ensure_ascii=False)
 
 
 def safe_words(words: str) -> str:
@@ -116,51 +171,50 @@ def safe_words(words: str) -> str:
     return cut(clean(redact(words)), MOST_WORDS, 0)
 
 
-def _turn(
-    conversation: Conversation, words: str, examples: Examples, others: Sequence[Alternative]
-) -> str:
-    data = "\n".join(_state_lines(conversation, examples, others))
-    return prompt("chat_turn").render(fence=fence(data), data=data, words=safe_words(words))
-
-
 def _state_lines(
-    conversation: Conversation, examples: Examples, others: Sequence[Alternative]
+    conversation: Conversation,
+    examples: Examples,
+    others: Sequence[Alternative],
+    detail: _Detail,
 ) -> Iterator[str]:
     state, share = conversation.state, conversation.order.share_values
     proposal, check = state.get("proposal") or {}, state.get("check")
-    decision = proposal.get("decision", "none")
-    yield f"Mapping ({decision}), made by {conversation.steps[conversation.at].by}:"
-    yield from _branches(tree(conversation.mapping, check), 1)
+    by = conversation.steps[conversation.at].by
+    yield f"Mapping ({proposal.get('decision', 'none')}), made by {_BY.get(by, f'the {by}')}:"
+    yield from _branches(tree(conversation.mapping, check), 1, detail.line)
     if check:
         yield f"{check['ok_rows']} of {check['rows']} sampled rows give {check['records']} records."
         yield from (f"Not converted: {name} {count}" for name, count in check["failures"].items())
-    for one in state.get("problems", []):
-        yield told_problem(Problem(**one), share)
-    yield from _why(proposal.get("evidence") or [], proposal.get("reason") or "")
-    for number, other in enumerate(others, start=1):
-        yield _line(f"Other mapping {number}: {other.title}")
-    for row, record in examples:
-        yield f"Row: {rendered(row, _EXAMPLE, share)}"
-        yield f"Record: {rendered(record, _EXAMPLE, share)}"
+    yield from (told_problem(Problem(**one), share) for one in state.get("problems", []))
+    yield from _reasons(conversation, detail)
+    for number, other in enumerate(others[: detail.others], start=1):
+        yield _line(f"Other mapping {number}: {other.title}", detail.line)
+    for row, record in examples[: detail.examples]:
+        yield f"Row: {rendered(row, detail.size, share)}"
+        yield f"Record: {rendered(record, detail.size, share)}"
 
 
-def _branches(branches: Sequence[Branch], level: int) -> Iterator[str]:
+def _branches(branches: Sequence[Branch], level: int, most: int) -> Iterator[str]:
     for one in branches:
         found = f" (found in {one.found})" if one.found else ""
-        yield "  " * level + _line(f"{one.label}: {one.text}".rstrip(": ") + found)
-        yield from _branches(one.below, level + 1)
+        yield "  " * level + _line(f"{one.label}: {one.text}".rstrip(": "), most) + found
+        yield from _branches(one.below, level + 1, most)
 
 
-def _why(evidence: Sequence[dict[str, Json]], reason: str) -> Iterator[str]:
-    if reason:
-        yield _line(f"Why: {reason}")
+def _reasons(conversation: Conversation, detail: _Detail) -> Iterator[str]:
+    """Why the mapper proposed what it did at first."""
+    first = conversation.steps[0]
+    proposal = first.state.get("proposal") or {}
+    evidence = (proposal.get("evidence") or [])[: detail.reasons]
+    if evidence:
+        yield _line(f"First proposal, by the {first.by}: {proposal['reason']}", detail.line)
     for one in evidence:
         other = f"; runner-up {one['runner_up']}" if one["runner_up"] else ""
-        yield _line(f"Why {one['target']}: {one['choice']}: {one['why']}{other}")
+        yield _line(f"Why {one['target']}: {one['choice']}: {one['why']}{other}", detail.line)
 
 
-def _line(text: str) -> str:
-    return cut(clean(redact(text)).replace("\n", "\\n"), _LINE, 0)
+def _line(text: str, most: int) -> str:
+    return cut(clean(redact(text)).replace("\n", "\\n"), most, 0)
 
 
 def again(problems: Sequence[Problem], facts: Profile, *, share: str) -> Message:

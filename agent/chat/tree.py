@@ -140,7 +140,7 @@ def _role(role: Json) -> str:
         return role
     if isinstance(role, list):
         return " and ".join(map(str, role)) + " in turn"
-    return "roles by marker" if "split" in role else f"role from {role['path']}"
+    return "roles by marker" if "split" in role else f"role by {role['path']}"
 
 
 def _names(role: Document) -> Iterator[Branch]:

@@ -5,11 +5,12 @@ order that a person wants them.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import cast
 
 from ingot.agent.chat.conversation import Conversation, Step
 from ingot.agent.chat.edits import Edit, applied
+from ingot.agent.chat.typed import typed
 from ingot.agent.context import Context
 from ingot.agent.mappers.question import with_facts
 from ingot.agent.nodes.convert import convert
@@ -17,7 +18,7 @@ from ingot.agent.nodes.discover import stated_spec
 from ingot.agent.nodes.report import report
 from ingot.agent.nodes.validate import validate
 from ingot.agent.state import Order, State
-from ingot.converters.errors import ModelError
+from ingot.converters.errors import ModelError, Problem
 from ingot.converters.rows import Json
 
 _NO_PROPOSAL: dict[str, Json] = {
@@ -86,8 +87,23 @@ def changed(
     turn = state["turn"]
     told = {**turn, "provenance": {**turn["provenance"], **(provenance or {})}}
     order = Order(**state["order"])
-    made = with_facts(applied(mapping, edits), *context.drawn(order.source, stated_spec(order)))
+    source, sample = context.drawn(order.source, stated_spec(order))
+    made = with_facts(applied(mapping, typed(edits, sample)), source, sample)
     return with_mapping({**state, "turn": told}, made, context)
+
+
+def refused(before: State, after: State) -> tuple[Problem, ...]:
+    """Why a change is not made: it names what is nowhere, or cannot be run at all.
+
+    What is half done (a question without its answer yet) is made, and its problems are shown.
+    """
+    problems = tuple(Problem(**one) for one in after["problems"])
+    known = before.get("problems", [])
+    new = tuple(one for one in problems if one.code in _NOWHERE and asdict(one) not in known)
+    return new or (() if after.get("check") else problems)
+
+
+_NOWHERE = ("unresolved_path", "unreadable")
 
 
 def with_mapping(state: State, mapping: dict[str, Json], context: Context) -> State:

@@ -236,7 +236,8 @@ class _Heard:
         from ingot.cli.console import plain
 
         if new is None:
-            self.end()
+            if self.whole:
+                self._console.print(plain(" (taken back)", "dim"))
             self.whole = ""
             return
         self.whole += new

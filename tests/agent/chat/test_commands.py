@@ -131,9 +131,10 @@ def test_a_command_is_an_edit(mapping, line, edit):
 
 
 def test_swapping_swaps_every_alternative():
-    both = {"version": 2, "any_of": [SFT, SFT]}
-    meant = understood("swap", both, FIELDS)
-    assert [one["alternative"] for one in meant.edits] == [1, 2]
+    both = {"version": 2, "any_of": [SFT, {"text": "x"}, SFT]}
+    made = applied(both, understood("swap", both, FIELDS).edits)
+    contents = [[m["content"] for m in one.get("messages", ())] for one in made["any_of"]]
+    assert contents == [["a", "q"], [], ["a", "q"]]
 
 
 @pytest.mark.parametrize(
@@ -151,6 +152,8 @@ def test_swapping_swaps_every_alternative():
         ('out "a b"', "out", None, "a b"),
         ("save m.json", "save", None, "m.json"),
         ("exit", "quit", None, ""),
+        ("ok!", "ok", None, ""),
+        ("undo.", "undo", None, ""),
     ],
 )
 def test_commands_that_change_nothing(line, name, number, argument):
@@ -201,7 +204,10 @@ WRONG = [
     (PT, "show x", "'x' is no number"),
     (PT, "take", "'' is no number"),
     (PT, "take 0", "no number from 1"),
-    (PT, "save", "one word is wanted"),
+    (PT, "save", "the name of a file is wanted"),
+    (PT, "save it", "the name of a file is wanted"),
+    (PT, "out there", "the name of a folder is wanted"),
+    (TURNS, "role of gpt is assistant", "in double quotes if it has blanks"),
     (SFT, "set message 3 x", "'3' is no number from 1 to 2"),
     (SFT, "train tool on", "there is no tool message"),
     (TURNS, "set user x", "say message 2 or message 3"),

@@ -5,6 +5,7 @@ import pytest
 from ingot.agent.chat.conversation import Conversation
 from ingot.agent.chat.trying import converted, rechecked
 from ingot.agent.context import Context
+from ingot.agent.model.budget import tokens_in
 from ingot.converters.mapping import parse
 from tests.agent.chat.conftest import ANSWERS, STAPLES
 
@@ -170,6 +171,20 @@ def test_data_that_has_changed_is_noticed_when_it_goes_on(offline, rows):
     assert [one["code"] for one in now.state["problems"]][:1] == ["unresolved_path"]
 
 
+def test_values_are_those_of_the_data_however_they_are_typed(offline):
+    values = [{**one, "label": str(n % 2), "stars": n % 3} for n, one in enumerate(STAPLES)]
+    talk = offline(values)
+    talk("keep label is 1")
+    talk('drop stars is "2"')
+    assert talk.now.mapping["where"] == [
+        {"path": "label", "in": ["1"]},
+        {"path": "stars", "not_in": [2]},
+    ]
+    talk("keep kind is nowhere")
+    assert talk.now.state["check"]["records"] == 0
+    assert "does not pass yet" in talk("ok").say
+
+
 # --- with a model
 
 
@@ -274,6 +289,56 @@ def test_nullable_keys_may_be_left_out(online, chat):
     ]
     talk("that is the wrong one")
     assert [one["content"] for one in talk.now.mapping["messages"][1:]] == ["rejected", "persona"]
+
+
+@pytest.mark.parametrize(
+    "line", ["drop what is under 20", "set language english", "set text headline", "save it"]
+)
+def test_what_looks_like_a_command_and_fits_nothing_goes_to_the_model(online, chat, line):
+    talk = online(STAPLES)
+    chat.queue = [{"say": "Which one?", "edits": []}]
+    assert talk(line).say == "Which one?"
+    assert len(chat.requests) == 1
+    assert talk(f"/{line}").say != "Which one?"
+    assert len(chat.requests) == 1
+
+
+def test_turns_alternate_whatever_was_typed(online, chat):
+    talk = online(STAPLES)
+    talk("set text body")
+    talk("drop body under 3")
+    chat.queue = [(500, {}), (500, {}), (500, {}), (500, {}), (500, {})]
+    chat.always = (400, {"error": {"message": "no"}})
+    talk("what now?")
+    chat.queue, chat.always, chat.requests = [], {"say": "ok", "edits": []}, []
+    talk("and now?")
+    talk("and then?")
+    roles = [one["role"] for one in chat.requests[-1]["messages"]]
+    assert roles == ["system", *["user", "assistant"] * (len(roles) // 2 - 1), "user"]
+    assert "what now?" not in str(chat.requests)
+
+
+@pytest.mark.parametrize("tokens", [2000, 4000, 8000])
+def test_a_question_keeps_to_its_size(online, chat, tokens):
+    wide = [{**one, **{f"field_{n}": f"{one['body']} {n}" for n in range(60)}} for one in STAPLES]
+    talk = online(wide, prompt_tokens=tokens, mapper="rules")
+    chat.always = {"say": "It is as it is. " * 20, "edits": []}
+    for number in range(6):
+        talk(f"question {number}: what is in field_{number}?")
+    for request in chat.requests:
+        assert sum(tokens_in(one["content"]) for one in request["messages"]) <= tokens
+        assert "field_" in request["messages"][1]["content"]
+
+
+def test_edits_that_mend_nothing_are_not_made(online, chat):
+    talk = online(STAPLES, mode="pt")
+    talk("set user title")
+    before = talk.now.mapping
+    chat.always = {"say": "Done.", "edits": [{"set": "content", "number": 1, "parts": ["nowhere"]}]}
+    told = talk("take it from nowhere")
+    assert "do not pass" in told.say
+    assert talk.now.mapping == before
+    assert all(one.edits == () for one in talk.now.said)
 
 
 def test_an_endpoint_that_is_gone_leaves_the_commands(online, chat):
