@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -180,12 +181,18 @@ def test_at_a_terminal_the_mapping_is_edited(folder):
 
 
 def test_at_a_terminal_a_question_can_be_interrupted(folder, model):
-    model.always = lambda _: (200, lambda handler: model.closing.wait(30))
+    arrived = threading.Event()
+
+    def silent(_):
+        arrived.set()
+        return 200, lambda handler: model.closing.wait(60)
+
+    model.always = silent
     environment = {**asked(model), "INGOT_HOME": str(folder / "home")}
     terminal = Terminal(["chat", "raw.jsonl"], folder, **environment)
     terminal.until("quit leaves")
     terminal.type("is anybody there?\n")
-    terminal.until("asking m at")
+    assert arrived.wait(60)
     os.kill(terminal.process.pid, signal.SIGINT)
     terminal.until("nothing was changed")
     assert len(model.requests) == 1
