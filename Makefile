@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 # reading an index needs only torch (in the dev extra), numpy and packaging.
 MEGATRON := megatron-core==0.16.1
 
-.PHONY: help demo test test-long test-peers lint format types imports wheel-check check graph clean
+.PHONY: help demo test test-long test-peers served studio review-picture lint format types imports wheel-check check graph clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -31,6 +31,12 @@ test-long: $(VENV)/.dev.stamp ## kills, fuzz and big inputs
 
 test-peers: $(VENV)/.dev.stamp ## exports read by the trainers themselves, in environments under PEERS
 	INGOT_PEERS=$(abspath $(PEERS)) $(BIN)/python -m pytest -m long tests/converters/export/test_peers.py
+
+served: $(VENV)/.dev.stamp ## the graph over HTTP, with a restart of its server
+	$(BIN)/python -m pytest -m long tests/agent/test_served.py
+
+studio: $(VENV)/.dev.stamp ## serve the graph for Studio and agent-chat-ui (docs/studio.md)
+	LANGGRAPH_CLI_NO_ANALYTICS=1 $(BIN)/langgraph dev --no-browser
 
 lint: $(VENV)/.dev.stamp ## ruff: rules and formatting
 	$(BIN)/ruff check .

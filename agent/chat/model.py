@@ -4,13 +4,13 @@ Its edits are applied by code and tried on the sample before anybody sees them; 
 goes back to it, at most twice. It sees no rows but those that the person sees too, redacted.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from ingot.agent.chat import telling
 from ingot.agent.chat.alternatives import alternatives
 from ingot.agent.chat.conversation import Conversation
-from ingot.agent.chat.edits import Edit
+from ingot.agent.chat.edits import KINDS, Edit
 from ingot.agent.chat.trying import changed, refused
 from ingot.agent.context import Context
 from ingot.agent.mappers import question
@@ -182,10 +182,40 @@ def read(text: str, *, cut_off: bool = False) -> Document:
     reply = {"say": "", "edits": [], **found}
     if isinstance(reply["edits"], list):
         reply["edits"] = [_completed(one) for one in reply["edits"]]
-    problems = [schema_problem(one) for one in contracts.validator("chat").iter_errors(reply)]
+    problems = list(_faults(reply))
     if problems:
         raise MappingError(_WHERE, tuple(problems[: question.MOST_PROBLEMS]))
     return reply
+
+
+def _faults(reply: Document) -> Iterator[Problem]:
+    """What the schema does not allow; of an edit what its own kind does not allow."""
+    from jsonschema import Draft202012Validator
+
+    for error in contracts.validator("chat").iter_errors(reply):
+        place = list(error.absolute_path)
+        if len(place) != len(_AN_EDIT) or error.validator != "anyOf":
+            yield schema_problem(error)
+            continue
+        known = _kind(error.instance)
+        if known is None:
+            pointer, said = f"/edits/{place[1]}/set", ", ".join(KINDS)
+            yield Problem(pointer, "schema", f"one of {said}", shortened(error.instance))
+            continue
+        alone = {**known, "$defs": contracts.schema("chat")["$defs"]}
+        for fault in Draft202012Validator(alone).iter_errors(error.instance):
+            found = schema_problem(fault)
+            yield replace(found, pointer=f"/edits/{place[1]}{found.pointer}")
+
+
+_AN_EDIT = ("edits", 0)
+
+
+def _kind(edit: Json) -> Document | None:
+    """The schema of an edit's kind, None where there is no such kind."""
+    branches = contracts.schema("chat")["properties"]["edits"]["items"]["anyOf"]
+    named = edit.get("set") if isinstance(edit, dict) else None
+    return next((one for one in branches if one["properties"]["set"]["enum"] == [named]), None)
 
 
 def _rank(found: Document) -> int:
@@ -193,17 +223,15 @@ def _rank(found: Document) -> int:
 
 
 def _completed(edit: Json) -> Json:
-    """The edit with the keys that may be null, where its kind has them."""
-    if not isinstance(edit, dict):
+    """The edit with the keys that may be null, and without null ones that its kind has not."""
+    kind = _kind(edit)
+    if kind is None:
         return edit
-    branches = contracts.schema("chat")["properties"]["edits"]["items"]["anyOf"]
-    for one in branches:
-        known = one["properties"]
-        if known["set"]["enum"] == [edit.get("set")]:
-            nullable = {"alternative": None, "number": None, "message": None, "path": None}
-            made = {key: value for key, value in nullable.items() if key in known}
-            return _with_messages({**made, **edit})
-    return edit
+    known = kind["properties"]
+    nullable = {"alternative": None, "number": None, "message": None, "path": None}
+    made = {key: value for key, value in nullable.items() if key in known}
+    said = {key: value for key, value in edit.items() if key in known or value is not None}
+    return _with_messages({**made, **said})
 
 
 def _with_messages(edit: Document) -> Document:

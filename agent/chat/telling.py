@@ -33,6 +33,7 @@ MOST_WORDS = 2000  # characters of what a person says in one turn
 _REMEMBERED = 8  # sayings before the last one that a model is told again
 _LANGUAGE = ("Paths", "Values", "Messages", "Rows and records")
 _DONE = "(done by the program)"
+_ROUNDING = 16  # tokens; each message is estimated by itself
 _LEAST_DATA = 0.3  # of the room, at least, is for the data set
 _BY = {"you": "the person", "model": "you"}
 
@@ -88,7 +89,7 @@ def messages(
     """
     order = conversation.order
     share, task = order.share_values, instructions(order.prompt_tokens)
-    left = order.prompt_tokens - tokens_in(task) - tokens_in(safe_words(words))
+    left = order.prompt_tokens - tokens_in(task) - tokens_in(_READY) - _ROUNDING
     before = _fitting(list(_before(conversation.said)), left // 4)
     left -= sum(tokens_in(text) for _, text in before)
     shown_examples = examples if share != "none" else ()

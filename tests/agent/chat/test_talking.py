@@ -281,6 +281,29 @@ def test_replies_that_are_none_are_asked_again(online, chat, reply):
     assert len(chat.requests) == 2
 
 
+def test_what_is_wrong_with_an_edit_is_said_by_its_kind(online, chat):
+    talk = online(STAPLES)
+    wrong = [
+        {"set": "text", "parts": "title", "alternative": "one"},
+        {"set": "python", "code": "1"},
+        {"set": "content", "parts": ["body"]},
+    ]
+    chat.queue = [{"say": "x", "edits": wrong}, {"say": "y", "edits": []}]
+    talk("do something")
+    back = chat.requests[1]["messages"][-1]["content"]
+    assert "/edits/0/alternative: schema: expected the type integer or null" in back
+    assert "/edits/1/set: schema: expected one of text, system, messages" in back
+    assert "/edits/2/number: schema: expected the type integer" in back
+
+
+def test_null_keys_that_a_kind_has_not_are_no_fault(online, chat):
+    talk = online(STAPLES)
+    edit = {"set": "meta", "key": "original_id", "value": None, "alternative": None}
+    chat.queue = [{"say": "x", "edits": [edit]}]
+    talk("no id")
+    assert "original_id" not in talk.now.mapping["meta"]
+
+
 def test_nullable_keys_may_be_left_out(online, chat):
     talk = online(ANSWERS)
     chat.queue = [
