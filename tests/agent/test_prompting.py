@@ -69,6 +69,11 @@ def test_every_prompt_file_is_one_that_ships() -> None:
         "question",
         "correction",
         "second_look",
+        "chat",
+        "chat_small",
+        "chat_data",
+        "chat_turn",
+        "chat_again",
     }
 
 
