@@ -254,9 +254,9 @@ def test_breaking_changes_can_be_allowed(job):
 def test_inputs_are_words_and_nothing_else(job):
     context = pulled(job, {**MAPPING, "text": "title"})
     hostile = '$(touch "$GH_PLACE/ran"); `touch "$GH_PLACE/ran"`\n--output=/x'
-    for name in ("base", "head", "mappings", "source"):
-        job.step("Review", {**context, f"inputs.{name}": hostile})
-        job.step("Review", {**context, f"inputs.{name}": "--help"})
+    names = [f"inputs.{name}" for name in ("base", "head", "mappings", "source")]
+    for said in (hostile, "--help"):
+        job.step("Review", {**context, **dict.fromkeys(names, said)})
     assert not (job.place / "ran").exists()
 
 

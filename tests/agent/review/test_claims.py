@@ -28,7 +28,7 @@ def _beside(name: str) -> Any:
 
 
 drawn = _beside("documents")
-MANY = settings(max_examples=60, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=30, suppress_health_check=list(HealthCheck))
 # What a class leaves open, of a record and of its messages.
 OPEN = {"none": (), "additive": (), "meta": ("meta",), "training": ("meta", "loss_mask")}
 
