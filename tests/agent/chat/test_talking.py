@@ -343,7 +343,9 @@ def test_turns_alternate_whatever_was_typed(online, chat):
 
 @pytest.mark.parametrize("tokens", [2000, 4000, 8000])
 def test_a_question_keeps_to_its_size(online, chat, tokens):
-    wide = [{**one, **{f"field_{n}": f"{one['body']} {n}" for n in range(24)}} for one in STAPLES[:12]]
+    wide = [
+        {**one, **{f"field_{n}": f"{one['body']} {n}" for n in range(24)}} for one in STAPLES[:12]
+    ]
     talk = online(wide, prompt_tokens=tokens, mapper="rules")
     chat.always = {"say": "It is as it is. " * 20, "edits": []}
     for number in range(4):
