@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ingot.agent.chat.edits import parts_of
+from ingot.agent.meaning.words import condition_text
 from ingot.agent.preview import plain_text, value_text
-from ingot.agent.review.words import condition_text
 from ingot.converters.rows import Json
 
 Document = dict[str, Json]

@@ -4,13 +4,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from ingot.agent.meaning.rules import Change
 from ingot.agent.redaction import redact
 from ingot.agent.review.differing import examples
 from ingot.agent.review.golden import GoldenResult, golden_file
 from ingot.agent.review.places import line_at, lines_of, target, written
 from ingot.agent.review.replay import Ran, Replay, drift_json
 from ingot.agent.review.revisions import Side
-from ingot.agent.review.rules import Change
 from ingot.agent.review.touched import Document
 from ingot.agent.review.verdict import Case, Reason, place, worst
 from ingot.converters.rows import Json

@@ -9,10 +9,10 @@ from typing import Literal
 from ingot.agent.context import Context
 from ingot.agent.drift import MOST_TOLD, Change, drift, for_mapping, kept_shape
 from ingot.agent.fingerprint import shape
+from ingot.agent.pinning.samples import ABOUT, pinned, pinned_folder
 from ingot.agent.redaction import redact, redacted
 from ingot.agent.review.matching import Matched, Placed, matched, placed, sampled_rows
 from ingot.agent.review.revisions import Side, laid_out
-from ingot.agent.review.samples import ABOUT, pinned, pinned_folder
 from ingot.agent.review.touched import Document, Touched
 from ingot.agent.state import Order
 from ingot.agent.trial import Trial, facts, try_out

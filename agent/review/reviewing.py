@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ingot.agent.meaning.changes import changes, class_of
+from ingot.agent.meaning.normal import normal
+from ingot.agent.meaning.rules import Change
 from ingot.agent.redaction import redact
-from ingot.agent.review.changes import changes, class_of
 from ingot.agent.review.document import of_mapping
 from ingot.agent.review.golden import GoldenResult, golden_file, run_golden
-from ingot.agent.review.normal import normal
 from ingot.agent.review.places import written
 from ingot.agent.review.replay import Ran, Replay, replay, stand_of
 from ingot.agent.review.repository import WORKING_TREE, repository
 from ingot.agent.review.revisions import Side, laid_out, of_commit, of_file, of_working_tree
-from ingot.agent.review.rules import Change
 from ingot.agent.review.touched import Touched, between, touched
 from ingot.agent.review.verdict import Case, reasons, worst
 from ingot.converters.errors import MappingError, RevisionError, SourceError

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from ingot.agent.pinning.samples import pinned_folder
 from ingot.agent.review.golden import golden_file
 from ingot.agent.review.repository import WORKING_TREE, Repository
-from ingot.agent.review.samples import pinned_folder
 from ingot.converters.readers.faults import reading
 
 MOST_MAPPING = 1 << 20  # bytes of a file that may be a mapping

@@ -11,10 +11,10 @@ from typing import Literal
 from ingot.agent import drift
 from ingot.agent.gates.gate import Found, Gate
 from ingot.agent.gates.sample import on_sample
+from ingot.agent.meaning.rules import RULES, Change
 from ingot.agent.redaction import redact
 from ingot.agent.review.golden import GoldenResult
 from ingot.agent.review.replay import Ran, Replay
-from ingot.agent.review.rules import RULES, Change
 from ingot.agent.review.touched import Touched
 from ingot.converters.unify import Record
 

@@ -133,8 +133,8 @@ def _redacted(text: str) -> str:
 
 def _changes(console: "Console", told: "Reply", context: "Context") -> None:
     """What is different now, target by target, and what that does to the records."""
-    from ingot.agent.review.changes import changes
-    from ingot.agent.review.normal import normal
+    from ingot.agent.meaning.changes import changes
+    from ingot.agent.meaning.normal import normal
 
     before = (told.before or told.conversation).mapping
     rows = []

@@ -10,8 +10,8 @@ from ingot.cli import options as o
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context
+    from ingot.agent.pinning.pin import Pinned
     from ingot.agent.review.golden import GoldenResult
-    from ingot.agent.review.pinned import Pinned
     from ingot.agent.state import Order, State
 
 _SourceArgument = Annotated[
@@ -69,7 +69,7 @@ def check(
 
 
 def _pinned(mapping: Path) -> "Pinned | None":
-    from ingot.agent.review.pinned import pinned, pinned_folder
+    from ingot.agent.pinning.pin import pinned, pinned_folder
 
     return pinned(pinned_folder(mapping))
 

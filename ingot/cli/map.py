@@ -113,7 +113,7 @@ def _see_that_free(out: Path | None, *, overwrite: bool) -> None:
 
 
 def _see_that_pinnable(out: Path | None, share: str, *, overwrite: bool) -> None:
-    from ingot.agent.review.pinned import check_free, pinned_folder
+    from ingot.agent.pinning.pin import check_free, pinned_folder
 
     if out is None:
         raise typer.BadParameter("--pin-sample stores the rows beside the mapping: give --output")
@@ -128,7 +128,7 @@ def _pin(state: "State", context: "Context", out: Path, *, overwrite: bool) -> N
     Raises:
         OutputError: it cannot be written, or no row can be pinned.
     """
-    from ingot.agent.review.pinned import named_values, pin, pinned_folder
+    from ingot.agent.pinning.pin import named_values, pin, pinned_folder
     from ingot.agent.trial import spec_of
     from ingot.agent.waiting import proposed
     from ingot.cli.console import notes, plain

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from ingot.agent.review.pinned import pin
+from ingot.agent.pinning.pin import pin
 from ingot.cli.app import app
 from ingot.converters.contracts import violations
 from ingot.converters.readers import open_source

@@ -9,7 +9,7 @@ import pytest
 
 from ingot.agent.context import Context
 from ingot.agent.fingerprint import shape
-from ingot.agent.review.pinned import pin
+from ingot.agent.pinning.pin import pin
 from ingot.agent.review.replay import Replay, Stand, replay, stand_of
 from ingot.agent.review.revisions import Side, of_file
 from ingot.agent.review.touched import Touched

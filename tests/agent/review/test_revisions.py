@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ingot.agent.pinning.samples import pinned_folder
 from ingot.agent.review.golden import golden_file
 from ingot.agent.review.repository import repository
 from ingot.agent.review.revisions import (
@@ -17,7 +18,6 @@ from ingot.agent.review.revisions import (
     of_working_tree,
     reviewed,
 )
-from ingot.agent.review.samples import pinned_folder
 
 
 def git(folder: Path, *words: str) -> str:

@@ -8,10 +8,10 @@ import pytest
 
 from ingot.agent.context import Context
 from ingot.agent.fingerprint import shape
-from ingot.agent.review.changes import changes, class_of
+from ingot.agent.meaning.changes import changes, class_of
+from ingot.agent.meaning.rules import CLASSES
 from ingot.agent.review.golden import GoldenFailure, GoldenResult
 from ingot.agent.review.replay import Replay, Stand, replay
-from ingot.agent.review.rules import CLASSES
 from ingot.agent.review.touched import Touched
 from ingot.agent.review.verdict import LEVELS, Case, Reason, reasons, worst
 from ingot.converters.errors import Problem

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingot.agent.review.hiding import Hiding, NotRedactableError
+from ingot.agent.pinning.hiding import Hiding, NotRedactableError
 from ingot.converters.readers.columnar import ARROW_FILE, open_parquet, random_access
 from ingot.converters.readers.faults import reading
 from ingot.converters.rows import Json

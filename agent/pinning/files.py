@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ingot.agent.review.hiding import Hiding
-from ingot.agent.review.packing import compressed, tarred, within, zipped
-from ingot.agent.review.pinning_task import Content
+from ingot.agent.pinning.hiding import Hiding
+from ingot.agent.pinning.packing import compressed, tarred, within, zipped
+from ingot.agent.pinning.task import Content
 from ingot.converters.readers import Source, SourceFile
 from ingot.converters.readers.archives import TarMember, ZipMember
 from ingot.converters.readers.compression import compression_of, first_bytes

@@ -24,8 +24,8 @@ import pytest
 import zstandard
 
 from ingot.agent.context import Context
+from ingot.agent.pinning.pin import named_values, pin, pinned, pinned_folder
 from ingot.agent.redaction import is_secret
-from ingot.agent.review.pinned import named_values, pin, pinned, pinned_folder
 from ingot.agent.session import once
 from ingot.agent.state import Order
 from ingot.agent.trial import spec_of, with_guesses

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.review.changes import changes
-from ingot.agent.review.normal import normal, written
+from ingot.agent.meaning.changes import changes
+from ingot.agent.meaning.normal import normal, written
 from ingot.converters.errors import MappingError
 from ingot.converters.mapping import bind
 from ingot.converters.rows import Batch

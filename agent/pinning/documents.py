@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ingot.agent.review import pinning_json as trees
-from ingot.agent.review.pinning_task import Content, Cut, Task, encoded, has_bom, opened, parts_of
-from ingot.agent.review.pinning_units import read_json
-from ingot.agent.review.pinning_wanted import MOST_ROW, marks
+from ingot.agent.pinning import trees
+from ingot.agent.pinning.task import Content, Cut, Task, encoded, has_bom, opened, parts_of
+from ingot.agent.pinning.units import read_json
+from ingot.agent.pinning.wanted import MOST_ROW, marks
 from ingot.converters.readers.files import json_root
 from ingot.converters.readers.root import Root
 from ingot.converters.readers.stretch import Broken

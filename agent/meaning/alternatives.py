@@ -4,8 +4,8 @@ import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ingot.agent.review.conditions import Placed
-from ingot.agent.review.exact import exactly
+from ingot.agent.meaning.conditions import Placed
+from ingot.agent.meaning.exact import exactly
 from ingot.converters.rows import Json
 
 _KEYS = ("each", "where", "text", "messages", "system", "tools", "meta")

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from ingot.agent.review.samples import ABOUT, about_of, files_of
+from ingot.agent.pinning.samples import ABOUT, about_of, files_of
 from ingot.converters.commit import encode, sync, sync_tree, writing
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.exchange import exchange

@@ -7,15 +7,15 @@ keys around them; what changed alike in all of them is said once.
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from ingot.agent.review.alternatives import Alternative, alternatives, paired, per_row
-from ingot.agent.review.conditions import where_changes
-from ingot.agent.review.conversations import message_changes
-from ingot.agent.review.exact import exactly
-from ingot.agent.review.normal import normal, written
-from ingot.agent.review.rules import CLASSES, RULES, Change, change
-from ingot.agent.review.sources import source_changes
-from ingot.agent.review.values import value_changes
-from ingot.agent.review.words import each_text, group_text, layout_text, short, told
+from ingot.agent.meaning.alternatives import Alternative, alternatives, paired, per_row
+from ingot.agent.meaning.conditions import where_changes
+from ingot.agent.meaning.conversations import message_changes
+from ingot.agent.meaning.exact import exactly
+from ingot.agent.meaning.normal import normal, written
+from ingot.agent.meaning.rules import CLASSES, RULES, Change, change
+from ingot.agent.meaning.sources import source_changes
+from ingot.agent.meaning.values import value_changes
+from ingot.agent.meaning.words import each_text, group_text, layout_text, short, told
 from ingot.converters.language import META_KEYS
 from ingot.converters.rows import Json
 

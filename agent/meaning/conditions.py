@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ingot.agent.review.exact import exactly
-from ingot.agent.review.rules import Change, change
-from ingot.agent.review.words import compared, condition_text, short
+from ingot.agent.meaning.exact import exactly
+from ingot.agent.meaning.rules import Change, change
+from ingot.agent.meaning.words import compared, condition_text, short
 from ingot.converters.rows import Json
 
 Condition = dict[str, Json]

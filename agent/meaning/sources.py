@@ -2,9 +2,9 @@
 
 import re
 
-from ingot.agent.review.exact import exactly
-from ingot.agent.review.rules import Change, change
-from ingot.agent.review.words import fact_text, told
+from ingot.agent.meaning.exact import exactly
+from ingot.agent.meaning.rules import Change, change
+from ingot.agent.meaning.words import fact_text, told
 from ingot.converters.rows import Json
 
 _FACTS = ("files", "format", "encoding", "delimiter", "quote", "columns", "root", "json_fields")

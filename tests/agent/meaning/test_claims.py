@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from ingot.agent.review.changes import changes, class_of
-from ingot.agent.review.normal import normal
+from ingot.agent.meaning.changes import changes, class_of
+from ingot.agent.meaning.normal import normal
 from ingot.converters.errors import MappingError
 from ingot.converters.readers.globs import chosen
 

@@ -9,15 +9,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ingot.agent.pinning.checking import differences, faults
+from ingot.agent.pinning.cutting import cut
+from ingot.agent.pinning.files import hidden_names, stored
+from ingot.agent.pinning.hiding import Hiding, NotRedactableError, named_values
+from ingot.agent.pinning.laying import check_free, lay, put, staged
+from ingot.agent.pinning.samples import DATA, Pinned, pinned, pinned_folder
+from ingot.agent.pinning.task import Content, Cut, Task
+from ingot.agent.pinning.wanted import MOST_BYTES, Counts, fitting, wanted
 from ingot.agent.redaction import redact
-from ingot.agent.review.hiding import Hiding, NotRedactableError, named_values
-from ingot.agent.review.laying import check_free, lay, put, staged
-from ingot.agent.review.pinning import cut
-from ingot.agent.review.pinning_check import differences, faults
-from ingot.agent.review.pinning_files import hidden_names, stored
-from ingot.agent.review.pinning_task import Content, Cut, Task
-from ingot.agent.review.pinning_wanted import MOST_BYTES, Counts, fitting, wanted
-from ingot.agent.review.samples import DATA, Pinned, pinned, pinned_folder
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.readers import Source, SourceFile
 from ingot.converters.readers.archives import TarMember

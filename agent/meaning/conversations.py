@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from ingot.agent.mappers.parts import ROLES, roles_of
-from ingot.agent.review.exact import exactly
-from ingot.agent.review.rules import Change, change
-from ingot.agent.review.values import only_looks_up_more, table_changes, value_changes
-from ingot.agent.review.words import (
+from ingot.agent.meaning.exact import exactly
+from ingot.agent.meaning.rules import Change, change
+from ingot.agent.meaning.values import only_looks_up_more, table_changes, value_changes
+from ingot.agent.meaning.words import (
     compared,
     each_text,
     mask_text,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from ingot.agent.review.exact import exactly, plainest
+from ingot.agent.meaning.exact import exactly, plainest
 from ingot.converters.bind import LiteralBinder, infer_roles
 from ingot.converters.compose import expand_zip
 from ingot.converters.errors import Problem

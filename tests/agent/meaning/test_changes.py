@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.review.changes import CLASSES, RULES, changes, class_of, normal, written
+from ingot.agent.meaning.changes import CLASSES, RULES, changes, class_of, normal, written
 
 Document = dict[str, Any]
 USER = {"role": "user", "content": "q"}

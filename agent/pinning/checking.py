@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 
-from ingot.agent.review.hiding import Hiding
-from ingot.agent.review.pinning_task import Content
+from ingot.agent.pinning.hiding import Hiding
+from ingot.agent.pinning.task import Content
 from ingot.converters.errors import SourceError
 from ingot.converters.readers import Source, SourceFile, open_source
 from ingot.converters.readers.spec import SourceSpec

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from ingot.agent.review.pinning_units import Unit, read
+from ingot.agent.pinning.units import Unit, read
 from ingot.converters.readers.facts import FileFacts
 from ingot.converters.readers.spec import SourceSpec
 from ingot.converters.readers.stretch import Broken, parse_fields

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from ingot.agent.review import pinning_columnar as columnar
-from ingot.agent.review import pinning_json as trees
-from ingot.agent.review.hiding import NotRedactableError
-from ingot.agent.review.pinning_documents import cut_document, document_of
-from ingot.agent.review.pinning_spelling import hidden, hidden_header, spelled
-from ingot.agent.review.pinning_task import Content, Cut, Task, encoded, has_bom, opened, parts_of
-from ingot.agent.review.pinning_units import Unit, read, units, whole_text
-from ingot.agent.review.pinning_wanted import MOST_ROW, Wanted, found_in, unparsed
+from ingot.agent.pinning import columnar, trees
+from ingot.agent.pinning.documents import cut_document, document_of
+from ingot.agent.pinning.hiding import NotRedactableError
+from ingot.agent.pinning.spelling import hidden, hidden_header, spelled
+from ingot.agent.pinning.task import Content, Cut, Task, encoded, has_bom, opened, parts_of
+from ingot.agent.pinning.units import Unit, read, units, whole_text
+from ingot.agent.pinning.wanted import MOST_ROW, Wanted, found_in, unparsed
 from ingot.converters.readers.facts import FileFacts
 from ingot.converters.readers.files import json_root
 from ingot.converters.readers.stretch import Broken

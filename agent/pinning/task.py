@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from ingot.agent.review.hiding import Hiding
-from ingot.agent.review.pinning_wanted import Counts, Wanted
+from ingot.agent.pinning.hiding import Hiding
+from ingot.agent.pinning.wanted import Counts, Wanted
 from ingot.converters.readers.compression import decompressed
 from ingot.converters.readers.facts import SourceFile
 from ingot.converters.readers.lines import is_utf8, utf8_blocks

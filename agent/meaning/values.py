@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from ingot.agent.meaning.exact import exactly
+from ingot.agent.meaning.rules import Change, change
+from ingot.agent.meaning.words import compared, pairs_text, told
 from ingot.agent.preview import value_text
-from ingot.agent.review.exact import exactly
-from ingot.agent.review.rules import Change, change
-from ingot.agent.review.words import compared, pairs_text, told
 from ingot.converters.rows import Json
 
 _FORMS = ("path", "concat", "any_of", "template", "literal")

@@ -4,9 +4,9 @@ import json
 import re
 from dataclasses import replace
 
+from ingot.agent.pinning.hiding import Hiding, NotRedactableError
+from ingot.agent.pinning.units import UNREAD, Unit, read
 from ingot.agent.redaction.assignments import is_secret_name
-from ingot.agent.review.hiding import Hiding, NotRedactableError
-from ingot.agent.review.pinning_units import UNREAD, Unit, read
 from ingot.converters.readers.facts import FileFacts
 from ingot.converters.rows import Json
 

@@ -7,8 +7,8 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from ingot.agent.review.hiding import Hiding, NotRedactableError
-from ingot.agent.review.pinning_units import Unit
+from ingot.agent.pinning.hiding import Hiding, NotRedactableError
+from ingot.agent.pinning.units import Unit
 from ingot.converters.paths import Node, RowError, compile_path
 from ingot.converters.readers.root import Root
 from ingot.converters.rows import Json

@@ -1,0 +1,1 @@
+"""What a change of a mapping means: normal form, what differs target by target, and the rules."""
