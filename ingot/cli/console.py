@@ -55,17 +55,18 @@ def print_json(document: Json) -> None:
 
 
 def complain(text: str, ways: Iterable[str] = ()) -> None:
-    """One error on stderr; needs the standard library alone, as it may be all that works.
+    """One error on stderr, without the credentials of URLs.
+
+    Needs the standard library alone, as it may be all that works.
 
     Args:
         text: what is wrong.
         ways: what can be done about it, a line each below the error.
     """
-    sys.stderr.write("".join(f"{line}\n" for line in [f"error: {safe(text)}", *_indented(ways)]))
+    from ingot.agent.redaction.urls import without_credentials
 
-
-def _indented(lines: Iterable[str]) -> Iterator[str]:
-    return (f"  {safe(line)}" for line in lines)
+    lines = [f"error: {text}", *(f"  {way}" for way in ways)]
+    sys.stderr.write("".join(f"{safe(without_credentials(line))}\n" for line in lines))
 
 
 def interactive() -> bool:
