@@ -12,7 +12,6 @@ result is only read. What is in the export's manifest stands in docs/export.md.
 import hashlib
 import json
 import os
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -288,7 +287,7 @@ class _Job:
         named = manifest["way"]["name"] if manifest["way"] else None
         way = next((one for one in self.trainer.ways if one.name == named), None)
         written = self._written(way, tuple(manifest["data"]))
-        use = self.trainer.use(written, shlex.quote(str(self.out)))
+        use = self.trainer.use(written, str(self.out))
         notes = staged.notes
         if already_done:
             notes = (*notes, "this export was there already: nothing to do")

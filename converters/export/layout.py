@@ -81,7 +81,7 @@ class Trainer:
         ways: of which the first that fits best is taken.
         reads_records: whether it can read the files of a result as they are.
         configs: the config files by name, each with the data set's entry.
-        use: for people: how to start it, as lines of text, with the place of the export.
+        use: for people: how to start it, as lines of text, for the place of the export.
     """
 
     name: str

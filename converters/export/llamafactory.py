@@ -3,10 +3,13 @@
 Followed: data/parser.py (a key that is not listed in `columns` or `tags` loses its default),
 data/converter.py (the ShareGPT converter wants user and tool on odd places, the assistant on even
 ones, and empties an example that has it otherwise), data/processor/supervised.py (every assistant
-message is trained on; `mask_history`: the last; `train_on_prompt`: everything).
+message is trained on; `mask_history`: the last; `train_on_prompt`: everything), hparams/parser.py
+(behind a config `read_args` takes `key=value` of YAML alone, no options with dashes).
 """
 
 import json
+import re
+import shlex
 from typing import Final
 
 from ingot.converters.export.chats import (
@@ -59,6 +62,8 @@ _TAGS: Final[dict[str, Json]] = {
     "system_tag": "system",
 }
 
+_YAML_WORDS: Final = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
+
 
 def _fit(chat: Chat) -> Fitted:
     return some_trained(chat).then(
@@ -107,11 +112,20 @@ def _configs(written: Written) -> dict[str, bytes]:
 
 
 def _use(written: Written, out: str) -> tuple[str, ...]:
-    options = "".join(
-        f" --{key} {str(value).lower()}" for key, value in written.settings.items() if value
-    )
-    asked = "--dataset" if written.split == "train" else "--eval_dataset"
-    return (f"llamafactory-cli train CONFIG --dataset_dir {out} {asked} {written.name}{options}",)
+    settings = {**_settings(written), "dataset_dir": out}
+    words = [f"{key}={_yaml_word(value)}" for key, value in settings.items()]
+    return (shlex.join(["llamafactory-cli", "train", "CONFIG.yaml", *words]),)
+
+
+def _yaml_word(value: Json) -> str:
+    """A value behind `key=`, quoted where YAML would not take it for this very text."""
+    if (
+        isinstance(value, str)
+        and re.fullmatch(r"([A-Za-z/]|\.\.?/)[\w./-]*", value)
+        and value.lower() not in _YAML_WORDS
+    ):
+        return value
+    return json.dumps(value, ensure_ascii=False)
 
 
 TRAINER: Final = Trainer(

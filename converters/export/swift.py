@@ -7,6 +7,7 @@ tool's answer belongs to the assistant before it or to the user's message), loss
 """
 
 import json
+import shlex
 from typing import Final
 
 import pyarrow as pa
@@ -120,10 +121,10 @@ def _configs(written: Written) -> dict[str, bytes]:
 def _use(written: Written, out: str) -> tuple[str, ...]:
     asked = "--dataset" if written.split == "train" else "--val_dataset"
     names = " ".join(_names(written))
+    info = shlex.quote(f"{out}/dataset_info.json")
     options = "".join(f" --{key} {value}" for key, value in written.settings.items())
     return (
-        f"swift {written.kind} --custom_dataset_info {out}/dataset_info.json {asked} {names} "
-        f"--strict true{options}",
+        f"swift {written.kind} --custom_dataset_info {info} {asked} {names} --strict true{options}",
     )
 
 

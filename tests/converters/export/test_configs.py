@@ -1,6 +1,7 @@
 """The config files, held to what the trainers' own sources take; test_peers.py runs those."""
 
 import json
+import shlex
 from typing import Any
 
 import pytest
@@ -221,3 +222,20 @@ def test_the_module_for_torchtune_is_python_and_names_what_the_config_asks_for()
     assert "ingot_records.py" not in one.configs(
         Written(name="c", kind="pt", way=None, files=FILES[1], split="train")
     )
+
+
+@pytest.mark.parametrize("place", ["out", "/a b", "12", "null", "./it's: #1", "2024_01"])
+def test_llamafactory_is_started_with_keys_and_values_of_yaml(place):
+    one = TRAINERS["llamafactory"]
+    named = Written(name="7", kind="sft", way=one.ways[1], files=FILES[1], split="train")
+    (line,) = one.use(named, place)
+    *start, config, *words = shlex.split(line)
+    assert (start, config) == (["llamafactory-cli", "train"], "CONFIG.yaml")
+    pairs = dict(word.split("=", 1) for word in words)
+    assert {key: yaml.safe_load(value) for key, value in pairs.items()} == {
+        "stage": "sft",
+        "dataset_dir": place,
+        "dataset": "7",
+        "mask_history": True,
+        "train_on_prompt": False,
+    }

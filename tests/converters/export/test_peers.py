@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -178,22 +179,30 @@ class Reader:
     tokens: Path
 
     def read(self, out: Path) -> list[Example]:
-        answer = out.with_name(f"{out.name}.json")
-        home = str(out.with_name("home"))
+        answer = self.run("peer", out.with_name(f"{out.name}.json"), out, self.tokens)
+        decoder = Tokenizer.from_file(str(self.tokens / "tokenizer.json"))
+        return [_example(decoder, row) for row in answer]
+
+    def parse(self, line: str, folder: Path) -> Any:
+        """What the trainer's parser makes of a printed line in a folder."""
+        return self.run("use", folder / "use.json", *shlex.split(line), cwd=folder)
+
+    def run(self, script: str, answer: Path, *words: object, cwd: Path | None = None) -> Any:
+        home = str(answer.with_name("home"))
         offline = dict.fromkeys(("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"), "1")
         caches = dict.fromkeys(("HF_HOME", "MODELSCOPE_CACHE"), home)
         more = {"PYTHONDONTWRITEBYTECODE": "1", "TOKENIZERS_PARALLELISM": "false"}
-        script = HERE / f"{self.trainer}_peer.py"
-        command = [self.python, script, out, self.tokens, answer]
+        file = HERE / f"{self.trainer}_{script}.py"
+        order = [*words, answer] if script == "peer" else [answer, *words]
         ran = subprocess.run(
-            command,
+            [str(word) for word in (self.python, file, *order)],
             capture_output=True,
             text=True,
+            cwd=cwd,
             env={**os.environ, **offline, **caches, **more, "CUDA_VISIBLE_DEVICES": ""},
         )
         assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-4000:]
-        decoder = Tokenizer.from_file(str(self.tokens / "tokenizer.json"))
-        return [_example(decoder, row) for row in json.loads(answer.read_text())]
+        return json.loads(answer.read_text())
 
 
 def _example(decoder: Tokenizer, row: dict[str, list[int]]) -> Example:
@@ -397,3 +406,26 @@ def test_texts(reader, make_result, tmp_path):
         assert [one.text.endswith(one.trained[0]) for one in found] == [True, True]
     else:
         assert found == whole
+
+
+@pytest.mark.parametrize("trainer", ["llamafactory", "swift"])
+@pytest.mark.parametrize("kind", ["pt", "sft"])
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_the_printed_line_is_what_the_trainer_takes(
+    reader, kind, split, said, make_result, tmp_path, monkeypatch
+):
+    """The others are started with a config that `read` reads; their lines are no commands."""
+    rows = [said("user: One?", "assistant: bad", "user: Two?", "assistant: 2", trained="FFFT")]
+    pt = kind == "pt"
+    make_result([{"text": "A river runs."}] if pt else rows, name="123", pt=pt)
+    monkeypatch.chdir(tmp_path)
+    done = export(Path("123"), reader.trainer, Path("true o'"), ExportOptions(split=split))
+    (line,) = done.use
+    parsed = reader.parse(line, tmp_path)
+    info = json.loads(Path(parsed["info"]).read_text())
+    known = [one["dataset_name"] for one in info] if isinstance(info, list) else list(info)
+    assert parsed["names"] == known
+    assert parsed["stage"] == kind
+    defaults = {"mask_history": False, "train_on_prompt": False}
+    plain = defaults if reader.trainer == "llamafactory" else {}
+    assert parsed["settings"] == (plain if pt else done.manifest["way"]["settings"])
