@@ -172,4 +172,4 @@ def _left_out(
         left = f"{count(mappings, 'mapping')} and {count(parts, 'section')}"
         yield f"**Truncated: {left} are left out.** The whole:"
         line = review["reproduce"]
-        yield command(line if size(line) <= _LONGEST_COMMAND else "ingot review")
+        yield command(f"{line if size(line) <= _LONGEST_COMMAND else 'ingot review'} --full")

@@ -92,6 +92,10 @@ def review(
             show_default=False,
         ),
     ] = None,
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="All of it, longer than a comment of GitHub may be."),
+    ] = False,
     as_json: o.JsonOption = False,
 ) -> None:
     """Say what changed mappings change, on a sample: pass, warn or block (exit code 1).
@@ -103,7 +107,7 @@ def review(
 
     wish = Wish(mappings=mappings, source=source, allow_breaking=allow_breaking, offline=offline)
     found = _found(files or [], base, head, wish)
-    _write(found, form, out, as_json=as_json)
+    _write(found, out, None if form is Form.json else _markdown(found, full=full), as_json=as_json)
     if os.environ.get("GITHUB_ACTIONS") == "true":
         _tell_github(found, annotated=not as_json)
     _conclude(found)
@@ -122,25 +126,31 @@ def _found(files: list[Path], base: str | None, head: str | None, wish: "Wish") 
     return reviewing.review_files(files[0], files[1], wish)
 
 
-def _write(found: dict[str, Json], form: Form, out: Path | None, *, as_json: bool) -> None:
-    """The review into the file and onto stdout: there as JSON with --json, else without a file."""
+def _write(found: dict[str, Json], out: Path | None, text: str | None, *, as_json: bool) -> None:
+    """The review into the file and onto stdout: there as JSON with --json, else without a file.
+
+    Args:
+        found: the review document.
+        out: the file.
+        text: the review as Markdown, None = JSON is asked for.
+        as_json: JSON on stdout, whatever the file holds.
+    """
     from ingot.cli.console import print_json
-    from ingot.converters.commit import write_file, writing
+    from ingot.converters.commit import encode, write_file, writing
 
     if out is not None:
         with writing(out):
-            write_file(out, _text(found, form).encode())
-    if as_json or (out is None and form is Form.json):
+            write_file(out, encode(found, sort_keys=False) if text is None else text.encode())
+    if as_json or (out is None and text is None):
         print_json(found)
-    elif out is None:
-        _print(_text(found, form))
+    elif out is None and text is not None:
+        _print(text)
 
 
-def _text(found: dict[str, Json], form: Form) -> str:
-    from ingot.agent.review.markdown import markdown
-    from ingot.converters.commit import encode
+def _markdown(found: dict[str, Json], *, full: bool) -> str:
+    from ingot.agent.review.markdown import COMMENT_LIMIT, markdown
 
-    return encode(found, sort_keys=False).decode() if form is Form.json else markdown(found)
+    return markdown(found, limit=sys.maxsize if full else COMMENT_LIMIT)
 
 
 def _print(text: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ingot.agent.pinning.pin import pin
+from ingot.agent.review.sections import MOST_ROWS
 from ingot.cli.app import app
 from ingot.converters.contracts import violations
 from ingot.converters.readers import open_source
@@ -429,6 +430,25 @@ def test_two_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pinned: Path
     shutil.move(tmp_path / "was.sample", tmp_path / "new/is.sample")
     [one] = document("was.json", "new/is.json", code=1)["mappings"]
     assert one["sample"]["place"] == "new/is.sample"
+
+
+def test_the_whole_is_longer_than_a_comment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, word in (("was", "a"), ("is", "b")):
+        variants = [
+            {"text": {"path": f"{word}{n}", "map": {str(k): word * 90 for k in range(12)}}}
+            for n in range(MOST_ROWS)
+        ]
+        write(tmp_path, f"{name}.json", {"version": 2, "any_of": variants})
+    monkeypatch.setattr("ingot.agent.review.markdown.COMMENT_LIMIT", 9_000)
+    short = ingot("review", "was.json", "is.json", code=1).stdout
+    assert "Truncated" in short
+    again = shlex.split(short.split("```sh\n")[-1].split("\n")[0])
+    whole = ingot(*again[1:], code=1).stdout
+    assert "Truncated" not in whole
+    assert len(whole) > len(short)
 
 
 @pytest.mark.parametrize(

@@ -363,7 +363,7 @@ def test_a_comment_keeps_its_limit_and_says_what_is_left_out(count, text, limit)
 
 def test_a_comment_without_cuts_says_nothing_of_them():
     assert "Truncated" not in markdown(DOCUMENT)
-    assert "Truncated" in markdown(many(500))
+    assert markdown(many(500)).endswith(f"{DOCUMENT['reproduce']} --full\n```\n")
     assert "Truncated" not in summary(many(200))
 
 
