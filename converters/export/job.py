@@ -5,8 +5,9 @@
     OUT/...                         its config files (see the trainer's module)
     OUT/run.json, OUT/manifest.json how it went, and what there is
 
-The records are read twice: once to count what does not fit, once to write. The folder of the
-result is only read. What is in the export's manifest stands in docs/export.md.
+The records are held to the manifest of their result, then read twice: once to count what does not
+fit, once to write. The folder of the result is only read. What is in the export's manifest stands
+in docs/export.md.
 """
 
 import hashlib
@@ -25,7 +26,6 @@ from ingot.converters.commit import (
     Finished,
     Staged,
     check_usable,
-    finished,
     stage,
     writing,
 )
@@ -33,11 +33,12 @@ from ingot.converters.errors import ConversionError, OutputError
 from ingot.converters.export.chats import REASONS
 from ingot.converters.export.layout import TEXT_ROWS, Trainer, Way, Written
 from ingot.converters.export.parts import PART_BYTES, write_parts
+from ingot.converters.export.results import check_records, known_records, result_of
 from ingot.converters.export.survey import Tally, rows, survey
 from ingot.converters.export.trainers import TRAINERS
 from ingot.converters.manifest import host_facts, list_files
 from ingot.converters.record_kinds import Record, RecordKind
-from ingot.converters.records import read_records, record_files
+from ingot.converters.records import record_files
 from ingot.converters.rows import Json
 from ingot.converters.shard import RECORDS
 
@@ -86,33 +87,21 @@ def export(folder: Path, trainer: str, out: Path, options: ExportOptions | None 
         options: see `ExportOptions`.
 
     Raises:
-        ConversionError: the folder holds no finished result or no records, or the trainer cannot
-            train on what they say (the message counts the records by reason).
+        ConversionError: the folder holds no finished result or no records, they are not those of
+            its manifest, or the trainer cannot train on what they say (the message counts the
+            records by reason).
         OutputError: the destination is taken or cannot be written.
     """
     options = options or ExportOptions()
-    result = _result(folder)
+    result = result_of(folder)
     _check_apart(result.folder, out)
+    for file in record_files(folder / RECORDS):
+        check_records(result, file)
     job = _Job(result=result, trainer=TRAINERS[trainer], out=out, options=options)
     with stage(out, key=job.key(), difference=job.difference, overwrite=options.overwrite) as held:
         if held.done:
             return job.told(held, held.done.manifest, already_done=True)
         return job.run(held)
-
-
-def _result(folder: Path) -> Finished:
-    """The finished result with records in a folder."""
-    result = finished(folder)
-    if result is None or "decision" not in result.manifest or "trainer" in result.manifest:
-        problem = "no finished result of `ingot run` or `ingot convert`"
-        raise ConversionError(str(folder), problem, "convert the data set first")
-    decision = result.manifest["decision"]
-    if decision not in ("pt", "sft"):
-        problem = f"holds no records: {decision}: {result.manifest.get('reason')}"
-        raise ConversionError(str(folder), problem, "there is nothing to export")
-    if not record_files(folder / RECORDS):
-        raise ConversionError(str(folder), "holds no records", "there is nothing to export")
-    return result
 
 
 def _check_apart(folder: Path, out: Path) -> None:
@@ -210,7 +199,8 @@ class _Job:
         return self.told(staged, manifest)
 
     def _read(self) -> Iterator[Record]:
-        return read_records(self.records)
+        for file in record_files(self.records):
+            yield from known_records(file)
 
     def _texts(self) -> Tally:
         tally = Tally()
