@@ -6,17 +6,22 @@ are known by their names only; nothing is executed.
 
 import shlex
 from collections.abc import Iterator
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from ingot.agent.state import Order
+from ingot.converters.bind import ISO_639_1
 from ingot.converters.errors import ConversionError
 from ingot.converters.rows import Json
 
-_TEXT: Json = {"type": "string", "minLength": 1}
-_NAME: Json = {"type": ["string", "null"], "minLength": 1}
+_CONTROL = "[\x00-\x1f\x7f-\x9f\ud800-\udfff]"  # no part of a name, and no path to open
+_WORD: Json = {"minLength": 1, "maxLength": 4096, "not": {"type": "string", "pattern": _CONTROL}}
+_MOST: Json = 2**53  # what every JSON reader keeps exact
+_TEXT: Json = {"type": "string", **_WORD}
+_NAME: Json = {"type": ["string", "null"], **_WORD}
 _FLAG: Json = {"type": "boolean"}
-_COUNT: Json = {"type": "integer", "minimum": 1}
+_COUNT: Json = {"type": "integer", "minimum": 1, "maximum": _MOST}
 # What a person may type, by the name of the field; `source` stands by itself.
 TYPED: dict[str, dict[str, Json]] = {
     "out": _NAME,
@@ -24,9 +29,9 @@ TYPED: dict[str, dict[str, Json]] = {
     "mapper": _TEXT,
     "tokenizer": _NAME,
     "records": {"enum": ["parquet", "jsonl"]},
-    "language": _NAME,
+    "language": {"enum": [None, "mix", *sorted(ISO_639_1)]},
     "source_name": _NAME,
-    "limit": {"type": ["integer", "null"], "minimum": 1},
+    "limit": {**_COUNT, "type": ["integer", "null"]},
     "overwrite": _FLAG,
     "yes": _FLAG,
     "min_confidence": {"type": "number", "minimum": 0, "maximum": 1},
@@ -46,11 +51,47 @@ SCHEMA: dict[str, Json] = {
         "mapping_file": _NAME,
     },
 }
-USAGE = (
-    "Type `SOURCE --out DIR`: what to read, and the folder to be written. Also: "
-    + ", ".join(f"`--{name.replace('_', '-')}`" for name in TYPED if name != "out")
-    + ". Words with blanks stand in quotes."
+# What stands after an option, and what it does.
+_MEANS: dict[str, tuple[str, str]] = {
+    "out": ("DIR", "folder to be written; without it nothing is"),
+    "mode": ("auto, pt or sft", "what to make of the data"),
+    "mapper": ("auto, rules or llm", "who proposes the mapping"),
+    "tokenizer": ("FILE", "a tokenizer.json: also make Megatron .bin/.idx"),
+    "records": ("parquet or jsonl", "format of the records"),
+    "language": ("CODE", "ISO 639-1 or mix, where the mapping does not say it"),
+    "source_name": ("NAME", "meta.source where the mapping does not say it"),
+    "limit": ("N", "convert the first N rows only"),
+    "overwrite": ("", "replace a result that is there"),
+    "yes": ("", "approve a proposal that passes its gates, without a question"),
+    "min_confidence": ("X", "from 0 to 1: ask a person where the mapper is less sure"),
+    "dry_run": ("", "show what would be converted, write nothing"),
+    "allow_drift": ("", "go on although the data is not what the mapping was made for"),
+    "share_values": ("none, redacted or raw", "what of the values a model and people may see"),
+    "prompt_tokens": ("N", "how long the first question to a model may be"),
+}
+_ASK = ("help", "--help", "-h", "?")
+
+
+def _written(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+USAGE = "Type `SOURCE --out DIR`: what to read, and the folder to be written; or `help`."
+HELP = "\n".join(
+    [
+        "Type `SOURCE --out DIR`: what to read, and the folder to be written. Words with blanks "
+        "stand in quotes, `~` is not expanded.",
+        "",
+        "| option | value | what it does |",
+        "| --- | --- | --- |",
+        *(f"| `{_written(name)}` | {value} | {does} |" for name, (value, does) in _MEANS.items()),
+    ]
 )
+
+
+def wants_help(words: str) -> bool:
+    """Whether a person asks what may be typed."""
+    return words.strip().casefold() in _ASK
 
 
 def checked(document: Json) -> Order:
@@ -59,18 +100,42 @@ def checked(document: Json) -> Order:
     Raises:
         ConversionError: it is none; all of what is wrong is said.
     """
-    from jsonschema import Draft202012Validator
-
-    faults = sorted(map(_fault, Draft202012Validator(SCHEMA).iter_errors(document)))
+    faults = _faults(SCHEMA, document)
+    # NaN is neither below a bound nor above it.
+    if not faults and not isfinite(document.get("min_confidence", 0)):
+        faults = ["min_confidence: no number from 0 to 1"]
     if faults:
         raise ConversionError("order", "; ".join(faults[:5]))
     mapper = {"mapper": "file"} if document.get("mapping") is not None else {}
-    return Order(**{**document, **mapper})
+    whole = {key: int(document[key]) for key in _WHOLE if document.get(key) is not None}
+    return Order(**{**document, **whole, **mapper})
+
+
+_WHOLE = ("limit", "prompt_tokens")  # 5.0 is an integer in JSON
+
+
+def _faults(schema: dict[str, Json], document: Json) -> list[str]:
+    """What is wrong with a value, each with its place."""
+    from jsonschema import Draft202012Validator
+
+    return sorted(map(_fault, Draft202012Validator(schema).iter_errors(document)))
 
 
 def _fault(error: Any) -> str:  # noqa: ANN401
     place = "/".join(map(str, error.absolute_path))
-    return f"{place}: {error.message[:200]}" if place else str(error.message[:200])
+    said = _said(error)
+    return f"{place}: {said}" if place else said
+
+
+def _said(error: Any) -> str:  # noqa: ANN401
+    """What is wrong, without the parts of a schema that are too long to be read."""
+    if error.validator == "not":
+        return "control characters stand in no name"
+    if error.validator == "maxLength":
+        return f"longer than {error.validator_value} characters"
+    if error.validator == "enum" and "mix" in error.validator_value:
+        return f"{error.instance!r:.80} is neither an ISO 639-1 code (zh, en, ...) nor mix"
+    return str(error.message[:200])
 
 
 def typed(words: str) -> Order:
@@ -103,14 +168,27 @@ def _option(part: str, rest: Iterator[str]) -> dict[str, Json]:
     name = written.removeprefix("--").replace("-", "_")
     schema = TYPED.get(name)
     if schema is None:
-        raise ConversionError("", f"there is no option {written}")
+        raise ConversionError("", f"there is no option {written}", "`help` names all of them")
+    hint = f"{_written(name)} {_MEANS[name][0]}".strip() + f": {_MEANS[name][1]}"
     if schema is _FLAG and not named:
         return {name: True}
     if not named:
         value = next(rest, "")
-    if not value or schema is _FLAG:
-        raise ConversionError("", f"{written} takes {'no' if schema is _FLAG else 'a'} value")
-    return {name: _value(schema, value)}
+    if schema is _FLAG:
+        raise ConversionError("", f"{written} takes no value", hint)
+    if not value or (not named and value.startswith("--")):
+        found = f", found the option {value}" if value else ""
+        raise ConversionError("", f"{written} takes a value{found}", hint)
+    return {name: _meant(name, value, hint)}
+
+
+def _meant(name: str, value: str, hint: str) -> Json:
+    """The value of an option, if it may have it."""
+    read = _value(TYPED[name], value)
+    faults = _faults(TYPED[name], read)
+    if faults:
+        raise ConversionError(name, "; ".join(faults), hint)
+    return read
 
 
 def _value(schema: dict[str, Json], value: str) -> Json:
@@ -120,13 +198,29 @@ def _value(schema: dict[str, Json], value: str) -> Json:
         return int(value)
     if wanted == "number":
         try:
-            return float(value)
+            number = float(value)
         except ValueError:
             return value
+        return number if isfinite(number) else value
     return value
 
 
 # --- where a served run may read and write
+
+
+def unexpanded(order: Order) -> None:
+    """Refuse places that a shell would have read otherwise: no shell has seen a served order.
+
+    Raises:
+        ConversionError: a place begins with `~`.
+    """
+    for name, place in (
+        ("source", order.source),
+        ("out", order.out),
+        ("tokenizer", order.tokenizer),
+    ):
+        if place and place.removeprefix("file://").startswith("~"):
+            raise ConversionError(name, "~ is not expanded here", "write the whole path")
 
 
 def confined(order: Order, root: Path) -> None:
@@ -140,7 +234,8 @@ def confined(order: Order, root: Path) -> None:
     """
     if "://" in order.source.removeprefix("file://"):
         raise ConversionError(order.source, "only files of this machine may be read here")
-    _inside(order.source.removeprefix("file://"), root)
+    # The readers expand it, what writes does not: looked at is what is used.
+    _inside(str(Path(order.source.removeprefix("file://")).expanduser()), root)
     for place in (order.out, order.tokenizer):
         if place is not None:
             _inside(place, root)
@@ -152,5 +247,5 @@ def confined(order: Order, root: Path) -> None:
 
 def _inside(place: str, root: Path) -> None:
     folder = root.resolve()
-    if folder not in Path(place).expanduser().resolve().parents:
+    if folder not in Path(place).resolve().parents:
         raise ConversionError(place, f"lies outside of {root}", "see INGOT_SERVE_ROOT")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.ordering import TYPED, checked, confined, typed
+from ingot.agent.ordering import HELP, TYPED, checked, confined, typed, unexpanded, wants_help
 from ingot.agent.state import Order
 from ingot.converters.errors import ConversionError
 
@@ -35,6 +35,10 @@ def test_what_a_line_orders(words: str, order: dict[str, Any]) -> None:
         ("a --colour red", "no option --colour"),
         ("a --mapping m.json", "no option --mapping"),
         ("a --out", "--out takes a value"),
+        ("a --out --yes", "--out takes a value, found the option --yes"),
+        ("a --language klingon", "language: 'klingon' is neither"),
+        ("a --min-confidence nan", "min_confidence: 'nan' is not of type"),
+        ("a --limit 100000000000000000000000", "limit: 1"),
         ("a --yes=no", "--yes takes no value"),
         ("a --limit many", "limit: 'many' is not"),
         ("a --limit 0", "limit: 0 is less than"),
@@ -45,6 +49,46 @@ def test_what_a_line_orders(words: str, order: dict[str, Any]) -> None:
 def test_a_line_that_is_no_order(words: str, fault: str) -> None:
     with pytest.raises(ConversionError, match=fault):
         typed(words)
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"language": "klingon"}, "language: 'klingon' is neither"),
+        ({"out": "a\0b"}, "out: control characters"),
+        ({"source": "a\nb"}, "source: control characters"),
+        ({"out": "\ud800"}, "out: control characters"),
+        ({"out": "x" * 5000}, "out: longer than 4096"),
+        ({"limit": 10**23}, "limit: 1.* is greater than"),
+        ({"prompt_tokens": 10**23}, "prompt_tokens: 1.* is greater than"),
+        ({"min_confidence": float("nan")}, "min_confidence: no number"),
+    ],
+)
+def test_an_object_that_is_no_order(given: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ConversionError, match=fault) as refused:
+        checked({"source": "s", **given})
+    assert len(str(refused.value)) < 300
+
+
+def test_a_whole_number_is_one_however_it_is_written() -> None:
+    assert isinstance(checked({"source": "s", "limit": 5.0}).limit, int)
+
+
+def test_a_mistake_names_its_option_and_help_all_of_them() -> None:
+    with pytest.raises(ConversionError) as refused:
+        typed("a --limit many")
+    assert "--limit N: convert the first N rows" in str(refused.value)
+    assert "--mode" not in str(refused.value)
+    assert all(f"| `--{name.replace('_', '-')}` |" in HELP for name in TYPED)
+    assert wants_help(" Help ")
+    assert not wants_help("help.jsonl")
+
+
+@pytest.mark.parametrize("place", ["source", "out", "tokenizer"])
+def test_no_shell_has_expanded_a_served_order(place: str) -> None:
+    with pytest.raises(ConversionError, match=f"{place}: ~ is not expanded"):
+        unexpanded(Order(**{"source": "s", place: "~/conv"}))
+    unexpanded(Order(source="s", out="a~"))
 
 
 def test_an_object_is_an_order_and_its_mapping_is_used() -> None:
@@ -94,6 +138,15 @@ def test_an_order_that_leaves_the_folder(root: Path, order: dict[str, str]) -> N
     given = {name: value.replace("ROOT", str(root)) for name, value in order.items()}
     with pytest.raises(ConversionError, match=r"lies outside|only files of this machine"):
         confined(Order(**given), root)
+
+
+def test_the_place_that_is_looked_at_is_the_one_that_is_used(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(root))
+    monkeypatch.chdir(root.parent)  # where "~/out" would be written
+    with pytest.raises(ConversionError, match="lies outside"):
+        confined(Order(source=str(root / "data"), out="~/out"), root)
 
 
 def test_links_are_followed_before_it_is_looked_at_where_they_lead(root: Path) -> None:
