@@ -51,12 +51,14 @@ class ExportOptions:
     """What a user may set about an export.
 
     Attributes:
+        name: of the data set in the config; None = the name of the result's folder, made safe.
         split: what the data is for; the name of the files and of the config's list.
         lossy: also write what the trainer does not train on as the records say.
         overwrite: replace another export at the destination.
         part_bytes: a file ends with the row group that finds it at this size.
     """
 
+    name: str | None = None
     split: str = "train"
     lossy: bool = False
     overwrite: bool = False
@@ -114,6 +116,11 @@ def _check_apart(folder: Path, out: Path) -> None:
         raise OutputError(str(out), "holds a result that is no export", "choose another folder")
 
 
+def safe_name(text: str) -> str:
+    """A name that every trainer's config can spell: it begins with a letter or a digit."""
+    return tokens_name(tokens_name(text).lstrip("-_."))
+
+
 def _is_plain(path: str) -> bool:
     """Whether a config may name a path: `datasets` takes it for a pattern or a URL else."""
     return path.isprintable() and not any(odd in path for odd in (*"*?[]{}", "::", "://"))
@@ -143,6 +150,10 @@ class _Job:
         return kind
 
     @property
+    def name(self) -> str:
+        return self.options.name or safe_name(self.result.folder.resolve().name)
+
+    @property
     def records(self) -> Path:
         return self.result.folder / RECORDS
 
@@ -157,6 +168,7 @@ class _Job:
                 "manifest_sha256": hashlib.sha256(content).hexdigest(),
             },
             "options": {
+                "name": self.name,
                 "split": self.options.split,
                 "lossy": self.options.lossy,
                 "part_bytes": self.options.part_bytes,
@@ -249,8 +261,7 @@ class _Job:
 
     def _written(self, way: Way | None, files: tuple[str, ...]) -> Written:
         split = self.options.split
-        name = tokens_name(self.result.manifest["options"]["source"])
-        full = name if split == "train" else f"{name}_{split}"
+        full = self.name if split == "train" else f"{self.name}_{split}"
         return Written(name=full, kind=self.kind, way=way, files=files, split=split)
 
     def _manifest(

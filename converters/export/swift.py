@@ -80,9 +80,11 @@ def _trains(chat: Chat) -> tuple[bool, ...]:
 
 
 def _names(written: Written) -> list[str]:
+    # No name of a data set that ms-swift registers itself (`self-cognition`), or of a folder here.
+    name = f"{written.name}_ingot"
     if len(written.files) == 1:
-        return [written.name]
-    return [f"{written.name}-{number:05d}" for number in range(len(written.files))]
+        return [name]
+    return [f"{name}-{number:05d}" for number in range(len(written.files))]
 
 
 def _entry(name: str, file: str, written: Written) -> dict[str, Json]:

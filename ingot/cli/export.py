@@ -24,6 +24,12 @@ class TrainerName(StrEnum):
     torchtune = "torchtune"
 
 
+def _name(value: str | None) -> str | None:
+    if value is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", value):
+        raise typer.BadParameter("letters, digits, `-`, `_` and `.` only, a letter or digit first")
+    return value
+
+
 def _split(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", value):
         raise typer.BadParameter("letters, digits, `-` and `_` only")
@@ -46,6 +52,16 @@ def export(
         Path,
         typer.Option("--out", metavar="OUT", help="The folder to be made.", show_default=False),
     ],
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--name",
+            metavar="NAME",
+            callback=_name,
+            help="The data set's name in the config (default: the name of DIR).",
+            show_default=False,
+        ),
+    ] = None,
     split: Annotated[
         str,
         typer.Option("--split-name", metavar="NAME", callback=_split, help="What the data is for."),
@@ -66,7 +82,7 @@ def export(
     from ingot.converters.export.job import ExportOptions
     from ingot.converters.export.job import export as exported
 
-    options = ExportOptions(split=split, lossy=lossy, overwrite=overwrite)
+    options = ExportOptions(name=name, split=split, lossy=lossy, overwrite=overwrite)
     done = exported(folder, to.value, out, options)
     if as_json:
         told = {"out": str(done.out), "use": list(done.use), "notes": list(done.notes)}

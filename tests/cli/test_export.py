@@ -49,7 +49,7 @@ def test_an_export_says_what_was_written_and_how_to_start(result):
     assert "For swift 4.6.0" in said
     assert "2 read, 2 written" in said
     assert "1: messages after the last trained one are cut off" in said
-    assert "swift sft --custom_dataset_info out/dataset_info.json --dataset raw" in said
+    assert "swift sft --custom_dataset_info out/dataset_info.json --dataset result_ingot" in said
     assert Path("out/data/train-00000.parquet").is_file()
     assert "nothing to do" in ingot("export", result, "--to", "swift", "--out", "out").stdout
 
@@ -87,6 +87,7 @@ def test_other_masks_are_an_error_and_a_note_with_lossy(result):
         (["result", "--out", "out"], 2, "Missing option '--to'"),
         (["result", "--to", "trl"], 2, "Missing option '--out'"),
         (["result", "--to", "trl", "--out", "out", "--split-name", "../x"], 2, "letters, digits"),
+        (["result", "--to", "trl", "--out", "out", "--name", "-alpaca"], 2, "a letter or digit"),
         (["result/records", "--to", "trl", "--out", "out"], 1, "no finished result"),
         (["result", "--to", "trl", "--out", "result", "--overwrite"], 1, "not apart"),
         (["result", "--to", "trl", "--out", "taken"], 1, "holds files that ingot did not write"),

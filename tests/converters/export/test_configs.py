@@ -177,12 +177,12 @@ def test_llamafactory_reads_a_folder_where_there_are_several_files():
 def test_swift_has_an_entry_for_every_file_and_is_strict():
     found = configs("swift", files=2)
     assert [entry["dataset_name"] for entry in found["dataset_info.json"]] == [
-        "chats-00000",
-        "chats-00001",
+        "chats_ingot-00000",
+        "chats_ingot-00001",
     ]
     assert found["swift.yaml"] == {
         "custom_dataset_info": ["dataset_info.json"],
-        "dataset": ["chats-00000", "chats-00001"],
+        "dataset": ["chats_ingot-00000", "chats_ingot-00001"],
         "strict": True,
         "loss_scale": "default",
     }

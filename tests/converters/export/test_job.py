@@ -96,7 +96,7 @@ def test_the_same_bytes_every_time_and_from_either_format_of_records(
     ]
     outs = [tmp_path / f"out{number}" for number in range(3)]
     for folder, out in zip([made[0], made[0], made[1]], outs, strict=True):
-        export(folder, trainer, out)
+        export(folder, trainer, out, ExportOptions(name="chats"))
     assert tree(outs[0]) == tree(outs[1])
     data = [{k: v for k, v in tree(out).items() if k != "manifest.json"} for out in outs]
     assert data[0] == data[2]
@@ -226,7 +226,8 @@ def test_another_export_is_replaced_only_when_asked(chats, tmp_path):
 def test_records_that_lie_elsewhere_now_are_another_export(said, make_result, tmp_path):
     folder = make_result([said("user: a?", "assistant: A.")])
     export(folder, "torchtune", tmp_path / "out")
-    moved = folder.rename(tmp_path / "moved")
+    (tmp_path / "moved").mkdir()
+    moved = folder.rename(tmp_path / "moved" / folder.name)
     with pytest.raises(OutputError, match="the records of another folder"):
         export(moved, "torchtune", tmp_path / "out")
 
@@ -257,9 +258,39 @@ def test_the_split_names_files_and_entries(chats, tmp_path):
     done = {name: export(chats, name, tmp_path / name, options) for name in TRAINERS}
     assert done["axolotl"].manifest["data"] == ["data/test-00000.parquet"]
     info = json.loads((tmp_path / "llamafactory" / "dataset_info.json").read_text())
-    assert list(info) == ["chats_test"]
+    assert list(info) == ["result_test"]
     texts = {name: (tmp_path / name / f"{name}.yaml").read_text() for name in TRAINERS}
-    assert 'eval_dataset: "chats_test"' in texts["llamafactory"]
+    assert 'eval_dataset: "result_test"' in texts["llamafactory"]
     assert "val_dataset:" in texts["swift"]
     assert "test_datasets:" in texts["axolotl"]
     assert "dataset_val:" in texts["torchtune"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("raw", "raw"),
+        ("-alpaca", "alpaca"),
+        ("2024", "2024"),
+        ("a b,c", "a_b_c"),
+        ("(-x)", "x"),
+        ("---", "tokens"),
+    ],
+)
+def test_a_data_set_is_named_after_the_folder_of_the_result(
+    folder, name, said, make_result, tmp_path
+):
+    result = make_result([said("user: a?", "assistant: A.")]).rename(tmp_path / folder)
+    done = export(result, "llamafactory", tmp_path / "out")
+    assert done.manifest["options"]["name"] == name
+    assert list(json.loads((tmp_path / "out" / "dataset_info.json").read_text())) == [name]
+
+
+def test_a_data_set_is_named_as_asked_and_never_like_one_of_the_trainer(chats, tmp_path):
+    options = ExportOptions(name="self-cognition")
+    done = export(chats, "swift", tmp_path / "out", options)
+    (entry,) = json.loads((tmp_path / "out" / "dataset_info.json").read_text())
+    assert entry["dataset_name"] == "self-cognition_ingot"
+    assert export(chats, "swift", tmp_path / "out", options).use == done.use
+    with pytest.raises(OutputError, match=r"another export \(options\)"):
+        export(chats, "swift", tmp_path / "out")

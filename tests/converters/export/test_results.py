@@ -8,7 +8,8 @@ from ingot.converters.errors import ConversionError
 from ingot.converters.export.job import export
 
 
-def test_a_damaged_result_is_told_from_none(chats, tmp_path):
+def test_a_damaged_result_is_told_from_none(said, make_result, tmp_path):
+    chats = make_result([said("user: a?", "assistant: A.")])
     (part,) = (chats / "records").iterdir()
     content = part.read_bytes()
     part.write_bytes(content[:-1])
