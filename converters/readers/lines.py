@@ -4,6 +4,7 @@ import codecs
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from ingot.converters.errors import SourceError
 from ingot.converters.readers.faults import reading
 from ingot.converters.readers.stretch import MAX_ROW_BYTES
 
@@ -53,17 +54,29 @@ def utf8_blocks(
     stream are `SourceError`s that name `where`.
     """
     plain = blocks(stream, where)
-    parts = plain if is_utf8(encoding.removesuffix("-sig")) else _transcoded(plain, encoding)
+    legible = is_utf8(encoding.removesuffix("-sig"))
+    parts = plain if legible else _transcoded(plain, where, encoding)
     for number, block in enumerate(parts):
         data = block.removeprefix(_BOM) if number == 0 else block
         yield data.replace(b"\r", b"\n") if newline == "\r" else data
 
 
-def _transcoded(parts: Iterator[bytes], encoding: str) -> Iterator[bytes]:
+def _transcoded(parts: Iterator[bytes], where: str, encoding: str) -> Iterator[bytes]:
     decoder = codecs.getincrementaldecoder(encoding)("ingot.undecodable")
     for part in parts:
-        yield decoder.decode(part).encode("utf-8", "surrogatepass")
-    yield decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
+        yield _decoded(decoder, part, where, encoding)
+    yield _decoded(decoder, b"", where, encoding, final=True)
+
+
+def _decoded(
+    decoder: codecs.IncrementalDecoder, part: bytes, where: str, encoding: str, final: bool = False
+) -> bytes:
+    """A part as UTF-8; an encoding that cannot begin so (no byte order mark) is a SourceError."""
+    try:
+        return decoder.decode(part, final).encode("utf-8", "surrogatepass")
+    except UnicodeError as error:
+        hint = "leave the encoding out, or state the one that it has"
+        raise SourceError(where, f"is not in the encoding {encoding}: {error}", hint) from error
 
 
 def line_blocks(parts: Iterator[bytes]) -> Iterator[list[bytes | None]]:

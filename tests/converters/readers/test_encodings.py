@@ -1,6 +1,7 @@
 """Encodings: found by what the bytes say, guesses stated, undecodable bytes one bad row each."""
 
 import codecs
+from encodings.aliases import aliases
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,28 @@ def test_legacy_bytes_far_behind_an_ascii_head_are_seen(tmp_path: Path) -> None:
 )
 def test_binary_is_no_text(data: bytes) -> None:
     assert detect([data], True) is None
+
+
+@pytest.mark.parametrize("encoding", sorted({*aliases.values(), "utf-8-sig", "idna", "punycode"}))
+def test_plain_ascii_under_every_stated_encoding_is_rows_or_an_error(
+    tmp_path: Path, encoding: str
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text": "plain"}\n' * 3)
+    rows, said = 0, ""
+    try:
+        source = open_source(str(path), SourceSpec(encoding=encoding))
+        rows = sum(len(batch.values) + len(batch.bad) for batch in source.batches())
+    except SourceError as error:
+        said = str(error)
+    assert rows or "encoding" in said
+
+
+def test_utf_16_without_its_mark_is_an_error_that_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text": "plain"}\n' * 3)
+    with pytest.raises(SourceError, match=r"is not in the encoding utf-16: .*BOM"):
+        list(open_source(str(path), SourceSpec(encoding="utf-16")).batches())
 
 
 def test_an_unknown_encoding_is_an_error(tmp_path: Path) -> None:
