@@ -19,7 +19,7 @@ _AT_LINE = re.compile(r"\bline (\d+) column")
 
 
 def of_mapping(
-    case: Case, found: Sequence[Reason], base: Side, head: Side, command: str
+    case: Case, found: Sequence[Reason], base: Side, head: Side, command: str | None
 ) -> dict[str, Json]:
     """An element of `mappings` of the review document.
 
@@ -28,7 +28,7 @@ def of_mapping(
         found: the reasons for its verdict.
         base: the side of the old mapping.
         head: the side of the new one.
-        command: shows the same again.
+        command: shows the same again, None = there is none.
     """
     one = case.touched
     lines = lines_of(one.text)

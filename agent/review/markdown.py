@@ -37,6 +37,7 @@ _SMALLEST = 8_192
 _RESERVED = 2_000  # for what is said of what is left out
 _VERDICTS = {"block": "blocked", "warn": "passes, with warnings", "pass": "passes"}
 _LONGEST_COMMAND = 1_000
+_ID = 12  # characters of a commit's id
 
 
 def markdown(review: dict[str, Json], *, limit: int = COMMENT_LIMIT) -> str:
@@ -83,11 +84,22 @@ def _verdict(review: dict[str, Json]) -> Iterator[str]:
     levels = Counter(one["verdict"] for one in review["mappings"])
     yield f"### {SIGNS[verdict]} ingot review: {_VERDICTS[verdict]}"
     line = f"{count(levels.total(), 'mapping')} changed"
-    line += f" between {code(review['base'], 100)} and {code(review['head'], 100)}"
+    line += f" between {_side(review, 'base')} and {_side(review, 'head')}"
     split = ", ".join(f"{levels[one]} {one}" for one in LEVELS if levels[one])
     yield f"{line}{': ' * bool(split)}{split}."
     if review["allow_breaking"]:
         yield "Breaking changes and lost records are allowed here: they warn."
+
+
+def _side(review: dict[str, Json], name: str) -> str:
+    """A revision and its commit; of the base also the commit at which the head left it."""
+    stated, commits = review[name], review["commits"]
+    told = [commits[name]] if commits[name] and commits[name] != stated else []
+    if name == "base" and commits["fork"] != commits["base"]:
+        told += ["left at", commits["fork"]]
+    shown = code(stated[:_ID] if stated == commits[name] else stated, 100)
+    inner = " ".join(one if one == "left at" else code(one[:_ID]) for one in told)
+    return f"{shown} ({inner})" if told else shown
 
 
 def _overview(ordered: Sequence[dict[str, Json]], room: int) -> Iterator[str]:
@@ -171,5 +183,5 @@ def _left_out(
     if mappings or parts:
         left = f"{count(mappings, 'mapping')} and {count(parts, 'section')}"
         yield f"**Truncated: {left} are left out.** The whole:"
-        line = review["reproduce"]
+        line = review["reproduce"] or "ingot review"
         yield command(f"{line if size(line) <= _LONGEST_COMMAND else 'ingot review'} --full")

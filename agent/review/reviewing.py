@@ -8,7 +8,7 @@ import re
 import shlex
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ingot.agent.meaning.changes import changes, class_of
@@ -16,6 +16,7 @@ from ingot.agent.meaning.normal import normal
 from ingot.agent.meaning.rules import Change
 from ingot.agent.redaction import redact
 from ingot.agent.review.document import of_mapping
+from ingot.agent.review.escaping import seen
 from ingot.agent.review.golden import GoldenResult, golden_file, run_golden
 from ingot.agent.review.places import written
 from ingot.agent.review.replay import Ran, Replay, replay, stand_of
@@ -65,8 +66,8 @@ def sides(folder: Path, base: str | None, head: str | None) -> tuple[Side, Side]
     """
     repo = repository(folder)
     name = base if base is not None else repo.main()
-    tip = repo.commit(head if head is not None else "HEAD")
-    before = of_commit(repo, repo.forked(repo.commit(name), tip), name)
+    stated, tip = repo.commit(name), repo.commit(head if head is not None else "HEAD")
+    before = replace(of_commit(repo, repo.forked(stated, tip), name), tip=stated)
     after = of_working_tree(repo) if head is None else of_commit(repo, tip, head)
     return before, after
 
@@ -90,12 +91,14 @@ def review(base: Side, head: Side, wish: Wish) -> dict[str, Json]:
         hint = "name one mapping with --mappings; the others need pinned samples"
         said = f"data of one mapping, and {len(replayed)} are to be replayed: {names}"
         raise RevisionError("--source", said, hint)
-    command = ["--base", base.name, *(["--head", head.name] * (head.name != WORKING_TREE))]
+    command = ["--base", base.tip or base.name]
+    if head.name != WORKING_TREE:
+        command += ["--head", head.commit or head.name]
     told = [
         _mapping(one, base, head, wish, [*command, "--mappings", _literal(one.path)])
         for one in found
     ]
-    own = ["--mappings", wish.mappings] if wish.mappings is not None else []
+    own = ["--mappings", _typed(wish.mappings)] if wish.mappings is not None else []
     return _document(base, head, wish, told, [*command, *own])
 
 
@@ -125,6 +128,7 @@ def _document(
         "version": VERSION,
         "base": redact(written(base.name)),
         "head": redact(written(head.name)),
+        "commits": {"base": base.tip, "fork": base.commit, "head": head.commit},
         "verdict": worst(one["verdict"] for one in told),
         "allow_breaking": wish.allow_breaking,
         "reproduce": _command(command, wish),
@@ -132,21 +136,29 @@ def _document(
     }
 
 
-def _command(words: Sequence[str], wish: Wish) -> str:
-    """The command that shows the same again."""
+def _command(words: Sequence[str], wish: Wish) -> str | None:
+    """The command that shows the same again; None where a name in it cannot be typed."""
     source = ["--source", redact(wish.source)] if wish.source is not None else []
+    if any(_typed(word) != word for word in (*words, *source)):
+        return None
     flags = [
         *["--allow-breaking"] * wish.allow_breaking,
         *["--offline"] * wish.offline,
     ]
-    return shlex.join(["ingot", "review", *map(written, words), *source, *flags])
+    return shlex.join(["ingot", "review", *words, *source, *flags])
 
 
 def _literal(path: str) -> str:
     """A path as a glob that matches nothing else."""
-    glob = _MAGIC.sub(r"[\1]", path)
+    # `##[` is a command where a report is printed in a GitHub job.
+    glob = _typed(_MAGIC.sub(r"[\1]", path).replace("##[[]", "##?"))
     anchored = glob if "/" in glob else f"/{glob}"
     return f"./{anchored}" if anchored.startswith("!") else anchored
+
+
+def _typed(glob: str) -> str:
+    """A glob that can be read and typed: `?` for bytes that are no text and what is not seen."""
+    return "".join(char if seen(char) == char else "?" for char in glob)
 
 
 # --- one mapping

@@ -33,6 +33,9 @@ class Side:
         others: path -> what it is instead (`a symbolic link`, `a submodule`).
         contents: reads some of the files.
         folder: what stands before its paths where people read them, with a slash.
+        commit: whose files they are, None = of no commit.
+        tip: the commit that `name` stands for, where another one is compared: at which the other
+            side left it. None = of no commit.
     """
 
     name: str
@@ -40,6 +43,8 @@ class Side:
     others: Mapping[str, str]
     contents: Contents
     folder: str = ""
+    commit: str | None = None
+    tip: str | None = None
 
     def shown(self, path: str) -> str:
         """A path as people read it."""
@@ -61,7 +66,7 @@ def of_commit(repository: Repository, commit: str, name: str) -> Side:
         found = repository.read((files[path] for path in paths), most=most)
         return {path: found[files[path]] for path in paths if files[path] in found}
 
-    return Side(name=name, files=files, others=others, contents=contents)
+    return Side(name=name, files=files, others=others, contents=contents, commit=commit, tip=commit)
 
 
 def _kind(mode: str) -> str:

@@ -232,7 +232,13 @@ def _provenance(mapping: dict[str, Json]) -> str:
     inner = [table(_FIGURES, stated)] if stated else []
     again = "the command that shows this again"
     title = f"Who made it, and {again}" if inner else again.capitalize()
-    return fold(title, [*inner, command(mapping["reproduce"])])
+    return fold(title, [*inner, _again(mapping["reproduce"])])
+
+
+def _again(line: str | None) -> str:
+    if line is None:
+        return "There is none: a name in it holds characters that cannot be typed."
+    return command(line)
 
 
 def _stated(name: str) -> Told:

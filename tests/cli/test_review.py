@@ -322,6 +322,14 @@ def test_the_command_that_reproduces_it_does(inside: Path, reviewed: dict[str, A
     assert not (inside / "x").exists()
 
 
+def test_commits_are_named_by_their_ids(inside: Path, reviewed: dict[str, Any]) -> None:
+    ids = [git(inside, "rev-parse", name) for name in ("main", "change~1", "change")]
+    assert reviewed["commits"] == dict(zip(("base", "fork", "head"), ids, strict=True))
+    assert reviewed["reproduce"] == f"ingot review --base {ids[0]} --head {ids[2]}"
+    told = document("--base", "main", "--mappings", "maps/gone.json")
+    assert told["commits"]["head"] is None
+
+
 def test_the_same_commits_give_the_same_bytes(inside: Path, tmp_path: Path) -> None:
     words = ("review", "--base", "main", "--head", "change")
     for form in ("json", "markdown"):
@@ -543,4 +551,11 @@ def test_names_that_are_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(root)
     [one] = document(code=0)["mappings"]
     assert (one["path"], one["status"]) == ("a\\xff.json", "added")
+    assert document(*shlex.split(one["reproduce"])[2:])["mappings"] == [one]
     assert "a\\xff.json" in ingot("review", code=0).stdout
+    (root / os.fsdecode(b"a\xff.json")).rename(root / "two\nlines \u202e.json")
+    [one] = document(code=0)["mappings"]
+    assert one["reproduce"].isprintable()
+    assert document(*shlex.split(one["reproduce"])[2:])["mappings"] == [one]
+    write(root, "b.json", TEXT)
+    assert document("two\nlines \u202e.json", "b.json")["reproduce"] is None

@@ -370,8 +370,24 @@ def test_a_comment_without_cuts_says_nothing_of_them():
 def test_a_review_of_nothing_is_told():
     said = markdown({**DOCUMENT, "verdict": "pass", "mappings": []})
     assert said.endswith(
-        "### 🟢 ingot review: passes\n\n0 mappings changed between `main` and `HEAD`.\n"
+        "### 🟢 ingot review: passes\n\n0 mappings changed "
+        "between `main` (`8f14e45fceea` left at `c9f0f895fb98`) and `HEAD` (`45c48cce2e2d`).\n"
     )
+
+
+def test_a_revision_that_is_a_commit_is_told_once():
+    commits = DOCUMENT["commits"]
+    same = {**commits, "fork": commits["base"]}
+    said = markdown({**DOCUMENT, "base": same["base"], "commits": same})
+    assert "between `8f14e45fceea` and `HEAD` (`45c48cce2e2d`):" in said
+    said = markdown({**DOCUMENT, "commits": dict.fromkeys(commits)})
+    assert "between `main` and `HEAD`:" in said
+
+
+def test_where_there_is_no_command_it_is_said():
+    one = {**DOCUMENT["mappings"][0], "reproduce": None}
+    said = markdown({**DOCUMENT, "reproduce": None, "mappings": [one]})
+    assert "There is none: a name in it" in said
 
 
 def test_a_limit_under_which_nothing_can_be_said_is_refused():

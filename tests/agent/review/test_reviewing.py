@@ -48,6 +48,7 @@ def test_nothing_differs() -> None:
         "version": 1,
         "base": "main",
         "head": "HEAD",
+        "commits": {"base": None, "fork": None, "head": None},
         "verdict": "pass",
         "allow_breaking": False,
         "reproduce": "ingot review --base main --head HEAD",
