@@ -111,6 +111,9 @@ def _check_apart(folder: Path, out: Path) -> None:
     ours, theirs = out.resolve(), folder.resolve()
     if ours.is_relative_to(theirs) or theirs.is_relative_to(ours):
         raise OutputError(str(out), "is not apart from the result", "choose another folder")
+    if not _is_plain(str(ours)):
+        problem = "lies where trainers cannot find it: `datasets` takes its path for a pattern"
+        raise OutputError(str(out), problem, "choose a path without * ? [ ] { } and ::")
     check_usable(out)
     if _is_other_result(out):
         raise OutputError(str(out), "holds a result that is no export", "choose another folder")

@@ -134,6 +134,14 @@ def test_a_place_that_a_config_cannot_spell_is_not_named(name, said, make_result
     assert done.manifest["data"] == ["data/train-00000.parquet"]
 
 
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_a_destination_that_no_trainer_could_read_from_is_refused(trainer, chats, tmp_path):
+    for name in ("out[1]", "out*/x", "a{b}"):
+        with pytest.raises(OutputError, match="takes its path for a pattern"):
+            export(chats, trainer, tmp_path / name)
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "result", tmp_path / "result.jsonl"]
+
+
 def test_parts_are_cut_by_size_and_keep_the_order(said, make_result, tmp_path):
     rows = [said(f"user: {n}?", f"assistant: {n}!") for n in range(2_500)]
     done = export(make_result(rows), "axolotl", tmp_path / "out", ExportOptions(part_bytes=1))
