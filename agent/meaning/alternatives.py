@@ -9,6 +9,8 @@ from ingot.agent.meaning.exact import exactly
 from ingot.converters.rows import Json
 
 _KEYS = ("each", "where", "text", "messages", "system", "tools", "meta")
+# Pairs of alternatives, and characters of the keys around them, said again for each of them.
+_MOST_PAIRS, _MOST_AROUND = 4_000_000, 4 << 20
 # (place among the old alternatives, place among the new ones); None = it has no partner.
 Pair = tuple[int | None, int | None]
 
@@ -69,6 +71,16 @@ def _laid_over(
 def _placed(layout: dict[str, Json], base: str) -> tuple[Placed, ...]:
     conditions = enumerate(layout.get("where", []))
     return tuple(Placed(condition=one, pointer=f"{base}/where/{i}") for i, one in conditions)
+
+
+def too_many(old: dict[str, Json], new: dict[str, Json]) -> bool:
+    """Whether the alternatives of two mappings are more than can be compared one by one."""
+    most = [len(document.get("any_of", ())) for document in (old, new)]
+    around = [
+        len(exactly({key: document.get(key) for key in _KEYS})) * count
+        for document, count in zip((old, new), most, strict=True)
+    ]
+    return most[0] * most[1] > _MOST_PAIRS or max(around) > _MOST_AROUND
 
 
 def per_row(document: dict[str, Json]) -> bool:

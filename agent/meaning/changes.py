@@ -7,7 +7,7 @@ keys around them; what changed alike in all of them is said once.
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from ingot.agent.meaning.alternatives import Alternative, alternatives, paired, per_row
+from ingot.agent.meaning.alternatives import Alternative, alternatives, paired, per_row, too_many
 from ingot.agent.meaning.conditions import where_changes
 from ingot.agent.meaning.conversations import message_changes
 from ingot.agent.meaning.exact import exactly
@@ -30,6 +30,8 @@ def changes(old: Document, new: Document) -> tuple[Change, ...]:
     In the order of the language: source, group, then the layouts key by key. No change at all means
     that every row gives the same records.
     """
+    if too_many(old, new):
+        return _uncompared(old, new)
     before, after = alternatives(old), alternatives(new)
     kinds = _kind(before), _kind(after)
     if kinds == (None, None):
@@ -52,6 +54,14 @@ def class_of(found: Iterable[Change]) -> str:
     return max((one.kind for one in found), key=CLASSES.index, default="none")
 
 
+def _uncompared(old: Document, new: Document) -> tuple[Change, ...]:
+    """One change for all, where the alternatives are too many to look at each."""
+    if exactly(old) == exactly(new):
+        return ()
+    was, now = (f"{len(one.get('any_of', [None]))} alternatives" for one in (old, new))
+    return (change("alternatives_many", "alternatives", was, now, _place(new)),)
+
+
 # --- relevance and kind
 
 
@@ -69,7 +79,7 @@ def _relevance(before: list[Alternative], after: list[Alternative]) -> Change:
 
 
 def _place(document: Document) -> str:
-    return next(f"/{key}" for key in ("text", "messages", "any_of") if key in document)
+    return next((f"/{key}" for key in ("text", "messages", "any_of") if key in document), "")
 
 
 def _all_texts(layouts: list[Alternative]) -> str:

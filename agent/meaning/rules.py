@@ -19,8 +19,8 @@ RULES: dict[str, tuple[str, str]] = {
     "mapped_now": ("additive", "The data set was not relevant and gives records now."),
     "source_files_widened": (
         "additive",
-        "All files chosen before are still chosen, and more of the same kind; rows keep their "
-        "numbers, which count per file.",
+        "All files chosen before are still chosen, and more, all of the `format` that both "
+        "mappings state; rows keep their numbers, which count per file.",
     ),
     "where_widened": (
         "additive",
@@ -63,8 +63,8 @@ RULES: dict[str, tuple[str, str]] = {
     "source_files": ("breaking", "Files chosen before may be left out."),
     "source_files_other_kind": (
         "breaking",
-        "More files are chosen, with names of another kind, and `format` is not stated: only the "
-        "files of the format with most bytes are read.",
+        "More files are chosen, and the mappings do not state the same `format`: only the files "
+        "of the format with most bytes are read.",
     ),
     "source_format": ("breaking", "Files are read as another format."),
     "source_encoding": ("breaking", "Bytes become other characters."),
@@ -95,6 +95,10 @@ RULES: dict[str, tuple[str, str]] = {
     "alternatives_each": (
         "breaking",
         "Alternatives are tried per element instead of per row, or the other way round.",
+    ),
+    "alternatives_many": (
+        "breaking",
+        "The mappings differ, and have too many alternatives to say in what.",
     ),
     "text_path": ("breaking", "The text is taken from another place."),
     "content_path": ("breaking", "A message takes its text from another place."),

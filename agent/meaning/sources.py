@@ -1,15 +1,11 @@
 """What a change of `source` means: which files are read, and how."""
 
-import re
-
 from ingot.agent.meaning.exact import exactly
 from ingot.agent.meaning.rules import Change, change
 from ingot.agent.meaning.words import fact_text, told
 from ingot.converters.rows import Json
 
 _FACTS = ("files", "format", "encoding", "delimiter", "quote", "columns", "root", "json_fields")
-_PACKED = re.compile(r"\.(gz|zst|zstd|bz2|xz)$")
-_KIND = re.compile(r"\.[A-Za-z0-9]+$")
 
 
 def source_changes(old: dict[str, Json], new: dict[str, Json]) -> list[Change]:
@@ -21,9 +17,9 @@ def source_changes(old: dict[str, Json], new: dict[str, Json]) -> list[Change]:
             continue
         rule = f"source_{fact}"
         if fact == "files" and before and after and _wider(before, after):
-            pinned = "format" in old and "format" in new
-            alike = pinned or _same_kinds(before, after)
-            rule = "source_files_widened" if alike else "source_files_other_kind"
+            # Otherwise files that come may outweigh those of the format that was found before.
+            pinned = "format" in old and old["format"] == new.get("format")
+            rule = "source_files_widened" if pinned else "source_files_other_kind"
         words = told(before, after, fact_text)
         found.append(change(rule, f"source.{fact}", *words, f"/source/{fact}"))
     return found
@@ -54,16 +50,3 @@ def _excludes(pattern: str) -> bool:
 
 def _excluded_behind(patterns: list[str], place: int) -> set[str]:
     return set(filter(_excludes, patterns[place:]))
-
-
-def _same_kinds(old: list[str], new: list[str]) -> bool:
-    """Whether the names of all files that are chosen now end like those chosen before."""
-    before, after = _kinds(old), _kinds(new)
-    return "" not in before and after <= before
-
-
-def _kinds(patterns: list[str]) -> set[str]:
-    """How the names that patterns choose end; "" where that is open."""
-    names = [_PACKED.sub("", pattern) for pattern in patterns if not _excludes(pattern)]
-    ends = [_KIND.search(name) for name in names]
-    return {end.group().lower() if end else "" for end in ends} or {""}

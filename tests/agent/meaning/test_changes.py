@@ -51,6 +51,7 @@ def first_of(*layouts: Document, **keys: Any) -> Document:
 
 
 A, B, C = {"text": "a"}, {"text": "b"}, {"text": "c"}
+MANY = [{"text": f"a{n}"} for n in range(99)]
 HOT, COLD = {"path": "t", "min_chars": 3}, {"path": "l", "in": ["x"]}
 
 # rule, old, new, target, old words, new words
@@ -516,16 +517,16 @@ CASES: list[tuple[str, Document, Document, str, str | None, str | None]] = [
     ("records_kind", text("a"), chat(USER, ANSWER), "messages", "text: a", "user: q; assistant: a"),
     (
         "source_files_widened",
-        files("a/*.jsonl"),
-        files("a/*.jsonl", "b/*.jsonl.gz"),
+        files("a/*.jsonl", format="jsonl"),
+        files("a/*.jsonl", "b/*.jsonl.gz", format="jsonl"),
         "source.files",
         "a/*.jsonl",
         "a/*.jsonl, b/*.jsonl.gz",
     ),
     (
         "source_files_widened",
-        files("*.txt", "!*index*"),
-        files("*.txt"),
+        files("*.txt", "!*index*", format="text"),
+        files("*.txt", format="text"),
         "source.files",
         "*.txt, !*index*",
         "*.txt",
@@ -545,6 +546,22 @@ CASES: list[tuple[str, Document, Document, str, str | None, str | None]] = [
         "source.files",
         "*.jsonl",
         "*.csv, *.jsonl",
+    ),
+    (
+        "source_files_other_kind",
+        files("*x.txt"),
+        files("*x.txt", "*y.txt"),
+        "source.files",
+        "*x.txt",
+        "*x.txt, *y.txt",
+    ),
+    (
+        "alternatives_many",
+        first_of(*MANY, meta={"source": {"literal": "x" * 50_000}}),
+        first_of(*MANY, meta={"source": {"literal": "y" * 50_000}}),
+        "alternatives",
+        "99 alternatives",
+        "99 alternatives",
     ),
     (
         "source_files",
@@ -756,6 +773,30 @@ def test_thousands_of_messages_are_compared() -> None:
     found = changes(normal(chat(*old)), normal(chat(*new)))
     assert len(found) == 1501
     assert json.dumps([one.rule for one in found[-2:]]) == '["content_path", "message_added"]'
+
+
+def test_thousands_of_conditions_are_compared() -> None:
+    listed = [f"v{n}" for n in range(12_000)]
+    old = text("a", where=[{"path": "p", "not_in": listed}])
+    each = [{"path": "p", "not_in": [one]} for one in listed]
+    found = changes(old, text("a", where=each))
+    assert {one.rule for one in found} == {"where_widened"}
+    found = changes(text("a", where=each[:6000]), text("a", where=each))
+    assert {one.rule for one in found} == {"where_tightened"}
+
+
+def test_too_many_alternatives_are_not_compared_one_by_one() -> None:
+    many = [{"text": f"a{n}"} for n in range(15_000)]
+    other = [one if n % 2 else {"text": f"b{n}"} for n, one in enumerate(many)]
+    [one] = changes(doc(any_of=many), doc(any_of=other))
+    assert one.rule == "alternatives_many"
+    assert changes(doc(any_of=many), doc(any_of=many)) == ()
+
+
+def test_files_are_widened_for_certain_only_in_one_stated_format() -> None:
+    for was, now in (({}, {"format": "text"}), ({"format": "text"}, {})):
+        found = changes(files("*x.txt", **was), files("*x.txt", "*y.txt", **now))
+        assert [one.rule for one in found] == ["source_files_other_kind", "source_format"]
 
 
 def test_the_table_of_rules_is_the_one_in_the_documents() -> None:
