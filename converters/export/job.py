@@ -113,7 +113,7 @@ def _check_apart(folder: Path, out: Path) -> None:
         raise OutputError(str(out), "is not apart from the result", "choose another folder")
     if not _is_plain(str(ours)):
         problem = "lies where trainers cannot find it: `datasets` takes its path for a pattern"
-        raise OutputError(str(out), problem, "choose a path without * ? [ ] { } and ::")
+        raise OutputError(str(out), problem, "choose a path without * ? [ and ::")
     check_usable(out)
     if _is_other_result(out):
         raise OutputError(str(out), "holds a result that is no export", "choose another folder")
@@ -126,7 +126,7 @@ def safe_name(text: str) -> str:
 
 def _is_plain(path: str) -> bool:
     """Whether a config may name a path: `datasets` takes it for a pattern or a URL else."""
-    return path.isprintable() and not any(odd in path for odd in (*"*?[]{}", "::", "://"))
+    return path.isprintable() and not any(odd in path for odd in (*"*?[", "::"))
 
 
 def _is_other_result(out: Path) -> bool:
@@ -293,6 +293,10 @@ class _Job:
         written = self._written(way, tuple(manifest["data"]))
         use = self.trainer.use(written, str(self.out))
         notes = staged.notes
+        if written.split != "train":
+            count = manifest["records"]["written"]
+            told = f"all {count:,} records are written as {written.split}"
+            notes = (*notes, f"{told}: --split-name gives a name, it selects nothing")
         if already_done:
             notes = (*notes, "this export was there already: nothing to do")
         return Exported(

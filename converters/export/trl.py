@@ -75,6 +75,10 @@ def _use(written: Written, out: str) -> tuple[str, ...]:
     lines = [f"put what {out}/trl.yaml says into your config; start `trl sft --config` in {out}"]
     if written.settings.get("assistant_only_loss"):
         lines.append("assistant_only_loss needs a chat template with {% generation %}")
+    if written.split != "train":
+        lines.append(
+            "trl's config has no place for evaluation: with trl.yaml it trains on this data"
+        )
     return tuple(lines)
 
 

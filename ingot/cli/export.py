@@ -64,7 +64,12 @@ def export(
     ] = None,
     split: Annotated[
         str,
-        typer.Option("--split-name", metavar="NAME", callback=_split, help="What the data is for."),
+        typer.Option(
+            "--split-name",
+            metavar="NAME",
+            callback=_split,
+            help="What the data is for; it selects nothing.",
+        ),
     ] = "train",
     lossy: Annotated[
         bool,

@@ -136,7 +136,7 @@ def test_a_place_that_a_config_cannot_spell_is_not_named(name, said, make_result
 
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_a_destination_that_no_trainer_could_read_from_is_refused(trainer, chats, tmp_path):
-    for name in ("out[1]", "out*/x", "a{b}"):
+    for name in ("out[1]", "out*/x", "a?", "a::b"):
         with pytest.raises(OutputError, match="takes its path for a pattern"):
             export(chats, trainer, tmp_path / name)
     assert sorted(tmp_path.iterdir()) == [tmp_path / "result", tmp_path / "result.jsonl"]
@@ -263,6 +263,13 @@ def test_results_are_never_replaced(chats, make_result, tmp_path):
 
 def test_the_split_names_files_and_entries(chats, tmp_path):
     options = ExportOptions(split="test")
+    told = "all 2 records are written as test: --split-name gives a name, it selects nothing"
+    assert export(chats, "trl", tmp_path / "trl", options).notes == (told,)
+    assert export(chats, "trl", tmp_path / "trl", options).notes[0] == told
+    assert (
+        "with trl.yaml it trains on this data"
+        in export(chats, "trl", tmp_path / "trl", options).use[-1]
+    )
     done = {name: export(chats, name, tmp_path / name, options) for name in TRAINERS}
     assert done["axolotl"].manifest["data"] == ["data/test-00000.parquet"]
     info = json.loads((tmp_path / "llamafactory" / "dataset_info.json").read_text())
