@@ -207,6 +207,10 @@ def test_a_review_that_blocks(job):
     report = Path(job.outputs()["report"]).read_text("utf-8")
     assert report.startswith("<!-- ingot-review -->\n")
     assert "mappings/a.json" in (job.place / "summary").read_text("utf-8")
+    # Not the merge commit, which nobody has.
+    head, base = job.git("rev-parse", "change"), job.git("rev-parse", "main")
+    assert job.outputs()["commit"] == head
+    assert f"ingot review --base {base} --head {head} --mappings mappings/a.json" in report
     assert job.step("Comment", context).returncode == 0
     listed, posted = job.asked()
     assert listed[:3] == ["api", "graphql", "--paginate"]
@@ -225,6 +229,22 @@ def test_the_comment_is_written_anew(job):
     assert "id=IC_first" in updated
     assert any("updateIssueComment" in one for one in updated)
     assert (job.place / "body").read_text("utf-8").startswith("<!-- ingot-review -->\n")
+
+
+@pytest.mark.parametrize("found", ["IC_first", ""])
+def test_a_review_that_fails_leaves_no_old_comment(job, found):
+    context = pulled(job, {**MAPPING, "text": "title"})
+    assert job.step("Review", {**context, "inputs.base": "nowhere"}).returncode == 2
+    (job.place / "found").write_text(found)
+    commit = job.outputs()["commit"]
+    context |= {"steps.review.outputs.commit": commit, "github.run_id": "5"}
+    assert "failure()" in STEPS["Comment"]["if"]
+    assert job.step("Comment", context).returncode == 0
+    assert len(job.asked()) == 1 + bool(found)  # there is no first comment that says nothing
+    if found:
+        body = (job.place / "body").read_text("utf-8")
+        assert body.startswith(f"<!-- ingot-review -->\nThere was no review of `{commit}`: [")
+        assert "/actions/runs/5)" in body
 
 
 def test_a_token_that_may_not_write_fails_nothing(job):
