@@ -76,6 +76,13 @@ def test_the_workflow_names_inputs_of_the_action():
     assert set(step["with"]) <= set(ACTION["inputs"])
 
 
+def test_a_label_starts_the_workflow():
+    workflow = yaml.safe_load(WORKFLOW.read_text("utf-8"))
+    (started,) = (workflow[key] for key in workflow if key in ("on", True))  # YAML 1.1: on is true
+    usual = {"opened", "synchronize", "reopened"}
+    assert set(started["pull_request"]["types"]) == {*usual, "labeled", "unlabeled"}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
     """A runner that has checked out a pull request."""
