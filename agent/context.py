@@ -36,15 +36,23 @@ class Context:
         turns: mappers by name, laid over those that there are (tests bring scripted ones).
         progress: told how far a conversion is, None = nobody listens.
         root: the folder that an order must not leave, None = any place will do.
+        served: whether this is a server's run, whose person can be asked at any time.
     """
 
     asking: Asking | None = None
     turns: Mapping[str, Turner] = field(default_factory=dict)
     progress: Watch | None = None
     root: Path | None = None
+    served: bool = False
     _sources: dict[Opened, Source] = field(default_factory=dict)
     _samples: dict[Opened, Sample] = field(default_factory=dict)
     _rules: dict[tuple[int, Request], Turn] = field(default_factory=dict)
+    _tokenizers: set[str] = field(default_factory=set)
+
+    @property
+    def mappers(self) -> list[str]:
+        """The names that `turner` knows."""
+        return sorted({"auto", "llm", "rules", *self.turns})
 
     def turner(self, name: str) -> Turner:
         """The mapper of that name; `KeyError` for a name that there is not."""
@@ -77,6 +85,24 @@ class Context:
             found = known.with_spec(spec) if known else open_source(location, spec)
             self._sources[location, spec] = found
         return self._sources[location, spec]
+
+    def forget(self) -> None:
+        """Open sources and draw samples anew: the data may have changed."""
+        self._sources.clear()
+        self._samples.clear()
+        self._rules.clear()
+
+    def check_tokenizer(self, file: str) -> None:
+        """See that a tokenizer serves, once.
+
+        Raises:
+            ConversionError: the file is missing, is none, or has no end-of-document token.
+        """
+        from ingot.converters.megatron.tokenizer import find_eod, load_tokenizer
+
+        if file not in self._tokenizers:
+            find_eod(load_tokenizer(Path(file)))
+            self._tokenizers.add(file)
 
     def drawn(self, location: str, spec: SourceSpec = SourceSpec()) -> tuple[Source, Sample]:
         """The source and its sample.
@@ -112,7 +138,7 @@ def from_environment() -> Context:
     """The context of a graph that is run without one."""
     endpoint, root = configured(None, None), os.environ.get(ROOT)
     asking = Asking(endpoint=endpoint, store=Store(home())) if endpoint else None
-    return Context(asking=asking, root=Path(root) if root else None)
+    return Context(asking=asking, root=Path(root) if root else None, served=True)
 
 
 def of_run(run: str | None) -> Context:

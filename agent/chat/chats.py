@@ -69,8 +69,7 @@ class Chats:
                     (*row, conversation.id),
                 )
             if not changed.rowcount:
-                hint = f"take it up as it is there: ingot chat --resume {conversation.id}"
-                raise OutputError(conversation.id, "the conversation went on elsewhere", hint)
+                raise _elsewhere(connection, conversation.id)
             connection.commit()
         self._revisions[conversation.id] = known + 1
 
@@ -125,3 +124,12 @@ class Chats:
                 yield connection
             except sqlite3.Error as error:
                 raise unusable(self._file, error) from error
+
+
+def _elsewhere(connection: sqlite3.Connection, id_: str) -> OutputError:
+    """What another process did to a conversation."""
+    there = connection.execute("SELECT 1 FROM chats WHERE id=?", (id_,)).fetchone()
+    if there is None:
+        return OutputError(id_, "the conversation was deleted by another process")
+    hint = f"take it up as it is there: ingot chat --resume {id_}"
+    return OutputError(id_, "the conversation went on elsewhere", hint)

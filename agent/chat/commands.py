@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ingot.agent.chat import values
-from ingot.agent.chat.edits import Edit, conditions, parts_of
+from ingot.agent.chat.edits import Edit, conditions
 from ingot.agent.chat.values import BadValue
 from ingot.converters.language import META_KEYS, ROLES
 from ingot.converters.rows import Json
 
 Document = dict[str, Json]
 
-EDIT = "change"
+CHANGE = "change"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,7 +76,7 @@ def understood(line: str, mapping: Document, fields: tuple[str, ...]) -> Underst
 
 
 def _change(*edits: Edit) -> Understood:
-    return Understood(name=EDIT, edits=edits)
+    return Understood(name=CHANGE, edits=edits)
 
 
 # --- set
@@ -217,7 +217,8 @@ def _condition(
         path, found, stated = rest.partition(f" {word} ")
         if found and (" " not in path.strip() or path.strip() in fields):
             one = {"path": path.strip(), "op": operator, "values": _stated(stated, operator)}
-            where = [*conditions(mapping), one]
+            known = list(conditions(mapping))
+            where = known if one in known else [*known, one]
             return _change({"set": "where", "where": where, "alternative": None})
     raise BadValue(f"one of the words {', '.join(operators)} is missing")
 
@@ -375,9 +376,3 @@ _ALIASES = {"approve": "ok", "exit": "quit", "?": "help", "tree": "mapping"}
 def usages() -> Iterator[tuple[str, str]]:
     """How every command is written, and what it does."""
     return ((one.usage, one.does) for one in COMMANDS.values())
-
-
-def numbered(layout: Document) -> list[tuple[int, list[Json]]]:
-    """The messages of a layout with their numbers and parts, as edits name them."""
-    messages = layout.get("messages") or []
-    return [(n, parts_of(one.get("content"))) for n, one in enumerate(messages, start=1)]

@@ -69,6 +69,11 @@ class Conversation:
         found = (self.state.get("proposal") or {}).get("mapping") or {"version": 2}
         return {key: value for key, value in found.items() if key != "provenance"}
 
+    @property
+    def decision(self) -> str:
+        """`pt`, `sft`, or why there is no mapping."""
+        return str((self.state.get("proposal") or {}).get("decision", "no mapping"))
+
     def stepped(self, step: Step) -> "Conversation":
         """With a new state behind the current one; later ones are forgotten."""
         return replace(self, steps=(*self.steps[: self.at + 1], step), at=self.at + 1, done="")

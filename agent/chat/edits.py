@@ -16,7 +16,7 @@ from ingot.converters.rows import Json
 Document = dict[str, Json]
 Edit = dict[str, Json]
 
-WHERE = "the change"
+WHERE, EDIT = "the change", "edit"
 _SIDES = {"user": "assistant", "assistant": "user"}
 _BODIES = ("text", "messages", "system", "tools", "any_of")
 
@@ -37,7 +37,7 @@ def applied(document: Document, edits: Sequence[Edit]) -> Document:
             made = _APPLY[edit["set"]](made, edit)
         except _Impossible as error:
             pointer, expected, got = error.args
-            problem = Problem(f"/edits/{number}{pointer}", "edit", expected, got)
+            problem = Problem(f"/edits/{number}{pointer}", EDIT, expected, got)
             raise MappingError(WHERE, (problem,)) from error
     return made
 
@@ -95,8 +95,10 @@ def _value(parts: Sequence[Json], current: Json, pointer: str) -> Json:
 
 def _current(known: Sequence[Json], number: int, pointer: str) -> list[Json]:
     """One of the things that are there; 0 is all of them."""
-    if number == 0:
+    if number == 0 and known:
         return list(known)
+    if not known:
+        raise _Impossible(pointer, "something that is there already", "nothing")
     if not 1 <= number <= len(known):
         raise _Impossible(pointer, f"a number from 1 to {len(known)}", str(number))
     return [known[number - 1]]

@@ -6,6 +6,7 @@ goes back to it, at most twice. It sees no rows but those that the person sees t
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from math import isfinite
 
 from ingot.agent.chat import telling
 from ingot.agent.chat.alternatives import alternatives
@@ -157,7 +158,7 @@ def _tried(
         return reply["say"], (), None, error.problems
     found = tuple(Problem(**one) for one in state["problems"])
     worse = len(found) > len(conversation.state.get("problems", []))
-    if problems := refused(conversation.state, state) or (found if worse else ()):
+    if problems := refused(conversation.state, state, edits) or (found if worse else ()):
         return reply["say"], (), None, problems
     return reply["say"], edits, state, ()
 
@@ -179,13 +180,29 @@ def read(text: str, *, cut_off: bool = False) -> Document:
     except Unreadable as error:
         problem = Problem("", "not_json", error.expected, shortened(error.got))
         raise MappingError(_WHERE, (problem,)) from error
-    reply = {"say": "", "edits": [], **found}
+    reply = {"say": "", "edits": [], **_whole(found)}
     if isinstance(reply["edits"], list):
         reply["edits"] = [_completed(one) for one in reply["edits"]]
     problems = list(_faults(reply))
     if problems:
         raise MappingError(_WHERE, tuple(problems[: question.MOST_PROBLEMS]))
     return reply
+
+
+def _whole(value: Json) -> Json:
+    """The same with 2 in place of 2.0, as JSON Schema counts; numbers that are none as texts."""
+    if isinstance(value, dict):
+        return {key: _whole(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_whole(one) for one in value]
+    if isinstance(value, float):
+        if not isfinite(value) or abs(value) > _MOST_NUMBER:
+            return str(value)
+        return int(value) if value == int(value) else value
+    return str(value) if isinstance(value, int) and abs(value) > _MOST_NUMBER else value
+
+
+_MOST_NUMBER = 2**53
 
 
 def _faults(reply: Document) -> Iterator[Problem]:

@@ -1,14 +1,15 @@
 """One turn of a conversation: a line comes in, what it does and what is to be shown goes out."""
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ingot.agent.chat import model
 from ingot.agent.chat.alternatives import Alternative, alternatives
-from ingot.agent.chat.commands import COMMANDS, EDIT, NotUnderstood, Understood, understood
+from ingot.agent.chat.commands import CHANGE, COMMANDS, NotUnderstood, Understood, understood
 from ingot.agent.chat.conversation import INGOT, MODEL, YOU, Conversation, Saying, Step
-from ingot.agent.chat.trying import changed, refused, with_mapping
+from ingot.agent.chat.edits import Edit
+from ingot.agent.chat.trying import changed, rechecked, refused, with_mapping
 from ingot.agent.context import Context
 from ingot.agent.gates import failed
 from ingot.agent.mappers.question import inventory
@@ -28,6 +29,7 @@ class Reply:
     Attributes:
         conversation: as it is now.
         say: words for the person, "" = none.
+        heard: words of a model beside them, which the person may have seen as they came.
         show: what is to be shown: names of `ingot.cli.chat_view.VIEWS`, in order.
         before: the conversation before a change, None where nothing was changed.
         problems: why a change was not made.
@@ -39,6 +41,7 @@ class Reply:
 
     conversation: Conversation
     say: str = ""
+    heard: str = ""
     show: tuple[str, ...] = ()
     before: Conversation | None = None
     problems: tuple[Problem, ...] = ()
@@ -89,15 +92,15 @@ def fields_of(conversation: Conversation, context: Context) -> tuple[str, ...]:
 
 
 def _done(conversation: Conversation, words: str, meant: Understood, context: Context) -> Reply:
-    if meant.name == EDIT:
+    if meant.name == CHANGE:
         said = conversation.heard(Saying(who=YOU, text=words))
         try:
             state = changed(conversation.state, meant.edits, context)
         except MappingError as error:
             return Reply(conversation=said, problems=error.problems)
-        return after(said, words, state)
+        return after(said, words, state, edits=meant.edits)
     if meant.name in ("undo", "redo"):
-        return _moved(conversation, meant.name)
+        return _moved(conversation, meant.name, context)
     if meant.name in ("alternatives", "take"):
         return _alternatives(conversation, words, meant, context)
     if meant.name == "ok":
@@ -113,9 +116,16 @@ def _done(conversation: Conversation, words: str, meant: Understood, context: Co
     )
 
 
-def after(conversation: Conversation, words: str, state: State, *, by: str = YOU) -> Reply:
+def after(
+    conversation: Conversation,
+    words: str,
+    state: State,
+    *,
+    by: str = YOU,
+    edits: Sequence[Edit] = (),
+) -> Reply:
     """The reply to a change; one that cannot be run or names no field of the data is not made."""
-    if problems := refused(conversation.state, state):
+    if problems := refused(conversation.state, state, edits):
         return Reply(conversation=conversation, problems=problems)
     made = conversation.stepped(Step(words=redact(words), by=by, state=state))
     if made.mapping == conversation.mapping:
@@ -123,12 +133,14 @@ def after(conversation: Conversation, words: str, state: State, *, by: str = YOU
     return Reply(conversation=made, before=conversation, show=("changes",))
 
 
-def _moved(conversation: Conversation, name: str) -> Reply:
+def _moved(conversation: Conversation, name: str, context: Context) -> Reply:
+    """At another mapping, tried on the data as it is now: that may have changed since."""
     moved = conversation.moved(-1 if name == "undo" else 1)
     if moved is None:
         where = "first" if name == "undo" else "last"
         return Reply(conversation=conversation, say=f"This is the {where} mapping already.")
-    return Reply(conversation=moved, before=conversation, show=("changes",))
+    checked = rechecked(moved, context)
+    return Reply(conversation=checked, before=conversation, show=("changes",))
 
 
 def _alternatives(
@@ -151,8 +163,7 @@ def _approved(conversation: Conversation) -> Reply:
     held = failed(state.get("problems", []))
     decision = (state.get("proposal") or {}).get("decision")
     if held:
-        say = f"It does not pass yet: {'; '.join(held)}."
-        return Reply(conversation=conversation, say=say, show=("problems",))
+        return Reply(conversation=conversation, say="It does not pass yet:", show=("problems",))
     if decision not in ("pt", "sft", "irrelevant"):
         say = "There is no mapping yet: set text FIELD, or set user FIELD and set assistant FIELD."
         return Reply(conversation=conversation, say=say)
@@ -170,9 +181,9 @@ def _asked(conversation: Conversation, words: str, context: Context, hear: Hear)
         answer = model.ask(conversation, words, context, hear)
     except (ModelError, BudgetReached) as error:
         usage = counted(conversation, context).usage
-        why = f"The model gave no answer: {redact(error.problem)}"
-        hint = f"{error.hint}. " if error.hint else ""
-        say = f"{why}. {hint}The short commands work without it: help"
+        hint = f" ({error.hint})" if error.hint else ""
+        why = f"The model gave no answer: {redact(error.problem)}{hint}."
+        say = f"{why} The short commands work without it: help"
         return Reply(conversation=replace(conversation, usage=usage), say=say)
     said = replace(said, usage=answer.usage)
     if answer.problems:
@@ -180,10 +191,12 @@ def _asked(conversation: Conversation, words: str, context: Context, hear: Hear)
         say = "The model's edits do not pass on the sample."
         return Reply(conversation=kept, say=say, problems=answer.problems)
     if answer.state is None:
+        nothing = "The model said nothing. Say it in other words, or type help."
         kept = said.heard(Saying(who=MODEL, text=redact(answer.say)))
-        return Reply(conversation=kept, say=answer.say)
+        return Reply(conversation=kept, heard=answer.say, say="" if answer.say else nothing)
     kept = said.heard(Saying(who=MODEL, text=redact(answer.say), edits=answer.edits))
-    return replace(after(kept, words, answer.state, by=MODEL), say=answer.say)
+    told = after(kept, words, answer.state, by=MODEL, edits=answer.edits)
+    return replace(told, heard=answer.say)
 
 
 def counted(conversation: Conversation, context: Context) -> Conversation:

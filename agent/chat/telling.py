@@ -13,6 +13,7 @@ from functools import cache
 from ingot.agent.chat.alternatives import Alternative
 from ingot.agent.chat.conversation import MODEL, YOU, Conversation, Saying
 from ingot.agent.chat.tree import Branch, tree
+from ingot.agent.chat.withheld import without_values
 from ingot.agent.mappers.question import SMALL, Message, fence, near_paths, told_problem
 from ingot.agent.mappers.showing.cleaning import clean, cut
 from ingot.agent.mappers.showing.dataset import shown, told
@@ -182,12 +183,15 @@ def _state_lines(
     proposal, check = state.get("proposal") or {}, state.get("check")
     by = conversation.steps[conversation.at].by
     yield f"Mapping ({proposal.get('decision', 'none')}), made by {_BY.get(by, f'the {by}')}:"
-    yield from _branches(tree(conversation.mapping, check), 1, detail.line)
+    shown_mapping = conversation.mapping
+    if share == "none":
+        shown_mapping = without_values(shown_mapping)
+    yield from _branches(tree(shown_mapping, check), 1, detail.line)
     if check:
         yield f"{check['ok_rows']} of {check['rows']} sampled rows give {check['records']} records."
         yield from (f"Not converted: {name} {count}" for name, count in check["failures"].items())
     yield from (told_problem(Problem(**one), share) for one in state.get("problems", []))
-    yield from _reasons(conversation, detail)
+    yield from _reasons(conversation, detail) if share != "none" else ()
     for number, other in enumerate(others[: detail.others], start=1):
         yield _line(f"Other mapping {number}: {other.title}", detail.line)
     for row, record in examples[: detail.examples]:

@@ -88,22 +88,30 @@ def changed(
     told = {**turn, "provenance": {**turn["provenance"], **(provenance or {})}}
     order = Order(**state["order"])
     source, sample = context.drawn(order.source, stated_spec(order))
-    made = with_facts(applied(mapping, typed(edits, sample)), source, sample)
+    made = with_facts(applied(mapping, typed(edits, mapping, sample)), source, sample)
     return with_mapping({**state, "turn": told}, made, context)
 
 
-def refused(before: State, after: State) -> tuple[Problem, ...]:
+def refused(before: State, after: State, edits: Sequence[Edit] = ()) -> tuple[Problem, ...]:
     """Why a change is not made: it names what is nowhere, or cannot be run at all.
 
-    What is half done (a question without its answer yet) is made, and its problems are shown.
+    What is half done (a question without its answer yet, another `each` before its texts) is made,
+    and its problems are shown.
+
+    Args:
+        before: the state before it.
+        after: the state with it.
+        edits: what was changed.
     """
     problems = tuple(Problem(**one) for one in after["problems"])
     known = before.get("problems", [])
-    new = tuple(one for one in problems if one.code in _NOWHERE and asdict(one) not in known)
+    moved = any(one["set"] in _AROUND for one in edits)
+    nowhere = ("unreadable",) if moved else ("unreadable", "unresolved_path")
+    new = tuple(one for one in problems if one.code in nowhere and asdict(one) not in known)
     return new or (() if after.get("check") else problems)
 
 
-_NOWHERE = ("unresolved_path", "unreadable")
+_AROUND = ("each", "group", "root")  # where all other paths start
 
 
 def with_mapping(state: State, mapping: dict[str, Json], context: Context) -> State:

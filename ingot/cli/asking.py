@@ -82,14 +82,18 @@ def _typed(question: str) -> str:
 
 
 def edited(mapping: Answer) -> Answer:
-    """The mapping as it comes back from the person's editor."""
+    """The mapping as it comes back from the person's editor; an empty file leaves it as it was."""
     text = json.dumps(mapping, ensure_ascii=False, indent=2) + "\n"
     while True:
         text = _in_editor(text)
+        if not text.strip():
+            return _in_place(mapping)
         try:
             document = json.loads(text)
         except ValueError as error:
-            _typed(f"That is no JSON ({error}). Return goes back to the editor. ")
+            ways = "Return goes back to the editor, q leaves the mapping as it was"
+            if _typed(f"That is no JSON ({error}). {ways}: ").lower() == "q":
+                return _in_place(mapping)
             continue
         return _in_place(document)
 
@@ -115,4 +119,9 @@ def _in_editor(text: str) -> str:
         except (OSError, ValueError, subprocess.CalledProcessError) as error:
             hint = "set EDITOR to an editor that waits until the file is closed"
             raise OutputError(editor, "the editor failed", hint) from error
-        return file.read_text(encoding="utf-8")
+        try:
+            return file.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise OutputError(
+                editor, "the file came back in another encoding than UTF-8"
+            ) from error

@@ -1,16 +1,18 @@
 """`ingot chat`: a data set onboarded in conversation."""
 
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ingot.cli import options as o
+from ingot.cli.console import safe
 from ingot.cli.grouped import expands
 from ingot.cli.model_options import ModelOptions
+from ingot.converters.errors import IngotError, OutputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,6 +37,7 @@ _STAGES = {
 @expands
 def chat(
     *,
+    ctx: typer.Context,
     source: Annotated[
         str | None,
         typer.Argument(
@@ -94,18 +97,30 @@ def chat(
     from ingot.cli.console import output
 
     chats = Chats(home())
-    if sum((source is not None, resume is not None, list_, forget is not None)) != 1:
+    if sum((bool(source), bool(resume), list_, bool(forget))) != 1:
         raise typer.BadParameter("say one of: SOURCE, --resume ID, --list, --forget ID")
     if list_:
+        _see_that_meant(ctx, "--list", ("list_", "as_json"))
         _list(chats, as_json=as_json)
         return
     if forget:
+        _see_that_meant(ctx, "--forget", ("forget",))
         chats.forget(_known(chats, forget).id)
         return
     context = llm.context(mapper)
     console = output()
     if resume:
-        conversation = _taken_up(chats, resume, out, context)
+        _see_that_meant(ctx, "--resume", ("resume", *_OF_RESUME, *(f.name for f in fields(llm))))
+        given = {
+            "out": str(out) if out else None,
+            "tokenizer": str(tokenizer) if tokenizer else None,
+            "records": records.value,
+            "overwrite": overwrite,
+            "share_values": llm.share_values.value,
+            "prompt_tokens": llm.prompt_tokens,
+        }
+        said = {name: value for name, value in given.items() if _was_said(ctx, name)}
+        conversation = _taken_up(chats, resume, said, context)
     else:
         order = Order(
             source=source or "",
@@ -154,15 +169,34 @@ def _known(chats: "Chats", id_: str) -> "Conversation":
         raise typer.BadParameter(f"there is no conversation {id_!r}: see --list") from error
 
 
-def _taken_up(chats: "Chats", id_: str, out: Path | None, context: "Context") -> "Conversation":
+# What may be said otherwise when a conversation goes on, beside how a model is asked.
+_OF_RESUME = ("out", "tokenizer", "records", "overwrite", "mapper")
+
+
+def _was_said(ctx: typer.Context, name: str) -> bool:
+    """Whether an option stands on the command line."""
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _see_that_meant(ctx: typer.Context, door: str, names: Iterable[str]) -> None:
+    """See that nothing else was said, since it would do nothing.
+
+    Raises:
+        typer.BadParameter: something was.
+    """
+    for one in ctx.command.params:
+        if one.name and _was_said(ctx, one.name) and one.name not in names:
+            raise typer.BadParameter(f"{one.opts[0]} does not go with {door}")
+
+
+def _taken_up(chats: "Chats", id_: str, said: dict[str, Any], context: "Context") -> "Conversation":
     """A conversation that was kept, its mapping tried on the data as it is now."""
     from ingot.agent.chat.trying import rechecked
 
     conversation = _known(chats, id_)
-    if out is not None:
-        order = replace(conversation.order, out=str(out))
-        conversation = replace(conversation, order=order)
-    return rechecked(conversation, context)
+    order = replace(conversation.order, **said)
+    return rechecked(replace(conversation, order=order), context)
 
 
 def _begun(chats: "Chats", order: "Order", context: "Context") -> "Conversation":
@@ -183,45 +217,126 @@ def _talk(
     conversation: "Conversation", chats: "Chats", context: "Context", console: "Console"
 ) -> None:
     """Turn after turn until the person leaves or the lines end; each turn is kept."""
-    from ingot.agent.chat.talking import Reply, counted, respond
+    from ingot.agent.chat.talking import Reply
     from ingot.cli import chat_view
     from ingot.cli.console import plain
 
     chat_view.opening(console, Reply(conversation=conversation), context)
     how = "Say what should be different" if context.asking else "No model is asked: short commands"
     console.print(plain(f"{how}; help lists the commands, ok converts, quit leaves.", "dim"))
+    talk = _Talk(conversation, chats, context, console)
     for line in _lines(console):
-        heard = _Heard(console)
-        try:
-            told = respond(conversation, line, context, heard)
-        except KeyboardInterrupt:
-            console.print(plain("\ninterrupted; nothing was changed"))
-            conversation = counted(conversation, context)
-            chats.keep(conversation)
-            continue
-        heard.end()
-        told = replace(told, say="") if heard.whole == told.say else told
-        chat_view.reply(console, told, context)
-        conversation = _acted(told, context, console)
-        chats.keep(conversation)
-        if told.do == "quit":
+        if not talk.turn(line):
             break
     console.print(plain(f"kept: ingot chat --resume {conversation.id}", "dim"))
 
 
+class _Talk:
+    """A conversation at its door: what a line does is kept before it is acted upon and shown."""
+
+    def __init__(
+        self,
+        conversation: "Conversation",
+        chats: "Chats",
+        context: "Context",
+        console: "Console",
+    ) -> None:
+        self._now = conversation
+        self._chats = chats
+        self._context = context
+        self._console = console
+
+    def turn(self, line: str) -> bool:
+        """One line; False = it was the last one.
+
+        Raises:
+            OutputError: the conversation went on elsewhere, or cannot be kept.
+        """
+        from ingot.agent.chat.talking import counted, respond
+        from ingot.cli import chat_view
+
+        heard = _Heard(self._console)
+        try:
+            told = respond(self._now, line, self._context, heard)
+            heard.end()
+            self._keep(told.conversation)
+            chat_view.reply(
+                self._console, replace(told, heard=heard.left(told.heard)), self._context
+            )
+            self._keep(_acted(told, self._context, self._console))
+        except KeyboardInterrupt:
+            self._say("\ninterrupted; the mapping is as it was, and ok takes a conversion up again")
+            self._keep(counted(self._now, self._context))
+            return True
+        except IngotError as error:  # said, and the conversation goes on
+            if isinstance(error, OutputError) and error.args[0] == self._now.id:
+                raise
+            self._say(f"error: {error}", "red")
+            self._keep(_anew(self._now, self._context))
+            return True
+        return told.do != "quit"
+
+    def _keep(self, conversation: "Conversation") -> None:
+        if conversation is not self._now:
+            self._chats.keep(conversation)
+            self._now = conversation
+
+    def _say(self, text: str, style: str = "dim") -> None:
+        from ingot.cli.console import plain
+
+        self._console.print(plain(text, style))
+
+
+def _anew(conversation: "Conversation", context: "Context") -> "Conversation":
+    """The conversation with its mapping tried on the data as it is now; it may have changed."""
+    from ingot.agent.chat.trying import rechecked
+
+    context.forget()
+    try:
+        return rechecked(conversation, context)
+    except IngotError:  # the data is gone: the mapping is kept, and every turn says so
+        return conversation
+
+
 def _lines(console: "Console") -> Iterator[str]:
     """What the person types; where there is no terminal the lines of standard input, shown too."""
-    if sys.stdin.isatty():
-        import readline  # noqa: F401 - lines can be edited and called up again
+    from ingot.cli.console import plain
 
-        while True:
-            try:
-                yield input(_PROMPT)
-            except (EOFError, KeyboardInterrupt):
-                typer.echo()
+    typed = _typed() if sys.stdin.isatty() else _piped()
+    for line in typed:
+        if line.isprintable() or _is_text(line):
+            yield line
+        else:
+            console.print(plain("this line is not UTF-8; it is not read", "red"))
+
+
+def _is_text(line: str) -> bool:
+    try:
+        line.encode()
+    except UnicodeEncodeError:  # bytes that could not be decoded
+        return False
+    return True
+
+
+def _typed() -> Iterator[str]:
+    """Lines of a terminal; Ctrl-C takes a line back, on an empty one it leaves as Ctrl-D does."""
+    import readline
+
+    while True:
+        try:
+            yield input(_PROMPT)
+        except EOFError:
+            typer.echo()
+            return
+        except KeyboardInterrupt:
+            typer.echo()
+            if not readline.get_line_buffer():
                 return
+
+
+def _piped() -> Iterator[str]:
     for line in sys.stdin:
-        typer.echo(f"{_PROMPT}{line.rstrip()}")
+        typer.echo(f"{_PROMPT}{safe(line.rstrip())}")
         yield line
 
 
@@ -248,24 +363,23 @@ class _Heard:
         if self.whole:
             self._console.print()
 
+    def left(self, said: str) -> str:
+        """What was said and not shown yet."""
+        return "" if said == self.whole else said
+
 
 def _acted(told: "Reply", context: "Context", console: "Console") -> "Conversation":
-    """The conversation after what the door has to do for a reply."""
+    """The conversation after what the door has to do for a reply.
+
+    Raises:
+        IngotError: it cannot be done.
+    """
     acts: dict[str, Callable[[], Conversation]] = {
         "convert": lambda: _converted(told.conversation, context, console),
         "edit": lambda: _edited(told.conversation, context, console),
         "save": lambda: _saved(told.conversation, told.text, console),
     }
-    from ingot.cli.console import plain
-    from ingot.converters.errors import IngotError
-
-    if told.do not in acts:
-        return told.conversation
-    try:
-        return acts[told.do]()
-    except IngotError as error:  # said, and the conversation goes on
-        console.print(plain(f"error: {error}", "red"))
-        return told.conversation
+    return acts[told.do]() if told.do in acts else told.conversation
 
 
 def _converted(

@@ -1,10 +1,10 @@
 """How a conversation looks in a terminal: the mapping as a tree, changes, rows beside records."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ingot.cli import show
-from ingot.cli.console import plain, safe
+from ingot.cli.console import plain
 from ingot.converters.errors import MappingError
 from ingot.converters.rows import Json
 
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from ingot.agent.context import Context
     from ingot.converters.errors import Problem
 
-_TYPES, _VALUES = 24, 60
+_TYPES, _VALUES, _MOST_LINES = 24, 60, 24
 
 
 def reply(console: "Console", told: "Reply", context: "Context") -> None:
     """What a reply shows; its words first, unless they were shown as they came."""
+    if told.heard:
+        console.print(plain(told.heard))
     if told.say:
         console.print(plain(told.say))
     if told.problems:
@@ -74,7 +76,8 @@ def _coverage(console: "Console", check: Mapping[str, Json] | None) -> None:
     from ingot.agent.chat.tree import Found
 
     found = Found(rows=check["ok_rows"], of=check["rows"])
-    line = plain("Coverage ", "bold")
+    line = plain("")
+    line.append("Coverage ", "bold")
     line.append_text(_badge(found))
     line.append(f" give {check['records']:,} records")
     console.print(line)
@@ -109,7 +112,8 @@ def _indent(console: "Console", branches: Iterable["Branch"], level: int) -> Non
 
 def _line(branch: "Branch") -> "Text":
     """`part 1  body  200/200 rows`."""
-    line = plain(_redacted(branch.label), "cyan")
+    line = plain("")
+    line.append_text(plain(_redacted(branch.label), "cyan"))
     if branch.text:
         line.append("  ")
         line.append_text(plain(_redacted(branch.text)))
@@ -133,19 +137,34 @@ def _redacted(text: str) -> str:
 
 def _changes(console: "Console", told: "Reply", context: "Context") -> None:
     """What is different now, target by target, and what that does to the records."""
-    from ingot.agent.meaning.changes import changes
-    from ingot.agent.meaning.normal import normal
+    from ingot.agent.chat.tree import tree
 
-    before = (told.before or told.conversation).mapping
-    rows = []
-    for one in changes(normal(before), normal(told.conversation.mapping)):
-        was, now = one.old or "nothing", one.new or "nothing"
-        rows.append((_redacted(one.target), _redacted(f"{was} -> {now}")))
+    before, now = told.before or told.conversation, told.conversation
     console.print(plain("Changed", "bold"))
-    show.grid(console, rows)
+    if before.decision == now.decision:
+        show.grid(console, list(_differences(before.mapping, now.mapping)))
+    else:  # no target is what it was
+        branches = tree(now.mapping, now.state.get("check"))
+        _draw(console, f"{before.decision} -> {now.decision}", branches)
     _effect(console, told, context)
     _coverage(console, told.conversation.state.get("check"))
     _trouble(console, told)
+
+
+def _differences(old: dict[str, Json], new: dict[str, Json]) -> Iterator[tuple[str, str]]:
+    """What differs between two mappings of one kind, in words."""
+    from ingot.agent.meaning.changes import changes
+    from ingot.agent.meaning.normal import normal
+
+    for one in changes(normal(_stated(old)), normal(_stated(new))):
+        was, now = one.old or "nothing", one.new or "nothing"
+        yield _redacted(one.target), _redacted(f"{was} -> {now}")
+
+
+def _stated(mapping: dict[str, Json]) -> dict[str, Json]:
+    """The mapping; where nothing is mapped yet, one that says so."""
+    bodies = ("text", "messages", "any_of")
+    return mapping if any(key in mapping for key in bodies) else {"version": 2, "text": None}
 
 
 def _effect(console: "Console", told: "Reply", context: "Context") -> None:
@@ -163,8 +182,24 @@ def _effect(console: "Console", told: "Reply", context: "Context") -> None:
     console.print(plain(f"{line}; {show.counted(said)}" if said else line))
     for one in found.differences[:1]:
         console.print(plain(f"{_redacted(one.place)}, before (-) and after (+)", "bold"))
-        for text in difference_lines(one, share=now.order.share_values):
-            console.print(plain(text, _STYLES.get(text[0], "")), soft_wrap=True)
+        _marked(console, difference_lines(one, share=now.order.share_values))
+
+
+def _marked(console: "Console", lines: Iterable[str]) -> None:
+    """Lines with their marks; in a terminal what is folded stays behind its mark."""
+    if not console.is_terminal:
+        for text in lines:
+            console.print(plain(text), soft_wrap=True)
+        return
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 1))
+    table.add_column()
+    table.add_column(overflow="fold")
+    for text in lines:
+        style = _STYLES.get(text[0], "")
+        table.add_row(plain(text[0], style), plain(text[2:], style))
+    console.print(table)
 
 
 _STYLES = {"-": "red", "+": "green"}
@@ -186,7 +221,14 @@ def _examples(
         return
     for number, (row, record) in enumerate(seen.examples, start=1):
         console.print(plain(f"Row {number}", "bold"))
-        show.grid(console, [("before", row_text(row)), *record_lines(record)])
+        show.grid(console, [("before", _begun(row_text(row))), *record_lines(record)])
+
+
+def _begun(text: str) -> str:
+    """The first lines; a row may have thousands of fields."""
+    lines = text.split("\n")
+    left = len(lines) - _MOST_LINES
+    return text if left <= 0 else "\n".join([*lines[:_MOST_LINES], f"...(+{left:,} lines)"])
 
 
 def _trouble(console: "Console", told: "Reply") -> None:
@@ -269,8 +311,3 @@ VIEWS = {
     "alternatives": _alternatives,
     "help": _help,
 }
-
-
-def listing(rows: Iterable[Sequence[str]], console: "Console") -> None:
-    """Conversations as a table."""
-    show.grid(console, [[safe(cell) for cell in row] for row in rows])

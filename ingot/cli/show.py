@@ -194,11 +194,13 @@ def grid(console: "Console", rows: Iterable[Sequence[str]]) -> None:
         _plain_row(console, row, widths)
 
 
-def _table(cells: Iterable[Sequence[str]]) -> "Table":
+def _table(cells: Sequence[Sequence[str]]) -> "Table":
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2))
     table.add_column(style="cyan", overflow="fold", max_width=40)
+    for _ in range(max((len(row) for row in cells), default=1) - 1):
+        table.add_column(overflow="fold")
     for row in cells:
         table.add_row(*(plain(cell) for cell in row))
     return table

@@ -108,6 +108,66 @@ def test_an_error_ends_a_turn_and_not_the_conversation(folder):
     assert checked.returncode == 0
 
 
+def test_a_set_without_a_mapping_is_mapped_by_hand(folder):
+    rows = "".join(json.dumps({"n": n, "t": f"{n} und mehr"}) + "\n" for n in range(30))
+    (folder / "raw.jsonl").write_text(rows)
+    said = ingot(folder, "chat", "raw.jsonl", "--out", "done", lines="set text t\nok\n")
+    assert said.returncode == 0, said.stderr
+    assert "-> pt" in said.stdout
+    assert "30 written" in said.stdout
+
+
+def test_what_is_said_when_it_goes_on_counts(folder, model):
+    id_ = kept(ingot(folder, "chat", "raw.jsonl", "--out", "done", lines="ok\n"))
+    again = ("--records", "jsonl", "--overwrite", "--share-values", "none")
+    model.always = {"say": "Aha.", "edits": []}
+    said = ingot(folder, "chat", "--resume", id_, *again, lines="what is it?\nok\n", **asked(model))
+    assert said.returncode == 0, said.stderr
+    assert (folder / "done" / "records" / "part-00000.jsonl").is_file()
+    assert "doubled" not in json.dumps(model.requests)
+
+
+def kept(said) -> str:
+    return said.stdout.rsplit("--resume ", 1)[1].strip()
+
+
+def test_a_second_process_does_not_convert_what_went_on_elsewhere(folder):
+    id_ = kept(ingot(folder, "chat", "raw.jsonl", "--out", "done"))
+    words = [sys.executable, "-m", "ingot", "chat", "--resume", id_]
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    home = {**os.environ, "INGOT_HOME": str(folder / "home")}
+    with subprocess.Popen(words, cwd=folder, env=home, text=True, **streams) as open_one:
+        while "help lists" not in open_one.stdout.readline():
+            pass
+        ingot(folder, "chat", "--resume", id_, lines="set text body\n")
+        _, errors = open_one.communicate("drop body under 3\nok\n")
+    assert open_one.returncode == 1
+    assert "went on elsewhere" in errors
+    assert not (folder / "done").exists()
+
+
+def test_a_line_that_is_not_utf8_is_not_read(folder):
+    done = subprocess.run(
+        [sys.executable, "-m", "ingot", "chat", "raw.jsonl"],
+        input=b'set system "\xff"\nset text body\n',
+        capture_output=True,
+        cwd=folder,
+        env={**os.environ, "INGOT_HOME": str(folder / "home"), "PYTHONUTF8": "1"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"this line is not UTF-8" in done.stdout
+    assert b"title + body -> body" in done.stdout
+
+
+def test_a_wide_row_is_cut(folder):
+    row = {f"field_{n}": LOAF.format(n) for n in range(300)}
+    (folder / "raw.jsonl").write_text("".join(json.dumps(row) + "\n" for _ in range(5)))
+    said = ingot(folder, "chat", "raw.jsonl", "--mapper", "rules", lines="set text field_7\n")
+    assert "more" in said.stdout or "lines)" in said.stdout
+    assert len(said.stdout.splitlines()) < 120
+
+
 def test_it_begins_with_a_mapping_that_is_there(folder):
     (folder / "m.json").write_text('{"version": 2, "text": "body"}')
     said = ingot(folder, "chat", "raw.jsonl", "--mapping", "m.json", lines="set text title,...\n")
@@ -133,6 +193,9 @@ def test_text_from_the_data_draws_nothing(folder):
         ((), "say one of: SOURCE, --resume ID, --list, --forget ID"),
         (("raw.jsonl", "--list"), "say one of"),
         (("--resume", "nobody"), "there is no conversation 'nobody'"),
+        (("--resume", "x", "--mode", "pt"), "--mode does not go with --resume"),
+        (("--list", "--out", "x"), "--out does not go with --list"),
+        (("",), "say one of"),
         (("--forget", "nobody"), "there is no conversation 'nobody'"),
     ],
 )
@@ -194,7 +257,7 @@ def test_at_a_terminal_a_question_can_be_interrupted(folder, model):
     terminal.type("is anybody there?\n")
     assert arrived.wait(60)
     os.kill(terminal.process.pid, signal.SIGINT)
-    terminal.until("nothing was changed")
+    terminal.until("the mapping is as it was")
     assert len(model.requests) == 1
     terminal.type("quit\n")
     assert terminal.end() == 0

@@ -185,6 +185,49 @@ def test_values_are_those_of_the_data_however_they_are_typed(offline):
     assert "does not pass yet" in talk("ok").say
 
 
+def test_undo_on_data_that_has_changed_checks_anew(offline, rows):
+    talk = offline(STAPLES)
+    talk("set text title")
+    rows("data", [{**one, "body": None} for one in STAPLES])
+    talk.context = Context()
+    talk("undo")
+    talk("drop body under 3")
+    assert talk.now.state["check"]["records"] == 0
+
+
+def test_nothing_is_before_what_is_not_there(offline):
+    talk = offline(ANSWERS)
+    before = talk.now.mapping
+    (problem,) = talk("set text persona,...").problems
+    assert (problem.expected, problem.got) == ("something that is there already", "nothing")
+    assert talk.now.mapping == before
+
+
+def test_where_rows_begin_may_be_set_before_the_texts(offline):
+    values = [{"id": n, "parts": [{"t": one["body"]}]} for n, one in enumerate(STAPLES)]
+    talk = offline(values)
+    talk("set each parts[*]")
+    assert talk.now.state["problems"]
+    talk("set text t")
+    assert "/text" not in json.dumps(talk.now.state["problems"])
+    assert talk.now.mapping["each"] == "parts[*]"
+
+
+def test_a_speaker_has_to_be_one_of_the_data(offline):
+    turns = [{"from": "human", "value": "Hi there"}, {"from": "gpt", "value": "Hello, you"}]
+    talk = offline([{"id": n, "conversations": turns} for n in range(20)])
+    (problem,) = talk("role gtp assistant").problems
+    assert problem.nearest == "gpt"
+    assert "'human', 'gpt'" in problem.expected
+    assert talk("role gpt user").show == ("changes",)
+
+
+def test_a_condition_stands_once(offline):
+    talk = offline(STAPLES)
+    talk("drop body under 3")
+    assert talk("drop body under 3").say == "That is what the mapping says already."
+
+
 # --- with a model
 
 
@@ -196,7 +239,7 @@ def test_plain_language_becomes_edits_that_are_applied_by_code(online, chat):
     talk = online(STAPLES)
     chat.queue = [{"say": "I take the body alone.", "edits": [text("body")]}]
     told = talk("leave the title out")
-    assert told.say == "".join(one for one in talk.heard if one) == "I take the body alone."
+    assert told.heard == "".join(one for one in talk.heard if one) == "I take the body alone."
     assert told.show == ("changes",)
     assert talk.now.mapping["text"] == "body"
     assert talk.now.steps[1].by == "model"
@@ -247,7 +290,7 @@ def test_edits_that_do_not_pass_go_back_and_are_never_shown(online, chat):
         {"say": "I take the title.", "edits": [text("title")]},
     ]
     told = talk("take the headline")
-    assert told.say == "I take the title."
+    assert told.heard == "I take the title."
     assert None in talk.heard
     assert talk.now.mapping["text"] == "title"
     assert len(talk.now.steps) == 2
@@ -277,7 +320,7 @@ def test_after_three_answers_it_is_left(online, chat):
 def test_replies_that_are_none_are_asked_again(online, chat, reply):
     talk = online(STAPLES)
     chat.queue = [reply, {"say": "Only the title.", "edits": [text("title")]}]
-    assert talk("only the title please").say == "Only the title."
+    assert talk("only the title please").heard == "Only the title."
     assert len(chat.requests) == 2
 
 
@@ -320,9 +363,9 @@ def test_nullable_keys_may_be_left_out(online, chat):
 def test_what_looks_like_a_command_and_fits_nothing_goes_to_the_model(online, chat, line):
     talk = online(STAPLES)
     chat.queue = [{"say": "Which one?", "edits": []}]
-    assert talk(line).say == "Which one?"
+    assert talk(line).heard == "Which one?"
     assert len(chat.requests) == 1
-    assert talk(f"/{line}").say != "Which one?"
+    assert talk(f"/{line}").heard == ""
     assert len(chat.requests) == 1
 
 
@@ -404,3 +447,57 @@ def test_texts_of_json_are_parsed_for_a_path_into_them(online, chat):
     talk("head and story, please")
     assert talk.now.mapping["source"] == {"json_fields": ["payload"]}
     assert talk.now.state["problems"] == []
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"set": "content", "number": 2.0, "parts": ["rejected"]},
+        {"set": "content", "number": 2, "parts": [{"current": 1.0}, "rejected"]},
+        {"set": "where", "where": [{"path": "chosen", "op": "min_chars", "values": [20.0]}]},
+    ],
+)
+def test_whole_numbers_are_whole_however_they_are_spelt(online, chat, edit):
+    talk = online(ANSWERS)
+    chat.queue = [{"say": "ok", "edits": [edit]}]
+    talk("do it")
+    assert len(chat.requests) == 1
+    assert talk.now.at == 1
+
+
+@pytest.mark.parametrize("number", ["1e999", "1e300", "-1", "99999999999999999999999"])
+def test_numbers_that_are_none_go_back(online, chat, number):
+    talk = online(STAPLES)
+    condition = f'{{"path": "body", "op": "min_chars", "values": [{number}]}}'
+    chat.queue = [
+        f'{{"say": "x", "edits": [{{"set": "where", "where": [{condition}]}}]}}',
+        {"say": "y", "edits": []},
+    ]
+    assert talk("drop all").heard == "y"
+
+
+def test_a_model_that_says_nothing_is_not_silence(online, chat):
+    talk = online(STAPLES)
+    chat.queue = [{"say": "", "edits": []}]
+    assert "said nothing" in talk("well?").say
+
+
+def test_edits_that_change_nothing_are_told_beside_its_words(online, chat):
+    talk = online(STAPLES)
+    chat.queue = [{"say": "I changed it.", "edits": [text("title", "body")]}]
+    told = talk("both, please")
+    assert (told.heard, told.say) == ("I changed it.", "That is what the mapping says already.")
+
+
+def test_no_value_is_told_where_none_may_be(online, chat):
+    turns = [{"who": "Quasimodo", "say": "Ring!"}, {"who": "Esmeralda", "say": "Water, please."}]
+    talk = online(
+        [{"id": n, "chat": turns} for n in range(20)], share_values="none", mapper="rules"
+    )
+    chat.always = {"say": "ok", "edits": []}
+    talk("set message 1 say") if talk.now.mapping.get("messages") else talk("set user chat[*].say")
+    talk("keep id is 7")
+    talk("who speaks?")
+    sent = json.dumps(chat.requests)
+    assert "Quasimodo" not in sent
+    assert "Ring!" not in sent
