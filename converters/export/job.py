@@ -20,19 +20,12 @@ from pathlib import Path
 from typing import Final
 
 from ingot import __version__
-from ingot.converters.assemble import tokens_name
-from ingot.converters.commit import (
-    MANIFEST,
-    Finished,
-    Staged,
-    check_usable,
-    stage,
-    writing,
-)
-from ingot.converters.errors import ConversionError, OutputError
+from ingot.converters.commit import MANIFEST, Finished, Staged, stage, writing
+from ingot.converters.errors import ConversionError
 from ingot.converters.export.chats import REASONS
 from ingot.converters.export.layout import TEXT_ROWS, Trainer, Way, Written
 from ingot.converters.export.parts import PART_BYTES, write_parts
+from ingot.converters.export.places import check_place, is_plain, safe_name
 from ingot.converters.export.results import check_records, known_records, result_of
 from ingot.converters.export.survey import Tally, rows, survey
 from ingot.converters.export.trainers import TRAINERS
@@ -96,7 +89,7 @@ def export(folder: Path, trainer: str, out: Path, options: ExportOptions | None 
     """
     options = options or ExportOptions()
     result = result_of(folder)
-    _check_apart(result.folder, out)
+    check_place(result.folder, out)
     for file in record_files(folder / RECORDS):
         check_records(result, file)
     job = _Job(result=result, trainer=TRAINERS[trainer], out=out, options=options)
@@ -104,38 +97,6 @@ def export(folder: Path, trainer: str, out: Path, options: ExportOptions | None 
         if held.done:
             return job.told(held, held.done.manifest, already_done=True)
         return job.run(held)
-
-
-def _check_apart(folder: Path, out: Path) -> None:
-    """Keep the result out of harm's way, whatever `--overwrite` says."""
-    ours, theirs = out.resolve(), folder.resolve()
-    if ours.is_relative_to(theirs) or theirs.is_relative_to(ours):
-        raise OutputError(str(out), "is not apart from the result", "choose another folder")
-    if not _is_plain(str(ours)):
-        problem = "lies where trainers cannot find it: `datasets` takes its path for a pattern"
-        raise OutputError(str(out), problem, "choose a path without * ? [ and ::")
-    check_usable(out)
-    if _is_other_result(out):
-        raise OutputError(str(out), "holds a result that is no export", "choose another folder")
-
-
-def safe_name(text: str) -> str:
-    """A name that every trainer's config can spell: it begins with a letter or a digit."""
-    return tokens_name(tokens_name(text).lstrip("-_."))
-
-
-def _is_plain(path: str) -> bool:
-    """Whether a config may name a path: `datasets` takes it for a pattern or a URL else."""
-    return path.isprintable() and not any(odd in path for odd in (*"*?[", "::"))
-
-
-def _is_other_result(out: Path) -> bool:
-    """Whether a folder of ingot's, whole or damaged, is something else than an export."""
-    try:
-        manifest = json.loads((out / MANIFEST).read_bytes())
-    except (OSError, ValueError):
-        return False
-    return "trainer" not in manifest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,7 +216,7 @@ class _Job:
     def _as_they_are(self, way: Way | None, tally: Tally, parts: list[Path]) -> bool:
         readable = way is None or (self.trainer.reads_records and tally.is_unchanged)
         parquet = all(part.suffix == ".parquet" for part in parts)
-        return readable and parquet and _is_plain(self._shared())
+        return readable and parquet and is_plain(self._shared())
 
     def _rows(self, way: Way | None) -> Iterator[Record]:
         if way is None:
