@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ingot.agent.context import Context
-from ingot.agent.redaction import redacted
+from ingot.agent.redaction import hidden, named_secrets, redacted
 from ingot.agent.state import Order, State
 from ingot.agent.trial import try_out
 from ingot.converters.rows import Json
@@ -58,7 +58,10 @@ def preview(state: State, context: Context, *, examples: int = EXAMPLES) -> Prev
         paths=tuple(
             (show(path), pointer, rows) for path, pointer, rows in path_rows(state["check"] or {})
         ),
-        examples=tuple((show(row), show(record)) for row, record in report.examples),
+        examples=tuple(
+            (show(row), show(record if show is _as_is else hidden(record, named_secrets(row))))
+            for row, record in report.examples
+        ),
     )
 
 

@@ -36,19 +36,27 @@ def _redacted(value: Json, name: str, levels: int) -> Json:
 
 
 def _scalar(value: Json, name: str) -> Json:
-    text = value if isinstance(value, str) else _spelled(value)
-    if name and is_secret_name(name):
-        return _SECRET
-    if name and is_phone_name(name) and is_phone_like(text):
-        return _PHONE
+    text = spelled(value)
+    named = placeholder(text, name)
+    if named is not None:
+        return named
     found = redact(text)
     return found if found != text else value
 
 
-def _spelled(number: int | float) -> str:
-    """A number's digits; 13800138000.0 is what a table makes of an integer with gaps."""
-    whole = isinstance(number, float) and abs(number) < 1e16 and number.is_integer()
-    return str(int(number)) if whole else json.dumps(number)
+def placeholder(text: str, name: str) -> str | None:
+    """What a text becomes for the name of its key alone, None where that tells nothing."""
+    if name and is_secret_name(name):
+        return _SECRET
+    return _PHONE if name and is_phone_name(name) and is_phone_like(text) else None
+
+
+def spelled(value: str | int | float) -> str:
+    """A text, or a number's digits; 13800138000.0 is what a table makes of an integer with gaps."""
+    if isinstance(value, str):
+        return value
+    whole = isinstance(value, float) and abs(value) < 1e16 and value.is_integer()
+    return str(int(value)) if whole else json.dumps(value)
 
 
 def _keys(value: dict[str, Json]) -> dict[str, str]:

@@ -1,9 +1,9 @@
 """Two records of one place as a reviewer reads them: redacted, cut to where they differ."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ingot.agent.preview import record_lines
-from ingot.agent.redaction import redact, redacted
+from ingot.agent.redaction import hidden, redact, redacted
 from ingot.agent.review.matching import Difference, Kind
 from ingot.agent.review.places import written
 from ingot.converters.rows import Json
@@ -16,17 +16,26 @@ _MESSAGES = 8  # messages that are shown
 _BEFORE = 80  # characters shown of what both texts begin with, where that is long
 
 
-def examples(differences: Sequence[Difference]) -> list[dict[str, Json]]:
-    """At most three differences as plain JSON, of every kind that there is at least one."""
+def examples(
+    differences: Sequence[Difference], secrets: Mapping[str, str] | None = None
+) -> list[dict[str, Json]]:
+    """At most three differences as plain JSON, of every kind that there is at least one.
+
+    Args:
+        differences: in the order of the sample.
+        secrets: text -> placeholder, what is hidden in the rows for their keys alone.
+    """
     first = [next((one for one in differences if one.kind == kind), None) for kind in _ORDER]
     chosen = [one for one in first if one is not None]
     others = [one for one in differences if not any(one is other for other in chosen)]
     chosen += sorted(others, key=lambda one: _ORDER.index(one.kind))[: MOST_EXAMPLES - len(chosen)]
-    return [_example(one) for one in sorted(chosen, key=lambda one: _ORDER.index(one.kind))]
+    ordered = sorted(chosen, key=lambda one: _ORDER.index(one.kind))
+    return [_example(one, secrets or {}) for one in ordered]
 
 
-def _example(one: Difference) -> dict[str, Json]:
-    old, new = _lines(one.old, one.new), _lines(one.new, one.old)
+def _example(one: Difference, secrets: Mapping[str, str]) -> dict[str, Json]:
+    before, after = hidden(one.old, secrets), hidden(one.new, secrets)
+    old, new = _lines(before, after), _lines(after, before)
     return {"kind": one.kind, "place": redact(written(one.place)), "old": old, "new": new}
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ingot.agent.meaning.rules import Change
-from ingot.agent.redaction import redact
+from ingot.agent.redaction import named_secrets, redact
 from ingot.agent.review.differing import examples
 from ingot.agent.review.golden import GoldenResult, golden_file
 from ingot.agent.review.places import line_at, lines_of, target, written
@@ -82,9 +82,16 @@ def _replayed(ran: Replay) -> dict[str, Json]:
         "new": _side(ran.new),
         "same": matched.same if matched else None,
         "of": matched.of if matched else None,
-        "examples": examples(matched.differences) if matched else [],
+        "examples": examples(matched.differences, _secrets(ran)) if matched else [],
         "drift": drift_json(ran.drift),
     }
+
+
+def _secrets(ran: Replay) -> dict[str, str]:
+    """What is hidden in the sampled rows for their keys alone: records have it without the key."""
+    return named_secrets(
+        [row.value for side in (ran.old, ran.new) if side for row in side.trial.sample.rows]
+    )
 
 
 def _side(ran: Ran | None) -> dict[str, Json] | None:

@@ -165,3 +165,14 @@ def test_secrets_are_shown_only_where_the_order_says_raw(
     assert after["text"].startswith(f"mail {mail}")
     assert shown.lines == (("text", f"ask + ['{mail}']"),)
     assert shown.paths == ((f"['{mail}']", "/text/1", "1/1 rows"),)
+
+
+@pytest.mark.parametrize(("share", "shown"), [("redacted", "[secret]"), ("raw", "hunter0abc")])
+def test_what_a_key_hides_is_hidden_in_the_record(tmp_path: Path, share: str, shown: str) -> None:
+    (tmp_path / "a.jsonl").write_text('{"body": "Some words.", "password": "hunter0abc"}\n')
+    order = Order(source=str(tmp_path), share_values=share)
+    proposal = {"mapping": {"version": 2, "text": ["body", "password"]}, "mapper": "file"}
+    state: Any = {"order": order.to_json(), "proposal": proposal, "check": {}}
+    [(row, record)] = preview(state, Context()).examples
+    assert row["password"] == shown
+    assert record["text"] == f"Some words.\n{shown}"

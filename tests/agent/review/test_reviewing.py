@@ -78,6 +78,16 @@ def test_data_are_those_of_one_mapping(tmp_path: Path) -> None:
     assert kinds == {"a.json": "source", "gone.json": "none"}
 
 
+def test_secrets_known_by_their_key_are_hidden_in_records(tmp_path: Path) -> None:
+    raw = tmp_path / "raw.jsonl"
+    rows = [{**row, "password": f"hunter{row['id']}abc", "pin": 7} for row in ROWS]
+    raw.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = reviewed({"a.json": TEXT}, {"a.json": {"text": ["title", "password"]}}, source=str(raw))
+    [one] = told["mappings"]
+    assert [shown["new"][0] for shown in one["examples"]] == [["text", "A\n[secret]"]] * 3
+    assert "hunter" not in json.dumps(told)
+
+
 def test_version_1_is_settled_on_the_rows(tmp_path: Path) -> None:
     raw = tmp_path / "raw.jsonl"
     raw.write_text("".join(json.dumps({**row, "en": "x"}) + "\n" for row in ROWS))
