@@ -22,7 +22,7 @@ from ingot.agent.context import Context, of_run
 from ingot.agent.gates import unsure
 from ingot.agent.mappers.auto import exhausted
 from ingot.agent.mappers.turn import MODEL, Attempt
-from ingot.agent.nodes.begin import begin
+from ingot.agent.nodes.begin import allowed, begin
 from ingot.agent.nodes.compare import compare
 from ingot.agent.nodes.convert import convert
 from ingot.agent.nodes.discover import discover
@@ -36,7 +36,7 @@ from ingot.agent.nodes.sample import sample
 from ingot.agent.nodes.tell import tell
 from ingot.agent.nodes.validate import validate
 from ingot.agent.opinion import disputed
-from ingot.agent.ordering import checked, confined
+from ingot.agent.ordering import checked
 from ingot.agent.state import State
 from ingot.converters.errors import IngotError
 
@@ -131,8 +131,8 @@ def _served(node: Callable[[State, Context], State], state: State, context: Cont
         RuntimeError: whatever a node raises, in a class whose text servers pass on to clients.
     """
     try:
-        if context.root is not None and node is not begin:
-            confined(checked(state["order"]), context.root)
+        if node is not begin:
+            allowed(checked(state["order"]), context)
         return node(state, context)
     except IngotError as error:
         raise RuntimeError(str(error)) from error

@@ -168,7 +168,7 @@ def _option(part: str, rest: Iterator[str]) -> dict[str, Json]:
     name = written.removeprefix("--").replace("-", "_")
     schema = TYPED.get(name)
     if schema is None:
-        raise ConversionError("", f"there is no option {written}", "`help` names all of them")
+        raise ConversionError("", f"there is no option {written}", "help names all of them")
     hint = f"{_written(name)} {_MEANS[name][0]}".strip() + f": {_MEANS[name][1]}"
     if schema is _FLAG and not named:
         return {name: True}

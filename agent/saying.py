@@ -5,6 +5,9 @@ from ingot.agent.state import State
 from ingot.converters.rows import Json
 
 _PROBLEMS = 5  # that are told
+DROPPED = "The run before waited for an answer: it is ended, and what it proposed is dropped."
+BESIDE = "An order came as an object: it is used, and the words beside it are not read."
+OTHER = "That order came as an object. What was typed beside it was not read: type it again."
 
 
 def beginning(order: dict[str, Json]) -> str:

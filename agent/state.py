@@ -78,6 +78,8 @@ class State(TypedDict, total=False):
 
     Attributes:
         order: `Order.to_json()`.
+        ordered: the order that the last run was begun with; another one in `order` is a new one.
+        served: whether a person can be asked at any time, as in a server's run.
         messages: what a person typed at a server's client, and what was answered.
         key: what the run was begun with, see `session.key_of`.
         source: name, number of files, bytes, what was left out and why.
@@ -102,6 +104,8 @@ class State(TypedDict, total=False):
     """
 
     order: dict[str, Json]
+    ordered: dict[str, Json]
+    served: bool
     messages: Annotated[list[Message], added]
     key: str
     source: dict[str, Json]

@@ -1,13 +1,14 @@
 """discover: what lies at the location, and whether any of it is data."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ingot.agent.context import Context
 from ingot.agent.mappers.proposal import Proposal
 from ingot.agent.redaction import redact
 from ingot.agent.state import Order, State
 from ingot.agent.trial import spec_of
-from ingot.converters.commit import check_usable
+from ingot.converters.commit import check_usable, writing
 from ingot.converters.readers import Source
 from ingot.converters.readers.spec import SourceSpec
 from ingot.converters.rows import Json
@@ -18,16 +19,32 @@ _SHOWN = 20
 def discover(state: State, context: Context) -> State:
     """Open the source; a folder with side files only is irrelevant, and says which.
 
-    A destination that cannot be written is found out here, before a model or a person is asked.
+    A destination that cannot be written and a tokenizer that does not serve are found out here,
+    before a model or a person is asked.
     """
     order = Order(**state["order"])
     if order.out and not order.dry_run:
-        check_usable(Path(order.out))
+        _check_written(Path(order.out))
+        if order.tokenizer:
+            context.check_tokenizer(order.tokenizer)
     source = context.source(order.source, stated_spec(order))
     found: State = {"source": facts(source), "attempts": [], "problems": [], "usage": {}}
     if source.files:
         return found
     return {**found, "proposal": _nothing(source).to_json()}
+
+
+def _check_written(out: Path) -> None:
+    """See that a result could be laid there; a file system may refuse what the rights allow.
+
+    Raises:
+        OutputError: it could not.
+    """
+    check_usable(out)
+    with writing(out):
+        parent = next(one for one in out.resolve().parents if one.exists())
+        with TemporaryDirectory(prefix=".ingot-", dir=parent):
+            pass
 
 
 def stated_spec(order: Order) -> SourceSpec:
