@@ -1,14 +1,13 @@
 """Which mappings two sides have in different form, and what each of them is on both sides."""
 
 import json
-import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
 
-from ingot.agent.review.repository import renames
+from ingot.agent.review.moving import Form, moved
 from ingot.agent.review.revisions import MOST_MAPPING, Side
+from ingot.agent.review.sidecars import SIDECARS, Extent, extent, ids, owner_of, owners
 from ingot.converters.errors import MappingError, Problem, RevisionError
 from ingot.converters.mapping import read
 from ingot.converters.readers.globs import chosen
@@ -20,7 +19,7 @@ Document = dict[str, Json]
 # The keys of version 1 and 2; an object with others is no mapping.
 _WHOLE = ("version", "source", "group", "any_of", "provenance")
 _KEYS = frozenset((*_WHOLE, "each", "where", "text", "messages", "system", "tools", "meta"))
-_SIDECARS = {"sample": ".sample", "golden": ".golden.jsonl"}
+_MOST_NEIGHBOURS = 500  # files of a folder that are looked at for a mapping
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +34,7 @@ class Touched:
         text: the new file, "" where it is no text.
         problems: why a broken one is no mapping.
         beside: what lies beside it and was changed: `sample`, `golden`.
+        samples: how much there was and is of a pinned sample that was changed.
     """
 
     path: str
@@ -45,6 +45,7 @@ class Touched:
     text: str = ""
     problems: tuple[Problem, ...] = ()
     beside: frozenset[str] = frozenset()
+    samples: tuple[Extent | None, Extent | None] = (None, None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,22 +78,23 @@ def touched(base: Side, head: Side, globs: Sequence[str] | None) -> list[Touched
         base: as it was.
         head: as it is.
         globs: which JSON files to look at; every one of these has to be a mapping. None = those
-            that hold a mapping, or say that they do (`"version": 2`).
+            that hold a mapping, or say that they do (`"version": 2`), and those of no JSON in a
+            folder that holds mappings.
 
     Raises:
-        RevisionError: a side cannot be read.
+        RevisionError: a side cannot be read, or the globs choose no file of either.
     """
+    _anything(base, head, globs)
     changed = {
         path
         for path in {*base.files, *head.files, *base.others, *head.others}
         if _found(base, path) != _found(head, path)
     }
-    paths = sorted(filter(_may_be_mapping, changed))
+    paths = sorted(path for path in changed if _may_be_mapping(path, base, head, globs))
     old, new = _files(base, paths), _files(head, paths)
-    moved = _moved(old, new, head)
-    told = [*_both(paths, old, new, head, moved, globs)]
+    told = [*_both(paths, old, new, head, _moved(old, new, base, head), globs)]
     seen = {one.path for one in told}
-    untouched = [path for path in _owners(changed) if path not in seen and path in head.files]
+    untouched = [path for path in owners(changed) if path not in seen and path in head.files]
     told += _only_beside(head, sorted(untouched))
     placed = (_with_beside(one, base, head) for one in told if _chosen(one, globs))
     return sorted(placed, key=lambda one: one.path)
@@ -140,10 +142,28 @@ def _found(side: Side, path: str) -> str | None:
     return side.files.get(path) or side.others.get(path)
 
 
-def _may_be_mapping(path: str) -> bool:
-    *folders, name = path.split("/")
-    beside = any(folder.endswith(_SIDECARS["sample"]) for folder in folders)
-    return name.endswith(".json") and name != "manifest.json" and not beside
+def _anything(base: Side, head: Side, globs: Sequence[str] | None) -> None:
+    """Raise RevisionError where stated globs choose nothing: they would be kept by nobody."""
+    paths = {*base.files, *head.files, *base.others, *head.others}
+    if globs is not None and not any(_stated(path, globs) for path in paths):
+        hint = "check its spelling; paths begin at the top of the repository"
+        said = "no JSON file of either side is of this name"
+        raise RevisionError(f"--mappings {', '.join(globs)!r}", said, hint)
+
+
+def _stated(path: str, globs: Sequence[str] | None) -> bool:
+    """Whether a file is one of those that have to be mappings."""
+    return globs is not None and path.endswith(".json") and chosen(path, globs)
+
+
+def _may_be_mapping(path: str, base: Side, head: Side, globs: Sequence[str] | None) -> bool:
+    if not path.endswith(".json"):
+        return False
+    owner = owner_of(path)
+    if _stated(path, globs):
+        side = base if _found(head, path) is None else head
+        return owner is None or owner not in side.files
+    return owner is None and path.rpartition("/")[2] != "manifest.json"
 
 
 def _files(side: Side, paths: Collection[str]) -> dict[str, _File]:
@@ -171,16 +191,21 @@ def _object(data: bytes) -> Document:
     return document if isinstance(document, dict) else {}
 
 
-def _moved(old: Mapping[str, _File], new: Mapping[str, _File], head: Side) -> dict[str, str]:
+def _moved(
+    old: Mapping[str, _File], new: Mapping[str, _File], base: Side, head: Side
+) -> dict[str, str]:
     """New path -> old path of the mappings that were renamed."""
     gone = {
-        path: one.data
+        path: _form(one)
         for path, one in old.items()
-        if one.document is not None and one.data and _found(head, path) is None
+        if one.document is not None and _found(head, path) is None
     }
-    come = {path: one.data for path, one in new.items() if path not in old and one.data}
-    with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
-        return renames(Path(folder), gone, come)
+    come = {path: _form(one) for path, one in new.items() if path not in old and one.data}
+    return moved(gone, come, base, head)
+
+
+def _form(file: _File) -> Form:
+    return Form(document=file.document, data=file.data or b"")
 
 
 def _both(
@@ -188,21 +213,43 @@ def _both(
     old: Mapping[str, _File],
     new: Mapping[str, _File],
     head: Side,
-    moved: Mapping[str, str],
+    was_at: Mapping[str, str],
     globs: Sequence[str] | None,
 ) -> Iterator[Touched]:
     for path in paths:
-        before, after = old.get(moved.get(path, path)), new.get(path)
-        stated = globs is not None and chosen(path, globs)
+        before, after = old.get(was_at.get(path, path)), new.get(path)
         was = before.document if before else None
+        stated = _stated(path, globs)
         if after is None:
-            if was is not None and path not in moved.values():
-                yield _gone(path, was, head.others.get(path))
+            kind = head.others.get(path)
+            if (was is not None and path not in was_at.values()) or (stated and kind):
+                yield _gone(path, was, kind)
         elif after.document is not None or was is not None or stated or _claims(after):
-            yield _kept(path, moved.get(path), was, after)
+            yield _kept(path, was_at.get(path), was, after)
+        elif globs is None and not _is_json(after) and _among_mappings(path, head):
+            yield _kept(path, None, None, after)
 
 
-def _gone(path: str, was: Document, kind: str | None) -> Touched:
+def _is_json(file: _File) -> bool:
+    """Whether a file is JSON; one that is too large for a mapping is taken for it."""
+    try:
+        json.loads((b"0" if file.data is None else file.data).decode("utf-8-sig"))
+    except RecursionError:
+        return True
+    except ValueError:
+        return False
+    return True
+
+
+def _among_mappings(path: str, head: Side) -> bool:
+    """Whether another file of the same folder is a mapping."""
+    folder = path.rpartition("/")[0]
+    near = [one for one in head.files if one != path and one.rpartition("/")[0] == folder]
+    beside = [one for one in sorted(near) if one.endswith(".json")][:_MOST_NEIGHBOURS]
+    return any(one.document is not None for one in _files(head, beside).values())
+
+
+def _gone(path: str, was: Document | None, kind: str | None) -> Touched:
     if kind is None:
         return Touched(path=path, status="removed", old=was)
     problem = Problem("", "unreadable", "a regular file", kind)
@@ -231,21 +278,6 @@ def _claims(file: _File) -> bool:
     return said and stated.get("version") == 2
 
 
-def _owners(changed: Collection[str]) -> set[str]:
-    """The paths of the mappings beside which something was changed."""
-    found = set()
-    for path in changed:
-        for name, ending in _SIDECARS.items():
-            place = path.find(f"{ending}/") if name == "sample" else _ending_at(path, ending)
-            if place > 0 and _may_be_mapping(mapping := f"{path[:place]}.json"):
-                found.add(mapping)
-    return found
-
-
-def _ending_at(path: str, ending: str) -> int:
-    return len(path) - len(ending) if path.endswith(ending) else -1
-
-
 def _only_beside(head: Side, paths: Sequence[str]) -> Iterator[Touched]:
     """Mappings that are what they were, while something beside them was changed."""
     for path, one in _files(head, paths).items():
@@ -258,14 +290,9 @@ def _only_beside(head: Side, paths: Sequence[str]) -> Iterator[Touched]:
 def _with_beside(one: Touched, base: Side, head: Side) -> Touched:
     """The mapping with what lies beside it and is not what it was, wherever that lay."""
     sides = ((base, one.old_path or one.path), (head, one.path))
-    told = {name: [_ids(side, path, name) for side, path in sides] for name in _SIDECARS}
-    return replace(one, beside=frozenset(name for name, (old, new) in told.items() if old != new))
-
-
-def _ids(side: Side, mapping: str, name: str) -> dict[str, str]:
-    """What names the contents of the things of one kind beside a mapping."""
-    beginning = mapping.removesuffix(".json") + _SIDECARS[name]
-    if name == "golden":
-        return {"": side.files[beginning]} if beginning in side.files else {}
-    folder = f"{beginning}/"
-    return {path[len(folder) :]: one for path, one in side.files.items() if path.startswith(folder)}
+    told = {name: [ids(side, path, name) for side, path in sides] for name in SIDECARS}
+    beside = frozenset(name for name, (old, new) in told.items() if old != new)
+    if "sample" not in beside or one.new is None:
+        return replace(one, beside=beside)
+    was, now = (extent(side, path) for side, path in sides)
+    return replace(one, beside=beside, samples=(was, now))

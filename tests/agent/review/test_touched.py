@@ -68,9 +68,39 @@ def test_every_file_of_a_stated_glob_is_a_mapping() -> None:
 
 
 @pytest.mark.parametrize("path", ["m.sample/x.json", "a/m.sample/data/x.json", "out/manifest.json"])
-def test_what_is_never_a_mapping(path: str) -> None:
-    assert found(side({}), side({path: TEXT}), "*.json") == []
+def test_what_is_a_mapping_only_where_a_glob_says_so(path: str) -> None:
     assert found(side({}), side({path: TEXT})) == []
+    assert found(side({}), side({path: TEXT}), "*.json") == [("added", None, path)]
+    assert found(side({}), side({path: NEITHER}), "*.json") == [("broken", None, path)]
+
+
+def test_the_files_of_a_sample_are_no_mappings() -> None:
+    files = {"m.json": TEXT, "m.sample/sample.json": b"{", "m.sample/data/x.json": TEXT}
+    assert found(side({"m.json": TEXT}), side(files), "*.json") == [
+        ("modified", None, "m.json", "sample")
+    ]
+    assert found(side(files), side({}), "*.json") == [("removed", None, "m.json", "sample")]
+
+
+def test_a_new_link_that_a_glob_chooses() -> None:
+    assert found(side({}), side({}, LINK)) == []
+    [one] = touched(side({}), side({}, LINK), ["*.json"])
+    assert (one.status, one.problems[0].got) == ("broken", "a symbolic link")
+
+
+@pytest.mark.parametrize("data", [b"{", b"\xff", b""])
+def test_a_file_that_is_no_json_among_mappings(data: bytes) -> None:
+    near, far = {"a/m.json": TEXT}, {"b/m.json": TEXT}
+    assert found(side(near), side({**near, "a/n.json": data})) == [("broken", None, "a/n.json")]
+    assert found(side(far), side({**far, "a/n.json": data})) == []
+    assert found(side(near), side({**near, "a/n.json": NEITHER})) == []
+
+
+def test_a_glob_that_chooses_nothing() -> None:
+    same = side({"mappings/m.json": TEXT})
+    assert found(same, same, "mappings/*.json") == []
+    with pytest.raises(RevisionError, match=r"'mapings/\*\.json'"):
+        touched(same, same, ["mapings/*.json"])
 
 
 def test_a_link_in_place_of_a_mapping() -> None:
@@ -96,11 +126,48 @@ def test_renamed_mappings() -> None:
     ]
 
 
+def test_a_renamed_mapping_may_be_laid_out_otherwise() -> None:
+    other = json.dumps({**json.loads(LONG), "text": "u"}, separators=(",", ":")).encode()
+    assert found(side({"a.json": LONG.encode()}), side({"b.json": other})) == [
+        ("renamed", "a.json", "b.json")
+    ]
+
+
+@pytest.mark.parametrize("ending", [".sample/data/x.csv", ".golden.jsonl"])
+def test_a_mapping_is_renamed_where_its_sample_moved_along(ending: str) -> None:
+    base, head = {"a.json": LONG.encode(), f"a{ending}": b"1"}, {"b.json": OTHER}
+    assert found(side(base), side({**head, f"b{ending}": b"1"})) == [
+        ("renamed", "a.json", "b.json")
+    ]
+    assert {one[0] for one in found(side(base), side({**head, f"b{ending}": b"2"}))} == {
+        "removed",
+        "added",
+    }
+
+
+def test_a_link_in_a_sample_is_a_change_of_it() -> None:
+    for path in ("m.sample", "m.sample/data/x"):
+        link = {path: "a symbolic link"}
+        assert found(side({"m.json": TEXT}), side({"m.json": TEXT}, link)) == [
+            ("modified", None, "m.json", "sample")
+        ]
+
+
+def test_how_much_there_is_of_a_changed_sample() -> None:
+    files = {"m.json": TEXT, "m.sample/sample.json": b'{"rows": 200}', "m.sample/data": b"x" * 9}
+    small = {**files, "m.sample/sample.json": b'{"rows": 1}'}
+    [one] = touched(side(files), side(small), None)
+    assert [each and (each.rows, each.size) for each in one.samples] == [(200, 22), (1, 20)]
+    [one] = touched(side(files), side({"m.json": TEXT}), None)
+    assert one.samples[1] is None
+
+
 def test_a_glob_chooses_by_both_names() -> None:
     base, head = side({"old/a.json": LONG.encode()}), side({"new/a.json": LONG.encode()})
     for glob in ("old/*.json", "new/*.json"):
         assert found(base, head, glob) == [("renamed", "old/a.json", "new/a.json")]
-    assert found(base, head, "other/*.json") == []
+    base, head = (side({**files, "c.json": TEXT}) for files in ({"o/a.json": TEXT}, {}))
+    assert found(base, head, "/c.json") == []
 
 
 def test_what_lies_beside_a_mapping_counts() -> None:
