@@ -1,7 +1,7 @@
 """What is hidden in a row for the name of its key alone, hidden in what is made of the row too."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ingot.agent.redaction.values import placeholder, spelled
 from ingot.converters.rows import Json
@@ -20,6 +20,7 @@ def named_secrets(value: Json) -> dict[str, str]:
 
 
 def _named(value: Json, name: str, levels: int) -> Iterator[tuple[str, str]]:
+    inner: Iterable[tuple[str, Json]]
     if isinstance(value, dict):
         inner = value.items()
     elif isinstance(value, list):
