@@ -41,7 +41,7 @@ def _passes(mapping: Path) -> bool:
     golden = ["--golden"] * mapping.with_suffix(_GOLDEN).is_file()
     if not golden and not mapping.with_suffix(_SAMPLE).is_dir():
         return _is_mapping(mapping)
-    command = [sys.executable, "-P", "-m", "ingot", "check", *golden, "--", str(mapping)]
+    command = [sys.executable, "-P", "-m", "ingot", "check", "--quiet", *golden, "--", str(mapping)]
     return subprocess.run(command, check=False).returncode == 0
 
 

@@ -38,6 +38,10 @@ def check(
     language: o.LanguageOption = None,
     source_name: o.SourceNameOption = None,
     allow_drift: o.AllowDriftOption = False,
+    quiet: Annotated[
+        bool,
+        typer.Option("--quiet", help="Print problems and golden rows that fail, nothing else."),
+    ] = False,
     as_json: o.JsonOption = False,
 ) -> None:
     """Try a mapping on a sample of the data, or on its golden rows.
@@ -65,7 +69,7 @@ def check(
         dry_run=True,
         allow_drift=allow_drift,
     )
-    _run(order if place else None, result, mapping, as_json=as_json)
+    _run(order if place else None, result, mapping, quiet=quiet, as_json=as_json)
 
 
 def _pinned(mapping: Path) -> "Pinned | None":
@@ -81,9 +85,14 @@ def _golden(document: dict[str, Any], mapping: Path, name: str | None) -> "Golde
 
 
 def _run(
-    order: "Order | None", golden: "GoldenResult | None", mapping: Path, *, as_json: bool
+    order: "Order | None",
+    golden: "GoldenResult | None",
+    mapping: Path,
+    *,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
-    """Check the data if there is any, show everything, and end with what is wrong.
+    """Check the data if there is any, show what was found, and end with what is wrong.
 
     Raises:
         ConversionError: there are problems, or golden rows fail.
@@ -97,7 +106,9 @@ def _run(
     if as_json:
         _print(state, golden)
     else:
-        _show(state, golden, context)
+        if not quiet:
+            _show(state, context)
+        _show_faults(state, golden if golden and (golden.failed or not quiet) else None)
     found = []
     if order and state and (count := len(state["problems"])):
         found.append(f"{count} problem{'s' * (count != 1)} on a sample of {order.source}")
@@ -118,11 +129,11 @@ def _print(state: "State | None", golden: "GoldenResult | None") -> None:
     print_json({**told, "golden": asdict(golden)} if golden else told)
 
 
-def _show(state: "State | None", golden: "GoldenResult | None", context: "Context") -> None:
+def _show(state: "State | None", context: "Context") -> None:
     from ingot.agent.gates import of_state
     from ingot.agent.preview import preview
     from ingot.cli import show
-    from ingot.cli.console import output, plain
+    from ingot.cli.console import output
 
     console = output()
     if state and state["check"]:
@@ -130,6 +141,13 @@ def _show(state: "State | None", golden: "GoldenResult | None", context: "Contex
         show.failures(console, state["check"])
         show.gates(console, [gate.to_json() for gate in of_state(state)])
         show.drift(console, state["check"])
+
+
+def _show_faults(state: "State | None", golden: "GoldenResult | None") -> None:
+    from ingot.cli import show
+    from ingot.cli.console import output, plain
+
+    console = output()
     if state:
         show.problems(console, state["problems"])
     if golden:

@@ -139,3 +139,16 @@ def test_failing_golden_rows_fail_and_say_why() -> None:
 def test_golden_without_golden_rows_is_an_error() -> None:
     pinned()
     assert "there are no golden rows" in ingot("check", "m.json", "--golden", code=1).stderr
+
+
+def test_quietly_only_what_is_wrong_is_printed() -> None:
+    pinned()
+    assert ingot("check", "m.json", "--quiet").stdout == ""
+    document = json.loads(Path("m.json").read_text())
+    document["messages"][0]["content"] = "nowhere"
+    del document["provenance"]
+    Path("m.json").write_text(json.dumps(document))
+    ran = ingot("check", "m.json", "--quiet", code=1)
+    assert ran.stdout
+    assert all(line.startswith(("problem: ", " ")) for line in ran.stdout.splitlines())
+    assert "Gates" not in ran.stdout
