@@ -123,7 +123,7 @@ def _see_that_pinnable(out: Path | None, share: str, *, overwrite: bool) -> None
 
 
 def _pin(state: "State", context: "Context", out: Path, *, overwrite: bool) -> None:
-    """Store the sample beside the mapping, if there is one.
+    """Store the sample beside the mapping; where nothing was tried on one, say that none is.
 
     Raises:
         OutputError: it cannot be written, or no row can be pinned.
@@ -135,6 +135,8 @@ def _pin(state: "State", context: "Context", out: Path, *, overwrite: bool) -> N
 
     document, order = proposed(state), state["order"]
     if document is None or not state.get("check"):
+        why = "no mapping was proposed" if document is None else "nothing of the data is converted"
+        notes().print(plain(f"no sample is pinned: {why}"))
         return
     source, sample = context.drawn(order["source"], spec_of(document, where=str(out)))
     folder, share = pinned_folder(out), order["share_values"]

@@ -152,3 +152,9 @@ def test_quietly_only_what_is_wrong_is_printed() -> None:
     assert ran.stdout
     assert all(line.startswith(("problem: ", " ")) for line in ran.stdout.splitlines())
     assert "Gates" not in ran.stdout
+
+
+def test_that_nothing_is_pinned_is_said() -> None:
+    write([{"id": n, "value": 2 * n} for n in range(20)])
+    assert "no sample is pinned: nothing of the data is converted" in pinned().stderr
+    assert not Path("m.sample").exists()
