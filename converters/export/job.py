@@ -11,6 +11,7 @@ in docs/export.md.
 """
 
 import hashlib
+import itertools
 import json
 import os
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ from ingot.converters.export.places import check_place, is_plain, safe_name
 from ingot.converters.export.results import check_records, known_records, result_of
 from ingot.converters.export.survey import Tally, rows, survey
 from ingot.converters.export.trainers import TRAINERS
+from ingot.converters.job import Progress, Watch
 from ingot.converters.manifest import host_facts, list_files
 from ingot.converters.record_kinds import Record, RecordKind
 from ingot.converters.records import record_files
@@ -37,6 +39,7 @@ from ingot.converters.shard import RECORDS
 
 FORMAT: Final = 1
 DATA: Final = "data"
+WATCH_RECORDS: Final = 1_000  # between two reports of progress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +75,13 @@ class Exported:
     notes: tuple[str, ...] = ()
 
 
-def export(folder: Path, trainer: str, out: Path, options: ExportOptions | None = None) -> Exported:
+def export(
+    folder: Path,
+    trainer: str,
+    out: Path,
+    options: ExportOptions | None = None,
+    progress: Watch | None = None,
+) -> Exported:
     """Write what a trainer needs to read the records of a finished result.
 
     Args:
@@ -80,6 +89,8 @@ def export(folder: Path, trainer: str, out: Path, options: ExportOptions | None 
         trainer: a key of `TRAINERS`.
         out: the destination, see `commit.stage`.
         options: see `ExportOptions`.
+        progress: called now and then with how far the stage is: check, count, write. Its shards are
+            files of records.
 
     Raises:
         ConversionError: the folder holds no finished result or no records, they are not those of
@@ -90,13 +101,17 @@ def export(folder: Path, trainer: str, out: Path, options: ExportOptions | None 
     options = options or ExportOptions()
     result = result_of(folder)
     check_place(result.folder, out)
-    for file in record_files(folder / RECORDS):
-        check_records(result, file)
-    job = _Job(result=result, trainer=TRAINERS[trainer], out=out, options=options)
+    watch = progress or (lambda _: None)
+    job = _Job(result=result, trainer=TRAINERS[trainer], out=out, options=options, watch=watch)
+    job.check()
     with stage(out, key=job.key(), difference=job.difference, overwrite=options.overwrite) as held:
         if held.done:
             return job.told(held, held.done.manifest, already_done=True)
         return job.run(held)
+
+
+def _progress(stage: str, done: int, files: list[Path], records: int) -> Progress:
+    return Progress(stage=stage, shards_done=done, shards=len(files), rows=records, records=records)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +122,7 @@ class _Job:
     trainer: Trainer
     out: Path
     options: ExportOptions
+    watch: Watch
 
     @property
     def kind(self) -> RecordKind:
@@ -156,7 +172,7 @@ class _Job:
 
     def run(self, staged: Staged) -> Exported:
         if self.kind == "sft":
-            way, tally = survey(self.trainer, self._read())
+            way, tally = survey(self.trainer, self._read("count"))
         else:
             way, tally = None, self._texts()
         self._check(tally)
@@ -174,13 +190,24 @@ class _Job:
         staged.commit(manifest, run)
         return self.told(staged, manifest)
 
-    def _read(self) -> Iterator[Record]:
-        for file in record_files(self.records):
-            yield from known_records(file)
+    def check(self) -> None:
+        """Hold the records to their manifest; also where there is nothing else to do."""
+        files = record_files(self.records)
+        for done, file in enumerate(files):
+            self.watch(_progress("check", done, files, 0))
+            check_records(self.result, file)
+
+    def _read(self, stage: str) -> Iterator[Record]:
+        files, read = record_files(self.records), itertools.count()
+        for done, file in enumerate(files):
+            for record in known_records(file):
+                if (before := next(read)) % WATCH_RECORDS == 0:
+                    self.watch(_progress(stage, done, files, before))
+                yield record
 
     def _texts(self) -> Tally:
         tally = Tally()
-        for record in self._read():
+        for record in self._read("count"):
             tally.read += 1
             tally.chars_of_records += len(record["text"])
         tally.written, tally.chars_of_trainer = tally.read, tally.chars_of_records
@@ -220,8 +247,8 @@ class _Job:
 
     def _rows(self, way: Way | None) -> Iterator[Record]:
         if way is None:
-            return ({"text": record["text"]} for record in self._read())
-        return rows(self.trainer, way, self._read())
+            return ({"text": record["text"]} for record in self._read("write"))
+        return rows(self.trainer, way, self._read("write"))
 
     def _written(self, way: Way | None, files: tuple[str, ...]) -> Written:
         split = self.options.split

@@ -82,13 +82,14 @@ def export(
     as_json: o.JsonOption = False,
 ) -> None:
     """Write a trainer's config for a finished result, and files where it needs another layout."""
-    from ingot.cli.console import output, plain, print_json
+    from ingot.cli.console import meter, output, plain, print_json
     from ingot.cli.show import grid
     from ingot.converters.export.job import ExportOptions
     from ingot.converters.export.job import export as exported
 
     options = ExportOptions(name=name, split=split, lossy=lossy, overwrite=overwrite)
-    done = exported(folder, to.value, out, options)
+    with meter() as progress:
+        done = exported(folder, to.value, out, options, progress)
     if as_json:
         told = {"out": str(done.out), "use": list(done.use), "notes": list(done.notes)}
         print_json({**told, "already_done": done.already_done, "manifest": done.manifest})

@@ -309,3 +309,14 @@ def test_a_data_set_is_named_as_asked_and_never_like_one_of_the_trainer(chats, t
     assert export(chats, "swift", tmp_path / "out", options).use == done.use
     with pytest.raises(OutputError, match=r"another export \(options\)"):
         export(chats, "swift", tmp_path / "out")
+
+
+def test_a_long_export_says_how_far_it_is(said, make_result, tmp_path):
+    folder = make_result([said(f"user: {n}?", f"assistant: {n}!") for n in range(1_001)])
+    seen = []
+    export(folder, "swift", tmp_path / "out", progress=seen.append)
+    assert [(one.stage, one.records, one.shards) for one in seen] == [
+        ("check", 0, 1),
+        *(("count", 0, 1), ("count", 1_000, 1)),
+        *(("write", 0, 1), ("write", 1_000, 1)),
+    ]
