@@ -33,7 +33,7 @@ from ingot.agent.nodes.repair import MOST_REPAIRS, MOST_TURNS, closed, repair
 from ingot.agent.nodes.report import report
 from ingot.agent.nodes.review import review
 from ingot.agent.nodes.sample import sample
-from ingot.agent.nodes.tell import tell
+from ingot.agent.nodes.tell import failed, tell
 from ingot.agent.nodes.validate import validate
 from ingot.agent.opinion import disputed
 from ingot.agent.ordering import checked
@@ -43,6 +43,11 @@ from ingot.converters.errors import IngotError
 Graph = CompiledStateGraph[State, Context, State, State]
 
 
+def ended(state: State) -> bool:
+    """Whether an error has ended the run."""
+    return bool(state.get("outcome"))
+
+
 def after_begin(state: State) -> Literal["discover", "__end__"]:
     """What a person typed may be no order: the answer says so, and nothing is run."""
     return "discover" if state["order"] else "__end__"
@@ -50,13 +55,15 @@ def after_begin(state: State) -> Literal["discover", "__end__"]:
 
 def after_discover(state: State) -> Literal["sample", "convert"]:
     """Without a data file there is nothing to sample: the irrelevance is recorded."""
-    return "convert" if state.get("proposal") else "sample"
+    return "convert" if state.get("proposal") or ended(state) else "sample"
 
 
 def after_validate(
     state: State,
 ) -> Literal["repair", "look", "compare", "tell", "pause", "report"]:
     """Problems go back to a mapper that can learn from them, a clean answer is looked at."""
+    if ended(state):
+        return "report"
     if state.get("review", {}).get("decision") == "edit":
         return "tell"
     if state["stopped"]:
@@ -82,13 +89,13 @@ def may_look(state: State) -> bool:
 
 def after_look(state: State) -> Literal["propose", "compare"]:
     """Asked again only where there is something to look at."""
-    return "propose" if state["looked"] else "compare"
+    return "propose" if state["looked"] and not ended(state) else "compare"
 
 
 def after_compare(state: State) -> Literal["review", "convert", "report"]:
     """What nobody can run is reported; that there is nothing to convert needs no review if sure."""
     proposal = state.get("proposal")
-    if proposal is None or proposal["decision"] == "unmappable":
+    if ended(state) or proposal is None or proposal["decision"] == "unmappable":
         return "report"
     if proposal["decision"] == "irrelevant":
         doubted = unsure(proposal, state["order"]["min_confidence"]) or disputed(state)
@@ -125,17 +132,26 @@ def _in_context(node: Callable[[State, Context], State]) -> Any:  # noqa: ANN401
 def _served(node: Callable[[State, Context], State], state: State, context: Context) -> State:
     """A node of a server's run.
 
-    The order is looked at before each of them: clients may write into the state.
+    The order is looked at before each of them: clients may write into the state. After an error
+    that was told in words no node does anything: the run goes the short way to its end.
 
     Raises:
         RuntimeError: whatever a node raises, in a class whose text servers pass on to clients.
     """
+    if ended(state) and node is not begin:
+        return {}
     try:
         if node is not begin:
             allowed(checked(state["order"]), context)
         return node(state, context)
     except IngotError as error:
+        if state.get("messages") and node is not begin:
+            return failed(state, error)
         raise RuntimeError(str(error)) from error
+
+
+def _reported(state: State) -> State:
+    return {} if ended(state) else report(state)
 
 
 def build_graph(checkpointer: BaseCheckpointSaver[Any] | None = None) -> Graph:
@@ -144,8 +160,9 @@ def build_graph(checkpointer: BaseCheckpointSaver[Any] | None = None) -> Graph:
     builder: StateGraph[State, Context, State, State] = StateGraph(State)
     for working in (begin, discover, sample, propose, validate, look, compare, convert):
         builder.add_node(working.__name__, _in_context(working))
-    for pure in (repair, pause, review, tell, report):
+    for pure in (repair, pause, review, tell):
         builder.add_node(pure.__name__, pure)
+    builder.add_node("report", _reported)
     builder.add_edge(START, "begin")
     builder.add_conditional_edges("begin", after_begin)
     builder.add_conditional_edges("discover", after_discover)

@@ -10,6 +10,23 @@ BESIDE = "An order came as an object: it is used, and the words beside it are no
 OTHER = "That order came as an object. What was typed beside it was not read: type it again."
 
 
+# What the end of a run is called, where nothing was written.
+_ENDED = {
+    "done": "Approved. No `--out` was named, so nothing was converted.",
+    "already_done": "This was converted before.",
+    "rejected": "Rejected.",
+    "failed": "The run failed.",
+    "blocked": "The proposal did not pass its gates.",
+    "waiting": "Only a person may decide this.",
+    "unmappable": "No mapping was found; a person has to write one.",
+    "unusable": "No mapping was found that could be run.",
+    "irrelevant": "There is nothing to convert.",
+    "dry_run": "This was a dry run.",
+    "budget": "A budget is used up, or the model cannot be asked.",
+}
+_BY_ITSELF = ("done", "rejected", "failed")  # the proposal's reason is not why
+
+
 def beginning(order: dict[str, Json]) -> str:
     """What a run says when it has understood its order."""
     said = f"I read {code(order['source'])} and propose a mapping of its fields."
@@ -36,11 +53,8 @@ def ending(outcome: dict[str, Json]) -> str:
     status, result = outcome["status"], outcome["result"]
     if result:
         return _written(status, outcome, result)
-    why = outcome["why"] or outcome["reason"] or ""
-    said = {
-        "done": "Approved. No `--out` was named, so nothing was converted.",
-        "rejected": f"Rejected. {line(why)}",
-    }.get(status, f"**{status}** {line(why)}")
+    told = outcome["why"] if status in _BY_ITSELF else outcome["why"] or outcome["reason"]
+    said = f"{_ENDED[status]} {line(told or '')}"
     problems = [f"- {line(_problem(one))}" for one in outcome["problems"][:_PROBLEMS]]
     return "\n\n".join([said.strip(), "Nothing was written.", "\n".join(problems)]).strip()
 

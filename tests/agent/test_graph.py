@@ -350,3 +350,34 @@ def test_an_edit_that_is_no_mapping_is_shown_with_what_is_wrong(
     assert "cannot be run:\n\n- /" in again["messages"][-1]["content"]
     assert run.answer(type="approve")["outcome"]["status"] == "unusable"
     assert not (tmp_path / "out").exists()
+
+
+def human(words: str) -> dict[str, Any]:
+    return {"type": "human", "content": words}
+
+
+def test_what_ends_a_run_is_told_to_who_typed_it(data: Path, tmp_path: Path) -> None:
+    """The graph as a server runs it, which brings no context."""
+    made = build_graph(InMemorySaver())
+    out = tmp_path / "out"
+    made.invoke({"messages": [human(f"{data} --out {out} --mapper rules")]}, CONFIG)
+    out.mkdir()
+    (out / "mine.txt").write_text("x")
+    state = made.invoke(Command(resume={"decisions": [{"type": "approve"}]}), CONFIG)
+    assert state["outcome"]["status"] == "failed"
+    assert "holds files that ingot did not write" in state["messages"][-1]["content"]
+    assert not made.get_state(CONFIG).next
+    out.joinpath("mine.txt").unlink()
+    again = made.invoke({"messages": [human(f"{data} --out {out} --mapper rules")]}, CONFIG)
+    assert again["__interrupt__"]
+
+
+def test_a_source_that_goes_away_is_told(data: Path, tmp_path: Path) -> None:
+    made = build_graph(InMemorySaver())
+    made.invoke({"messages": [human(f"{data} --mapper rules")]}, CONFIG)
+    data.unlink()
+    edit = {"name": "convert", "args": {"mapping": GOOD}}
+    answered = {"decisions": [{"type": "edit", "edited_action": edit}]}
+    state = made.invoke(Command(resume=answered), CONFIG)
+    assert state["outcome"]["status"] == "failed"
+    assert "no such file" in state["messages"][-1]["content"]

@@ -1,9 +1,11 @@
 """What a served run says at its end, in every way that one can end."""
 
+import re
 from typing import Any
 
 import pytest
 
+from ingot.agent.nodes.report import status
 from ingot.agent.saying import beginning, ending
 from ingot.agent.state import Order
 
@@ -46,6 +48,17 @@ def test_why_nothing_was_written(status: str) -> None:
 
 def test_an_approved_mapping_without_a_folder() -> None:
     assert "No `--out` was named" in ending(outcome("done"))
+
+
+@pytest.mark.parametrize("ended", ["rejected", "failed", "done"])
+def test_the_proposals_reason_is_not_why_a_person_ended_it(ended: str) -> None:
+    assert "It looks fine" not in ending(outcome(ended, reason="It looks fine."))
+
+
+def test_every_status_of_a_run_is_a_sentence() -> None:
+    assert status.__doc__
+    for name in re.findall(r"`(\w+)`", status.__doc__):
+        assert re.match(r"[A-Z][^*]+\.", ending(outcome(name)))
 
 
 def test_an_order_as_it_was_understood() -> None:
