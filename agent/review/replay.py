@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +13,7 @@ from ingot.agent.pinning.samples import ABOUT, pinned, pinned_folder
 from ingot.agent.redaction import redact, redacted
 from ingot.agent.review.matching import Matched, Placed, matched, placed, sampled_rows
 from ingot.agent.review.revisions import Side, laid_out
+from ingot.agent.review.sidecars import strange
 from ingot.agent.review.touched import Document, Touched
 from ingot.agent.state import Order
 from ingot.agent.trial import Trial, facts, try_out
@@ -124,11 +125,12 @@ def stand_of(
         if offline and "://" in source and not source.startswith("file://"):
             return Stand(kind="none", why=f"{redact(source)} is not read with --offline")
         return Stand(kind="source", place=redact(source), location=source)
-    found = [
-        _pinned(side, path, folder / name)
-        for name, side, path in (("head", head, one.path), ("base", base, one.old_path or one.path))
-    ]
-    return next((stand for stand in found if stand is not None), _no_sample(one.path))
+    if (own := _pinned(head, one.path, folder / "head")) is not None:
+        return own
+    found = _pinned(base, one.old_path or one.path, folder / "base")
+    if found is None or found.kind == "none":
+        return found or _no_sample(one.path)
+    return replace(found, place=f"{found.place} of {redact(base.name)}")
 
 
 def _no_sample(path: str) -> Stand:
@@ -139,6 +141,9 @@ def _no_sample(path: str) -> Stand:
 def _pinned(side: Side, path: str, folder: Path) -> Stand | None:
     """The pinned sample beside a mapping of one side, None where there is none."""
     place = pinned_folder(Path(path)).as_posix()
+    if odd := strange(side, path):
+        said = redact(f"the pinned sample cannot be used: {side.shown(odd)}")
+        return Stand(kind="none", why=said)
     if f"{place}/{ABOUT}" not in side.files:
         return None
     shown = side.shown(place)

@@ -53,7 +53,7 @@ class Side:
 
 def reviewed(path: str) -> bool:
     """Whether a review may have to read a file of this path."""
-    return path.endswith((".json", ".golden.jsonl")) or ".sample/" in path
+    return path.endswith((".json", ".golden.jsonl", ".sample")) or ".sample/" in path
 
 
 def of_commit(repository: Repository, commit: str, name: str) -> Side:
@@ -87,7 +87,10 @@ def of_working_tree(repository: Repository) -> Side:
 def of_file(path: Path) -> Side:
     """One mapping file with the golden rows and the pinned sample beside it."""
     beside = [path.name, golden_file(path).name]
-    for root, _, names in os.walk(pinned_folder(path)):
+    if pinned_folder(path).is_symlink():
+        beside.append(pinned_folder(path).name)
+    for root, folders, files in os.walk(pinned_folder(path)):
+        names = [*files, *(one for one in folders if Path(root, one).is_symlink())]
         beside += [Path(root, name).relative_to(path.parent).as_posix() for name in names]
     side = _on_disk(path.parent, beside, str(path), "sha1", followed=path.name)
     return replace(side, folder=str(path).removesuffix(path.name))

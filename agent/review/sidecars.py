@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ingot.agent.pinning.samples import ABOUT
 from ingot.agent.review.revisions import MOST_SAMPLE, Side
 
+_SMALLER = 0.5  # of a sample's bytes: it may lack rows that it states
 SIDECARS = {"sample": ".sample", "golden": ".golden.jsonl"}
 
 
@@ -75,3 +76,18 @@ def _rows(about: bytes) -> int:
     except (ValueError, RecursionError, KeyError, TypeError):
         return 0
     return stated if isinstance(stated, int) else 0
+
+
+def less(was: Extent | None, now: Extent | None) -> tuple[str, str] | None:
+    """The rule and the words for a sample that shows less than before, None for any other."""
+    if was is None:
+        return None
+    if now is None:
+        return "sample_removed", f"the pinned sample of {was.rows} rows is gone"
+    if now.rows < was.rows:
+        said = f"the pinned sample has fewer rows: {was.rows} → {now.rows}"
+        return "sample_smaller", said
+    if now.size < was.size * _SMALLER:
+        said = f"the pinned sample has fewer bytes: {was.size} → {now.size}"
+        return "sample_smaller", said
+    return None

@@ -15,6 +15,7 @@ from ingot.agent.meaning.rules import RULES, Change
 from ingot.agent.redaction import redact
 from ingot.agent.review.golden import GoldenResult
 from ingot.agent.review.replay import Ran, Replay
+from ingot.agent.review.sidecars import less
 from ingot.agent.review.touched import Touched
 from ingot.converters.unify import Record
 
@@ -150,16 +151,22 @@ def place(one: Change) -> str:
 
 
 def _beside(case: Case) -> Iterator[Reason]:
-    """What proves the mapping right was changed together with it."""
+    """What proves the mapping right was changed, together with it or alone."""
     touched = case.touched
-    both = touched.old is not None and case.kind != "none"
+    if touched.old is None:
+        return
+    both = case.kind != "none"
     level: Level = "warn" if both else "pass"
-    if "sample" in touched.beside and touched.old is not None:
-        yield _reason(level, "sample_changed", "the pinned sample was changed too")
+    too = " too" if both else ""
+    if "sample" in touched.beside:
+        if shrunk := less(*touched.samples):
+            yield _reason("warn", *shrunk)
+        else:
+            yield _reason(level, "sample_changed", f"the pinned sample was changed{too}")
     if case.golden_gone:
         yield _reason("warn", "golden_removed", "the golden rows were removed")
-    elif "golden" in touched.beside and touched.old is not None:
-        yield _reason(level, "golden_changed", "the golden rows were changed too")
+    elif "golden" in touched.beside:
+        yield _reason(level, "golden_changed", f"the golden rows were changed{too}")
 
 
 # --- what it does to the sample

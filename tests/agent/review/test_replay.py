@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -182,9 +183,18 @@ def test_the_sample_of_the_new_side_serves_first(pinned: dict[str, bytes], tmp_p
     ran = replay(found, TEXT, TEXT)
     assert counts(ran) == (20, 20, 0, 0, 0)
     found = stand(side(old), side({}), tmp_path / "2")
-    assert (found.kind, found.place) == ("pinned", "old.sample")
+    assert (found.kind, found.place) == ("pinned", "old.sample of x")
     found = stand(side({}), side({}), tmp_path / "3")
     assert (found.kind, "new.sample" in found.why) == ("none", True)
+
+
+@pytest.mark.parametrize("path", ["new.sample", "new.sample/data/link"])
+def test_a_sample_with_a_link_is_none(pinned: dict[str, bytes], tmp_path: Path, path: str) -> None:
+    head = replace(side(pinned), others={path: "a symbolic link"})
+    old = {path.replace("new.", "old."): data for path, data in pinned.items()}
+    found = stand(side(old), head, tmp_path / "1")
+    assert found.kind == "none"
+    assert found.why == f"the pinned sample cannot be used: {path} is a symbolic link"
 
 
 def test_a_damaged_sample_is_none(pinned: dict[str, bytes], tmp_path: Path) -> None:

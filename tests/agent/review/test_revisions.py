@@ -39,6 +39,7 @@ def side(files: dict[str, bytes]) -> Side:
         ("a.json", True),
         ("x/a.golden.jsonl", True),
         ("a.sample/data/raw.csv", True),
+        ("a.sample", True),
         ("a.jsonl", False),
         ("README.md", False),
     ],
@@ -80,6 +81,8 @@ def test_a_file_with_what_lies_beside_it(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
     (tmp_path / "m.sample/link").symlink_to("/etc/passwd")
+    (tmp_path / "m.sample/folder").symlink_to("/etc")
+    (tmp_path / "n.sample").symlink_to("m.sample")
     found = of_file(tmp_path / "m.json")
     assert sorted(found.files) == [
         "m.golden.jsonl",
@@ -87,6 +90,8 @@ def test_a_file_with_what_lies_beside_it(tmp_path: Path) -> None:
         "m.sample/data/a/b.csv",
         "m.sample/sample.json",
     ]
+    assert sorted(found.others) == ["m.sample/folder", "m.sample/link"]
+    assert of_file(tmp_path / "n.json").others == {"n.sample": "a symbolic link"}
     assert found.shown("m.sample") == f"{tmp_path}/m.sample"
     assert of_file(tmp_path / "none.json").files == {}
 

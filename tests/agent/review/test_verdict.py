@@ -12,6 +12,7 @@ from ingot.agent.meaning.changes import changes, class_of
 from ingot.agent.meaning.rules import CLASSES
 from ingot.agent.review.golden import GoldenFailure, GoldenResult
 from ingot.agent.review.replay import Replay, Stand, replay
+from ingot.agent.review.sidecars import Extent
 from ingot.agent.review.touched import Touched
 from ingot.agent.review.verdict import LEVELS, Case, Reason, reasons, worst
 from ingot.converters.errors import Problem
@@ -209,6 +210,26 @@ def test_proof_that_is_changed_along_is_told(raw: str, name: str) -> None:
     assert ("pass", rule) in told(judged(raw, TEXT, TEXT, **beside))
     assert ("warn", rule) in told(judged(raw, TEXT, {**TEXT, "text": "id"}, **beside))
     assert rule not in {one.rule for one in judged(raw, None, TEXT, **beside)}
+
+
+@pytest.mark.parametrize(
+    ("now", "rule", "text"),
+    [
+        (None, "sample_removed", "the pinned sample of 200 rows is gone"),
+        ((1, 90), "sample_smaller", "the pinned sample has fewer rows: 200 → 1"),
+        ((200, 40), "sample_smaller", "the pinned sample has fewer bytes: 90 → 40"),
+        ((200, 80), "sample_changed", "the pinned sample was changed"),
+    ],
+)
+def test_a_sample_that_shows_less_is_told(
+    raw: str, now: tuple[int, int] | None, rule: str, text: str
+) -> None:
+    after = None if now is None else Extent(rows=now[0], size=now[1])
+    extents = (Extent(rows=200, size=90), after)
+    beside = {"touched": {"beside": frozenset(["sample"]), "samples": extents}}
+    found = [one for one in judged(raw, TEXT, TEXT, **beside) if one.rule.startswith("sample_")]
+    level = "pass" if rule == "sample_changed" else "warn"
+    assert [(one.level, one.rule, one.text) for one in found] == [(level, rule, text)]
 
 
 def test_the_gravest_come_first(raw: str) -> None:
