@@ -31,7 +31,7 @@ from ingot.agent.nodes.pause import pause
 from ingot.agent.nodes.propose import propose
 from ingot.agent.nodes.repair import MOST_REPAIRS, MOST_TURNS, closed, repair
 from ingot.agent.nodes.report import report
-from ingot.agent.nodes.review import review
+from ingot.agent.nodes.review import asks, attended, review
 from ingot.agent.nodes.sample import sample
 from ingot.agent.nodes.tell import failed, tell
 from ingot.agent.nodes.validate import validate
@@ -53,9 +53,11 @@ def after_begin(state: State) -> Literal["discover", "__end__"]:
     return "discover" if state["order"] else "__end__"
 
 
-def after_discover(state: State) -> Literal["sample", "convert"]:
+def after_discover(state: State) -> Literal["sample", "review", "convert"]:
     """Without a data file there is nothing to sample: the irrelevance is recorded."""
-    return "convert" if state.get("proposal") or ended(state) else "sample"
+    if ended(state) or not state.get("proposal"):
+        return "convert" if ended(state) else "sample"
+    return "review" if asks(state) else "convert"
 
 
 def after_validate(
@@ -99,6 +101,8 @@ def after_compare(state: State) -> Literal["review", "convert", "report"]:
         return "report"
     if proposal["decision"] == "irrelevant":
         doubted = unsure(proposal, state["order"]["min_confidence"]) or disputed(state)
+        if asks(state) or (doubted and attended(state)):
+            return "review"
         return "report" if doubted else "convert"
     return "review" if state["check"] else "report"
 
@@ -108,7 +112,8 @@ def after_review(state: State) -> Literal["convert", "validate", "tell", "report
     decision = state["review"]["decision"]
     if decision in ("edit", "again"):
         return "validate" if decision == "edit" else "tell"
-    return "convert" if decision == "approve" and state["check"] else "report"
+    nothing = (state["proposal"] or {})["decision"] == "irrelevant"
+    return "convert" if decision == "approve" and (state.get("check") or nothing) else "report"
 
 
 def after_pause(state: State) -> Literal["propose", "report"]:

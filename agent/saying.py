@@ -35,7 +35,9 @@ def beginning(order: dict[str, Json]) -> str:
     if order["out"] is None:
         return f"{said} No `--out` was named: what is approved is shown and not converted."
     when = "if it passes its gates" if order["yes"] else "once you approve it"
-    return f"{said} {when.capitalize()}, the data is converted into {code(order['out'])}."
+    into = f"{when.capitalize()}, the data is converted into {code(order['out'])}."
+    asked = " What only a person may decide I ask you." if order["yes"] else ""
+    return f"{said} {into}{asked}"
 
 
 def edited(state: State) -> str:

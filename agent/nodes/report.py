@@ -74,7 +74,8 @@ def why(state: State) -> str:
 def _doubt(state: State) -> str:
     """Why it is not sure enough that there is nothing to convert, "" where it is."""
     proposal = state.get("proposal")
-    if proposal is None or proposal["decision"] != "irrelevant":
+    decided = state.get("review", {}).get("decision") in ("approve", "reject")
+    if decided or proposal is None or proposal["decision"] != "irrelevant":
         return ""
     return unsure(proposal, state["order"]["min_confidence"]) or disputed(state)
 
@@ -88,10 +89,9 @@ def status(state: State) -> str:
     """
     if state.get("stopped"):
         return "budget"
-    proposal = state.get("proposal")
-    if proposal and proposal["decision"] in ("irrelevant", "unmappable"):
+    proposal, decision = state.get("proposal"), state.get("review", {}).get("decision")
+    if decision != "reject" and proposal and proposal["decision"] in ("irrelevant", "unmappable"):
         return "waiting" if _doubt(state) else str(proposal["decision"])
-    decision = state.get("review", {}).get("decision")
     if decision is None or (decision == "approve" and not state["check"]):
         return "unusable"
     if decision == "approve" and state.get("result", {}).get("already_done"):

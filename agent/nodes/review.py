@@ -7,11 +7,16 @@ from ingot.agent import gates
 from ingot.agent.redaction import redact
 from ingot.agent.report import line, proposal_text
 from ingot.agent.state import Order, State
+from ingot.agent.waiting import proposed
 from ingot.converters import contracts
 from ingot.converters.rows import Json
 
 ACTION = "convert"
 ANSWERS = ("approve", "edit", "reject")
+_NOTHING = (
+    "Nothing to convert: approve records that in the folder, reject writes nothing, "
+    "a mapping in place of this one is tried."
+)
 
 
 def review(state: State) -> State:
@@ -19,15 +24,37 @@ def review(state: State) -> State:
     order = Order(**state["order"])
     if order.dry_run:
         return {"review": {"decision": "dry_run", "why": ""}}
-    if order.yes:
-        return {"review": by_gates(state)}
+    before = state.get("review", {})
+    why = before["why"] if before.get("decision") == "again" else ""
+    if order.yes and not (before and attended(state)):
+        decided = by_gates(state)
+        if decided["decision"] != "person" or not attended(state):
+            return {"review": decided}
+        why = f"Only a person may decide this: {line(decided['why'])}"
     from langgraph.types import interrupt
 
-    before = state.get("review", {})
-    answer = interrupt(question(state, before["why"] if before.get("decision") == "again" else ""))
-    if fault := fault_of(answer):  # it must not end the run
+    answer = interrupt(question(state, why))
+    if fault := fault_of(answer, answers(state)):  # it must not end the run
         return {"review": {"decision": "again", "why": fault}}
     return answered(state, answer)
+
+
+def attended(state: State) -> bool:
+    """Whether somebody is there to be asked whatever comes: in a server's run that is no dry one.
+
+    A command is asked about a mapping only; what it stops at, its exit status says.
+    """
+    return bool(state.get("served")) and not state["order"]["dry_run"]
+
+
+def asks(state: State) -> bool:
+    """Whether a person is asked also where nothing is to be converted."""
+    return attended(state) and not state["order"]["yes"]
+
+
+def answers(state: State) -> tuple[str, ...]:
+    """What may be answered; without a data file there is nothing that a mapping could read."""
+    return ANSWERS if state["source"]["files"] else ("approve", "reject")
 
 
 def by_gates(state: State) -> dict[str, Json]:
@@ -46,20 +73,25 @@ def question(state: State, fault: str = "") -> dict[str, Json]:
 
     Args:
         state: the graph's state.
-        fault: what was wrong with the last answer.
+        fault: what was wrong with the last answer, or why it is asked at all.
     """
     proposal = state["proposal"] or {}
+    said = [fault, _NOTHING if proposal["decision"] == "irrelevant" else "", proposal_text(state)]
     action = {
         "name": ACTION,
-        "args": {"mapping": proposal["mapping"]},
-        "description": f"{fault}\n\n{proposal_text(state)}".lstrip(),
+        "args": {"mapping": proposal["mapping"] or proposed(state)},
+        "description": "\n\n".join(one for one in said if one),
     }
     schema = {
         "type": "object",
         "properties": {"mapping": contracts.schema("mapping")},
         "required": ["mapping"],
     }
-    config = {"action_name": ACTION, "allowed_decisions": list(ANSWERS), "args_schema": schema}
+    config = {
+        "action_name": ACTION,
+        "allowed_decisions": list(answers(state)),
+        "args_schema": schema,
+    }
     return {"action_requests": [action], "review_configs": [config]}
 
 
@@ -69,10 +101,26 @@ def answered(state: State, answer: Json) -> State:
     if decision["type"] == "edit":
         mapping = _read(decision["edited_action"]["args"]["mapping"])
         proposal = {**(state["proposal"] or {}), "mapping": mapping, "mapper": "edited"}
+        if proposal["decision"] == "irrelevant":  # not any more; validating it says what it is
+            proposal["decision"] = "unmappable"
         edited: State = {"proposal": proposal, "review": {"decision": "edit", "why": ""}}
         return {**edited, "opinion": None, "looked": None}
+    if decision["type"] == "approve" and (unfit := _unfit(state)):
+        return {"review": {"decision": "again", "why": unfit}}
     why = str(decision.get("message") or "")
     return {"review": {"decision": decision["type"], "why": why}}
+
+
+def _unfit(state: State) -> str:
+    """Why what a person has approved would convert nothing, "" where it would, or is to."""
+    check, proposal = state.get("check"), state["proposal"] or {}
+    if not attended(state) or proposal["decision"] == "irrelevant":
+        return ""
+    if not check:
+        return "It cannot be run: edit the mapping, or reject it."
+    if check["records"]:
+        return ""
+    return "It makes no record of the sampled rows: edit the mapping, or reject it."
 
 
 def fault_of(answer: Json, allowed: Sequence[str] = ANSWERS) -> str:

@@ -1,6 +1,7 @@
 """The graph with a scripted mapper on real files: every way through it, and its drawing."""
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -381,3 +382,87 @@ def test_a_source_that_goes_away_is_told(data: Path, tmp_path: Path) -> None:
     state = made.invoke(Command(resume=answered), CONFIG)
     assert state["outcome"]["status"] == "failed"
     assert "no such file" in state["messages"][-1]["content"]
+
+
+@pytest.fixture
+def numbers(tmp_path: Path) -> Path:
+    """Measurements, which nobody trains on."""
+    file = tmp_path / "raw" / "log.csv"
+    file.parent.mkdir(exist_ok=True)
+    rows = [f"{n},{20 + n / 10},{50 - n / 10}" for n in range(30)]
+    file.write_text("\n".join(["second,celsius,percent", *rows]) + "\n")
+    return file
+
+
+def test_a_person_who_is_there_decides_that_there_is_nothing(numbers: Path, tmp_path: Path) -> None:
+    run = Run(numbers, tmp_path / "out", [proposal(None, "irrelevant")] * 2)
+    run.context.served = True
+    (asked,) = run.begin()["__interrupt__"]
+    (request,), (config,) = asked.value["action_requests"], asked.value["review_configs"]
+    assert "approve records that" in request["description"]
+    assert config["allowed_decisions"] == ["approve", "edit", "reject"]
+    told = run.answer(type="reject")["outcome"]
+    assert (told["status"], (tmp_path / "out").exists()) == ("rejected", False)
+    run.begin()
+    assert run.answer(type="approve")["outcome"]["status"] == "irrelevant"
+    assert (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_a_mapping_in_place_of_nothing_is_tried(numbers: Path, tmp_path: Path) -> None:
+    run = Run(numbers, tmp_path / "out", [proposal(None, "irrelevant")])
+    run.context.served = True
+    run.begin()
+    for text, why in (("nosuch", "cannot be run|makes no record"), ("celsius", "")):
+        edit = {"name": "convert", "args": {"mapping": {"version": 2, "text": text}}}
+        (asked,) = run.answer(type="edit", edited_action=edit)["__interrupt__"]
+        assert asked.value["action_requests"][0]["args"]["mapping"]["text"] == text
+        if why:
+            (asked,) = run.answer(type="approve")["__interrupt__"]
+            assert re.search(why, asked.value["action_requests"][0]["description"])
+    assert run.answer(type="approve")["outcome"]["status"] == "done"
+
+
+def test_side_files_only_are_asked_about_without_an_edit(tmp_path: Path) -> None:
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    (folder / "README.md").write_text("# nothing\n")
+    run = Run(folder, tmp_path / "out", [])
+    run.context.served = True
+    (asked,) = run.begin()["__interrupt__"]
+    assert asked.value["review_configs"][0]["allowed_decisions"] == ["approve", "reject"]
+    edit = {"name": "convert", "args": {"mapping": GOOD}}
+    (again,) = run.answer(type="edit", edited_action=edit)["__interrupt__"]
+    assert "edit is not for this question" in again.value["action_requests"][0]["description"]
+    assert run.answer(type="approve")["outcome"]["status"] == "irrelevant"
+
+
+@pytest.mark.parametrize("decision", ["sft", "irrelevant"])
+def test_what_only_a_person_may_decide_is_asked_in_spite_of_yes(
+    data: Path, tmp_path: Path, decision: str
+) -> None:
+    mapping = GOOD if decision == "sft" else None
+    given: Any = {"yes": True, "min_confidence": 0.95}
+    run = Run(data, tmp_path / "out", [proposal(mapping, decision)] * 2, **given)
+    assert run.begin()["outcome"]["status"] == "waiting"
+    run.context.served = True
+    (asked,) = run.begin()["__interrupt__"]
+    assert "below --min-confidence" in asked.value["action_requests"][0]["description"]
+    told = run.answer(type="approve")["outcome"]
+    assert told["status"] == {"sft": "done"}.get(decision, decision)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "why"),
+    [(BROKEN, "cannot be run"), ({**GOOD, "where": [{"path": "ask", "in": ["-"]}]}, "no record")],
+)
+def test_what_would_convert_nothing_is_asked_again(
+    data: Path, tmp_path: Path, mapping: Any, why: str
+) -> None:
+    run = Run(data, tmp_path / "out", [proposal()])
+    run.context.served = True
+    run.begin()
+    run.answer(type="edit", edited_action={"name": "convert", "args": {"mapping": mapping}})
+    (asked,) = run.answer(type="approve")["__interrupt__"]
+    assert why in asked.value["action_requests"][0]["description"]
+    run.answer(type="edit", edited_action={"name": "convert", "args": {"mapping": GOOD}})
+    assert run.answer(type="approve")["outcome"]["status"] == "done"
