@@ -6,6 +6,7 @@ is what `~` gives. docs/pinned-samples.md is the reference.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,6 +110,8 @@ def _golden(data: bytes) -> dict[str, Json] | str:
         one = loads(data)
     except JsonTextError as error:
         return f"no JSON: {error}"
+    if twice := _twice(data):
+        return f"the key {twice!r} stands twice in an object"
     if not isinstance(one, dict):
         return "not an object"
     if unknown := sorted(set(one) - _KEYS):
@@ -118,6 +121,17 @@ def _golden(data: bytes) -> dict[str, Json] | str:
     if ("records" in one) == ("reject" in one):
         return "expected one of the keys records and reject"
     return _mistyped(one) or one
+
+
+def _twice(data: bytes) -> str | None:
+    """A key that an object of a JSON text has more than once: one of its values would not count."""
+    found: list[str] = []
+
+    def watch(pairs: list[tuple[str, Json]]) -> None:
+        found.extend(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+
+    json.loads(data, object_pairs_hook=watch)
+    return found[0] if found else None
 
 
 def _mistyped(one: dict[str, Json]) -> str:

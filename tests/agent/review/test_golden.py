@@ -160,6 +160,16 @@ def test_a_golden_row_passes(tmp_path: Path, document: dict[str, Any], row: Any)
             {"rows": [{"q": "x"}], "records": []},
             "rows: expected row, since the mapping does not group",
         ),
+        (
+            TEXT,
+            '{"row": {}, "records": [{"text": "a"}], "records": []}',
+            "the key 'records' stands twice in an object",
+        ),
+        (
+            TEXT,
+            '{"row": {"title": "a", "title": "b"}, "records": []}',
+            "the key 'title' stands twice in an object",
+        ),
         (CHAT, "{", "no JSON: unexpected end of data at character 1"),
         (CHAT, "[1]", "not an object"),
         (CHAT, {"row": {}}, "expected one of the keys records and reject"),
