@@ -84,7 +84,7 @@ def git(folder: Path, *words: str, given: bytes = b"", without: Sequence[str] = 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Repository:
-    """A repository with a working tree; `root` is its uppermost folder."""
+    """A repository; `root` is the uppermost folder of its working tree, a bare one's own folder."""
 
     root: Path
 
@@ -94,6 +94,7 @@ class Repository:
         try:
             return git(self.root, *words).decode().strip()
         except GitError as error:
+            self._begun()
             hint = "git fetch brings those of others; a shallow clone lacks old ones"
             raise RevisionError(repr(name), "no such revision in this repository", hint) from error
         except ValueError as error:  # a NUL in an argument
@@ -107,8 +108,19 @@ class Repository:
                 return git(self.root, *words).decode().strip() or name
             except GitError:
                 continue
+        self._begun()
         hint = "name what to compare with: --base REF"
         raise RevisionError(str(self.root), "there is no branch main or master", hint)
+
+    def _begun(self) -> None:
+        """Raise RevisionError where there is no commit at all."""
+        try:
+            found = git(self.root, "rev-list", "--max-count=1", "--all", "HEAD", "--")
+        except GitError:  # there is no HEAD yet
+            found = git(self.root, "rev-list", "--max-count=1", "--all", "--")
+        if not found:
+            hint = "commit first what is to be compared with"
+            raise RevisionError(str(self.root), "the repository has no commit yet", hint)
 
     def forked(self, base: str, head: str) -> str:
         """The commit at which `head` left `base`; `base` where their histories do not meet."""
@@ -136,9 +148,13 @@ class Repository:
         """Every path of the working tree but what git ignores. Raises RevisionError."""
         words = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
         try:
-            listed = git(self.root, *words)
+            within = git(self.root, "rev-parse", "--is-inside-work-tree").strip() == b"true"
+            listed = git(self.root, *words) if within else b""
         except GitError as error:
             raise RevisionError(str(self.root), f"cannot list its files: {error}") from error
+        if not within:
+            hint = "name what to review: --head REF"
+            raise RevisionError(str(self.root), "the repository has no working tree", hint)
         return sorted({os.fsdecode(name) for name in listed.split(b"\0")[:-1]})
 
     def hashing(self) -> str:
@@ -185,7 +201,8 @@ class Repository:
 def repository(folder: Path) -> Repository:
     """The repository that a folder belongs to. Raises RevisionError."""
     try:
-        root = git(folder, "rev-parse", "--show-toplevel")
+        bare = git(folder, "rev-parse", "--is-bare-repository").strip() == b"true"
+        root = git(folder, "rev-parse", "--absolute-git-dir" if bare else "--show-toplevel")
     except GitError as error:
         hint = "or name two files: ingot review OLD.json NEW.json"
         said = str(error).removeprefix("fatal: ")

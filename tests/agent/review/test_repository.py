@@ -115,3 +115,23 @@ def test_renames(
     tmp_path: Path, before: dict[str, bytes], after: dict[str, bytes], found: dict[str, str]
 ) -> None:
     assert renames(tmp_path, before, after) == found
+
+
+def test_a_bare_repository_has_revisions_but_no_working_tree(
+    made: Repository, tmp_path: Path
+) -> None:
+    git(tmp_path, "clone", "--quiet", "--bare", str(made.root), "bare")
+    bare = repository(tmp_path / "bare")
+    assert bare.commit(bare.main()) == made.commit("main")
+    assert sorted(bare.tree(bare.commit("main"))) == sorted(NAMES)
+    with pytest.raises(RevisionError, match="no working tree"):
+        bare.names()
+
+
+def test_a_repository_without_commits(tmp_path: Path) -> None:
+    git(tmp_path, "init", "--quiet", "--initial-branch", "main")
+    empty = repository(tmp_path)
+    with pytest.raises(RevisionError, match="has no commit yet"):
+        empty.main()
+    with pytest.raises(RevisionError, match="has no commit yet"):
+        empty.commit("HEAD")
