@@ -2,7 +2,7 @@
 
 Each mapping that a changed file belongs to is checked once: the file itself, the mapping of golden
 rows, the mapping of a pinned sample. What cannot be tried, since nothing lies beside it, has to be
-a mapping at least.
+a mapping at least. Golden rows and samples of a mapping that is not there are a mistake.
 """
 
 import subprocess
@@ -22,8 +22,14 @@ def main(files: Sequence[str]) -> int:
     Returns:
         The exit code: 0 if nothing is wrong with any, else 1.
     """
-    mappings = dict.fromkeys(map(mapping_of, map(Path, files)))
-    results = [_passes(one) for one in mappings if one is not None and one.is_file()]
+    changed: dict[Path, Path] = {}
+    for file in map(Path, files):
+        if (mapping := mapping_of(file)) is not None:
+            changed.setdefault(mapping, file)
+    results = [
+        _passes(mapping) if mapping.is_file() else _goes_without(mapping, file)
+        for mapping, file in changed.items()
+    ]
     return 0 if all(results) else 1
 
 
@@ -35,6 +41,14 @@ def mapping_of(file: Path) -> Path | None:
     if file.name.endswith(_GOLDEN):
         return file.with_name(f"{file.name.removesuffix(_GOLDEN)}.json")
     return file if file.suffix == ".json" else None
+
+
+def _goes_without(mapping: Path, file: Path) -> bool:
+    """Whether a file needs no mapping: it is gone, or is none of the things beside one."""
+    if file == mapping or not file.exists():
+        return True
+    complain(f"{file}: there is no mapping {mapping} that it belongs to")
+    return False
 
 
 def _passes(mapping: Path) -> bool:
