@@ -114,7 +114,10 @@ def _configs(written: Written) -> dict[str, bytes]:
 def _use(written: Written, out: str) -> tuple[str, ...]:
     settings = {**_settings(written), "dataset_dir": out}
     words = [f"{key}={_yaml_word(value)}" for key, value in settings.items()]
-    return (shlex.join(["llamafactory-cli", "train", "CONFIG.yaml", *words]),)
+    line = shlex.join(["llamafactory-cli", "train", "CONFIG.yaml", *words])
+    if written.split == "train":
+        return (line,)
+    return (line, "dataset_dir is one for both: docs/export.md has the step that joins two exports")
 
 
 def _yaml_word(value: Json) -> str:

@@ -26,6 +26,7 @@ from ingot.converters.export.survey import survey
 from ingot.converters.export.trainers import TRAINERS
 from ingot.converters.megatron.render import render_chat
 from ingot.converters.records import read_records
+from tests.converters.export.test_docs import joined
 
 pytestmark = pytest.mark.long
 
@@ -420,7 +421,7 @@ def test_the_printed_line_is_what_the_trainer_takes(
     make_result([{"text": "A river runs."}] if pt else rows, name="123", pt=pt)
     monkeypatch.chdir(tmp_path)
     done = export(Path("123"), reader.trainer, Path("true o'"), ExportOptions(split=split))
-    (line,) = done.use
+    line = done.use[0]
     parsed = reader.parse(line, tmp_path)
     info = json.loads(Path(parsed["info"]).read_text())
     known = [one["dataset_name"] for one in info] if isinstance(info, list) else list(info)
@@ -429,3 +430,15 @@ def test_the_printed_line_is_what_the_trainer_takes(
     defaults = {"mask_history": False, "train_on_prompt": False}
     plain = defaults if reader.trainer == "llamafactory" else {}
     assert parsed["settings"] == (plain if pt else done.manifest["way"]["settings"])
+
+
+@pytest.mark.parametrize("trainer", ["llamafactory"])
+def test_two_exports_are_joined_as_the_docs_say(reader, said, make_result, tmp_path):
+    chats = make_result([said("user: One?", "assistant: 1")], name="chats")
+    held = make_result([said("user: Two?", "assistant: 2", "user: Thanks")], name="held")
+    export(chats, reader.trainer, tmp_path / "chats-lf")
+    export(held, reader.trainer, tmp_path / "held-lf", ExportOptions(split="test"))
+    both = joined(tmp_path)
+    named = {"dataset_dir": ".", "dataset": "chats", "eval_dataset": "held_test"}
+    (both / "llamafactory.yaml").write_text(json.dumps({"stage": "sft", **named}))
+    assert [contents(one) for one in reader.read(both)] == [["1"]]
