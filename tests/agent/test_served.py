@@ -177,6 +177,16 @@ def test_a_conversation_in_words(served: Served, examples: Path, tmp_path: Path)
     assert len({one["id"] for one in done}) == len(done) == 5
     again = served.say(thread, f"{examples / 'sensor_log'} --dry-run")  # nothing is left of before
     assert (again["outcome"]["status"], again["result"]) == ("irrelevant", {})
+    taken = served.say(thread, f"{examples / 'sensor_log'} --out {tmp_path / 'log'}")
+    assert "approve records that" in asked(taken)[0]["description"]
+    dropped = served.say(thread, f"{examples / 'zh_exam'} --out {tmp_path / 'exam'} --limit 1")
+    assert "is dropped" in dropped["messages"][-1]["content"]
+    (tmp_path / "exam").mkdir()
+    (tmp_path / "exam" / "mine").touch()
+    failed = served.answer(thread, type="approve")
+    assert failed["outcome"]["status"] == "failed"
+    assert "did not write" in failed["messages"][-1]["content"]
+    assert served.client.threads.get(thread)["status"] == "idle"
 
 
 def test_runs_beside_each_other(served: Served, examples: Path, tmp_path: Path) -> None:
