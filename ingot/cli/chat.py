@@ -41,7 +41,7 @@ def chat(
     source: Annotated[
         str | None,
         typer.Argument(
-            metavar="[SOURCE]",
+            metavar="SOURCE",
             help="File, folder, archive or URL of the raw data.",
             show_default=False,
         ),
