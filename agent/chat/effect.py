@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from ingot.agent.context import Context
+from ingot.agent.nodes.discover import stated_spec
 from ingot.agent.preview import cut, record_lines
-from ingot.agent.redaction import redacted
+from ingot.agent.redaction import hidden, named_secrets, redacted
 from ingot.agent.review.examples import compared
 from ingot.agent.review.matching import Difference, Matched, matched, placed, sampled_rows
 from ingot.agent.state import Order, State
@@ -40,23 +41,28 @@ def _trial(state: State, context: Context) -> Trial | None:
         return None
 
 
-def difference_lines(one: Difference, *, share: str) -> list[str]:
+def difference_lines(one: Difference, order: Order, context: Context) -> list[str]:
     """What differs between the two records, as lines that begin with `- `, `+ ` or blanks.
 
     Args:
         one: a place at which the records are not the same.
-        share: with `raw` values are shown as they are, else redacted.
+        order: what was ordered; with `raw` values are shown as they are, else redacted, also those
+            that are secret for the key that they have in their rows.
+        context: what holds the sample.
     """
-    found = list(compared(list(_lines(one.old, share)), list(_lines(one.new, share))))
+    if order.share_values == "raw":
+        old, new = one.old, one.new
+    else:
+        _, sample = context.drawn(order.source, stated_spec(order))
+        secrets = named_secrets([row.value for row in sample.rows])
+        old, new = (redacted(hidden(side, secrets)) for side in (one.old, one.new))
+    found = list(compared(list(_lines(old)), list(_lines(new))))
     left = len(found) - _MOST
     return found if left <= 0 else [*found[:_MOST], f"  ...(+{left} lines)"]
 
 
-def _lines(record: dict[str, Json] | None, share: str) -> Iterator[str]:
-    if record is None:
-        return
-    shown = record if share == "raw" else redacted(record)
-    for name, text in record_lines(shown, most=_TEXT):
+def _lines(record: dict[str, Json] | None) -> Iterator[str]:
+    for name, text in record_lines(record, most=_TEXT) if record else ():
         first, *more = text.split("\n")
         yield f"{name}: {cut(first, _LINE)}"
         yield from (f"  {cut(line, _LINE)}" for line in more)

@@ -182,7 +182,7 @@ def _effect(console: "Console", told: "Reply", context: "Context") -> None:
     console.print(plain(f"{line}; {show.counted(said)}" if said else line))
     for one in found.differences[:1]:
         console.print(plain(f"{_redacted(one.place)}, before (-) and after (+)", "bold"))
-        _marked(console, difference_lines(one, share=now.order.share_values))
+        _marked(console, difference_lines(one, now.order, context))
 
 
 def _marked(console: "Console", lines: Iterable[str]) -> None:

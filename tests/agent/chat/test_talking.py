@@ -3,6 +3,7 @@ import json
 import pytest
 
 from ingot.agent.chat.conversation import Conversation
+from ingot.agent.chat.effect import difference_lines, effect
 from ingot.agent.chat.trying import converted, rechecked
 from ingot.agent.context import Context
 from ingot.agent.model.budget import tokens_in
@@ -226,6 +227,16 @@ def test_a_condition_stands_once(offline):
     talk = offline(STAPLES)
     talk("drop body under 3")
     assert talk("drop body under 3").say == "That is what the mapping says already."
+
+
+def test_what_is_secret_for_its_key_is_hidden_in_the_effect(offline):
+    values = [{**one, "password": f"hunter{n}abcd"} for n, one in enumerate(STAPLES)]
+    talk = offline(values)
+    told = talk("set text title,password")
+    found = effect(told.before.state, talk.now.state, talk.context)
+    lines = difference_lines(found.differences[0], talk.now.order, talk.context)
+    assert any("bread" in line for line in lines)
+    assert "hunter" not in "".join(lines)
 
 
 # --- with a model
