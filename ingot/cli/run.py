@@ -64,8 +64,6 @@ def run(
     from ingot.agent.state import Order
     from ingot.cli.asking import mapping_file
 
-    if min_confidence != min_confidence:  # typer's bounds let NaN through
-        raise typer.BadParameter("--min-confidence wants a number from 0 to 1, not nan")
     order = Order(
         source=source,
         out=str(out),
