@@ -17,6 +17,7 @@ from ingot.agent.mappers.proposal import Request
 from ingot.agent.mappers.turn import History, Turn, Turner
 from ingot.agent.model.endpoint import configured
 from ingot.agent.model.store import Store
+from ingot.converters.bind import observed_paths
 from ingot.converters.errors import ModelError
 from ingot.converters.job import Watch
 from ingot.converters.readers import Source, open_source
@@ -46,6 +47,7 @@ class Context:
     served: bool = False
     _sources: dict[Opened, Source] = field(default_factory=dict)
     _samples: dict[Opened, Sample] = field(default_factory=dict)
+    _fields: dict[Opened, tuple[str, ...]] = field(default_factory=dict)
     _rules: dict[tuple[int, Request], Turn] = field(default_factory=dict)
     _tokenizers: set[str] = field(default_factory=set)
 
@@ -90,6 +92,7 @@ class Context:
         """Open sources and draw samples anew: the data may have changed."""
         self._sources.clear()
         self._samples.clear()
+        self._fields.clear()
         self._rules.clear()
 
     def check_tokenizer(self, file: str) -> None:
@@ -103,6 +106,21 @@ class Context:
         if file not in self._tokenizers:
             find_eod(load_tokenizer(Path(file)))
             self._tokenizers.add(file)
+
+    def fields(self, location: str, spec: SourceSpec = SourceSpec()) -> tuple[str, ...]:
+        """The paths of the sampled rows as mappings name them, those inside texts of JSON too.
+
+        Raises:
+            SourceError: it cannot be read.
+        """
+        from ingot.agent.mappers.question import inventory
+
+        if (location, spec) not in self._fields:
+            source, sample = self.drawn(location, spec)
+            inside = (one.path for one in inventory(source, sample).paths)
+            rows = observed_paths(row.value for row in sample.rows)
+            self._fields[location, spec] = tuple(dict.fromkeys((*rows, *inside)))
+        return self._fields[location, spec]
 
     def drawn(self, location: str, spec: SourceSpec = SourceSpec()) -> tuple[Source, Sample]:
         """The source and its sample.

@@ -12,11 +12,9 @@ from ingot.agent.chat.edits import Edit
 from ingot.agent.chat.trying import changed, rechecked, refused, with_mapping
 from ingot.agent.context import Context
 from ingot.agent.gates import failed
-from ingot.agent.mappers.question import inventory
 from ingot.agent.nodes.discover import stated_spec
 from ingot.agent.redaction import redact
 from ingot.agent.state import State
-from ingot.converters.bind import observed_paths
 from ingot.converters.errors import BudgetReached, MappingError, ModelError, Problem
 
 Hear = Callable[[str | None], None]
@@ -69,7 +67,8 @@ def respond(
     if not words:
         return Reply(conversation=conversation)
     try:
-        meant = understood(words, conversation.mapping, fields_of(conversation, context))
+        fields = context.fields(conversation.order.source, stated_spec(conversation.order))
+        meant = understood(words, conversation.mapping, fields)
     except NotUnderstood as error:
         if context.asking is None or words.startswith("/"):
             return _in_vain(conversation, words, error)
@@ -80,20 +79,12 @@ def respond(
     return told
 
 
-def fields_of(conversation: Conversation, context: Context) -> tuple[str, ...]:
-    """The paths of the data as mappings name them, those inside texts of JSON too."""
-    order = conversation.order
-    source, sample = context.drawn(order.source, stated_spec(order))
-    shown = (one.path for one in inventory(source, sample).paths)
-    return tuple(dict.fromkeys((*observed_paths(row.value for row in sample.rows), *shown)))
-
-
 # --- commands
 
 
 def _done(conversation: Conversation, words: str, meant: Understood, context: Context) -> Reply:
     if meant.name == CHANGE:
-        said = conversation.heard(Saying(who=YOU, text=words))
+        said = conversation.heard(Saying(who=YOU, text=redact(words)))
         try:
             state = changed(conversation.state, meant.edits, context)
         except MappingError as error:
@@ -155,7 +146,7 @@ def _alternatives(
         say = f"There is no alternative {number}; there are {len(found)}: alternatives shows them."
         return Reply(conversation=conversation, say=say)
     state = with_mapping(conversation.state, found[number - 1].mapping, context)
-    return after(conversation.heard(Saying(who=YOU, text=words)), words, state)
+    return after(conversation.heard(Saying(who=YOU, text=redact(words))), words, state)
 
 
 def _approved(conversation: Conversation) -> Reply:
