@@ -4,7 +4,7 @@ Its edits are applied by code and tried on the sample before anybody sees them; 
 goes back to it, at most twice. It sees no rows but those that the person sees too, redacted.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import isfinite
 
@@ -27,6 +27,7 @@ from ingot.agent.mappers.spelling import Document, Unreadable, only_object
 from ingot.agent.mappers.turn import MOST_ANSWERS
 from ingot.agent.model import ladder
 from ingot.agent.model.budget import Spent, estimate, tokens_in
+from ingot.agent.model.ladder import Hear
 from ingot.agent.model.partial import Following
 from ingot.agent.nodes.discover import stated_spec
 from ingot.agent.prompting import prompts_hash
@@ -36,8 +37,6 @@ from ingot.agent.trial import try_out
 from ingot.converters import contracts
 from ingot.converters.errors import MappingError, Problem
 from ingot.converters.rows import Json
-
-Hear = Callable[[str | None], None]
 
 _EXAMPLES = 2
 _WHERE = "the model's reply"

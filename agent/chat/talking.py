@@ -1,7 +1,7 @@
 """One turn of a conversation: a line comes in, what it does and what is to be shown goes out."""
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ingot.agent.chat import model
@@ -12,12 +12,11 @@ from ingot.agent.chat.edits import Edit
 from ingot.agent.chat.trying import changed, rechecked, refused, with_mapping
 from ingot.agent.context import Context
 from ingot.agent.gates import failed
+from ingot.agent.model.ladder import Hear
 from ingot.agent.nodes.discover import stated_spec
 from ingot.agent.redaction import redact
 from ingot.agent.state import State
 from ingot.converters.errors import BudgetReached, MappingError, ModelError, Problem
-
-Hear = Callable[[str | None], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -44,9 +44,10 @@ def begun(id_: str, order: Order, context: Context, tell: Callable[[str], None])
     """
     from ingot.agent.graph import build_graph
 
-    asked = replace(order, dry_run=True, yes=False).to_json()
-    state: State = {"order": asked}
-    for step in build_graph().stream({"order": asked}, context=context, stream_mode="updates"):
+    state: State = {"order": _tried(order)}
+    for step in build_graph().stream(
+        {"order": state["order"]}, context=context, stream_mode="updates"
+    ):
         for node, update in step.items():
             state = cast("State", {**state, **(update or {})})
             tell(node)
@@ -56,6 +57,11 @@ def begun(id_: str, order: Order, context: Context, tell: Callable[[str], None])
     by = (state.get("proposal") or {}).get("mapper") or order.mapper
     first = Step(words="", by=by, state=_settled(state))
     return Conversation(id=id_, order=order, steps=(first,), usage=state.get("usage", {}))
+
+
+def _tried(order: Order) -> dict[str, Json]:
+    """The order of a state that is only tried: nothing is written, nothing approved."""
+    return replace(order, dry_run=True, yes=False).to_json()
 
 
 def _settled(state: State) -> State:
@@ -134,7 +140,7 @@ def with_mapping(state: State, mapping: dict[str, Json], context: Context) -> St
 
 
 def rechecked(conversation: Conversation, context: Context) -> Conversation:
-    """The conversation with its current mapping checked on the data as it is now.
+    """The conversation with its current mapping checked on the data and by the order as they are.
 
     Raises:
         SourceError: the source cannot be read any more.
@@ -142,7 +148,7 @@ def rechecked(conversation: Conversation, context: Context) -> Conversation:
     step = conversation.steps[conversation.at]
     if not (step.state.get("proposal") or {}).get("mapping"):
         return conversation
-    state: State = {**step.state, "problems": []}
+    state: State = {**step.state, "order": _tried(conversation.order), "problems": []}
     now = replace(step, state={**state, **validate(state, context)})
     steps = list(conversation.steps)
     steps[conversation.at] = now

@@ -145,7 +145,7 @@ def _list(chats: "Chats", *, as_json: bool) -> None:
     from dataclasses import asdict
     from datetime import UTC, datetime
 
-    from ingot.cli.console import output, print_json, safe
+    from ingot.cli.console import output, print_json
     from ingot.cli.show import grid
 
     found = chats.listed()
@@ -159,7 +159,7 @@ def _list(chats: "Chats", *, as_json: bool) -> None:
     if rows:
         grid(output(), [("id", "state", "changed (UTC)", "source"), *rows])
     else:
-        typer.echo(safe("no conversations yet: ingot chat SOURCE"))
+        typer.echo("no conversations yet: ingot chat SOURCE")
 
 
 def _known(chats: "Chats", id_: str) -> "Conversation":
@@ -259,7 +259,7 @@ class _Talk:
         try:
             told = respond(self._now, line, self._context, heard)
             heard.end()
-            self._keep(told.conversation)
+            self._keep(told.conversation, anew=told.do == "convert")
             chat_view.reply(
                 self._console, replace(told, heard=heard.left(told.heard)), self._context
             )
@@ -276,8 +276,9 @@ class _Talk:
             return True
         return told.do != "quit"
 
-    def _keep(self, conversation: "Conversation") -> None:
-        if conversation is not self._now:
+    def _keep(self, conversation: "Conversation", *, anew: bool = False) -> None:
+        """Keep what is new; `anew` also what is not, to see that it did not go on elsewhere."""
+        if anew or conversation is not self._now:
             self._chats.keep(conversation)
             self._now = conversation
 
