@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Final, Literal, TypeAlias
+from typing import Any, BinaryIO, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -305,6 +305,55 @@ def _sync_folder(folder: Path) -> None:
 
 def _document(meta: Mapping[str, Json]) -> bytes:
     return orjson.dumps(meta, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+class Numbers(Protocol):
+    """A long list of integers in stretches that fit into memory; can be gone through repeatedly."""
+
+    def __iter__(self) -> Iterator[npt.NDArray[Any]]:
+        """The numbers, stretch by stretch."""
+        ...
+
+
+def write_index(path: Path, code: int, lengths: Numbers, document_sizes: Numbers) -> IndexCounts:
+    """Write a `.idx` and wait until it is on the disk; memory bounded by the stretches.
+
+    Args:
+        path: the file.
+        code: Megatron's code of the type of the tokens, see `DTYPES`.
+        lengths: tokens per sequence.
+        document_sizes: sequences per document, 0 for an empty one.
+
+    Raises:
+        ConversionError: the documents do not hold the sequences.
+    """
+    sequences, documents = (sum(map(len, numbers)) for numbers in (lengths, document_sizes))
+    if _total(document_sizes) != sequences:
+        raise ConversionError(str(path), "the documents do not hold the sequences")
+    width = np.dtype(DTYPES[code]).itemsize
+    with path.open("wb") as file:
+        file.write(MAGIC + VERSION.to_bytes(8, "little") + code.to_bytes(1, "little"))
+        file.write(sequences.to_bytes(8, "little") + (documents + 1).to_bytes(8, "little"))
+        file.writelines(some.astype("<i4").data for some in lengths)
+        file.writelines((ends - some) * width for some, ends in _running(lengths))
+        file.write(np.zeros(1, "<i8").data)
+        file.writelines(ends for _, ends in _running(document_sizes))
+        _finish(file)
+    return IndexCounts(documents=documents, sequences=sequences, tokens=_total(lengths))
+
+
+def _running(numbers: Numbers) -> Iterator[tuple[Lengths, Lengths]]:
+    """Stretches as int64, and the sums of everything up to each number of them."""
+    total = 0
+    for some in numbers:
+        stretch = some.astype("<i8")
+        ends = np.cumsum(stretch) + total
+        total = int(ends[-1]) if len(ends) else total
+        yield stretch, ends.astype("<i8", copy=False)
+
+
+def _total(numbers: Numbers) -> int:
+    return sum(int(some.sum(dtype=np.int64)) for some in numbers)
 
 
 class IndexedReader:
