@@ -1,1 +1,1 @@
-"""Tokenizing engines behind one interface: the exact reference, and faster ones that are watched."""
+"""Tokenizing engines behind one interface: the exact reference, and faster ones under watch."""
