@@ -1,20 +1,30 @@
-"""A Hugging Face `tokenizer.json` as the builder needs it: its facts, its EOD id, ids in bulk.
+"""Tokenizers as the builder needs them: a `tokenizer.json` or a SentencePiece `.model`, its facts.
 
-The ids are what `tokenizers` gives for the whole text with `add_special_tokens=False`: truncation
-and padding that a file may carry are switched off. The text of a special token in a document is
-read as that token.
+What a file is decides its content, not its name. Truncation and padding that a `tokenizer.json`
+may carry are never applied. An `added_tokens.json` beside a `.model` counts for nothing: its ids
+are those of `sentencepiece` itself.
 """
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ingot.converters.errors import ConversionError
+from ingot.converters.megatron.loading import (
+    UnloadableError,
+    huggingface,
+    read_bounded,
+    sentencepiece,
+)
+from ingot.converters.megatron.mistaken import HINT, mistaken
+from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -33,26 +43,288 @@ EOD_TOKENS: Final = (
     "<|eot_id|>",
 )
 
+# The largest tokenizers in use are 40 MB; a library takes many times that in memory to load one.
+LARGEST_FILE: Final = 256 << 20
+LARGEST_CONFIG: Final = 16 << 20
+HUB: Final = "hf://"
+
+Kind: TypeAlias = Literal["huggingface", "sentencepiece"]
 Ids: TypeAlias = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenizerFile:
-    """A loaded tokenizer with the facts that go into `.meta.json`.
+    """A tokenizer that loads, and its facts; it can be pickled.
 
     Attributes:
-        path: the file.
-        sha256: of its bytes.
+        given: as the user named it, a path or `hf://REPO[@REVISION]`.
+        path: the file on this machine.
+        kind: which library reads it.
+        data: its bytes.
+        sha256: of them.
         vocabulary: number of tokens, added ones included.
         largest_id: largest id it can give; beyond `vocabulary - 1` where the ids have holes.
-        tokenizer: the `tokenizers.Tokenizer`.
+        special: texts of its special tokens and their ids (of a `.model`: its control symbols).
+        config: `tokenizer_config.json` beside it, empty without.
+        chat_template: `chat_template.jinja` beside it, else the one in `config`.
     """
 
+    given: str
     path: Path
+    kind: Kind
+    data: bytes = field(repr=False)
     sha256: str
     vocabulary: int
     largest_id: int
-    tokenizer: "Tokenizer"
+    special: dict[str, int] = field(repr=False)
+    config: dict[str, Json] = field(repr=False)
+    chat_template: str | None = field(repr=False)
+
+    @property
+    def tokenizer(self) -> "Tokenizer":
+        """The `tokenizers.Tokenizer`, shared by all who ask."""
+        return huggingface(self.data)
+
+
+def load_tokenizer(given: str | Path) -> TokenizerFile:
+    """Load a tokenizer.
+
+    Args:
+        given: a `tokenizer.json`, a `.model`, a folder that holds one of them (`tokenizer.json`
+            comes first), or `hf://REPO[@REVISION]`.
+
+    Raises:
+        ConversionError: the file is missing, too large or no tokenizer; what lies beside it is
+            broken; the Hub does not give it.
+        StorageError: the Hub cannot be reached.
+    """
+    path = _located(given)
+    data = read_bounded(path, LARGEST_FILE)
+    try:
+        kind, tokens, special = _facts(data)
+    except UnloadableError as error:
+        raise mistaken(str(given), data, str(error)) from error
+    if not tokens:
+        raise ConversionError(str(given), "the tokenizer has no tokens", "train it first")
+    config = _config(path.with_name("tokenizer_config.json"))
+    return TokenizerFile(
+        given=str(given),
+        path=path,
+        kind=kind,
+        data=data,
+        sha256=hashlib.sha256(data).hexdigest(),
+        vocabulary=len(tokens),
+        largest_id=max(tokens),
+        special=special,
+        config=config,
+        chat_template=_chat_template(path.with_name("chat_template.jinja"), config),
+    )
+
+
+def _located(given: str | Path) -> Path:
+    if isinstance(given, str) and given.startswith(HUB):
+        from ingot.converters.megatron.hub import fetch_tokenizer
+
+        return fetch_tokenizer(given)
+    path = Path(given)
+    if not path.is_dir():
+        return path
+    for name in ("tokenizer.json", "tokenizer.model"):
+        if (path / name).is_file():
+            return path / name
+    raise ConversionError(
+        str(given), "the folder has no tokenizer.json and no tokenizer.model", HINT
+    )
+
+
+def _facts(data: bytes) -> tuple[Kind, Sequence[int], dict[str, int]]:
+    """The kind, the ids of all tokens, the special ones."""
+    if data.lstrip()[:1] == b"{":
+        tokenizer = huggingface(data)
+        ids = list(tokenizer.get_vocab(with_added_tokens=True).values())
+        added = tokenizer.get_added_tokens_decoder()
+        return "huggingface", ids, {t.content: n for n, t in added.items() if t.special}
+    model = sentencepiece(data)
+    numbers = range(model.get_piece_size())
+    special = {model.id_to_piece(n): n for n in numbers if model.is_control(n)}
+    return "sentencepiece", numbers, special
+
+
+def _config(path: Path) -> dict[str, Json]:
+    if not path.is_file():
+        return {}
+    try:
+        config: Any = json.loads(read_bounded(path, LARGEST_CONFIG, "mend or remove it"))
+    except (ValueError, RecursionError) as error:
+        raise ConversionError(str(path), f"not JSON: {error}", "mend or remove it") from error
+    if not isinstance(config, dict):
+        raise ConversionError(str(path), "not a JSON object", "mend or remove it")
+    return config
+
+
+def _chat_template(path: Path, config: dict[str, Json]) -> str | None:
+    if path.is_file():
+        try:
+            return read_bounded(path, LARGEST_CONFIG, "mend or remove it").decode()
+        except UnicodeDecodeError as error:
+            raise ConversionError(str(path), f"not UTF-8: {error}", "mend or remove it") from error
+    stated = config.get("chat_template")
+    if isinstance(stated, list):  # named templates
+        named = (one for one in stated if isinstance(one, dict) and one.get("name") == "default")
+        stated = next(named, {}).get("template")
+    return stated if isinstance(stated, str) else None
+
+
+def find_eod(loaded: TokenizerFile) -> int:
+    """The id that ends a document.
+
+    The `eos_token` of the configuration beside the tokenizer, else the end-of-sentence piece of a
+    `.model`, else the first of `EOD_TOKENS` that is a special token.
+
+    Raises:
+        ConversionError: there is none.
+    """
+    stated = _configured_eos(loaded.config)
+    if stated is not None:
+        return _stated_eod(loaded, stated)
+    if loaded.kind == "sentencepiece" and sentencepiece(loaded.data).eos_id() >= 0:
+        return int(sentencepiece(loaded.data).eos_id())
+    found = next((loaded.special[name] for name in EOD_TOKENS if name in loaded.special), None)
+    if found is None:
+        raise ConversionError(
+            loaded.given,
+            "no special token that ends a document "
+            f"(it has {', '.join(sorted(loaded.special)) or 'no special tokens'})",
+            "state the id of the EOD token, or build without EOD",
+        )
+    return found
+
+
+def _configured_eos(config: dict[str, Json]) -> str | None:
+    token = config.get("eos_token")
+    content = token.get("content") if isinstance(token, dict) else token
+    return content if isinstance(content, str) else None
+
+
+def _stated_eod(loaded: TokenizerFile, token: str) -> int:
+    number = token_id(loaded, token)
+    if number is None:
+        raise ConversionError(
+            str(loaded.path.with_name("tokenizer_config.json")),
+            f"its eos_token {token!r} is not in {loaded.path.name}",
+            "state the id of the EOD token, or put files of one tokenizer together",
+        )
+    return number
+
+
+def token_id(loaded: TokenizerFile, text: str) -> int | None:
+    """The id of a token by its text as the vocabulary spells it; None where there is none."""
+    if loaded.kind == "huggingface":
+        return huggingface(loaded.data).token_to_id(text)
+    model = sentencepiece(loaded.data)
+    number = int(model.piece_to_id(text))  # of the unknown piece for what is no piece
+    return number if model.id_to_piece(number) == text else None
+
+
+def frame(loaded: TokenizerFile) -> tuple[list[int], list[int]]:
+    """The ids that the tokenizer itself puts before and behind a text.
+
+    Of a `tokenizer.json`: what `encode(add_special_tokens=True)` adds. Of a `.model`, where
+    `sentencepiece` adds nothing by itself: its BOS and its EOS, unless `add_bos_token` or
+    `add_eos_token` in the configuration beside it is false.
+
+    Raises:
+        ConversionError: what it adds depends on the text, or is no token.
+    """
+    if loaded.kind == "sentencepiece":
+        model = sentencepiece(loaded.data)
+        ends = ((model.bos_id(), "add_bos_token"), (model.eos_id(), "add_eos_token"))
+        before, behind = (
+            [int(number)] if number >= 0 and loaded.config.get(switch) is not False else []
+            for number, switch in ends
+        )
+        return before, behind
+    found = _common_frame(huggingface(loaded.data))
+    if found is None or max(found[0] + found[1], default=0) > loaded.largest_id:
+        raise ConversionError(
+            loaded.given,
+            "its post-processor does more than to put constant ids around a text",
+            "state --bos-id and --eos-id",
+        )
+    return found
+
+
+# What nearly every tokenizer can encode; the first words of the vocabulary serve the others.
+_PROBES: Final = ("a", "b", "the quick brown fox", "1 + 2 = 3\n", "床前明月光")
+_PROBE_TOKENS: Final = 64
+
+_Frame: TypeAlias = tuple[list[int], list[int]]
+
+
+def _common_frame(tokenizer: "Tokenizer") -> _Frame | None:
+    """The one frame that all probes agree on; None where there is no such."""
+    vocabulary = sorted(tokenizer.get_vocab(with_added_tokens=False))[:_PROBE_TOKENS]
+    common: list[_Frame] | None = None
+    for text in (*_PROBES, *vocabulary):
+        frames = _frames(tokenizer, text)
+        if frames is not None:
+            common = [one for one in frames if common is None or one in common]
+    return common[0] if common is not None and len(common) == 1 else None
+
+
+def _frames(tokenizer: "Tokenizer", text: str) -> list[_Frame] | None:
+    """Every way to read the ids with special tokens as a frame around those without."""
+    try:
+        plain = _call(tokenizer, [text])[0].tolist()
+        framed = tokenizer.encode(text).ids
+    except _EncodingError:
+        return None
+    size = len(plain)
+    places = range(len(framed) - size + 1)
+    return [(framed[:p], framed[p + size :]) for p in places if framed[p : p + size] == plain]
+
+
+def decode(loaded: TokenizerFile, ids: Sequence[int]) -> str:
+    """A text to look at: special tokens by their names, `<id N>` for an id of no token."""
+    named, joined = _decoder(loaded)
+    parts: list[str] = []
+    for plain, run in groupby(map(int, ids), lambda number: named(number) is None):
+        numbers = list(run)
+        parts += [joined(numbers)] if plain else [named(number) or "" for number in numbers]
+    return "".join(parts)
+
+
+def _decoder(
+    loaded: TokenizerFile,
+) -> tuple[Callable[[int], str | None], Callable[[list[int]], str]]:
+    """How an id is shown by itself (None: as text), and how a run of the others is joined."""
+    if loaded.kind == "huggingface":
+        tokenizer = huggingface(loaded.data)
+
+        def is_token(number: int) -> bool:
+            return tokenizer.id_to_token(number) is not None
+
+        names: dict[int, str] = {}  # the library itself shows special tokens
+
+        def joined(numbers: list[int]) -> str:
+            return tokenizer.decode(numbers, skip_special_tokens=False)
+
+    else:
+        names = {number: text for text, number in loaded.special.items()}
+        model = sentencepiece(loaded.data)
+
+        def joined(numbers: list[int]) -> str:
+            return str(model.decode(numbers))
+
+        def is_token(number: int) -> bool:
+            return True  # its ids have no holes
+
+    def named(number: int) -> str | None:
+        if 0 <= number <= loaded.largest_id and is_token(number):
+            return names.get(number)
+        return f"<id {number}>"
+
+    return named, joined
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,92 +344,6 @@ class Encoded:
 
 class _EncodingError(Exception):
     """The library refused a call; one bad text fails its whole batch."""
-
-
-def load_tokenizer(path: Path) -> TokenizerFile:
-    """Load a `tokenizer.json`.
-
-    Raises:
-        ConversionError: the file is missing or no such file.
-    """
-    from tokenizers import Tokenizer
-
-    data = _read(path)
-    try:
-        tokenizer = Tokenizer.from_buffer(data)
-    except Exception as error:  # the library raises nothing more precise
-        raise ConversionError(
-            str(path), f"not a tokenizer: {error}", "give a Hugging Face tokenizer.json"
-        ) from error
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    ids = tokenizer.get_vocab(with_added_tokens=True).values()
-    if not ids:
-        raise ConversionError(str(path), "the tokenizer has no tokens", "train it first")
-    return TokenizerFile(
-        path=path,
-        sha256=hashlib.sha256(data).hexdigest(),
-        vocabulary=len(ids),
-        largest_id=max(ids),
-        tokenizer=tokenizer,
-    )
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ConversionError(
-            str(path), f"cannot be read: {error.strerror}", "give a Hugging Face tokenizer.json"
-        ) from error
-
-
-def find_eod(loaded: TokenizerFile) -> int:
-    """The id that ends a document.
-
-    The `eos_token` of a `tokenizer_config.json` in the tokenizer's folder, else the first of
-    `EOD_TOKENS` that is a special token of the tokenizer.
-
-    Raises:
-        ConversionError: there is none.
-    """
-    stated = _configured_eos(loaded.path.with_name("tokenizer_config.json"))
-    if stated is not None:
-        return _stated_eod(loaded, stated)
-    added = loaded.tokenizer.get_added_tokens_decoder()
-    special = {token.content: number for number, token in added.items() if token.special}
-    found = next((special[name] for name in EOD_TOKENS if name in special), None)
-    if found is None:
-        raise ConversionError(
-            str(loaded.path),
-            "no special token that ends a document "
-            f"(it has {', '.join(sorted(special)) or 'no special tokens'})",
-            "state the id of the EOD token, or build without EOD",
-        )
-    return found
-
-
-def _stated_eod(loaded: TokenizerFile, token: str) -> int:
-    number = loaded.tokenizer.token_to_id(token)
-    if number is None:
-        raise ConversionError(
-            str(loaded.path.with_name("tokenizer_config.json")),
-            f"its eos_token {token!r} is not in {loaded.path.name}",
-            "state the id of the EOD token, or put files of one tokenizer together",
-        )
-    return number
-
-
-def _configured_eos(path: Path) -> str | None:
-    if not path.is_file():
-        return None
-    try:
-        config: Any = json.loads(_read(path))
-    except ValueError as error:
-        raise ConversionError(str(path), f"not JSON: {error}", "mend or remove it") from error
-    token = config.get("eos_token") if isinstance(config, dict) else None
-    content = token.get("content") if isinstance(token, dict) else token
-    return content if isinstance(content, str) else None
 
 
 def encode(tokenizer: "Tokenizer", texts: list[str]) -> Encoded:

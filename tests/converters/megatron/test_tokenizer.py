@@ -94,7 +94,7 @@ def test_what_is_no_tokenizer_is_said_to_be_none(tmp_path: Path, content: bytes)
 def test_a_missing_file_a_folder_and_an_untrained_tokenizer(tmp_path: Path) -> None:
     with pytest.raises(ConversionError, match="No such file"):
         load_tokenizer(tmp_path / "nowhere.json")
-    with pytest.raises(ConversionError, match="Is a directory"):
+    with pytest.raises(ConversionError, match="no tokenizer.json and no tokenizer.model"):
         load_tokenizer(tmp_path)
     Tokenizer(models.BPE()).save(str(tmp_path / "empty.json"))
     with pytest.raises(ConversionError, match="has no tokens"):
