@@ -335,9 +335,9 @@ def write_index(path: Path, code: int, lengths: Numbers, document_sizes: Numbers
         file.write(MAGIC + VERSION.to_bytes(8, "little") + code.to_bytes(1, "little"))
         file.write(sequences.to_bytes(8, "little") + (documents + 1).to_bytes(8, "little"))
         file.writelines(some.astype("<i4").data for some in lengths)
-        file.writelines((ends - some) * width for some, ends in _running(lengths))
+        file.writelines(((ends - some) * width).data for some, ends in _running(lengths))
         file.write(np.zeros(1, "<i8").data)
-        file.writelines(ends for _, ends in _running(document_sizes))
+        file.writelines(ends.data for _, ends in _running(document_sizes))
         _finish(file)
     return IndexCounts(documents=documents, sequences=sequences, tokens=_total(lengths))
 
