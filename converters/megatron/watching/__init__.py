@@ -1,0 +1,1 @@
+"""What a running token build shows: log lines, metrics, health, alarms, progress, a summary."""
