@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from ingot.converters.megatron.indexed import WRITTEN, TokenDtype, write_index
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "tokenize"
 
@@ -76,3 +78,39 @@ def word_tokenizer_file(tmp_path: Path) -> Path:
     folder.mkdir()
     tokenizer.save(str(folder / "tokenizer.json"))
     return folder / "tokenizer.json"
+
+
+Documents = list[list[list[int]]]  # of documents, of sequences, of ids
+Written = Callable[..., Path]
+
+
+@pytest.fixture
+def data_set(tmp_path: Path) -> Written:
+    """Writes a finished data set, with loss masks and facts where they are given; its prefix."""
+
+    def write(
+        documents: Documents,
+        masks: Documents | None = None,
+        meta: object = None,
+        *,
+        name: str = "set",
+        dtype: TokenDtype = "uint16",
+    ) -> Path:
+        prefix = tmp_path / name
+        _write(prefix, documents, np.dtype(dtype), WRITTEN[dtype])
+        if masks is not None:
+            _write(prefix.with_name(name + ".loss_mask"), masks, np.dtype(np.uint8), 1)
+        if meta is not None:
+            prefix.with_name(name + ".meta.json").write_text(json.dumps(meta), "utf-8")
+        return prefix
+
+    return write
+
+
+def _write(prefix: Path, documents: Documents, dtype: np.dtype[Any], code: int) -> None:
+    sequences = [sequence for document in documents for sequence in document]
+    ids = np.array([i for sequence in sequences for i in sequence], dtype)
+    prefix.with_name(prefix.name + ".bin").write_bytes(ids.tobytes())
+    lengths = [np.array([len(sequence) for sequence in sequences], np.int64)]
+    sizes = [np.array([len(document) for document in documents], np.int64)]
+    write_index(prefix.with_name(prefix.name + ".idx"), code, lengths, sizes)
