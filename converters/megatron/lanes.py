@@ -54,6 +54,14 @@ class Stretch:
     failed: str | None = None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mark:
+    """A place in a lane that one can go back to."""
+
+    ends: dict[str, int]
+    crcs: dict[str, int]
+
+
 def lane_file(base: Path, lane: int, kind: str) -> Path:
     """A file of a lane: `BASE.bin.tmp` in the first, `BASE.lane-1.bin.tmp` in the others."""
     number = f".lane-{lane}" if lane else ""
@@ -81,7 +89,7 @@ class Lane:
     _files: dict[str, BinaryIO] = field(default_factory=dict)
     _ends: dict[str, int] = field(default_factory=dict)
     _unit: dict[str, int] = field(default_factory=dict)
-    _crc: int = 0
+    _crcs: dict[str, int] = field(default_factory=dict)
     _synced: float = 0.0
     _journal: BinaryIO | None = None
 
@@ -114,7 +122,7 @@ class Lane:
 
     def _begin(self) -> None:
         self._unit = dict(self._ends)
-        self._crc = 0
+        self._crcs = dict.fromkeys(_FILES, 0)
 
     def append(self, documents: Documents) -> None:
         """Append documents."""
@@ -141,26 +149,22 @@ class Lane:
         if size:
             self._files[kind].write(data)
             self._ends[kind] += size
-            if kind == "bin":
-                self._crc = zlib.crc32(data, self._crc)
+            self._crcs[kind] = zlib.crc32(data, self._crcs[kind])
 
-    def mark(self) -> tuple[dict[str, int], int]:
+    def mark(self) -> Mark:
         """The present place, for `rollback`."""
-        return dict(self._ends), self._crc
+        return Mark(ends=dict(self._ends), crcs=dict(self._crcs))
 
-    def rollback(self, mark: tuple[dict[str, int], int] | None = None, *, rejects: bool = True) -> None:
-        """Go back to a mark, or to the beginning of the unit.
-
-        Args:
-            mark: where to.
-            rejects: the rejects since then too.
-        """
-        ends, self._crc = mark or (self._unit, 0)
-        for kind, file in self._files.items():
-            if self._ends[kind] != ends[kind] and (rejects or kind != "rejects"):
-                file.flush()
-                file.truncate(ends[kind])
-                self._ends[kind] = ends[kind]
+    def rollback(self, mark: Mark | None = None) -> None:
+        """Go back to a mark, or to the beginning of the unit; of the rejects only to the latter."""
+        kinds = [kind for kind in _FILES if mark is None or kind != "rejects"]
+        mark = mark or Mark(ends=dict(self._unit), crcs=dict.fromkeys(_FILES, 0))
+        for kind in kinds:
+            self._crcs[kind] = mark.crcs[kind]
+            if self._ends[kind] != mark.ends[kind]:
+                self._files[kind].flush()
+                self._files[kind].truncate(mark.ends[kind])
+                self._ends[kind] = mark.ends[kind]
 
     def finish(self, unit: int, engine: str, facts: dict[str, int]) -> Stretch:
         """Close a unit: what was appended since the last one is its own."""
@@ -189,7 +193,7 @@ class Lane:
             "engine": engine,
             "facts": facts,
             "failed": failed,
-            "crc": self._crc,
+            "crcs": self._crcs,
         }
         self._line(line)
         stretch = Stretch(
@@ -262,7 +266,7 @@ def _read(base: Path, lane: int, *, check: bool) -> tuple[dict[int, Stretch], di
     for place, (line, document) in enumerate(zip(lines, documents, strict=True)):
         if "unit" in document:
             stretch = _stretch(document, lane)
-            if not _there(base, stretch, document["crc"] if check and place > synced else None):
+            if not _there(base, stretch, document["crcs"] if check and place > synced else None):
                 break
             stretches[stretch.unit] = stretch
             ends.update({kind: end for kind, (_, end) in stretch.spans.items()})
@@ -294,19 +298,22 @@ def _whole(journal: Path) -> bytes:
     return content[: content.rfind(b"\n") + 1]
 
 
-def _there(base: Path, stretch: Stretch, crc: int | None) -> bool:
+def _there(base: Path, stretch: Stretch, crcs: dict[str, int] | None) -> bool:
     """Whether the content of a unit is in the files of its lane."""
-    for kind, (_, end) in stretch.spans.items():
+    for kind, (start, end) in stretch.spans.items():
         path = lane_file(base, stretch.lane, kind)
         if (path.stat().st_size if path.exists() else 0) < end:
             return False
-    if crc is None:
-        return True
-    start, end = stretch.spans["bin"]
+        if crcs is not None and _checksum(path, start, end) != crcs[kind]:
+            return False
+    return True
+
+
+def _checksum(path: Path, start: int, end: int) -> int:
     found = 0
-    for block in blocks(lane_file(base, stretch.lane, "bin"), start, end):
+    for block in blocks(path, start, end):
         found = zlib.crc32(block, found)
-    return found == crc
+    return found
 
 
 def blocks(path: Path, start: int, end: int) -> Iterator[bytes]:

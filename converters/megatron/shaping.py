@@ -188,14 +188,18 @@ def _grouped(texts: Texts, tokens: Tokens) -> _State:
 
 
 def _reduced(numbers: Sizes, starts: Sizes) -> Sizes:
-    return np.add.reduceat(numbers, starts) if len(starts) else np.zeros(0, np.int64)
+    if not len(starts):
+        return np.zeros(0, np.int64)
+    sums: Sizes = np.add.reduceat(numbers, starts)
+    return sums
 
 
 def _sums(numbers: Sizes, sizes: Sizes) -> Sizes:
     """The sum of each group of consecutive numbers; groups may be empty."""
     ends = np.concatenate([[0], np.cumsum(numbers)])
     borders = np.cumsum(sizes)
-    return ends[borders] - ends[borders - sizes]
+    sums: Sizes = ends[borders] - ends[borders - sizes]
+    return sums
 
 
 def _drop_empty_sequences(state: _State) -> None:

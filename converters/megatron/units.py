@@ -150,11 +150,9 @@ def plan(files: list[InputFile], *, whole_files: bool) -> list[Unit]:
     return units
 
 
-def _ranges(
-    file: InputFile, whole: bool
-) -> Iterator[tuple[tuple[int, int] | None, int, int]]:
+def _ranges(file: InputFile, whole: bool) -> Iterator[tuple[tuple[int, int] | None, int, int]]:
     metadata = None if whole or file.bytes <= UNIT_BYTES else _footer(file)
-    if metadata is None or metadata.num_row_groups < 2:  # noqa: PLR2004 - one cannot be cut
+    if metadata is None or metadata.num_row_groups < 2:
         yield None, 0, file.bytes
         return
     begin, first_row, rows = 0, 0, 0
