@@ -172,10 +172,10 @@ def _amounts(summary: Summary) -> Iterator[tuple[str, str, str]]:
     yield "documents", f"{summary.documents:,}", ""
     yield "tokens", f"{summary.tokens:,}", f"{amount(speed.tokens_per_sec)} tokens/s"
     share = _share(speed.engine_share, speed.engine_mbps, f"what {engine} does in memory")
-    yield "text", f"{amount(summary.text_bytes)}B", f"{speed.text_mbps:,.1f} MB/s{share}"
+    yield "text", _bytes(summary.text_bytes), f"{speed.text_mbps:,.1f} MB/s{share}"
     share = _share(speed.disk_share, speed.disk_mbps, "the disk's sequential reading")
-    yield "input", f"{amount(summary.bytes_read)}B", f"{speed.read_mbps:,.1f} MB/s{share}"
-    yield "memory", f"{amount(summary.peak_rss_bytes)}B", "at most"
+    yield "input", _bytes(summary.bytes_read), f"{speed.read_mbps:,.1f} MB/s{share}"
+    yield "memory", _bytes(summary.peak_rss_bytes), "at most, of all processes"
     known = [f"{n} {ms:,.0f} ms" for n, ms in summary.latency_ms.items() if ms is not None]
     if known:
         yield "batches", "", ", ".join(known)
@@ -187,6 +187,7 @@ def _amounts(summary: Summary) -> Iterator[tuple[str, str, str]]:
 
 def _stages(summary: Summary, console: "Console") -> Iterator[tuple[str, str, str]]:
     """Name, seconds and a small bar of every stage, over all threads."""
+    yield "stages", _seconds(sum(one.seconds for one in summary.stages)), "of all threads"
     for one in summary.stages:
         bar = _strip(one, ascii_only=console.options.ascii_only)
         yield f"  {one.stage}", _seconds(one.seconds), f"{100 * one.share:3.0f} %  {bar}"
@@ -204,7 +205,14 @@ def _share(share: float | None, whole: float | None, what: str) -> str:
     """A remark on a share, nothing if it is not known."""
     if share is None:
         return ""
-    return f", while reading {100 * share:.0f} % of {safe(what)} ({whole:,.0f} MB/s)"
+    return f"; while reading {100 * share:.0f} % of {safe(what)} ({whole:,.0f} MB/s)"
+
+
+def _bytes(number: int) -> str:
+    """Bytes with their unit."""
+    short = amount(number)
+    digits = short.rstrip("".join(_UNITS))
+    return f"{digits} {short[len(digits) :]}B"
 
 
 def _seconds(seconds: float) -> str:

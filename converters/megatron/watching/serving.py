@@ -62,6 +62,7 @@ class _Server(ThreadingHTTPServer):
     """A few connections at a time, each for one answer."""
 
     daemon_threads = False  # server_close waits for them
+    request_queue_size = _MOST_CONNECTIONS
 
     def __init__(
         self,
