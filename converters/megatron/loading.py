@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingot.converters.errors import ConversionError
+from ingot.converters.megatron.engines.panics import panics_caught
 from ingot.converters.megatron.mistaken import HINT
 
 if TYPE_CHECKING:
@@ -35,6 +36,15 @@ def read_bounded(path: Path, limit: int, hint: str = HINT) -> bytes:
     return data
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text of a JSON document has no lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 @lru_cache(maxsize=1)
 def huggingface(data: bytes) -> "Tokenizer":
     """The tokenizer of a `tokenizer.json`; one object for all who ask, not to be changed.
@@ -45,7 +55,8 @@ def huggingface(data: bytes) -> "Tokenizer":
     from tokenizers import Tokenizer
 
     try:
-        tokenizer = Tokenizer.from_buffer(data)
+        with panics_caught():
+            tokenizer = Tokenizer.from_buffer(data)
     except Exception as error:  # the library raises nothing more precise
         raise UnloadableError(str(error)) from error
     tokenizer.no_truncation()

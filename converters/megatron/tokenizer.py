@@ -17,9 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ingot.converters.errors import ConversionError
+from ingot.converters.megatron.framing import common_frame
 from ingot.converters.megatron.loading import (
     UnloadableError,
     huggingface,
+    is_unicode,
     read_bounded,
     sentencepiece,
 )
@@ -47,6 +49,7 @@ EOD_TOKENS: Final = (
 LARGEST_FILE: Final = 256 << 20
 LARGEST_CONFIG: Final = 16 << 20
 HUB: Final = "hf://"
+_IDS: Final = 1 << 31  # beyond what a data set can hold
 
 Kind: TypeAlias = Literal["huggingface", "sentencepiece"]
 Ids: TypeAlias = npt.NDArray[np.uint32]
@@ -106,6 +109,8 @@ def load_tokenizer(given: str | Path) -> TokenizerFile:
         raise mistaken(str(given), data, str(error)) from error
     if not tokens:
         raise ConversionError(str(given), "the tokenizer has no tokens", "train it first")
+    if max(tokens) >= _IDS:
+        raise ConversionError(str(given), f"its id {max(tokens)} is no int32", "mend its ids")
     config = _config(path.with_name("tokenizer_config.json"))
     return TokenizerFile(
         given=str(given),
@@ -168,6 +173,17 @@ def _chat_template(path: Path, config: dict[str, Json]) -> str | None:
             return read_bounded(path, LARGEST_CONFIG, "mend or remove it").decode()
         except UnicodeDecodeError as error:
             raise ConversionError(str(path), f"not UTF-8: {error}", "mend or remove it") from error
+    stated = _stated_template(config)
+    if stated is not None and not is_unicode(stated):
+        raise ConversionError(
+            str(path.with_name("tokenizer_config.json")),
+            "its chat_template is no valid Unicode",
+            "mend or remove it",
+        )
+    return stated
+
+
+def _stated_template(config: dict[str, Json]) -> str | None:
     stated = config.get("chat_template")
     if isinstance(stated, list):  # named templates
         named = (one for one in stated if isinstance(one, dict) and one.get("name") == "default")
@@ -219,6 +235,8 @@ def _stated_eod(loaded: TokenizerFile, token: str) -> int:
 
 def token_id(loaded: TokenizerFile, text: str) -> int | None:
     """The id of a token by its text as the vocabulary spells it; None where there is none."""
+    if not is_unicode(text):
+        return None  # the libraries take no lone surrogates
     if loaded.kind == "huggingface":
         return huggingface(loaded.data).token_to_id(text)
     model = sentencepiece(loaded.data)
@@ -244,7 +262,7 @@ def frame(loaded: TokenizerFile) -> tuple[list[int], list[int]]:
             for number, switch in ends
         )
         return before, behind
-    found = _common_frame(huggingface(loaded.data))
+    found = common_frame(huggingface(loaded.data))
     if found is None or max(found[0] + found[1], default=0) > loaded.largest_id:
         raise ConversionError(
             loaded.given,
@@ -252,36 +270,6 @@ def frame(loaded: TokenizerFile) -> tuple[list[int], list[int]]:
             "state --bos-id and --eos-id",
         )
     return found
-
-
-# What nearly every tokenizer can encode; the first words of the vocabulary serve the others.
-_PROBES: Final = ("a", "b", "the quick brown fox", "1 + 2 = 3\n", "床前明月光")
-_PROBE_TOKENS: Final = 64
-
-_Frame: TypeAlias = tuple[list[int], list[int]]
-
-
-def _common_frame(tokenizer: "Tokenizer") -> _Frame | None:
-    """The one frame that all probes agree on; None where there is no such."""
-    vocabulary = sorted(tokenizer.get_vocab(with_added_tokens=False))[:_PROBE_TOKENS]
-    common: list[_Frame] | None = None
-    for text in (*_PROBES, *vocabulary):
-        frames = _frames(tokenizer, text)
-        if frames is not None:
-            common = [one for one in frames if common is None or one in common]
-    return common[0] if common is not None and len(common) == 1 else None
-
-
-def _frames(tokenizer: "Tokenizer", text: str) -> list[_Frame] | None:
-    """Every way to read the ids with special tokens as a frame around those without."""
-    try:
-        plain = _call(tokenizer, [text])[0].tolist()
-        framed = tokenizer.encode(text).ids
-    except _EncodingError:
-        return None
-    size = len(plain)
-    places = range(len(framed) - size + 1)
-    return [(framed[:p], framed[p + size :]) for p in places if framed[p : p + size] == plain]
 
 
 def decode(loaded: TokenizerFile, ids: Sequence[int]) -> str:
