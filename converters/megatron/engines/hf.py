@@ -14,14 +14,23 @@ from weakref import WeakValueDictionary
 import numpy as np
 import pyarrow as pa
 
-from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.engines.engine import Encoded
 from ingot.converters.megatron.engines.panics import PanickedError, panics_caught
-from ingot.converters.megatron.engines.results import RefusedError, bisected, from_rows
+from ingot.converters.megatron.engines.results import (
+    RefusedError,
+    bisected,
+    from_rows,
+    joined,
+    runs,
+)
+from ingot.converters.megatron.loading import huggingface
 from ingot.converters.megatron.tokenizer import TokenizerFile
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+# Bytes of text in one call: what the library returns for them takes some forty times as much.
+_RUN: Final = 1 << 20
 
 
 class _Library:
@@ -30,26 +39,14 @@ class _Library:
     def __init__(self, loaded: TokenizerFile, plain: bool) -> None:
         self._loaded = loaded
         self._plain = plain
-        self.tokenizer = self._make()
+        self.tokenizer = self._made() if plain else huggingface(loaded.data)
 
     def renew(self) -> None:
         """Make the object again."""
-        self.tokenizer = self._make()
+        self.tokenizer = self._made()
 
-    def _make(self) -> "Tokenizer":
-        from tokenizers import Tokenizer
-
-        try:
-            with panics_caught():
-                tokenizer = Tokenizer.from_buffer(self._loaded.data)
-        except Exception as error:  # the library raises nothing more precise
-            raise ConversionError(
-                self._loaded.given,
-                f"not a tokenizer: {error}",
-                "give a Hugging Face tokenizer.json",
-            ) from error
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
+    def _made(self) -> "Tokenizer":
+        tokenizer = huggingface.__wrapped__(self._loaded.data)
         tokenizer.encode_special_tokens = self._plain
         return tokenizer
 
@@ -70,7 +67,7 @@ def open_huggingface(
             for the process: the call made last decides.
 
     Raises:
-        ConversionError: the library cannot load it.
+        UnloadableError: the library cannot load it.
     """
     if threads > 1:
         os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
@@ -94,7 +91,7 @@ class HuggingFace:
 
     def encode(self, texts: pa.LargeStringArray) -> Encoded:
         """Encode texts; a text that the library refuses or panics on is listed as failed."""
-        return bisected(texts, self._call)
+        return joined([bisected(run, self._call) for run in runs(texts, _RUN)])
 
     def _call(self, texts: pa.LargeStringArray) -> Encoded:
         try:

@@ -16,11 +16,6 @@ class RefusedError(Exception):
     """A library refused a call; one bad text fails the whole of it."""
 
 
-def nothing() -> Encoded:
-    """The ids of no text."""
-    return Encoded(ids=np.empty(0, np.uint32), lengths=np.empty(0, np.int64))
-
-
 def from_rows(rows: Sequence[npt.NDArray[np.uint32]]) -> Encoded:
     """Texts whose ids stand in an array each."""
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
@@ -96,6 +91,53 @@ def _place(ids: Ids, starts: Lengths, encoded: Encoded) -> None:
         ids[begin + shift[first] : end + shift[first]] = encoded.ids[begin:end]
 
 
+def runs(texts: pa.LargeStringArray, size: int) -> list[pa.LargeStringArray]:
+    """The texts in runs of about `size` bytes; a longer text is a run by itself."""
+    starts = offsets(texts)
+    found: list[pa.LargeStringArray] = []
+    first = 0
+    while first < len(texts):
+        last = int(np.searchsorted(starts, starts[first] + size, side="right")) - 1
+        last = max(last, first + 1)
+        found.append(texts[first:last])
+        first = last
+    return found
+
+
+def offsets(texts: pa.LargeStringArray) -> Lengths:
+    """Where the texts begin in their buffer of bytes and, one more, where the last ends; int64."""
+    first = texts.offset
+    if not len(texts):
+        return np.zeros(1, np.int64)
+    return np.frombuffer(texts.buffers()[1], np.int64)[first : first + len(texts) + 1]
+
+
+def text_bytes(texts: pa.LargeStringArray) -> npt.NDArray[np.uint8]:
+    """The bytes of all texts, without a copy; `offsets` tells where each begins, less the first."""
+    starts = offsets(texts)
+    buffer = texts.buffers()[2] if len(texts) else None
+    if buffer is None:
+        return np.empty(0, np.uint8)
+    return np.frombuffer(buffer, np.uint8)[starts[0] : starts[-1]]
+
+
+def joined(parts: Sequence[Encoded]) -> Encoded:
+    """Results of runs of texts as the result of all."""
+    if len(parts) == 1:
+        return parts[0]
+    starts = ends(np.array([len(part.lengths) for part in parts], np.int64)).tolist()
+    failed = [
+        (start + position, problem)
+        for start, part in zip(starts[:-1], parts, strict=True)
+        for position, problem in part.failed
+    ]
+    return Encoded(
+        ids=np.concatenate([np.empty(0, np.uint32), *(part.ids for part in parts)]),
+        lengths=np.concatenate([np.empty(0, np.int64), *(part.lengths for part in parts)]),
+        failed=tuple(failed),
+    )
+
+
 def bisected(texts: pa.LargeStringArray, call: Call) -> Encoded:
     """Encode; a call that is refused is halved until the text that is the reason stands alone.
 
@@ -104,7 +146,7 @@ def bisected(texts: pa.LargeStringArray, call: Call) -> Encoded:
         call: encodes them, or raises RefusedError.
     """
     try:
-        return call(texts) if len(texts) else nothing()
+        return call(texts)
     except RefusedError as error:
         if len(texts) == 1:
             return Encoded(
@@ -113,9 +155,4 @@ def bisected(texts: pa.LargeStringArray, call: Call) -> Encoded:
                 failed=((0, str(error)),),
             )
     middle = len(texts) // 2
-    first, second = bisected(texts[:middle], call), bisected(texts[middle:], call)
-    return Encoded(
-        ids=np.concatenate([first.ids, second.ids]),
-        lengths=np.concatenate([first.lengths, second.lengths]),
-        failed=first.failed + tuple((middle + at, problem) for at, problem in second.failed),
-    )
+    return joined([bisected(texts[:middle], call), bisected(texts[middle:], call)])

@@ -1,37 +1,31 @@
 """sentencepiece itself: the reference for every `.model`; the ids are those of `encode(text)`."""
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.engines.engine import Encoded
-from ingot.converters.megatron.engines.results import RefusedError, bisected, from_rows
+from ingot.converters.megatron.engines.results import (
+    RefusedError,
+    bisected,
+    from_rows,
+    joined,
+    runs,
+)
+from ingot.converters.megatron.loading import sentencepiece
 from ingot.converters.megatron.tokenizer import TokenizerFile
 
 if TYPE_CHECKING:
     from sentencepiece import SentencePieceProcessor
 
-# Without a pool of threads a text is encoded in the caller's thread.
-_ALONE: Final = 1
+# Bytes of text in one call, which returns a Python number per token.
+_RUN = 1 << 20
 
 
 def open_sentencepiece(loaded: TokenizerFile, *, threads: int = 1) -> "SentencePiece":
-    """The reference engine of a `.model`.
-
-    Raises:
-        ConversionError: the library cannot load it.
-    """
-    from sentencepiece import SentencePieceProcessor
-
-    try:
-        processor = SentencePieceProcessor(model_proto=loaded.data)
-    except (RuntimeError, ValueError, OSError) as error:
-        raise ConversionError(
-            loaded.given, f"not a SentencePiece model: {error}", "give a SentencePiece .model"
-        ) from error
-    return SentencePiece(processor, threads)
+    """The reference engine of a `.model`; with 1 thread a text is encoded in the calling one."""
+    return SentencePiece(sentencepiece(loaded.data), threads)
 
 
 class SentencePiece:
@@ -45,12 +39,12 @@ class SentencePiece:
 
     def encode(self, texts: pa.LargeStringArray) -> Encoded:
         """Encode texts; a text that the library refuses is listed as failed."""
-        return bisected(texts, self._call)
+        return joined([bisected(run, self._call) for run in runs(texts, _RUN)])
 
     def _call(self, texts: pa.LargeStringArray) -> Encoded:
         values = texts.to_pylist()
         try:
-            if self._threads == _ALONE:
+            if self._threads == 1:
                 rows = [self._processor.encode(value) for value in values]
             else:
                 rows = self._processor.encode(values, num_threads=self._threads)

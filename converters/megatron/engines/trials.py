@@ -1,0 +1,206 @@
+"""Texts that break tokenizers, made for one tokenizer: what an engine has to get right.
+
+Every code point in several contexts, decomposed letters, pairs of ASCII characters and of white
+space, the tokenizer's own vocabulary and special tokens with odd neighbours, mixes of all that,
+random code points, damaged bytes, long runs. The same tokenizer always gives the same texts.
+"""
+
+import itertools
+import random
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from ingot.converters.megatron.loading import huggingface, sentencepiece
+from ingot.converters.megatron.tokenizer import TokenizerFile
+
+# Raised when the texts change: verdicts on others are not taken for these.
+TRIALS_VERSION: Final = 1
+
+_RUN_CHARACTERS: Final = 256 << 10
+_PACK: Final = 64
+_SEED: Final = 20
+_MIXES: Final = 8000
+_SCRAMBLES: Final = 2000
+
+SPACES: Final = (
+    *(" ", "  ", "   ", "        ", "\t", "\n", "\r", "\r\n", "\n\n", "\x0b", "\x0c"),
+    *("\x1c", "\x1d", "\x1e", "\x1f", "\x85", "\xa0", "\u1680", "\u180e", "\u2000", "\u2003"),
+    *("\u2009", "\u200a", "\u200b", "\u2028", "\u2029", "\u202f", "\u205f", "\u3000", "\ufeff"),
+)
+_EMOJI: Final = (
+    *("🙂", "👍🏽", "🧑🏿‍🚀", "👨‍👩‍👧‍👦", "🏳️‍🌈", "🇨🇳", "🇨🇳🇩", "❤️", "1️⃣", "☎️"),
+    *("\u200d", "\ufe0f", "🏽"),
+)
+_WORDS: Final = (
+    *("hello", "World", "the", "don't", "DON'T", "I'LL", "we'Ve", "'s", "'S", "'ſ", "'ſſ", "ſ's"),
+    *("K'K", "o\u2019clock", "123", "1234567890", "3.14", "1,000", "٣٤٥", "१२", "Ⅷ", "½", "x²"),
+    *(
+        "我们",
+        "漢字",
+        "日本語",
+        "カタカナ",
+        "ｶﾞ",
+        "한국어",
+        "각",
+        "привет",
+        "Ελλάς",
+        "όσος",
+        "مرحبا",
+    ),
+    *("שלום", "नमस्ते", "ไทย", "ﬁ", "ﬅ", "İ", "ı", "ß", "ẞ", "Å", "e\u0301", "é", "q\u0323\u0307"),
+    *("\u0301", "\u0e31", "\u05bf", "ǅ", "ʰ", "ﷺ", "𝒳", "𐍈", "㐀", "𠀀", "\u0378", "\U000e0001"),
+    *(
+        "\ufffd",
+        "\ufffe",
+        "\x00",
+        "\x07",
+        "\x7f",
+        "\x9f",
+        "_",
+        "__init__",
+        "camelCase",
+        "HTTPServer",
+    ),
+    *("a/b/c", "//", "/*", "...", "!!!", "?!", "-->", "</p>", "{}", "();", "\\n", "▁", "Ġ", "Ċ"),
+    *("##ing", "<0x0A>", "<|", "|>", "[MASK", "]]", "https://a.b/?c=d&e", "a@b.c", "$1", "±", "€"),
+)
+# Letters that compose since Unicode 16: libraries of different age disagree about them.
+_COMPOSING: Final = (
+    *("\U000105d2\u0307", "\U000105da\u0307", "\U00011382\U000113c9", "\U00011384\U000113bb"),
+    *("\U0001138b\U000113c2", "\U00011390\U000113c9", "\U000113c2\U000113c2"),
+    *("\U000113c2\U000113b8", "\U000113c2\U000113c9", "\U0001611e\U0001611e"),
+    *("\U0001611e\U00016129", "\U0001611e\U0001611f", "\U00016129\U0001611f"),
+    *("\U0001611e\U00016120", "\U00016121\U0001611f", "\U00016122\U0001611f"),
+    *("\U00016121\U00016120", "\U00016d67\U00016d67", "\U00016d63\U00016d67"),
+    "\U00016d69\U00016d67",
+)
+# One of each kind that a splitting pattern tells apart.
+_KINDS: Final = " \n\r\t'sSaA1!_é中"
+# Planes that hold characters; of the others a shorter context per code point has to do.
+_INHABITED: Final = (range(0x34000), range(0xE0000, 0xE0200))
+_RUNS: Final = (
+    *(" ", "\n", "\t", "\r\n", " \n", "\u3000", "a", "A", "aA", "ab", "1", "!", "=", "-", "_"),
+    *("字", "か", "é", "e\u0301", "\u0301", "🙂", "👨\u200d", "\x00", "'s", "ſ", "\ufffd"),
+)
+_RUN_LENGTHS: Final = (3, 17, 130, 1025, 8193)
+
+
+def trials(loaded: TokenizerFile) -> Iterator[pa.LargeStringArray]:
+    """The texts for a tokenizer, in runs of less than a MB or so."""
+    run: list[str] = []
+    size = 0
+    for text in _texts(loaded):
+        run.append(text)
+        size += len(text)
+        if size > _RUN_CHARACTERS:
+            yield pa.array(run, pa.large_string())
+            run, size = [], 0
+    yield pa.array(run, pa.large_string())
+
+
+def _texts(loaded: TokenizerFile) -> Iterator[str]:
+    source = random.Random(_SEED)
+    specials = _specials(loaded)
+    yield from ("", *SPACES, *_WORDS, *_EMOJI)
+    yield from _pairs()
+    yield from _mixes(source, specials)
+    yield from _vocabulary(loaded, source)
+    yield from _composed()
+    yield from _scrambles(source)
+    yield from _runs(source, specials)
+    yield from _every_code_point()
+
+
+def _pairs() -> Iterator[str]:
+    characters = [chr(point) for point in range(128)]
+    for first in characters:
+        yield "".join(f"x{first}{second}y" for second in characters)
+    for space in SPACES:
+        yield "".join(f"a{space}{other}b{other}.{space}" for other in SPACES)
+    for first, second in itertools.product(_KINDS, repeat=2):
+        yield "".join(f"{first}{second}{a}{b}" for a, b in itertools.product(_KINDS, repeat=2))
+
+
+def _specials(loaded: TokenizerFile) -> list[str]:
+    """Texts of special tokens, whole and not quite."""
+    texts = sorted(loaded.special)[:_PACK]
+    return [
+        variant
+        for text in texts or ["<|endoftext|>", "</s>"]
+        for variant in (text, text, text[:-1], text[1:], text.swapcase(), text * 2)
+    ]
+
+
+def _mixes(source: random.Random, specials: Sequence[str]) -> Iterator[str]:
+    kinds: list[Sequence[str]] = [specials, SPACES, _EMOJI, _WORDS]
+    for special in specials:
+        for space in SPACES:
+            yield f"a{space}{special}{space}b{special}{space}"
+    for _ in range(_MIXES):
+        chosen = source.choices(kinds, [1, 6, 2, 12], k=source.randint(1, 14))
+        yield "".join(source.choice(kind) for kind in chosen)
+
+
+def _vocabulary(loaded: TokenizerFile, source: random.Random) -> Iterator[str]:
+    """The tokens themselves, side by side in any order."""
+    if loaded.kind == "sentencepiece":
+        model = sentencepiece(loaded.data)
+        pieces = [str(model.id_to_piece(number)) for number in range(model.get_piece_size())]
+        tokens = [piece.replace("▁", " ") for piece in pieces]
+    else:
+        tokenizer = huggingface(loaded.data)
+        numbers = sorted(tokenizer.get_vocab(with_added_tokens=False).values())
+        tokens = tokenizer.decode_batch([[number] for number in numbers])
+    source.shuffle(tokens)
+    for first in range(0, len(tokens), 12):
+        yield source.choice(("", "", " ", "\n", "'")).join(tokens[first : first + 12])
+
+
+def _composed() -> Iterator[str]:
+    """Letters as the marks they consist of."""
+    yield from (f"a{text}b {text}" for text in _COMPOSING)
+    points = itertools.chain(range(0xC0, 0xAC00), range(0xAC00, 0xD7A4, 13), range(0xF900, 0x2FA20))
+    letters = (chr(point) for point in points if not 0xD800 <= point < 0xE000)
+    for letter in letters:
+        apart = unicodedata.normalize("NFD", letter)
+        if apart != letter:
+            yield f"a{apart}b {apart}{apart} {apart[::-1]}"
+
+
+def _scrambles(source: random.Random) -> Iterator[str]:
+    limits = ((0, 0x7F), (0x80, 0x7FF), (0x800, 0xD7FF), (0xE000, 0xFFFF), (0x10000, 0x10FFFF))
+    for _ in range(_SCRAMBLES):
+        chosen = source.choices(limits, k=source.randint(1, 30))
+        yield "".join(chr(source.randint(*limit)) for limit in chosen)
+    for _ in range(_SCRAMBLES):
+        yield source.randbytes(source.randint(1, 60)).decode(errors="replace")
+
+
+def _runs(source: random.Random, specials: Sequence[str]) -> Iterator[str]:
+    for text, length in itertools.product(_RUNS, _RUN_LENGTHS):
+        yield text * length
+        yield f"a{text * length}b"
+    yield from (special * 200 for special in specials[:12])
+    for alphabet in ("acgt", "0123456789abcdef", "Aa1+/", "ab \n", "的一是不了", " \t\r\n"):
+        yield "".join(source.choices(alphabet, k=_RUN_LENGTHS[-1]))
+
+
+def _every_code_point() -> Iterator[str]:
+    inhabited = (chr(point) for points in _INHABITED for point in points)
+    yield from _packed(
+        f"a{c}b {c}{c}1'{c}.A{c}a{c}\u0301 {c}\n" for c in inhabited if not _is_surrogate(c)
+    )
+    others = itertools.chain(range(0x34000, 0xE0000), range(0xE0200, 0x110000))
+    yield from _packed(f"a{chr(point)}" for point in others)
+
+
+def _packed(texts: Iterator[str]) -> Iterator[str]:
+    while pack := "".join(itertools.islice(texts, _PACK)):
+        yield pack
+
+
+def _is_surrogate(character: str) -> bool:
+    return "\ud800" <= character <= "\udfff"
