@@ -10,11 +10,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from ingot.converters.errors import IngotError
 from ingot.converters.rows import Json
 
 RENDERING: Final = "chatml"  # recorded beside the tokens
 START: Final = "<|im_start|>"
 END: Final = "<|im_end|>"
+
+
+class TemplateError(IngotError):
+    """A template cannot render one record, or what it trains on cannot be told. Field: problem."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return self.problem
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +44,10 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rendered:
-    """A rendered chat: the text, and one span per message in order."""
+    """A rendered chat: the text, and its spans in order.
+
+    ChatML gives one span per message, every other template those of trained messages.
+    """
 
     text: str
     spans: tuple[Span, ...]

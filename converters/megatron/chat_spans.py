@@ -1,0 +1,279 @@
+"""Where a rendered chat holds what the model has to learn: found by rendering again, never guessed.
+
+A template is a black box that turns messages into text, and three questions to it are exact:
+
+- **Marks.** The contents are given between marks that occur nowhere in the chat. If the result
+  without the marks is the very text, the marks stand where the contents stand. Templates that strip
+  contents, or cut earlier thinking off, need the marks further in (`_cuts`).
+- **Prompts.** `messages[:i]` with a generation prompt ends where message i begins to be written.
+- **Prefixes.** `messages[:i + 1]` ends where message i has ended.
+
+A prompt or a prefix counts if the text begins with it, or if it goes on behind a content as the
+text does there. What lies between the same two roles with the same text between them is asked once
+in a chat, so that long chats cost few renderings.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from ingot.converters.megatron.render import Span, TemplateError
+
+Message: TypeAlias = dict[str, Any]  # role and content, both text
+Render: TypeAlias = Callable[[Sequence[Message], bool], str]  # with a generation prompt?
+Marks: TypeAlias = tuple[str, str, str, str]
+_Cut: TypeAlias = tuple[int, int] | None  # the part of a content that stands between marks
+_Place: TypeAlias = tuple[int, int]  # of a content in the text
+
+_THOUGHT: Final = re.compile(r".*</think>\s*", re.DOTALL)
+_MARK_SETS: Final[tuple[Marks, ...]] = tuple(
+    (chr(first), chr(first + 1), chr(first + 2), chr(first + 3))
+    for first in range(0xFDD0, 0xFDF0, 4)  # code points that Unicode keeps free of characters
+)
+
+
+def choose_marks(texts: Sequence[str]) -> Marks:
+    """Marks that occur in none of the texts.
+
+    Raises:
+        TemplateError: every set of them occurs.
+    """
+    used = {
+        one for text in texts if not text.isascii() for one in re.findall("[\ufdd0-\ufdef]", text)
+    }
+    free = next((marks for marks in _MARK_SETS if used.isdisjoint(marks)), None)
+    if free is None:
+        raise TemplateError("the chat holds every code point that could mark its messages")
+    return free
+
+
+def marked(text: str, number: int, marks: Marks) -> str:
+    """A text between an opening and a closing mark that carry a number."""
+    a, b, c, d = marks
+    return f"{a}{number}{b}{text}{c}{number}{d}"
+
+
+def read_marks(text: str, marks: Marks) -> tuple[str, dict[int, _Place]]:
+    """A text without its marks, and the places that were marked once, by their numbers."""
+    a, b, c, d = marks
+    pieces: list[str] = []
+    opened: dict[int, list[int]] = {}
+    closed: dict[int, list[int]] = {}
+    done = length = 0
+    for found in re.finditer(f"{a}([0-9]+){b}|{c}([0-9]+){d}", text):
+        pieces.append(text[done : found.start()])
+        length += found.start() - done
+        done = found.end()
+        table, number = (opened, found[1]) if found[1] else (closed, found[2])
+        table.setdefault(int(number), []).append(length)
+    pieces.append(text[done:])
+    places = {
+        number: (starts[0], closed[number][0])
+        for number, starts in opened.items()
+        if len(starts) == len(closed.get(number, ())) == 1 and starts[0] <= closed[number][0]
+    }
+    return "".join(pieces), places
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chat:
+    """A chat to be searched.
+
+    Attributes:
+        messages: as the template gets them, role and content.
+        trained: positions of the messages that are trained on, ascending.
+        named: what each message is called in an error.
+    """
+
+    messages: Sequence[Message]
+    trained: Sequence[int]
+    named: Sequence[str]
+
+
+def find_spans(render: Render, text: str, chat: Chat, *, prompts: bool) -> tuple[Span, ...]:
+    """The spans of the trained messages in `text`, which is `render(chat.messages, False)`.
+
+    A span is the content with what the assistant writes before it (behind the generation prompt)
+    and the mark that ends the turn; white space behind that mark is the template's.
+
+    Args:
+        render: renders messages; raises TemplateError where the template refuses them.
+        text: the whole rendering.
+        chat: the messages.
+        prompts: the template knows generation prompts at all.
+
+    Raises:
+        TemplateError: where a trained message stands cannot be told.
+    """
+    if not chat.trained:
+        return ()
+    search = _Search(render, text, chat, prompts)
+    return tuple(search.span(number) for number in chat.trained)
+
+
+class _Search:
+    """One chat's renderings, each made once, and what is known from them."""
+
+    def __init__(self, render: Render, text: str, chat: Chat, prompts: bool) -> None:
+        self._render = render
+        self._text = text
+        self._messages = chat.messages
+        self._named = chat.named
+        self._prompts = prompts
+        self._made: dict[tuple[int, bool], str | None] = {}
+        self._known: dict[tuple[str, str, str, str], int | None] = {}
+        self._marks = choose_marks([text, *(one["content"] for one in chat.messages)])
+        self._marked, self._places = self._locate(chat.trained)
+
+    def span(self, number: int) -> Span:
+        place = self._places.get(number)
+        start, end = self._start(number, place), self._end(number, place)
+        if start is None or end is None or not start <= end <= self._limit(place):
+            raise TemplateError(f"where {self._named[number]} stands in the text cannot be told")
+        return Span(start=start, end=end, trained=True)
+
+    def _limit(self, place: _Place | None) -> int:
+        """Where the content that comes next in the text begins."""
+        later = (one[0] for one in self._places.values() if place and one[0] >= place[1])
+        others = [start for start in later if place and start > place[1]]
+        return min(others, default=len(self._text))
+
+    def _locate(self, trained: Sequence[int]) -> tuple[list[Message], dict[int, _Place]]:
+        """The messages with marks that change nothing else, and the places these show."""
+        tried: list[list[_Cut]] = []
+        for cuts in _cuts(self._messages, frozenset(trained)):
+            if cuts in tried:
+                continue
+            tried.append(cuts)
+            messages = [self._mark(i, one, cuts[i]) for i, one in enumerate(self._messages)]
+            try:
+                clean, places = read_marks(self._render(messages, False), self._marks)
+            except TemplateError:
+                continue
+            if clean == self._text:
+                return messages, places
+        return list(self._messages), {}
+
+    def _mark(self, number: int, message: Message, cut: _Cut) -> Message:
+        if cut is None:
+            return message
+        content, (start, end) = message["content"], cut
+        middle = marked(content[start:end], number, self._marks)
+        return {**message, "content": content[:start] + middle + content[end:]}
+
+    def _start(self, number: int, place: _Place | None) -> int | None:
+        if not self._prompts or self._messages[number]["role"] != "assistant":
+            return place[0] if place else None
+        before = self._places.get(number - 1)
+        key = self._between("start", number - 1, number)
+        if key in self._known and before and place:
+            known = self._known[key]
+            return place[0] if known is None else before[1] + known
+        found = self._prompt_end(number, before)
+        if key and before:
+            self._known[key] = None if found is None else found - before[1]
+        if found is None:
+            return place[0] if place else None
+        return found
+
+    def _prompt_end(self, number: int, before: _Place | None) -> int | None:
+        """Where the generation prompt ends in the text; None = it tells nothing."""
+        prompt, bare = self._prefix(number, True), self._prefix(number, False)
+        if prompt is None or prompt == bare:
+            return None
+        if self._text.startswith(prompt):
+            return len(prompt)
+        behind = self._behind(number - 1, number, True) if before else None
+        if before and behind and self._text.startswith(behind, before[1]):
+            return before[1] + len(behind)
+        return None
+
+    def _end(self, number: int, place: _Place | None) -> int | None:
+        key = self._between("end", number, number + 1)
+        if key in self._known and place:
+            known = self._known[key]
+            return None if known is None else place[1] + known
+        found = self._turn_end(number, place)
+        if found is None and place and self._messages[number]["role"] != "assistant":
+            found = place[1]
+        if key and place:
+            self._known[key] = None if found is None else found - place[1]
+        return found
+
+    def _turn_end(self, number: int, place: _Place | None) -> int | None:
+        """Where the mark that ends the turn ends, white space left out."""
+        least = place[1] if place else 0
+        whole = self._prefix(number + 1, False)
+        if whole is not None and self._text.startswith(whole):
+            return max(least, len(whole.rstrip()))
+        behind = self._behind(number, number + 1, False) if place else None
+        if place is None or behind is None:
+            return None
+        mark = behind.rstrip()
+        return least + len(mark) if self._text.startswith(mark, least) else None
+
+    def _between(self, what: str, first: int, second: int) -> tuple[str, str, str, str] | None:
+        """What identifies the text between two contents that follow each other."""
+        places = self._places.get(first), self._places.get(second)
+        if places[0] is None or places[1] is None or places[0][1] > places[1][0]:
+            return None
+        roles = (self._messages[one]["role"] for one in (first, second))
+        return (what, *roles, self._text[places[0][1] : places[1][0]])  # type: ignore[return-value]
+
+    def _prefix(self, count: int, prompt: bool) -> str | None:
+        """The first messages rendered; None where the template refuses them."""
+        if count == len(self._messages) and not prompt:
+            return self._text
+        if (count, prompt) not in self._made:
+            self._made[count, prompt] = self._try(self._messages[:count], prompt)
+        return self._made[count, prompt]
+
+    def _try(self, messages: Sequence[Message], prompt: bool) -> str | None:
+        try:
+            return self._render(messages, prompt)
+        except TemplateError:
+            return None
+
+    def _behind(self, number: int, count: int, prompt: bool) -> str | None:
+        """What a rendering of the first messages puts behind a content."""
+        text = self._try(self._marked[:count], prompt)
+        if text is None:
+            return None
+        clean, places = read_marks(text, self._marks)
+        if number not in places or clean != self._prefix(count, prompt):
+            return None
+        return clean[places[number][1] :]
+
+
+def _cuts(messages: Sequence[Message], trained: frozenset[int]) -> list[list[_Cut]]:
+    """Ways to put marks, from the whole contents to what a template is least likely to touch."""
+    whole = [_whole(one["content"]) for one in messages]
+    inner = [_inner(one["content"]) for one in messages]
+    answers = [_answer(one["content"]) for one in messages]
+
+    def choose(mine: list[_Cut], others: list[_Cut] | None) -> list[_Cut]:
+        return [
+            mine[i] if i in trained else others[i] if others else None for i in range(len(messages))
+        ]
+
+    ways = [choose(mine, others) for others in (inner, None) for mine in (whole, inner, answers)]
+    return [whole, *ways]
+
+
+def _whole(content: str) -> _Cut:
+    return (0, len(content)) if content.strip() else None  # what is blank may be left out
+
+
+def _inner(content: str) -> _Cut:
+    core = content.strip()
+    start = len(content) - len(content.lstrip())
+    return (start, start + len(core)) if core else None
+
+
+def _answer(content: str) -> _Cut:
+    """What follows the last thought, which templates cut off or move."""
+    thought = _THOUGHT.match(content)
+    start = thought.end() if thought else len(content) - len(content.lstrip())
+    end = len(content.rstrip())
+    return (start, end) if start < end else None
