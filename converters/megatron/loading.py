@@ -25,15 +25,14 @@ def read_bounded(path: Path, limit: int, hint: str = HINT) -> bytes:
         ConversionError: it cannot be read, is no regular file, or has more than `limit` bytes.
     """
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
             raise ConversionError(str(path), "is not a regular file", hint)
-        with path.open("rb") as file:
-            data = file.read(limit + 1)
+        if found.st_size > limit:
+            raise ConversionError(str(path), f"is larger than {limit >> 20} MiB", hint)
+        return path.read_bytes()
     except OSError as error:
         raise ConversionError(str(path), f"cannot be read: {error.strerror}", hint) from error
-    if len(data) > limit:
-        raise ConversionError(str(path), f"is larger than {limit >> 20} MiB", hint)
-    return data
 
 
 def is_unicode(text: str) -> bool:
