@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final, cast
 
 from ingot.cli.console import notes, plain, safe
-from ingot.converters.megatron.watching.summary import StageTime, Summary
-from ingot.converters.megatron.watching.watch import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as Bar
+
+    from ingot.converters.megatron.watching.summary import StageTime, Summary
+    from ingot.converters.megatron.watching.watch import Progress
 
     Buffer = bytes | bytearray | memoryview
 
@@ -33,7 +34,7 @@ class Meter:
         log_stream: standard output that does not write into the bar, None where any will do.
     """
 
-    progress: Callable[[Progress], None] | None = None
+    progress: "Callable[[Progress], None] | None" = None
     log_stream: IO[bytes] | None = None
 
 
@@ -69,7 +70,7 @@ def token_meter(*, shown: bool = True) -> Iterator[Meter]:
             bar.stop()
 
 
-def said(progress: Progress) -> str:
+def said(progress: "Progress") -> str:
     """The amounts of the progress, rates and time left."""
     parts = [
         _of(progress.bytes_read, progress.bytes_total),
@@ -100,7 +101,7 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def print_summary(console: "Console", summary: Summary) -> None:
+def print_summary(console: "Console", summary: "Summary") -> None:
     """The summary as a table: what was done, how fast, where the time went."""
     from rich.table import Table
 
@@ -130,11 +131,11 @@ class _AboveBar(io.RawIOBase):
             return self._out.write(data)
 
 
-def _drawing(bar: "Bar", lock: threading.Lock) -> Callable[[Progress], None]:
+def _drawing(bar: "Bar", lock: threading.Lock) -> "Callable[[Progress], None]":
     """Draws the progress on a bar, a task for every phase that shows."""
     task = bar.add_task("", total=None, said="")
 
-    def draw(progress: Progress) -> None:
+    def draw(progress: "Progress") -> None:
         total = progress.bytes_total if progress.phase == "read" else None
         name = f"[red]{_trouble(progress)}[/]" if progress.trouble else progress.phase
         with lock:
@@ -148,7 +149,7 @@ def _drawing(bar: "Bar", lock: threading.Lock) -> Callable[[Progress], None]:
     return draw
 
 
-def _trouble(progress: Progress) -> str:
+def _trouble(progress: "Progress") -> str:
     """The name of the alarm."""
     return (progress.trouble or "").partition(":")[0]
 
@@ -162,7 +163,7 @@ def _of(done: int, total: int) -> str:
     return f"{'/'.join(shown)} {_UNITS[power]}B"
 
 
-def _amounts(summary: Summary) -> Iterator[tuple[str, str, str]]:
+def _amounts(summary: "Summary") -> Iterator[tuple[str, str, str]]:
     """Name, value and remark of what was done."""
     speed, engine = summary.speed, summary.engine or "the engine"
     failed = f"{summary.failed_files:,} failed" if summary.failed_files else ""
@@ -185,7 +186,7 @@ def _amounts(summary: Summary) -> Iterator[tuple[str, str, str]]:
     yield "time", _seconds(summary.wall_seconds), phases
 
 
-def _stages(summary: Summary, console: "Console") -> Iterator[tuple[str, str, str]]:
+def _stages(summary: "Summary", console: "Console") -> Iterator[tuple[str, str, str]]:
     """Name, seconds and a small bar of every stage, over all threads."""
     yield "stages", _seconds(sum(one.seconds for one in summary.stages)), "of all threads"
     for one in summary.stages:
@@ -193,7 +194,7 @@ def _stages(summary: Summary, console: "Console") -> Iterator[tuple[str, str, st
         yield f"  {one.stage}", _seconds(one.seconds), f"{100 * one.share:3.0f} %  {bar}"
 
 
-def _strip(stage: StageTime, *, ascii_only: bool) -> str:
+def _strip(stage: "StageTime", *, ascii_only: bool) -> str:
     """A bar as long as the stage's share."""
     if ascii_only:
         return "#" * round(stage.share * _BAR)

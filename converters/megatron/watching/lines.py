@@ -21,6 +21,7 @@ _LARGEST: Final = 2**63 - 1
 _ROOMY: Final = (2_000, 64)
 _TIGHT: Final = (100, 8)
 _DEPTH: Final = 4
+_CUT: Final = "…"  # how many more there were follows
 _HEAD: Final = ("level", "component", "event")
 
 
@@ -119,15 +120,17 @@ def _tidy(value: Json, text: int, members: int, depth: int) -> Json:
         return int(value) if -_LARGEST <= value <= _LARGEST else _text(hex(value), text)
     if depth and isinstance(value, dict):
         some = list(value.items())[:members]
-        return {_text(str(k), _TIGHT[0]): _tidy(v, text, members, depth - 1) for k, v in some}
+        kept = {_text(str(k), _TIGHT[0]): _tidy(v, text, members, depth - 1) for k, v in some}
+        return kept if len(value) <= members else {**kept, _CUT: len(value) - members}
     if depth and isinstance(value, list | tuple):
-        return [_tidy(v, text, members, depth - 1) for v in value[:members]]
+        several = [_tidy(one, text, members, depth - 1) for one in value[:members]]
+        return several if len(value) <= members else [*several, f"{_CUT} {len(value) - members}"]
     return _text(value if isinstance(value, str) else f"({type(value).__name__})", text)
 
 
 def _text(text: str, limit: int) -> str:
     """The text without lone surrogates, cut with a mark."""
-    cut = text if len(text) <= limit else text[: limit - 1] + "…"
+    cut = text if len(text) <= limit else text[: limit - 1] + _CUT
     return cut.encode("utf-8", "backslashreplace").decode()
 
 

@@ -90,13 +90,21 @@ def test_no_line_is_longer_than_the_limit(value: Any) -> None:
 
 
 def test_a_line_of_too_many_long_names_says_what_it_left_out() -> None:
-    fields = {f"{n}" + "\x01" * 100: "\x02" * 100 for n in range(200)}
+    fields: dict[str, Any] = {f"{n}" + "\x01" * 100: "\x02" * 100 for n in range(200)}
     fields |= {
         f"{n}": {f"{m}" + "\x01" * 100: ["\x02" * 100] * 9 for m in range(9)} for n in range(9)
     }
     lists = {f"a{n}": [["\x03" * 100] * 9] * 9 for n in range(20)}
     line = read(log_line({**message(), **lists, **fields}, MOMENT))
     assert line["fields_left_out"] == 229
+
+
+def test_what_is_cut_is_marked() -> None:
+    many = {f"k{n}": n for n in range(70)}
+    line = read(log_line(message(error="x" * 3000, missing=[*range(100)], mismatched=many), MOMENT))
+    assert line["error"] == "x" * 1999 + "…"
+    assert line["missing"][-2:] == [66, "… 33"]
+    assert list(line["mismatched"].items())[-2:] == [("k66", 66), ("…", 3)]
 
 
 def test_numbers_of_every_size() -> None:

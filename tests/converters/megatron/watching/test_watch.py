@@ -4,6 +4,8 @@ import io
 import json
 import os
 import pickle
+import subprocess
+import sys
 import threading
 from http.client import HTTPConnection
 from typing import Any
@@ -294,6 +296,40 @@ def test_a_pipe_that_breaks_stops_nothing() -> None:
         summary = watch.summary()
     assert summary.tokens == 14_000_000
     assert summary.log_lines_lost == 2  # and the line of metrics at the end
+
+
+UNREAD = """
+import sys
+from ingot.converters.megatron.monitor import log
+from ingot.converters.megatron.watching.watch import Watch, WatchOptions
+
+with Watch(WatchOptions()) as watch:
+    log(watch, "info", "pipeline", "started")
+    sys.stdin.readline()
+    for n in range(1000):
+        log(watch, "info", "pipeline", "unheard", file_path="x" * 1000)
+summary = watch.summary()
+watch.summary_log(summary)
+sys.exit(0 if summary.log_lines_lost == 1001 else 5)
+"""
+
+
+def test_a_process_whose_standard_output_goes_away_ends_as_if_it_had_not() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", UNREAD],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        assert json.loads(process.stdout.readline())["event"] == "started"
+        process.stdout.close()
+        process.stdin.write(b"\n")
+        process.stdin.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=60) == 0
 
 
 def test_progress_is_told_by_the_thread_and_ends_with_the_terminal() -> None:
