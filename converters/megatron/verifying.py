@@ -1,0 +1,223 @@
+"""Whether a finished data set is right: in itself, and against the data that it was made of.
+
+In itself: files and index fit together, every id is in the vocabulary, masks are 0 or 1. Against
+the data: documents drawn at random are made once more from their rows, with the reference tokenizer
+and nothing else, and compared id by id.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ingot.converters.errors import ConversionError
+from ingot.converters.megatron.indexed import index_paths
+from ingot.converters.megatron.resampling import (
+    Remade,
+    SourceFile,
+    open_source,
+    stored_sequences,
+)
+from ingot.converters.megatron.structure import (
+    DataSet,
+    Numbers,
+    mask_prefix,
+    open_data_set,
+    stretches,
+)
+from ingot.converters.rows import Json
+
+if TYPE_CHECKING:
+    from ingot.converters.megatron.tokenizer import TokenizerFile
+
+SAMPLES: Final = 200
+_REPORTED: Final = 20  # differences that are told one by one
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Difference:
+    """A document that is not what its source gives.
+
+    Attributes:
+        document: its number, from 0.
+        file: of the source.
+        row: in that file, from 0; None where it is not known (packs).
+        problem: what differs.
+    """
+
+    document: int
+    file: str
+    row: int | None
+    problem: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verification:
+    """What was checked and found.
+
+    Attributes:
+        documents, sequences, tokens: of the data set, all of them checked in themselves.
+        compared: documents that were made once more.
+        files: files of the source that were read for it.
+        masked: whether loss masks were compared, too.
+        differing: documents that differ.
+        differences: the first of them.
+    """
+
+    documents: int
+    sequences: int
+    tokens: int
+    compared: int
+    files: int
+    masked: bool
+    differing: int
+    differences: tuple[Difference, ...]
+
+    def to_document(self) -> dict[str, Json]:
+        """All of it as JSON."""
+        return asdict(self)
+
+
+def verify(
+    prefix: Path,
+    source: Path,
+    tokenizer: str,
+    *,
+    samples: int | None = SAMPLES,
+    seed: int = 0,
+) -> Verification:
+    """Check a data set.
+
+    Args:
+        prefix: where it lies, without the endings.
+        source: the folder (or the file) that it was built from.
+        tokenizer: what it was built with.
+        samples: documents to make once more; None = all.
+        seed: of the draw.
+
+    Raises:
+        ConversionError: the data set is broken, is not from that source or tokenizer, or does not
+            say how it was built.
+        SourceError: a file of the source cannot be read.
+    """
+    from ingot.converters.megatron.tokenizer import load_tokenizer
+
+    data = open_data_set(prefix)
+    loaded = load_tokenizer(tokenizer)
+    _check_tokenizer(data, loaded)
+    check_tokens(data, loaded.largest_id)
+    files = _files(data)
+    chosen = _drawn(data.tokens.documents, samples, seed)
+    raw = open_source(data, source, loaded)
+    differences: list[Difference] = []
+    read = differing = 0
+    for file in files:
+        own = chosen[(chosen >= file.first) & (chosen < file.first + file.documents)]
+        if not len(own):
+            continue
+        read += 1
+        for number, remade in raw.remake(file, own):
+            found = _compared(data, number, file.name, remade)
+            differing += found is not None
+            if found is not None and len(differences) < _REPORTED:
+                differences.append(found)
+    return Verification(
+        documents=data.tokens.documents,
+        sequences=len(data.tokens),
+        tokens=int(data.tokens.tokens.size),
+        compared=len(chosen),
+        files=read,
+        masked=data.masks is not None,
+        differing=differing,
+        differences=tuple(differences),
+    )
+
+
+def check_tokens(data: DataSet, largest_id: int) -> None:
+    """Check every id, and every byte of the masks.
+
+    Raises:
+        ConversionError: one is out of range; it says which.
+    """
+    bounds: list[tuple[Path, Numbers, int, str]] = [
+        (data.prefix, data.tokens.tokens, largest_id, "id")
+    ]
+    if data.masks is not None:
+        bounds.append((mask_prefix(data.prefix), data.masks.tokens, 1, "mask"))
+    for prefix, numbers, most, name in bounds:
+        for place, some in stretches(numbers):
+            wrong = (some < 0) | (some > most)
+            if wrong.any():
+                at = int(wrong.argmax())
+                problem = f"{name} {some[at]} at token {place + at:,}, the largest is {most}"
+                hint = "build the tokens again, or name the tokenizer they are from"
+                raise ConversionError(str(index_paths(prefix)[0]), problem, hint)
+
+
+def _check_tokenizer(data: DataSet, loaded: "TokenizerFile") -> None:
+    facts = data.meta.get("tokenizer")
+    stated = facts.get("sha256") if isinstance(facts, dict) else None
+    if stated not in (None, loaded.sha256):
+        problem = f"built with another tokenizer than {loaded.given}"
+        raise ConversionError(str(data.prefix), problem, f"name the one with sha256 {stated}")
+
+
+def _files(data: DataSet) -> list[SourceFile]:
+    """The files of the source in order.
+
+    Raises:
+        ConversionError: the facts do not tell, or tell of other documents than there are.
+    """
+    where = str(index_paths(data.prefix)[2])
+    told = data.meta.get("files")
+    if not isinstance(told, list):
+        problem = "does not say which documents are from which file"
+        hint = "verify what ingot built itself, before it was merged"
+        raise ConversionError(where, problem, hint)
+    files, first = [], 0
+    for one in told:
+        try:
+            name, count, size = str(one["path"]), int(one["documents"]), one.get("bytes")
+        except (TypeError, KeyError, ValueError) as error:
+            raise ConversionError(where, f"files: {one!r:.100}", "build it again") from error
+        files.append(SourceFile(name=name, first=first, documents=count, bytes=size))
+        first += count
+    if first != data.tokens.documents:
+        problem = f"tells of {first:,} documents, the index holds {data.tokens.documents:,}"
+        raise ConversionError(where, problem, "build it again")
+    return files
+
+
+def _drawn(documents: int, samples: int | None, seed: int) -> npt.NDArray[np.int64]:
+    if samples is None or samples >= documents:
+        return np.arange(documents)
+    drawn = np.random.default_rng(seed).choice(documents, samples, replace=False)
+    return np.sort(drawn)
+
+
+def _compared(data: DataSet, number: int, file: str, remade: Remade) -> Difference | None:
+    problem = remade.problem
+    if problem is None:
+        problem = _first_difference(list(stored_sequences(data, number)), remade.sequences)
+    if problem is None:
+        return None
+    return Difference(document=number, file=file, row=remade.row, problem=problem)
+
+
+def _first_difference(
+    stored: Sequence[tuple[Numbers, Any]], expected: Sequence[tuple[Numbers, Any]]
+) -> str | None:
+    if len(stored) != len(expected):
+        return f"{len(stored)} sequences, {len(expected)} expected"
+    for number, (ours, theirs) in enumerate(zip(stored, expected, strict=True)):
+        if len(ours[0]) != len(theirs[0]):
+            return f"sequence {number}: {len(ours[0])} tokens, {len(theirs[0])} expected"
+        for name, own, wanted in zip(("id", "mask"), ours, theirs, strict=True):
+            if own is not None and wanted is not None and (own != wanted).any():
+                at = int((own != wanted).argmax())
+                place = f"sequence {number}, token {at}"
+                return f"{place}: {name} {own[at]}, {wanted[at]} expected"
+    return None
