@@ -25,6 +25,7 @@ Render: TypeAlias = Callable[[Sequence[Message], bool], str]  # with a generatio
 Marks: TypeAlias = tuple[str, str, str, str]
 _Cut: TypeAlias = tuple[int, int] | None  # the part of a content that stands between marks
 _Place: TypeAlias = tuple[int, int]  # of a content in the text
+_Places: TypeAlias = dict[int, _Place]
 
 _THOUGHT: Final = re.compile(r".*</think>\s*", re.DOTALL)
 _MARK_SETS: Final[tuple[Marks, ...]] = tuple(
@@ -91,7 +92,14 @@ class Chat:
     named: Sequence[str]
 
 
-def find_spans(render: Render, text: str, chat: Chat, *, prompts: bool) -> tuple[Span, ...]:
+def find_spans(
+    render: Render,
+    text: str,
+    chat: Chat,
+    *,
+    prompts: bool,
+    without_eos: Callable[[str], Render | None],
+) -> tuple[Span, ...]:
     """The spans of the trained messages in `text`, which is `render(chat.messages, False)`.
 
     A span is the content with what the assistant writes before it (behind the generation prompt)
@@ -102,29 +110,40 @@ def find_spans(render: Render, text: str, chat: Chat, *, prompts: bool) -> tuple
         text: the whole rendering.
         chat: the messages.
         prompts: the template knows generation prompts at all.
+        without_eos: gives a rendering with no EOS token, for a text that does not hold that token:
+            some templates put it behind the last message alone.
 
     Raises:
         TemplateError: where a trained message stands cannot be told.
     """
     if not chat.trained:
         return ()
-    search = _Search(render, text, chat, prompts)
+    search = _Search(render, text, chat, prompts, without_eos)
     return tuple(search.span(number) for number in chat.trained)
 
 
 class _Search:
     """One chat's renderings, each made once, and what is known from them."""
 
-    def __init__(self, render: Render, text: str, chat: Chat, prompts: bool) -> None:
+    def __init__(
+        self,
+        render: Render,
+        text: str,
+        chat: Chat,
+        prompts: bool,
+        without_eos: Callable[[str], Render | None],
+    ) -> None:
         self._render = render
         self._text = text
         self._messages = chat.messages
         self._named = chat.named
         self._prompts = prompts
+        self._without_eos = without_eos
         self._made: dict[tuple[int, bool], str | None] = {}
         self._known: dict[tuple[str, str, str, str], int | None] = {}
         self._marks = choose_marks([text, *(one["content"] for one in chat.messages)])
-        self._marked, self._places = self._locate(chat.trained)
+        wanted = frozenset(chat.trained)
+        self._places = self._locate(render, len(chat.messages), False, text, wanted)
 
     def span(self, number: int) -> Span:
         place = self._places.get(number)
@@ -139,21 +158,25 @@ class _Search:
         others = [start for start in later if place and start > place[1]]
         return min(others, default=len(self._text))
 
-    def _locate(self, trained: Sequence[int]) -> tuple[list[Message], dict[int, _Place]]:
-        """The messages with marks that change nothing else, and the places these show."""
+    def _locate(
+        self, render: Render, count: int, prompt: bool, text: str, wanted: frozenset[int]
+    ) -> _Places:
+        """The places that marks show in a rendering, of marks that change nothing else in it."""
         tried: list[list[_Cut]] = []
-        for cuts in _cuts(self._messages, frozenset(trained)):
+        places: _Places = {}
+        for cuts in _cuts(self._messages[:count], wanted):
             if cuts in tried:
                 continue
             tried.append(cuts)
-            messages = [self._mark(i, one, cuts[i]) for i, one in enumerate(self._messages)]
-            try:
-                clean, places = read_marks(self._render(messages, False), self._marks)
-            except TemplateError:
+            messages = [self._mark(i, self._messages[i], cut) for i, cut in enumerate(cuts)]
+            marked_text = _try(render, messages, prompt)
+            if marked_text is None:
                 continue
-            if clean == self._text:
-                return messages, places
-        return list(self._messages), {}
+            clean, shown = read_marks(marked_text, self._marks)
+            places = shown | places if clean == text else places
+            if all(number in places for number in wanted):
+                break
+        return places
 
     def _mark(self, number: int, message: Message, cut: _Cut) -> Message:
         if cut is None:
@@ -184,7 +207,7 @@ class _Search:
             return None
         if self._text.startswith(prompt):
             return len(prompt)
-        behind = self._behind(number - 1, number, True) if before else None
+        behind = self._behind(self._render, number - 1, number, True) if before else None
         if before and behind and self._text.startswith(behind, before[1]):
             return before[1] + len(behind)
         return None
@@ -207,11 +230,14 @@ class _Search:
         whole = self._prefix(number + 1, False)
         if whole is not None and self._text.startswith(whole):
             return max(least, len(whole.rstrip()))
-        behind = self._behind(number, number + 1, False) if place else None
-        if place is None or behind is None:
+        if place is None:
             return None
-        mark = behind.rstrip()
-        return least + len(mark) if self._text.startswith(mark, least) else None
+        between = self._text[least : self._limit(place)]
+        for render in (self._render, self._without_eos(between)):
+            behind = self._behind(render, number, number + 1, False) if render else None
+            if behind is not None and between.startswith(behind.rstrip()):
+                return least + len(behind.rstrip())
+        return None
 
     def _between(self, what: str, first: int, second: int) -> tuple[str, str, str, str] | None:
         """What identifies the text between two contents that follow each other."""
@@ -226,54 +252,61 @@ class _Search:
         if count == len(self._messages) and not prompt:
             return self._text
         if (count, prompt) not in self._made:
-            self._made[count, prompt] = self._try(self._messages[:count], prompt)
+            self._made[count, prompt] = _try(self._render, self._messages[:count], prompt)
         return self._made[count, prompt]
 
-    def _try(self, messages: Sequence[Message], prompt: bool) -> str | None:
-        try:
-            return self._render(messages, prompt)
-        except TemplateError:
-            return None
-
-    def _behind(self, number: int, count: int, prompt: bool) -> str | None:
+    def _behind(self, render: Render, number: int, count: int, prompt: bool) -> str | None:
         """What a rendering of the first messages puts behind a content."""
-        text = self._try(self._marked[:count], prompt)
+        text = _try(render, self._messages[:count], prompt)
         if text is None:
             return None
-        clean, places = read_marks(text, self._marks)
-        if number not in places or clean != self._prefix(count, prompt):
-            return None
-        return clean[places[number][1] :]
+        place = self._locate(render, count, prompt, text, frozenset([number])).get(number)
+        return text[place[1] :] if place else None
 
 
-def _cuts(messages: Sequence[Message], trained: frozenset[int]) -> list[list[_Cut]]:
+def _try(render: Render, messages: Sequence[Message], prompt: bool) -> str | None:
+    try:
+        return render(messages, prompt)
+    except TemplateError:
+        return None
+
+
+def _cuts(messages: Sequence[Message], wanted: frozenset[int]) -> list[list[_Cut]]:
     """Ways to put marks, from the whole contents to what a template is least likely to touch."""
-    whole = [_whole(one["content"]) for one in messages]
-    inner = [_inner(one["content"]) for one in messages]
-    answers = [_answer(one["content"]) for one in messages]
-
-    def choose(mine: list[_Cut], others: list[_Cut] | None) -> list[_Cut]:
-        return [
-            mine[i] if i in trained else others[i] if others else None for i in range(len(messages))
-        ]
-
-    ways = [choose(mine, others) for others in (inner, None) for mine in (whole, inner, answers)]
+    contents = [one["content"] for one in messages]
+    whole = [_cut(one, _begin, len) for one in contents]
+    inner = [_cut(one, _first, _last) for one in contents]
+    unmarked: list[_Cut] = [None] * len(contents)
+    ways = [
+        [_cut(one, start, end) if i in wanted else other[i] for i, one in enumerate(contents)]
+        for other in (inner, unmarked)
+        for end in (len, _last)
+        for start in (_begin, _first, _answer)
+    ]
     return [whole, *ways]
 
 
-def _whole(content: str) -> _Cut:
-    return (0, len(content)) if content.strip() else None  # what is blank may be left out
+def _cut(content: str, start: Callable[[str], int], end: Callable[[str], int]) -> _Cut:
+    """Part of a content; None = blank, which templates may leave out."""
+    cut = start(content), end(content)
+    return cut if content[slice(*cut)].strip() else None
 
 
-def _inner(content: str) -> _Cut:
-    core = content.strip()
-    start = len(content) - len(content.lstrip())
-    return (start, start + len(core)) if core else None
+def _begin(content: str) -> int:
+    return 0
 
 
-def _answer(content: str) -> _Cut:
-    """What follows the last thought, which templates cut off or move."""
+def _first(content: str) -> int:
+    """Where white space at the beginning ends."""
+    return len(content) - len(content.lstrip())
+
+
+def _last(content: str) -> int:
+    """Where white space at the end begins."""
+    return len(content.rstrip())
+
+
+def _answer(content: str) -> int:
+    """Where the last thought has ended, which templates cut off or move."""
     thought = _THOUGHT.match(content)
-    start = thought.end() if thought else len(content) - len(content.lstrip())
-    end = len(content.rstrip())
-    return (start, end) if start < end else None
+    return thought.end() if thought else _first(content)

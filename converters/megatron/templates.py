@@ -8,7 +8,7 @@ clock: `strftime_now` is not defined, so that the same records give the same tex
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -112,6 +112,13 @@ class _Rendering:
         return self.program.run(
             variables, messages=len(self.chat.messages), chars=self.chars, marks=marks
         )
+
+    def without_eos(self, text: str) -> "_Rendering | None":
+        """The same with an empty EOS token; None if there is none, or the text holds it."""
+        eos = self.special.get("eos_token")
+        if not eos or eos in text:
+            return None
+        return replace(self, special={**self.special, "eos_token": ""})
 
 
 def load_template(given: str | None, loaded: "TokenizerFile") -> ChatTemplate:
@@ -258,7 +265,7 @@ def _spans(render: _Rendering, text: str, chat: Chat) -> tuple[Span, ...]:
         rest = [i for i in rest if chat.messages[i]["role"] != "assistant"]
     prompts = "add_generation_prompt" in render.program.names
     others = Chat(messages=chat.messages, trained=rest, named=chat.named)
-    found = find_spans(render, text, others, prompts=prompts)
+    found = find_spans(render, text, others, prompts=prompts, without_eos=render.without_eos)
     return tuple(sorted([*spans, *found], key=lambda span: (span.start, span.end)))
 
 
