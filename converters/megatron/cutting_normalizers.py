@@ -1,0 +1,149 @@
+"""What the normalizer of a tokenizer.json makes of the characters around a place in a text."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import pairwise
+from typing import Any, Final, TypeAlias
+
+from ingot.converters.megatron.cutting_chars import starts_apart
+from ingot.converters.megatron.cutting_regex import (
+    Pattern,
+    UnprovableError,
+    literal_pattern,
+    regex_pattern,
+)
+
+# Elements left and right of the place, nearest first: what became of one character each.
+Sides: TypeAlias = tuple[list[str], list[str]]
+_Stage: TypeAlias = Callable[[Sides], Sides | None]
+
+# These make of every character, between plain ones, what they make of it alone.
+_BY_CHARACTER: Final = frozenset(
+    {
+        "NFC",
+        "NFD",
+        "NFKC",
+        "NFKD",
+        "Lowercase",
+        "StripAccents",
+        "Nmt",
+        "Precompiled",
+        "BertNormalizer",
+        "ByteLevel",
+    }
+)
+_NEEDED: Final = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Normalizing:
+    """A normalizer.
+
+    Attributes:
+        reach: characters that have to be known on each side of a place.
+        replaces_space: each piece gets a prefix that stands for a space; so a place is a space,
+            and the piece behind it begins after that space.
+        apply: the elements around a place before and after, nearest first; `None` where both sides
+            are not sure to be independent.
+    """
+
+    reach: int
+    replaces_space: bool
+    apply: _Stage
+
+
+def read_normalizer(document: dict[str, Any] | None) -> Normalizing:
+    """Analyse the `normalizer` of a tokenizer.json.
+
+    Raises:
+        UnprovableError: a kind that is not known here.
+    """
+    stages = list(_flat(document))
+    replaces_space = bool(stages) and stages[0]["type"] == "Prepend"
+    if replaces_space:
+        stages = _without_prefix(stages)
+    applied = [_stage(stage) for stage in stages]
+    return Normalizing(
+        reach=_NEEDED + sum(stage["type"] == "Replace" for stage in stages),
+        replaces_space=replaces_space,
+        apply=partial(_apply, applied),
+    )
+
+
+def _flat(document: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
+    if document is None:
+        return
+    if document["type"] != "Sequence":
+        yield document
+        return
+    for inner in document["normalizers"]:
+        yield from _flat(inner)
+
+
+def _without_prefix(stages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """`Prepend` is understood where the next stage writes the same for every space."""
+    prefix = stages[0]["prepend"]
+    wanted = {"type": "Replace", "pattern": {"String": " "}, "content": prefix}
+    if stages[1:2] != [wanted] or " " in prefix:
+        raise UnprovableError("the normalizer Prepend without a space that becomes the same")
+    return stages[1:]
+
+
+def _apply(stages: list[_Stage], sides: Sides) -> Sides | None:
+    for stage in stages:
+        after = stage(sides)
+        if after is None or not all(after[0]) or not all(after[1]):
+            return None
+        sides = after
+    return sides if sides[0] and sides[1] else None
+
+
+def _stage(document: dict[str, Any]) -> _Stage:
+    kind = document["type"]
+    if kind in _BY_CHARACTER:
+        return partial(_by_character, normalize_by(document))
+    if kind == "Replace":
+        return partial(_replaced, read_pattern(document["pattern"]), normalize_by(document))
+    if kind == "Strip":
+        return _stripped
+    raise UnprovableError(f"the normalizer {kind}")
+
+
+def read_pattern(document: dict[str, str]) -> Pattern:
+    """Analyse a `pattern` of a tokenizer.json: a text or a regular expression."""
+    if "String" in document:
+        return literal_pattern(document["String"])
+    return regex_pattern(document["Regex"])
+
+
+def normalize_by(document: dict[str, Any]) -> Callable[[str], str]:
+    """What the library's normalizer of this description makes of a short text."""
+    from tokenizers import Tokenizer
+
+    model = {"type": "WordLevel", "vocab": {}, "unk_token": ""}
+    whole = {"version": "1.0", "added_tokens": [], "normalizer": document, "model": model}
+    normalizer = Tokenizer.from_str(json.dumps(whole)).normalizer
+    return lru_cache(maxsize=1 << 16)(normalizer.normalize_str)
+
+
+def _by_character(normalize: Callable[[str], str], sides: Sides) -> Sides | None:
+    left, right = ([normalize(element) for element in side] for side in sides)
+    apart = all(map(starts_apart, filter(None, left + right)))
+    return (left, right) if apart else None
+
+
+def _replaced(pattern: Pattern, normalize: Callable[[str], str], sides: Sides) -> Sides | None:
+    """No match crosses from one element to the next; the outermost may be in one unseen."""
+    row = [*reversed(sides[0]), *sides[1]]
+    if any(pattern.crosses(x[-1], y[0]) for x, y in pairwise(row)):
+        return None
+    left, right = ([normalize(element) for element in side[:-1]] for side in sides)
+    return left, right
+
+
+def _stripped(sides: Sides) -> Sides | None:
+    """Nothing is stripped at a place that has no white space on either side."""
+    blank = sides[0][0][-1].isspace() or sides[1][0][0].isspace()
+    return None if blank else sides
