@@ -1,6 +1,7 @@
 """Tokenizers of the Hub, against a local server that speaks its protocol; never the public one."""
 
 import hashlib
+import importlib
 import json
 import os
 import shutil
@@ -8,34 +9,31 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+import huggingface_hub
+import huggingface_hub.constants
 import pytest
 
-from ingot.converters.errors import ConversionError
+from ingot.converters.errors import ConversionError, StorageError
 from ingot.converters.megatron.hub import fetch_tokenizer
-from ingot.converters.megatron.tokenizer import load_tokenizer
+from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
 
 GOLDEN_MODEL = Path(__file__).parents[2] / "golden" / "tokenize" / "sp_bpe.model"
 OLD, NEW = "a" * 40, "b" * 40
 
-# The library reads its settings when it is imported: every question is asked in a new process.
+# As a user would: the settings of the library in the environment of a new process.
 ASK = """
-import json, sys, time
-time.sleep = lambda seconds: None  # what the library waits between its attempts
-from ingot.converters.errors import IngotError
+import json, sys
 from ingot.converters.megatron.tokenizer import load_tokenizer
-try:
-    loaded = load_tokenizer(sys.argv[1])
-    answer = {"path": str(loaded.path), "given": loaded.given, "kind": loaded.kind,
-              "sha256": loaded.sha256, "config": loaded.config, "template": loaded.chat_template}
-except IngotError as error:
-    answer = {"error": type(error).__name__, "text": str(error), "exit": error.exit_code}
-print(json.dumps(answer))
+loaded = load_tokenizer(sys.argv[1])
+print(json.dumps([loaded.given, str(loaded.path), loaded.kind, loaded.sha256, loaded.config,
+                  loaded.chat_template]))
 """
 
 
@@ -48,6 +46,7 @@ class Hub:
     asked: list[tuple[str, str]] = field(default_factory=list)
     token: str | None = None
     status: int | None = None  # answers everything with it
+    cut: bool = False  # breaks off in the middle of a file
     moves: bool = False  # the branch moves on after its first file was asked for
     url: str = ""
 
@@ -106,7 +105,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         if body:
-            self.wfile.write(data)
+            self.wfile.write(data[: len(data) // 2] if self.server.hub.cut else data)
             if self.server.hub.moves:
                 self.server.hub.revisions["main"] = NEW
 
@@ -134,22 +133,37 @@ def files(tokenizer_file: Path) -> dict[str, bytes]:
     }
 
 
-def ask(home: Path, endpoint: str, url: str, **settings: str) -> dict[str, Any]:
-    """What a process that has only these settings of the library says about a tokenizer."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-    environment = {
-        **kept,
+def settings(home: Path, endpoint: str, **more: str) -> dict[str, str]:
+    return {
         "HOME": str(home),
         "HF_HOME": str(home / "hf"),
         "HF_ENDPOINT": endpoint,
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "NO_PROXY": "127.0.0.1",
-        **settings,
+        **more,
     }
-    command = [sys.executable, "-c", ASK, url]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+
+
+Load: TypeAlias = Callable[..., TokenizerFile]
+
+
+@pytest.fixture
+def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
+    """Loads a tokenizer; the library reads its settings when it is imported."""
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)  # between the library's attempts
+
+    def loaded(url: str, endpoint: str, **more: str) -> TokenizerFile:
+        with monkeypatch.context() as patch:
+            for name in ("HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+                patch.delenv(name, raising=False)
+            for name, value in settings(tmp_path, endpoint, **more).items():
+                patch.setenv(name, value)
+            importlib.reload(huggingface_hub.constants)
+            return load_tokenizer(url)
+
+    yield loaded
+    monkeypatch.undo()
+    importlib.reload(huggingface_hub.constants)
 
 
 def dead_endpoint() -> str:
@@ -163,102 +177,112 @@ def test_a_repository_is_fetched_once_and_read_from_the_cache_without_the_server
     hub: Hub, files: dict[str, bytes], tmp_path: Path
 ) -> None:
     hub.commits, hub.revisions = {OLD: files}, {"main": OLD}
-    first = ask(tmp_path, hub.url, "hf://org/model")
-    assert (first["kind"], first["given"]) == ("huggingface", "hf://org/model")
-    assert Path(first["path"]).read_bytes() == files["tokenizer.json"]
-    assert first["config"] == {"eos_token": "<|im_end|>"}
-    assert first["template"] == "{{ messages }}"
+
+    def asked(endpoint: str, **more: str) -> list[Any]:
+        done = subprocess.run(
+            [sys.executable, "-c", ASK, "hf://org/model"],
+            env={"PATH": os.environ["PATH"], **settings(tmp_path, endpoint, **more)},
+            capture_output=True,
+            check=True,
+        )
+        answer: list[Any] = json.loads(done.stdout)
+        return answer
+
+    first = asked(hub.url)
+    given, path, kind, _, config, template = first
+    assert (given, kind, template) == ("hf://org/model", "huggingface", "{{ messages }}")
+    assert config == {"eos_token": "<|im_end|>"}
+    assert Path(path).read_bytes() == files["tokenizer.json"]
     fetched = {path.rsplit("/", 1)[1] for method, path in hub.asked if method == "GET"}
     assert fetched == {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja"}
-    assert ask(tmp_path, dead_endpoint(), "hf://org/model") == first
-    offline = ask(tmp_path, dead_endpoint(), "hf://org/model", HF_HUB_OFFLINE="1")
-    assert offline == first
+    assert asked(dead_endpoint()) == first
+    assert asked(dead_endpoint(), HF_HUB_OFFLINE="1") == first
 
 
-def test_a_sentencepiece_repository_is_found_again_without_the_server(
-    hub: Hub,
-    tmp_path: Path,
-) -> None:
+def test_a_sentencepiece_repository_is_found_again_without_the_server(hub: Hub, load: Load) -> None:
     hub.commits = {OLD: {"tokenizer.model": GOLDEN_MODEL.read_bytes()}}
     hub.revisions = {"v1": OLD}
-    first = ask(tmp_path, hub.url, "hf://org/model@v1")
-    assert (first["kind"], first["config"]) == ("sentencepiece", {})
+    first = load("hf://org/model@v1", hub.url)
+    assert (first.kind, first.config) == ("sentencepiece", {})
     asked = len(hub.asked)
-    assert ask(tmp_path, hub.url, "hf://org/model@v1") == first
+    assert load("hf://org/model@v1", hub.url) == first
     assert len(hub.asked) == asked + 1  # whether the branch moved, nothing else
-    assert ask(tmp_path, dead_endpoint(), "hf://org/model@v1") == first
+    assert load("hf://org/model@v1", dead_endpoint()) == first
 
 
 def test_a_repository_that_got_a_tokenizer_json_later_gives_that(
-    hub: Hub, files: dict[str, bytes], tmp_path: Path
+    hub: Hub, files: dict[str, bytes], load: Load
 ) -> None:
     model = {"tokenizer.model": GOLDEN_MODEL.read_bytes()}
     hub.commits, hub.revisions = {OLD: model, NEW: {**model, **files}}, {"main": OLD}
-    assert ask(tmp_path, hub.url, "hf://org/model")["kind"] == "sentencepiece"
+    assert load("hf://org/model", hub.url).kind == "sentencepiece"
     hub.revisions["main"] = NEW
-    assert ask(tmp_path, hub.url, "hf://org/model")["kind"] == "huggingface"
+    assert load("hf://org/model", hub.url).kind == "huggingface"
+    assert load(f"hf://org/model@{OLD}", hub.url).kind == "sentencepiece"
 
 
 def test_offline_what_a_cached_commit_lacks_is_not_there(
-    hub: Hub, files: dict[str, bytes], tmp_path: Path
+    hub: Hub, files: dict[str, bytes], tmp_path: Path, load: Load
 ) -> None:
     hub.commits, hub.revisions = {OLD: files}, {"main": OLD}
-    first = ask(tmp_path, hub.url, "hf://org/model")
+    first = load("hf://org/model", hub.url)
     shutil.rmtree(next(tmp_path.rglob(".no_exist")))  # as after fetching the whole repository
-    assert ask(tmp_path, dead_endpoint(), "hf://org/model", HF_HUB_OFFLINE="1") == first
-    answer = ask(tmp_path, dead_endpoint(), "hf://org/model")
-    assert answer["error"] == "StorageError"
-    assert "cannot fetch special_tokens_map.json" in answer["text"]
+    assert load("hf://org/model", dead_endpoint(), HF_HUB_OFFLINE="1") == first
+    with pytest.raises(StorageError, match=r"cannot fetch special_tokens_map\.json"):
+        load("hf://org/model", dead_endpoint())
 
 
 def test_all_files_are_of_one_commit_when_the_branch_moves_on_between_them(
-    hub: Hub, files: dict[str, bytes], tmp_path: Path
+    hub: Hub, files: dict[str, bytes], load: Load
 ) -> None:
     newer = {**files, "tokenizer_config.json": b'{"eos_token": "other"}'}
     hub.commits, hub.revisions, hub.moves = {OLD: files, NEW: newer}, {"main": OLD}, True
-    loaded = ask(tmp_path, hub.url, "hf://org/model")
+    loaded = load("hf://org/model", hub.url)
     assert hub.revisions["main"] == NEW
-    assert loaded["config"] == {"eos_token": "<|im_end|>"}
+    assert loaded.config == {"eos_token": "<|im_end|>"}
 
 
 def test_a_private_repository_needs_the_token(
-    hub: Hub, files: dict[str, bytes], tmp_path: Path
+    hub: Hub, files: dict[str, bytes], load: Load
 ) -> None:
     hub.commits, hub.revisions, hub.token = {OLD: files}, {"main": OLD}, "hf_secret"
-    refused = ask(tmp_path, hub.url, "hf://org/model")
-    assert (refused["error"], refused["exit"]) == ("ConversionError", 1)
-    assert "no access to it (status 401)" in refused["text"]
-    assert "HF_TOKEN" in refused["text"]
-    assert ask(tmp_path, hub.url, "hf://org/model", HF_TOKEN="hf_secret")["kind"] == "huggingface"
+    with pytest.raises(ConversionError, match=r"no access to it \(status 401\)") as caught:
+        load("hf://org/model", hub.url)
+    assert "HF_TOKEN" in caught.value.hint
+    assert load("hf://org/model", hub.url, HF_TOKEN="hf_secret").kind == "huggingface"
 
 
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("hf://org/nowhere", "no such repository, or no access to it (status 401)"),
+        ("hf://org/nowhere", r"no such repository, or no access to it \(status 401\)"),
         ("hf://org/model@gone", "no revision 'gone'"),
-        ("hf://org/model@bare", "neither tokenizer.json nor tokenizer.model"),
+        ("hf://org/model@bare", r"neither tokenizer\.json nor tokenizer\.model"),
         ("hf://org/model--x", "Cannot have -- or .. in repo_id"),
     ],
 )
 def test_what_the_hub_does_not_have_is_an_error_of_the_user(
-    hub: Hub, tmp_path: Path, url: str, problem: str
+    hub: Hub, load: Load, url: str, problem: str
 ) -> None:
     hub.commits, hub.revisions = {NEW: {"README.md": b"#"}}, {"bare": NEW}
-    answer = ask(tmp_path, hub.url, url)
-    assert (answer["error"], answer["exit"]) == ("ConversionError", 1)
-    assert problem in answer["text"]
+    with pytest.raises(ConversionError, match=problem) as caught:
+        load(url, hub.url)
+    assert (caught.value.where, caught.value.exit_code) == (url, 1)
+    assert caught.value.hint
 
 
-@pytest.mark.parametrize("case", ["dead", "offline", "broken"])
-def test_a_hub_that_does_not_answer_is_a_storage_error(hub: Hub, tmp_path: Path, case: str) -> None:
-    hub.status = 500
-    endpoint = hub.url if case == "broken" else dead_endpoint()
-    settings = {"HF_HUB_OFFLINE": "1"} if case == "offline" else {}
-    answer = ask(tmp_path, endpoint, "hf://org/model", **settings)
-    assert (answer["error"], answer["exit"]) == ("StorageError", 4)
-    assert "tokenizer.json" in answer["text"]
-    assert "HF_HUB_OFFLINE" in answer["text"]
+@pytest.mark.parametrize("case", ["dead", "offline", "broken", "cut"])
+def test_a_hub_that_does_not_answer_is_a_storage_error(
+    hub: Hub, files: dict[str, bytes], load: Load, case: str
+) -> None:
+    hub.commits, hub.revisions, hub.cut = {OLD: files}, {"main": OLD}, case == "cut"
+    hub.status = 500 if case == "broken" else None
+    endpoint = hub.url if case in ("broken", "cut") else dead_endpoint()
+    more = {"HF_HUB_OFFLINE": "1"} if case == "offline" else {}
+    with pytest.raises(StorageError, match=r"tokenizer\.json") as caught:
+        load("hf://org/model", endpoint, **more)
+    assert caught.value.exit_code == 4
+    assert "HF_HUB_OFFLINE" in str(caught.value)
 
 
 @pytest.mark.parametrize(
