@@ -7,23 +7,21 @@ _MOST_TESTS: Final = 1500
 
 
 def minimized(text: str, differs: Callable[[str], bool]) -> str:
-    """A text from which no part can be left out, or the best found in a bounded number of tests.
+    """A text of which no part can be left out, or the best found in a bounded number of tests.
 
     Args:
         text: a text for which `differs` is true.
         differs: whether a text still shows the difference.
     """
-    tests = 0
+    budget = iter(range(_MOST_TESTS))
+
+    def counted(part: str) -> bool:
+        return part != "" and next(budget, None) is not None and differs(part)
+
     parts = 2
-    while len(text) > 1 and tests < _MOST_TESTS:
+    while len(text) > 1:
         size = -(-len(text) // parts)
-        smaller = None
-        for start in range(0, len(text), size):
-            tests += 1
-            rest = text[:start] + text[start + size :]
-            if tests > _MOST_TESTS or (rest and differs(rest)):
-                smaller = rest if tests <= _MOST_TESTS else None
-                break
+        smaller = _smaller(text, size, counted)
         if smaller is not None:
             text, parts = smaller, max(parts - 1, 2)
         elif size == 1:
@@ -31,3 +29,8 @@ def minimized(text: str, differs: Callable[[str], bool]) -> str:
         else:
             parts = min(parts * 2, len(text))
     return text
+
+
+def _smaller(text: str, size: int, differs: Callable[[str], bool]) -> str | None:
+    candidates = (text[:at] + text[at + size :] for at in range(0, len(text), size))
+    return next((part for part in candidates if differs(part)), None)
