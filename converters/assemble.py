@@ -2,17 +2,19 @@
 
 import dataclasses
 import re
-import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ingot.converters import manifest as manifests
 from ingot.converters.commit import Staged, writing
-from ingot.converters.records import RejectWriter, part_name
-from ingot.converters.rows import Json, Reject
+from ingot.converters.records import part_name
+from ingot.converters.rows import Json
 from ingot.converters.shard import RECORDS, REJECTED, shard_name
+
+if TYPE_CHECKING:
+    from ingot.converters.megatron.monitor import Monitor
 
 TOKENS: Final = "tokens"
 _NAME_BYTES = 100
@@ -55,30 +57,38 @@ def _number(
     return entries
 
 
-def make_tokens(staged: Staged, parts: Parts, tokenizer: Path, name: str) -> dict[str, Json] | None:
+def make_tokens(
+    staged: Staged, parts: Parts, tokenizer: str, name: str, monitor: "Monitor"
+) -> dict[str, Json] | None:
     """Make `tokens/NAME.bin|.idx|.meta.json` of the record parts; None if there is no record.
 
-    Records that the tokenizer refuses are listed in a reject part of their own.
+    Conversations also give `NAME.loss_mask.bin|.idx`. Records that the tokenizer refuses are listed
+    in a reject part of their own. What a run that was killed had tokenized is gone on with.
 
     Raises:
         ConversionError: the tokenizer does not serve, or gives not a single token.
         OutputError: the files cannot be written.
     """
-    from ingot.converters.megatron import build_tokens
+    from ingot.converters import megatron
 
     if not parts.records:
         return None
-    folder = staged.result / TOKENS
-    with writing(staged.out):
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-    refused: list[Reject] = []
-    files = [staged.result / entry["path"] for entry in parts.records]
-    stats = build_tokens(files, tokenizer, folder / name, on_reject=refused.append)
-    with RejectWriter(staged.result / REJECTED, part=len(parts.rejected)) as writer:
-        writer.write(refused)
+    files = megatron.stamped(staged.result / entry["path"] for entry in parts.records)
+    stats = megatron.build(
+        files,
+        tokenizer,
+        staged.result / TOKENS / name,
+        megatron.BuildOptions(append_eod=True),
+        megatron.WorkOptions(resume=True, overwrite=True, tmp_dir=staged.work),
+        beside=megatron.Beside(
+            rejects=staged.result / REJECTED / part_name(len(parts.rejected), "jsonl"),
+            run=staged.work / "tokens.run.json",
+        ),
+        monitor=monitor,
+    )
     facts = dataclasses.asdict(stats)
-    del facts["tokenizer_sha256"]  # stands among the options
+    for name in ("tokenizer_sha256", "already_done"):  # stands among the options; of this run alone
+        del facts[name]
     return facts
 
 

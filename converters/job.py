@@ -65,7 +65,7 @@ class ConvertOptions:
         language: `meta.language` of records for which the mapping has none.
         source_name: `meta.source` likewise; None = the source's name.
         limit: read this many rows, the first in order.
-        tokenizer: a Hugging Face `tokenizer.json`: also make a Megatron data set.
+        tokenizer: see `load_tokenizer`: also make a Megatron data set.
         overwrite: replace another result at the destination.
         workers: processes; None = as many as there are cores and shards. Changes no byte.
     """
@@ -74,7 +74,7 @@ class ConvertOptions:
     language: str | None = None
     source_name: str | None = None
     limit: int | None = None
-    tokenizer: Path | None = None
+    tokenizer: str | None = None
     overwrite: bool = False
     workers: int | None = None
 
@@ -267,12 +267,18 @@ def _options_document(options: ConvertOptions, source_name: str) -> dict[str, Js
     }
 
 
-def _tokenizer_facts(file: Path) -> dict[str, Json]:
+def _tokenizer_facts(given: str) -> dict[str, Json]:
     # Loaded before anything is converted, so that an unfit one is not found out at the end.
+    from ingot.converters.megatron.templates import load_template
     from ingot.converters.megatron.tokenizer import find_eod, load_tokenizer
 
-    loaded = load_tokenizer(file)
-    return {"file": file.name, "sha256": loaded.sha256, "eod_id": find_eod(loaded)}
+    loaded = load_tokenizer(given)
+    return {
+        "file": loaded.path.name,
+        "sha256": loaded.sha256,
+        "eod_id": find_eod(loaded),
+        "chat_template": load_template(None, loaded).sha256,
+    }
 
 
 def plan_shards(files: Sequence[SourceFile]) -> list[tuple[SourceFile, ...]]:
@@ -411,9 +417,9 @@ class _Job:
     def _tokens(self, parts: Parts, counts: Counts) -> dict[str, Json] | None:
         if self.options.tokenizer is None:
             return None
-        _Meter(watch=self.watch, shards=len(parts.records)).start(TOKENS, counts)
+        meter = _TokenMeter(watch=self.watch, shards=len(parts.records), rows=counts.rows["read"])
         name = tokens_name(self.options.source_name or self.identity.source.name)
-        return make_tokens(self.staged, parts, self.options.tokenizer, name)
+        return make_tokens(self.staged, parts, self.options.tokenizer, name, meter)
 
 
 @dataclass(kw_only=True)
@@ -436,20 +442,40 @@ class _Meter:
 
     def tick(self, rows: int, records: int) -> None:
         """Tell how far the present shard is."""
-        self._tell("convert", rows, records)
-
-    def start(self, stage: str, counts: Counts) -> None:
-        """Tell that another stage begins."""
-        self._tell(stage, counts.rows["read"], counts.records["written"])
-
-    def _tell(self, stage: str, rows: int, records: int) -> None:
         self.watch(
             Progress(
-                stage=stage,
+                stage="convert",
                 shards_done=self.done,
                 shards=self.shards,
                 rows=self.rows + rows,
                 records=self.records + records,
+            )
+        )
+
+
+@dataclass(kw_only=True)
+class _TokenMeter:
+    """Hears a token build, and tells the watcher."""
+
+    watch: Watch
+    shards: int
+    rows: int
+    done: int = 0
+    records: int = 0
+
+    def __call__(self, message: dict[str, Json]) -> None:
+        """Take a message of the build."""
+        if message["kind"] not in ("plan", "count"):
+            return
+        self.done += message.get("units", 0) if message["kind"] == "count" else 0
+        self.records += message.get("records", 0)
+        self.watch(
+            Progress(
+                stage=TOKENS,
+                shards_done=self.done,
+                shards=self.shards,
+                rows=self.rows,
+                records=self.records,
             )
         )
 

@@ -43,6 +43,7 @@ __all__ = [
     "read_batches",
     "read_records",
     "record_files",
+    "reject_line",
 ]
 
 READ_ROWS: Final = 1_000
@@ -176,7 +177,7 @@ class RejectWriter:
 
     def write(self, rejects: Iterable[Reject]) -> None:
         """Append rejects, in order."""
-        lines = [json_line(_reject_line(reject)) for reject in rejects]
+        lines = [reject_line(reject) for reject in rejects]
         if not lines:
             return
         with _output(self.path):
@@ -213,15 +214,18 @@ class RejectWriter:
                 self._staged.unlink()
 
 
-def _reject_line(reject: Reject) -> Record:
-    return {
-        "file": _printable(reject.file),
-        "row": reject.row,
-        "element": reject.element,
-        "reason": reject.reason,
-        "path": _printable(reject.path),
-        "found": _shortened(_printable(reject.found)),
-    }
+def reject_line(reject: Reject) -> bytes:
+    """A reject as a line of JSON: file, row, element, reason, path, found (its beginning)."""
+    return json_line(
+        {
+            "file": _printable(reject.file),
+            "row": reject.row,
+            "element": reject.element,
+            "reason": reject.reason,
+            "path": _printable(reject.path),
+            "found": _shortened(_printable(reject.found)),
+        }
+    )
 
 
 def _printable(text: str | None) -> str | None:

@@ -72,7 +72,7 @@ def options_of(order: Order) -> job.ConvertOptions:
         language=order.language,
         source_name=order.source_name,
         limit=order.limit,
-        tokenizer=Path(order.tokenizer) if order.tokenizer else None,
+        tokenizer=order.tokenizer,
         overwrite=order.overwrite,
     )
 

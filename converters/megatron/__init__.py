@@ -1,7 +1,19 @@
-"""Megatron indexed data sets (`.bin/.idx`) from unified records."""
+"""Megatron indexed data sets (`.bin/.idx`) from Parquet texts and unified records."""
 
-from ingot.converters.megatron.build import TokenStats, build_tokens
-from ingot.converters.megatron.indexed import IndexedReader, IndexedWriter
+from ingot.converters.megatron.build import Beside, TokenStats, build
+from ingot.converters.megatron.indexed import IndexedReader
+from ingot.converters.megatron.options import BuildOptions, WorkOptions
 from ingot.converters.megatron.render import render_chat
+from ingot.converters.megatron.units import scan, stamped
 
-__all__ = ["IndexedReader", "IndexedWriter", "TokenStats", "build_tokens", "render_chat"]
+__all__ = [
+    "Beside",
+    "BuildOptions",
+    "IndexedReader",
+    "TokenStats",
+    "WorkOptions",
+    "build",
+    "render_chat",
+    "scan",
+    "stamped",
+]

@@ -1,45 +1,57 @@
-"""Unified records to a Megatron data set: one record, one document, in order, batch by batch."""
+"""The token build: from Parquet texts or unified records to a Megatron data set."""
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+import orjson
 import pyarrow as pa
 
-from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.indexed import EmptyDocs, IndexedWriter, TokenDtype, token_dtype
-from ingot.converters.megatron.render import RENDERING, render_chat
-from ingot.converters.megatron.tokenizer import (
-    Encoded,
-    TokenizerFile,
-    encode,
-    find_eod,
-    load_tokenizer,
-)
-from ingot.converters.records import read_batches, record_files
-from ingot.converters.rows import Json, Reject
+from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.manifest import host_facts
+from ingot.converters.megatron.assembling import assemble, commit, finished_units, total
+from ingot.converters.megatron.engines.choice import Choice
+from ingot.converters.megatron.engines.race import choose
+from ingot.converters.megatron.indexed import TokenDtype, index_paths
+from ingot.converters.megatron.lanes import Stretch
+from ingot.converters.megatron.monitor import Monitor, log, unheard
+from ingot.converters.megatron.options import BuildOptions, WorkOptions
+from ingot.converters.megatron.reading import find_layout, read_rows
+from ingot.converters.megatron.recipe import Recipe, check_document, make_recipe
+from ingot.converters.megatron.running import Run, run
+from ingot.converters.megatron.special import check_special
+from ingot.converters.megatron.staging import Staging, difference, staging
+from ingot.converters.megatron.tokenizer import load_tokenizer
+from ingot.converters.megatron.units import InputFile, Unit, plan
+from ingot.converters.megatron.writing import COUNTS
+from ingot.converters.rows import Json
 
-BATCH_CHARS: Final = (
-    1 << 20
-)  # text per call of the tokenizer, whose results take many times its size
-NOT_TOKENIZED: Final = "not_tokenized"
+SAMPLE_BYTES: Final = 2 << 20  # of the user's own text, that the engines are raced on
+_PACKED: Final = 3  # bytes of text in a byte of Parquet, roughly
+_SHOWN_FAILURES: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenStats:
-    """What became of the records.
+    """A finished data set.
 
     Attributes:
         documents: documents of the data set, the empty ones that it keeps included.
         sequences: sequences of the data set.
-        tokens: ids written, EOD included.
+        tokens: ids written; BOS, EOS and EOD included.
         characters: characters of the tokenized texts (chats as rendered).
-        rejected: records that could not be tokenized.
+        rejected: rows that could not be tokenized, each listed in the file of rejects.
+        filtered: rows that the limits left out.
+        failed_files: files that could not be read.
         dtype: `uint16` or `int32`.
         eod_id: the id after every document, None = none.
         vocabulary: tokens of the tokenizer.
         tokenizer_sha256: of the tokenizer's file.
+        already_done: the very data set was there before.
     """
 
     documents: int
@@ -47,157 +59,327 @@ class TokenStats:
     tokens: int
     characters: int
     rejected: int
+    filtered: int
+    failed_files: int
     dtype: TokenDtype
     eod_id: int | None
     vocabulary: int
     tokenizer_sha256: str
+    already_done: bool = False
 
 
-class _Progress:
-    """Counts what the writer cannot know, and passes the rejects on."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Beside:
+    """Where the files beside the data set go; None = `PREFIX.rejects.jsonl`, `PREFIX.run.json`."""
 
-    def __init__(self, on_reject: Callable[[Reject], None] | None) -> None:
-        self.characters = 0
-        self.rejected = 0
-        self._on_reject = on_reject
-
-    def add(self, file: Path, first: int, texts: Sequence[str], encoded: Encoded) -> None:
-        self.characters += sum(map(len, texts))
-        for place, problem in encoded.failed:
-            self.characters -= len(texts[place])
-            self.rejected += 1
-            if self._on_reject:
-                self._on_reject(_reject(file, first + place, problem))
+    rejects: Path | None = None
+    run: Path | None = None
 
 
-def build_tokens(
-    parts: Path | Sequence[Path],
-    tokenizer_file: Path,
+def build(
+    files: Sequence[InputFile],
+    tokenizer: Path | str,
     prefix: Path,
+    options: BuildOptions | None = None,
+    work: WorkOptions | None = None,
     *,
-    append_eod: bool = True,
-    eod_id: int | None = None,
-    empty_docs: EmptyDocs = "index",
-    overwrite: bool = False,
-    on_reject: Callable[[Reject], None] | None = None,
+    beside: Beside | None = None,
+    monitor: Monitor = unheard,
 ) -> TokenStats:
-    """Tokenize unified records into `PREFIX.bin`, `PREFIX.idx`, `PREFIX.meta.json`.
+    """Tokenize files into `PREFIX.bin`, `PREFIX.idx` and `PREFIX.meta.json`.
+
+    Conversations also give `PREFIX.loss_mask.bin` and `.idx`. Rows that cannot be tokenized are
+    listed in `PREFIX.rejects.jsonl`, times and counts by stage in `PREFIX.run.json`. The data set
+    appears whole or not at all; what a build that was broken off had finished can be gone on with.
 
     Args:
-        parts: record files in order, or their folder.
-        tokenizer_file: a Hugging Face `tokenizer.json`.
-        prefix: where to, without the endings; its folder exists.
-        append_eod: put the EOD id after every document that has tokens.
-        eod_id: that id; None = `find_eod`.
-        empty_docs: what becomes of records without tokens, see `IndexedWriter`.
-        overwrite: replace a data set that is there.
-        on_reject: called for every record that the tokenizer refuses; it gives no document.
+        files: the inputs in order, see `units.scan`.
+        tokenizer: see `load_tokenizer`.
+        prefix: where to, without the endings; its folder is made.
+        options: what decides the bytes.
+        work: how the work is done.
+        beside: where the small files go.
+        monitor: hears how it goes, see `monitor`.
 
     Raises:
-        ConversionError: no usable tokenizer, no EOD id, unreadable records, not a single token.
-        OutputError: the data set exists, or it cannot be written.
+        SourceError: no file can be read.
+        ConversionError: the tokenizer or the options do not serve; no document has a token; with
+            `fail_fast` the first row that is rejected.
+        OutputError: another data set is there; what is unfinished differs; it cannot be written.
     """
-    files = record_files(parts)
+    options, work = options or BuildOptions(), work or WorkOptions()
     if not files:
-        raise ConversionError(str(parts), "no record parts", "convert a data set there first")
-    loaded = load_tokenizer(tokenizer_file)
-    eod = _eod(loaded, eod_id) if append_eod else None
-    dtype = token_dtype(loaded.vocabulary, loaded.largest_id)
-    progress = _Progress(on_reject)
-    with IndexedWriter(
-        prefix, dtype, eod=eod, empty_docs=empty_docs, overwrite=overwrite
-    ) as writer:
-        for file in files:
-            for first, texts in _texts(file):
-                encoded = encode(loaded.tokenizer, texts)
-                writer.add_documents(encoded.ids, encoded.lengths)
-                progress.add(file, first, texts, encoded)
-        stats = _stats(writer, loaded, dtype, eod, progress)
-        writer.commit(_meta(stats, loaded, append_eod, empty_docs))
-    return stats
+        raise ConversionError(str(prefix), "no file to tokenize", "name at least one")
+    made = _Build.prepared(files, tokenizer, prefix, options, work, beside or Beside(), monitor)
+    with staging(prefix, work.tmp_dir) as place:
+        if place.beside:
+            log(monitor, "warn", "writer", "tmp_dir_not_used", error=place.beside)
+        place.finish_commit()
+        done = made.already_done()
+        return done or made.make(place)
 
 
-def _eod(loaded: TokenizerFile, stated: int | None) -> int:
-    if stated is None:
-        return find_eod(loaded)
-    if not 0 <= stated <= loaded.largest_id:
-        raise ConversionError(
-            str(loaded.path), f"has no id {stated}", f"ids go from 0 to {loaded.largest_id}"
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Build:
+    """One build."""
+
+    files: Sequence[InputFile]
+    recipe: Recipe
+    prefix: Path
+    work: WorkOptions
+    check: dict[str, Json]
+    rejects: Path
+    run_file: Path
+    monitor: Monitor
+
+    @staticmethod
+    def prepared(
+        files: Sequence[InputFile],
+        tokenizer: Path | str,
+        prefix: Path,
+        options: BuildOptions,
+        work: WorkOptions,
+        beside: Beside,
+        monitor: Monitor,
+    ) -> "_Build":
+        """The start-up checks: tokenizer, special tokens, what the files hold."""
+        loaded = load_tokenizer(tokenizer)
+        check = check_special(
+            loaded,
+            options.special_tokens_json,
+            strict=options.strict_special_ids,
+            bos_id=options.bos_id,
+            eos_id=options.eos_id,
         )
-    return stated
+        for event, fields in check.warnings():
+            log(monitor, "warn", "tokenizer", event, **fields)
+        layout = find_layout(files, options.text_cols)
+        recipe = make_recipe(loaded, options, layout)
+        log(
+            monitor,
+            "info",
+            "pipeline",
+            "checked",
+            tokenizer=loaded.given,
+            vocabulary=loaded.vocabulary,
+            dtype=recipe.rules.dtype,
+            input=layout.kind,
+            columns=list(layout.columns),
+            eod_id=recipe.rules.eod,
+        )
+        asked = options.special_tokens_json is not None
+        return _Build(
+            files=files,
+            recipe=recipe,
+            prefix=prefix,
+            work=work,
+            check=check_document(check if asked else None),
+            rejects=beside.rejects or prefix.with_name(f"{prefix.name}.rejects.jsonl"),
+            run_file=beside.run or prefix.with_name(f"{prefix.name}.run.json"),
+            monitor=monitor,
+        )
+
+    def identity(self) -> dict[str, Json]:
+        identity = self.recipe.identity(self.files)
+        return {**identity, "changed": {file.name: file.mtime_ns for file in self.files}}
+
+    def already_done(self) -> TokenStats | None:
+        """The stats of this very data set if it is there.
+
+        Raises:
+            OutputError: another one is there, and is not to be replaced.
+        """
+        _, idx_path, meta_path = index_paths(self.prefix)
+        if not idx_path.exists():
+            return None
+        then = _document(self.run_file).get("identity")
+        differs = difference(self.identity(), then) if then else "it is not known how it was made"
+        if not differs:
+            meta = _document(meta_path)
+            if "counts" in meta:
+                log(self.monitor, "info", "pipeline", "already_done", file_path=str(idx_path))
+                return self._stats(meta, already_done=True)
+        if self.work.overwrite:
+            return None
+        hint = "name another prefix, or replace it with --overwrite"
+        if self.work.resume:
+            raise OutputError(str(idx_path), f"is another data set: {differs}", hint)
+        raise OutputError(str(idx_path), f"exists, and differs: {differs}", hint)
+
+    def make(self, place: Staging) -> TokenStats:
+        started = time.monotonic()
+        self._begin(place)
+        units = plan(list(self.files), whole_files=self.recipe.options.doc_boundary == "file")
+        job = Run(
+            files=self.files,
+            units=units,
+            recipe=self.recipe,
+            work=self.work,
+            place=place,
+            choose=self._chosen,
+            monitor=self.monitor,
+        )
+        failures = run(job)
+        self.monitor({"kind": "phase", "phase": "merge"})
+        return self._finish(place, units, failures, started)
+
+    def _begin(self, place: Staging) -> None:
+        """Go on with what is unfinished, or clear it away."""
+        now, then = self.identity(), place.identity()
+        if not self.work.resume or then is None:
+            place.begin(now)
+            return
+        differs = difference(now, then)
+        if differs:
+            raise OutputError(
+                str(self.prefix),
+                f"the unfinished build differs: {differs}",
+                "go on with what it had, or leave --resume out to start again",
+            )
+        log(
+            self.monitor,
+            "info",
+            "pipeline",
+            "resumed",
+            units=len(finished_units(place.base)),
+        )
+
+    def _chosen(self, units: Sequence[Unit], exclude: frozenset[str]) -> Choice:
+        """The engine for these units."""
+        threads, inside = self.work.threads()
+        return choose(
+            self.recipe.loaded,
+            self.work.tok_engine,
+            self._sample(units),
+            plain=self.recipe.options.plain,
+            total_bytes=sum(self._text_bytes(unit) for unit in units),
+            exclude=exclude,
+            threads=max(threads, inside),
+            monitor=self.monitor,
+        )
+
+    def _text_bytes(self, unit: Unit) -> int:
+        packed = self.files[unit.file].path.suffix != ".jsonl"
+        return unit.bytes * (_PACKED if packed else 1)
+
+    def _sample(self, units: Sequence[Unit]) -> pa.LargeStringArray:
+        """Texts from the beginning of a few units that lie apart."""
+        texts: list[pa.LargeStringArray] = []
+        some = units[:: max(1, len(units) // 4)][:4]
+        for unit in some:
+            room = SAMPLE_BYTES // len(some)
+            for shard in self._first_shards(unit):
+                texts.append(shard)
+                room -= shard.nbytes
+                if room <= 0:
+                    break
+        return pa.concat_arrays(texts) if texts else pa.array([], pa.large_string())
+
+    def _first_shards(self, unit: Unit) -> Iterator[pa.LargeStringArray]:
+        file = self.files[unit.file]
+        rows = read_rows(file, unit, self.recipe.layout, batch_size=1_000)
+        try:
+            for shard in self.recipe.preparer().prepare(file.name, rows):
+                if len(shard.texts):
+                    yield shard.texts
+        except SourceError:
+            return  # it will be told when it is its turn
+
+    def _finish(
+        self, place: Staging, units: Sequence[Unit], failures: dict[int, str], started: float
+    ) -> TokenStats:
+        finished = finished_units(place.base)
+        failures |= {
+            unit.file: finished[unit.number].failed or ""
+            for unit in units
+            if unit.number in finished and finished[unit.number].failed
+        }
+        good = [finished[unit.number] for unit in units if unit.file not in failures]
+        counts = total(good)
+        self._check_any(place, counts, failures)
+        begun = time.monotonic()
+        assembled = assemble(
+            place, good, self.recipe.rules.dtype, masks=self.recipe.masks, rejects=self.rejects
+        )
+        self._index_time(time.monotonic() - begun)
+        meta = self._meta(units, finished, failures, counts)
+        info = {
+            "identity": self.identity(),
+            "engines": sorted({stretch.engine for stretch in good if stretch.engine}),
+            "seconds": round(time.monotonic() - started, 3),
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "host": host_facts(),
+        }
+        commit(place, assembled, meta=meta, run=info, run_file=self.run_file)
+        self.monitor({"kind": "phase", "phase": "done"})
+        return self._stats(meta)
+
+    def _index_time(self, seconds: float) -> None:
+        self.monitor({"kind": "stage", "stage": "index", "seconds": seconds})
+
+    def _check_any(self, place: Staging, counts: Counter[str], failures: dict[int, str]) -> None:
+        if counts["tokens"]:
+            return
+        place.clear()
+        if len(failures) == len(self.files):
+            first = "; ".join(list(failures.values())[:_SHOWN_FAILURES])
+            raise SourceError("", f"none of {len(failures)} files can be read: {first}")
+        said = ", ".join(
+            f"{counts[name]} {name}" for name in ("rows", "empty", "short", "long", "rejected")
+        )
+        raise ConversionError(
+            str(self.prefix),
+            f"not a single token ({said}): Megatron cannot load an empty data set",
+            "see to the columns and the limits; nothing was written",
+        )
+
+    def _meta(
+        self,
+        units: Sequence[Unit],
+        finished: dict[int, Stretch],
+        failures: dict[int, str],
+        counts: Counter[str],
+    ) -> dict[str, Json]:
+        by_file: dict[int, list[Stretch]] = {}
+        for unit in units:
+            if unit.number in finished:
+                by_file.setdefault(unit.file, []).append(finished[unit.number])
+        files = []
+        for number, file in enumerate(self.files):
+            entry: dict[str, Json] = {"path": file.name, "bytes": file.bytes}
+            if number in failures:
+                entry |= {"status": "failed", "error": failures[number]}
+            else:
+                entry |= {"status": "done", **_shown(total(by_file[number]))}
+            files.append(entry)
+        return {
+            **self.recipe.meta(),
+            **self.check,
+            "counts": {"files": len(files), "failed_files": len(failures), **_shown(counts)},
+            "files": files,
+        }
+
+    def _stats(self, meta: dict[str, Json], *, already_done: bool = False) -> TokenStats:
+        counts = meta["counts"]
+        names = ("documents", "sequences", "tokens", "characters", "rejected", "failed_files")
+        return TokenStats(
+            **{name: counts[name] for name in names},
+            filtered=counts["short"] + counts["long"],
+            dtype=meta["dtype"],
+            eod_id=meta["eod_id"],
+            vocabulary=meta["tokenizer"]["vocab_size"],
+            tokenizer_sha256=meta["tokenizer"]["sha256"],
+            already_done=already_done,
+        )
 
 
-def _texts(file: Path) -> Iterator[tuple[int, list[str]]]:
-    """The texts of a part in lists of about `BATCH_CHARS`, each with its first record's number."""
-    first = 0
-    for batch in read_batches([file]):
-        pending: list[str] = []
-        size = 0
-        for text in _batch_texts(batch):
-            pending.append(text)
-            size += len(text)
-            if size >= BATCH_CHARS:
-                yield first, pending
-                first, pending, size = first + len(pending), [], 0
-        if pending:
-            yield first, pending
-            first += len(pending)
+def _shown(counts: Counter[str]) -> dict[str, int]:
+    return {name: counts[name] for name in COUNTS}
 
 
-def _batch_texts(batch: pa.RecordBatch) -> Iterator[str]:
-    if "text" in batch.schema.names:
-        return (text or "" for text in batch.column("text").to_pylist())
-    chats = zip(
-        *(batch.column(n).to_pylist() for n in ("messages", "system", "tools")), strict=True
-    )
-    return (render_chat(m or [], system=s, tools=t).text for m, s, t in chats)
-
-
-def _reject(file: Path, row: int, problem: str) -> Reject:
-    return Reject(
-        file=file.name, row=row, element=None, reason=NOT_TOKENIZED, path=None, found=problem
-    )
-
-
-def _stats(
-    writer: IndexedWriter,
-    loaded: TokenizerFile,
-    dtype: TokenDtype,
-    eod: int | None,
-    progress: _Progress,
-) -> TokenStats:
-    counts = writer.counts
-    return TokenStats(
-        documents=counts.documents,
-        sequences=counts.sequences,
-        tokens=counts.tokens,
-        characters=progress.characters,
-        rejected=progress.rejected,
-        dtype=dtype,
-        eod_id=eod,
-        vocabulary=loaded.vocabulary,
-        tokenizer_sha256=loaded.sha256,
-    )
-
-
-def _meta(
-    stats: TokenStats, loaded: TokenizerFile, append_eod: bool, empty_docs: EmptyDocs
-) -> dict[str, Json]:
-    """What `.meta.json` holds: no times, no places, so that equal runs give equal bytes."""
-    counts = ("documents", "sequences", "tokens", "characters", "rejected")
-    return {
-        "version": 1,
-        "dtype": stats.dtype,
-        "eod_id": stats.eod_id,
-        "tokenizer": {
-            "file": loaded.path.name,
-            "sha256": loaded.sha256,
-            "vocab_size": loaded.vocabulary,
-        },
-        "counts": {name: getattr(stats, name) for name in counts},
-        "options": {
-            "append_eod": append_eod,
-            "empty_docs": empty_docs,
-            "chat_rendering": RENDERING,
-        },
-    }
+def _document(path: Path) -> dict[str, Json]:
+    try:
+        document = orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return {}
+    return document if isinstance(document, dict) else {}

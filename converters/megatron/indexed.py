@@ -42,6 +42,7 @@ DTYPES: Final[dict[int, str]] = {
     8: "<u2",
 }
 WRITTEN: Final = {"uint16": 8, "int32": 4}
+MASK_CODE: Final = 1  # loss masks are uint8
 
 TokenDtype = Literal["uint16", "int32"]
 EmptyDocs = Literal["index", "drop", "eod"]

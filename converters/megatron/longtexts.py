@@ -101,9 +101,9 @@ class LongText:
             self._stream = self._cutter.stream()
             self._kind = NEW_SEQUENCE
 
-    def _pieces(self, cut: Callable[..., list[str]], *text: str) -> Iterator[tuple[int, str]]:
+    def _pieces(self, cut: Callable[..., list[str]], *block: str) -> Iterator[tuple[int, str]]:
         try:
-            texts = cut(*text)
+            texts = cut(*block)
         except UncuttableError as error:
             self.verdict, self.problem = UNCUTTABLE, str(error)
             return

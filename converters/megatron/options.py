@@ -93,6 +93,8 @@ class BuildOptions:
             found.append("--eos-id needs --add-special-tokens or --append-eod")
         if self.empty_docs == "eod" and not self.append_eod:
             found.append("--empty-docs eod needs --append-eod")
+        if any("\ud800" <= character <= "\udfff" for character in self.concat_sep):
+            found.append("--concat-sep is no text")
         return [*found, *self._packing_problems()]
 
     def _packing_problems(self) -> list[str]:
@@ -187,3 +189,9 @@ class WorkOptions:
         if self.tok_parallel == "auto" and self.workers is None and workers == 1:
             return 1, inside
         return workers, 1
+
+    def to_document(self) -> dict[str, Json]:
+        """The options that a worker process needs, as JSON."""
+        document = dataclasses.asdict(self)
+        del document["tmp_dir"]
+        return document

@@ -8,19 +8,19 @@ together are one document.
 import codecs
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingot.converters.megatron.cutting import Cutter
+from ingot.converters.megatron.cutting import Cutter, UncuttableError
 from ingot.converters.megatron.longtexts import LONG, SHORT, UNCUTTABLE, LongText, sequences
 from ingot.converters.megatron.options import BuildOptions
 from ingot.converters.megatron.reading import Layout, Rows
 from ingot.converters.megatron.render import Rendered, Span
-from ingot.converters.megatron.shaping import NEW_DOCUMENT, NEW_SEQUENCE
+from ingot.converters.megatron.shaping import GOES_ON, NEW_DOCUMENT, NEW_SEQUENCE
 from ingot.converters.megatron.templates import ChatTemplate, TemplateError
 from ingot.converters.rows import Json, Reject
 
@@ -32,6 +32,7 @@ WHITE_SPACE: Final = "".join(c for c in map(chr, range(0x3001)) if c.isspace())
 BAD_UTF8: Final = "bad_utf8"
 TEMPLATE: Final = "template"
 FOUND_BYTES: Final = 100
+_ChatPiece: TypeAlias = tuple[int, str, tuple[Span, ...]]  # kind, text, what of it is trained on
 _BLOCK: Final = 1 << 20
 
 
@@ -58,7 +59,7 @@ class Shard:
         row_group: where the rows lie.
     """
 
-    texts: pa.LargeStringArray = _NO_TEXTS
+    texts: pa.LargeStringArray = field(default_factory=lambda: _NO_TEXTS)
     rows: npt.NDArray[np.int64] = field(default_factory=lambda: _NO_ROWS)
     kinds: npt.NDArray[np.uint8] | None = None
     spans: tuple[tuple[Span, ...], ...] | None = None
@@ -147,20 +148,24 @@ class Preparer:
             for place, found in wrong:
                 bad[place] = _reject(name, rows.first + place, BAD_UTF8, found)
         joined, missing = self._joined(columns)
-        tally = {"rows": rows.table.num_rows, "rejected": len(bad), "null": missing - len(bad)}
+        missing[list(bad)] = False
+        tally = {"rows": len(joined), "rejected": len(bad), "null": int(missing.sum())}
         return joined, [bad[place] for place in sorted(bad)], tally
 
-    def _joined(self, columns: list[pa.LargeStringArray]) -> tuple[pa.LargeStringArray, int]:
-        """The texts of the rows, and how many rows have no text at all."""
+    def _joined(
+        self, columns: list[pa.LargeStringArray]
+    ) -> tuple[pa.LargeStringArray, npt.NDArray[np.bool_]]:
+        """The texts of the rows, and which rows have no text at all."""
         if self.options.strip and self.layout.kind == "raw":
             columns = [pc.utf8_trim(column, characters=WHITE_SPACE) for column in columns]
+        missing = np.ones(len(columns[0]), np.bool_)
+        for column in columns:
+            missing &= column.is_null().to_numpy(zero_copy_only=False)
         if len(columns) == 1:
-            return columns[0].fill_null(""), columns[0].null_count
-        missing = sum(column.is_null().to_numpy(zero_copy_only=False) for column in columns)
+            return columns[0].fill_null(""), missing
         parts = [pc.if_else(pc.equal(pc.binary_length(c), 0), _NULL, c) for c in columns]
         separator = pa.scalar(self.options.concat_sep, pa.large_string())
-        joined = pc.binary_join_element_wise(*parts, separator, null_handling="skip")
-        return joined, int((missing == len(columns)).sum())
+        return pc.binary_join_element_wise(*parts, separator, null_handling="skip"), missing
 
     def _filter(self, chars: npt.NDArray[Any], kept: npt.NDArray[np.bool_]) -> dict[str, int]:
         """Take what is too short or too long out of `kept`; gives how many."""
@@ -201,12 +206,7 @@ class Preparer:
             return [text[:most]]
         return list(sequences(text, most))
 
-    def _slices(
-        self,
-        texts: pa.LargeStringArray,
-        rows: npt.NDArray[np.int64],
-        spans: Sequence[tuple[Span, ...]] | None = None,
-    ) -> Iterator[Shard]:
+    def _slices(self, texts: pa.LargeStringArray, rows: npt.NDArray[np.int64]) -> Iterator[Shard]:
         """Shards of about `SHARD_BYTES`, or smaller ones where `shards` asks for more."""
         if not len(texts):
             return
@@ -214,11 +214,7 @@ class Preparer:
         size = max(1, min(SHARD_BYTES, -(-int(ends[-1]) // self.shards)))
         borders = (np.flatnonzero(np.diff(ends // size)) + 1).tolist()
         for begin, end in zip([0, *borders], [*borders, len(texts)], strict=True):
-            yield Shard(
-                texts=texts.slice(begin, end - begin),
-                rows=rows[begin:end],
-                spans=None if spans is None else tuple(spans[begin:end]),
-            )
+            yield Shard(texts=texts.slice(begin, end - begin), rows=rows[begin:end])
 
     def _long(self, name: str, row: int, blocks: Iterable[str]) -> Iterator[Shard]:
         document = LongText(self.cutter, self.options)
@@ -256,28 +252,100 @@ class Preparer:
 
     def _chats(self, name: str, rows: Rows) -> Iterator[Shard]:
         assert self.template is not None
-        texts: list[str] = []
-        spans: list[tuple[Span, ...]] = []
-        numbers: list[int] = []
+        tally = dict.fromkeys(("short", "long", "truncated", "split", "rejected"), 0)
         rejects: list[Reject] = []
+        pending = _Chats()
+        shards: list[Shard] = []
         for number, chat in enumerate(_conversations(rows), rows.first):
             try:
                 rendered = _rendered(self.template, chat)
-            except TemplateError as error:
-                rejects.append(_reject(name, number, TEMPLATE, str(error)))
+                pieces = self._chat_pieces(rendered, tally)
+            except (TemplateError, UncuttableError) as error:
+                reason = TEMPLATE if isinstance(error, TemplateError) else UNCUTTABLE
+                rejects.append(_reject(name, number, reason, str(error)))
                 continue
-            texts.append(rendered.text)
-            spans.append(rendered.spans)
-            numbers.append(number)
-        tally = {"rows": rows.table.num_rows, "rejected": len(rejects)}
+            pending.add(number, pieces)
+            if pending.bytes >= SHARD_BYTES // self.shards:
+                shards.append(pending.shard())
+                pending = _Chats()
+        tally |= {"rows": rows.table.num_rows, "rejected": len(rejects)}
         yield Shard(tally=tally)
-        yield from _with_rejects(self._chat_shards(texts, spans, numbers), rejects)
+        yield from _with_rejects(iter([*shards, pending.shard()]), rejects)
 
-    def _chat_shards(
-        self, texts: list[str], spans: list[tuple[Span, ...]], rows: list[int]
-    ) -> Iterator[Shard]:
-        numbers = np.array(rows, np.int64)
-        yield from self._slices(pa.array(texts, pa.large_string()), numbers, spans)
+    def _chat_pieces(self, chat: Rendered, tally: dict[str, int]) -> list[_ChatPiece]:
+        """The texts of a conversation, none where the limits leave it out."""
+        limits, length = self.options, len(chat.text)
+        over = limits.max_chars is not None and length > limits.max_chars
+        if length < (limits.min_chars or 0):
+            tally["short"] += 1
+            return []
+        if over and limits.long_docs == "filter":
+            tally["long"] += 1
+            return []
+        if over:
+            tally["truncated" if limits.long_docs == "truncate" else "split"] += 1
+        pieces: list[_ChatPiece] = []
+        start = 0
+        for text in self._limited(chat.text):
+            pieces += self._cut_chat(
+                text, start, chat.spans, NEW_SEQUENCE if pieces else NEW_DOCUMENT
+            )
+            start += len(text)
+        return pieces
+
+    def _cut_chat(
+        self, text: str, start: int, spans: Sequence[Span], kind: int
+    ) -> Iterator[_ChatPiece]:
+        if len(text) <= LONG_CHARS:
+            yield kind, text, _clipped(spans, start, start + len(text))
+            return
+        pieces = self.cutter.pieces(text)
+        if pieces is None:
+            raise UncuttableError(f"{len(text)} characters without a place to cut them")
+        for piece in pieces:
+            begin = start + piece.start
+            yield kind, piece.text, _clipped(spans, begin, begin + len(piece.text))
+            kind = GOES_ON
+
+
+@dataclass(slots=True)
+class _Chats:
+    """Conversations on their way into a shard."""
+
+    texts: list[str] = field(default_factory=list)
+    spans: list[tuple[Span, ...]] = field(default_factory=list)
+    kinds: list[int] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    bytes: int = 0
+
+    def add(self, row: int, pieces: Iterable[_ChatPiece]) -> None:
+        for kind, text, spans in pieces:
+            self.texts.append(text)
+            self.spans.append(spans)
+            self.kinds.append(kind)
+            self.rows.append(row)
+            self.bytes += len(text)
+
+    def shard(self) -> Shard:
+        return Shard(
+            texts=pa.array(self.texts, pa.large_string()),
+            rows=np.array(self.rows, np.int64),
+            kinds=np.array(self.kinds, np.uint8) if any(self.kinds) else None,
+            spans=tuple(self.spans),
+        )
+
+
+def _clipped(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]:
+    """What of the spans lies in a part of the text, by its own characters."""
+    return tuple(
+        Span(
+            start=max(span.start, start) - start,
+            end=min(span.end, end) - start,
+            trained=span.trained,
+        )
+        for span in spans
+        if span.start < end and span.end > start
+    )
 
 
 _NULL: Final = pa.scalar(None, pa.large_string())
@@ -354,7 +422,7 @@ def _blocks(texts: pa.LargeStringArray, place: int) -> Iterator[str]:
 
 
 def _decoded(column: pa.Array) -> tuple[pa.LargeStringArray, list[tuple[int, str]]]:
-    """A column as texts, and the places of values that are no UTF-8 (null then) with their start."""
+    """A column as texts; values that are no UTF-8 are null, their places and starts are given."""
     try:
         texts = column.cast(pa.large_string())
         texts.validate(full=True)

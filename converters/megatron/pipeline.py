@@ -1,0 +1,412 @@
+"""Units through reader, tokenizers and writer: threads with bounded queues between them, in order.
+
+One thread reads and prepares, some tokenize, and the caller's thread writes. A semaphore counts the
+shards that are under way, so memory is bounded whatever the input; each shard is written in the
+order in which it was read.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingot.converters.errors import SourceError
+from ingot.converters.megatron.engines.engine import Encoded, Engine
+from ingot.converters.megatron.lanes import Stretch
+from ingot.converters.megatron.masks import Masker
+from ingot.converters.megatron.monitor import Monitor, log
+from ingot.converters.megatron.preparing import Preparer, Shard
+from ingot.converters.megatron.reading import Layout, Rows, read_rows
+from ingot.converters.megatron.shaping import NEW_DOCUMENT, Rules, Texts, shape
+from ingot.converters.megatron.units import InputFile, Unit
+from ingot.converters.megatron.writing import Tokenized, UnitWriter
+from ingot.converters.rows import Reject
+
+NOT_TOKENIZED: Final = "not_tokenized"
+_LOOK_SECONDS: Final = 0.2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stages:
+    """What a pipeline is made of.
+
+    Attributes:
+        files: all files, by number.
+        layout: what is read.
+        preparer: makes shards.
+        rules: of documents.
+        open_engine: makes an engine; called once in every tokenizing thread.
+        masker: makes loss masks; None = there are none. Called once in every thread, too.
+        threads: tokenizing threads.
+        batch_size: rows per batch.
+        queue_cap: shards between two stages, at most.
+        rowgroup_parallel: row groups decoded at once.
+        monitor: hears how it goes.
+    """
+
+    files: list[InputFile]
+    layout: Layout
+    preparer: Preparer
+    rules: Rules
+    open_engine: Callable[[], Engine]
+    masker: Callable[[], Masker] | None
+    threads: int
+    batch_size: int
+    queue_cap: int
+    rowgroup_parallel: int
+    monitor: Monitor
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """A unit is through, or its file could not be read."""
+
+    unit: Unit
+    problem: SourceError | None = None
+
+
+_Own = TypeVar("_Own")
+_Item: TypeAlias = Future[Tokenized] | _End | None
+
+
+def run_units(
+    stages: Stages, units: Iterable[Unit], writer: UnitWriter, *, fail_fast: bool = False
+) -> Iterator[tuple[Unit, Stretch]]:
+    """Do the units in order; gives each when it is done.
+
+    Args:
+        stages: see there.
+        units: taken one by one, a little ahead of what is done.
+        writer: takes the documents.
+        fail_fast: a file that cannot be read ends the work.
+
+    Raises:
+        SourceError: a file cannot be read, with `fail_fast`.
+        EngineWrongError: an engine gave wrong ids; what it wrote has to be done again.
+        ConversionError: see `UnitWriter`.
+    """
+    pipeline = _Pipeline(stages)
+    try:
+        yield from pipeline.run(units, writer, fail_fast)
+    finally:
+        pipeline.close()
+
+
+class _Pipeline:
+    def __init__(self, stages: Stages) -> None:
+        self._stages = stages
+        self._room = threading.Semaphore(2 * stages.queue_cap + stages.threads)
+        self._ordered: queue.Queue[_Item] = queue.Queue()
+        self._stop = threading.Event()
+        self._local = threading.local()
+        self._reader = ThreadPoolExecutor(1, "reader")
+        self._tokenizers = ThreadPoolExecutor(stages.threads, "tokenizer")
+        self._depths = _Depths()
+
+    def run(
+        self, units: Iterable[Unit], writer: UnitWriter, fail_fast: bool
+    ) -> Iterator[tuple[Unit, Stretch]]:
+        reading = self._reader.submit(self._read_all, units)
+        while (item := self._ordered.get()) is not None:
+            if isinstance(item, _End):
+                yield item.unit, self._end(item, writer, fail_fast)
+            else:
+                self._write(item.result(), writer)
+        reading.result()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._tokenizers.shutdown(cancel_futures=True)
+        self._reader.shutdown(cancel_futures=True)
+
+    # In the reader's thread
+
+    def _read_all(self, units: Iterable[Unit]) -> None:
+        try:
+            for unit in units:
+                self._read(unit)
+                if self._stop.is_set():
+                    return
+        finally:
+            self._ordered.put(None)
+
+    def _read(self, unit: Unit) -> None:
+        problem = None
+        try:
+            for shard in self._shards(unit):
+                if not self._has_room():
+                    return
+                self._depths.read()
+                self._ordered.put(self._tokenizers.submit(self._tokenize, unit, shard))
+        except SourceError as error:
+            problem = error
+        self._ordered.put(_End(unit, problem))
+
+    def _shards(self, unit: Unit) -> Iterator[Shard]:
+        stages = self._stages
+        file = stages.files[unit.file]
+        clock = _Clock(stages.monitor)
+        rows = read_rows(
+            file,
+            unit,
+            stages.layout,
+            batch_size=stages.batch_size,
+            ahead=stages.rowgroup_parallel,
+        )
+        yield from clock.outer(stages.preparer.prepare(file.name, clock.inner(rows)))
+
+    def _has_room(self) -> bool:
+        while not self._stop.is_set():
+            if self._room.acquire(timeout=_LOOK_SECONDS):
+                return True
+        return False
+
+    # In the tokenizers' threads
+
+    def _tokenize(self, unit: Unit, shard: Shard) -> Tokenized:
+        if not len(shard.texts):
+            self._depths.tokenized()
+            return _nothing(shard)
+        engine = self._own("engine", self._stages.open_engine)
+        masker = self._own("masker", self._stages.masker) if self._stages.masker else None
+        started = time.monotonic()
+        name = self._stages.files[unit.file].name
+        done = tokenize(shard, name, engine, masker, self._stages.rules)
+        seconds = time.monotonic() - started
+        self._depths.tokenized()
+        return replace(done, seconds=seconds)
+
+    def _own(self, name: str, make: Callable[[], _Own]) -> _Own:
+        """What every thread has of its own, made when it is needed first."""
+        if not hasattr(self._local, name):
+            setattr(self._local, name, make())
+        own: _Own = getattr(self._local, name)
+        return own
+
+    # In the caller's thread
+
+    def _write(self, tokenized: Tokenized, writer: UnitWriter) -> None:
+        started = time.monotonic()
+        writer.write(tokenized)
+        self._room.release()
+        self._depths.written()
+        if tokenized.shard.read or tokenized.seconds:
+            self._tell(tokenized, time.monotonic() - started)
+
+    def _tell(self, tokenized: Tokenized, seconds: float) -> None:
+        monitor, shard, tally = self._stages.monitor, tokenized.shard, tokenized.tally
+        monitor({"kind": "stage", "stage": "write", "seconds": seconds})
+        if tokenized.seconds:
+            monitor({"kind": "stage", "stage": "tokenize", "seconds": tokenized.seconds})
+            monitor({"kind": "batch", "ms": 1000 * tokenized.seconds})
+        reader, tokenizer = self._depths.depths()
+        monitor({"kind": "depth", "reader": reader, "tokenizer": tokenizer})
+        documents = tokenized.documents
+        monitor(
+            {
+                "kind": "count",
+                "bytes_read": shard.read,
+                "text_bytes": tally.get("text_bytes", 0),
+                "records": tally.get("rows", 0),
+                "tokens": tokenized.tokens,
+                "documents": 0 if documents is None else len(documents.sizes),
+                "failed_records": tally.get("rejected", 0),
+                "filtered": tally.get("short", 0) + tally.get("long", 0),
+            }
+        )
+
+    def _end(self, item: _End, writer: UnitWriter, fail_fast: bool) -> Stretch:
+        unit, monitor = item.unit, self._stages.monitor
+        file = self._stages.files[unit.file]
+        monitor({"kind": "count", "units": 1})
+        if item.problem is None:
+            stretch = writer.finish(unit.number)
+            log(
+                monitor,
+                "debug",
+                "writer",
+                "unit_done",
+                file_path=file.name,
+                records=stretch.facts["rows"],
+                tokens=stretch.facts["tokens"],
+            )
+            return stretch
+        if fail_fast:
+            raise item.problem
+        problem = item.problem
+        told = SourceError(problem.where, problem.problem, problem.hint)
+        log(
+            monitor,
+            "error",
+            "reader",
+            "batch_decode_failed",
+            file_path=file.name,
+            error=str(told),
+        )
+        monitor({"kind": "count", "error.read": 1})
+        return writer.fail(unit.number, str(told))
+
+
+def _nothing(shard: Shard) -> Tokenized:
+    return Tokenized(shard=shard, rejects=shard.rejects, tally=shard.tally)
+
+
+def tokenize(
+    shard: Shard, file: str, engine: Engine, masker: Masker | None, rules: Rules
+) -> Tokenized:
+    """Tokenize a shard.
+
+    Args:
+        shard: with texts.
+        file: name of the file, for rejects.
+        engine: tokenizes.
+        masker: makes loss masks; None = none are wanted.
+        rules: of documents.
+    """
+    encoded = engine.encode(shard.texts)
+    failed = tuple(
+        Reject(
+            file=file,
+            row=int(shard.rows[place]),
+            element=None,
+            reason=NOT_TOKENIZED,
+            path=None,
+            found=problem,
+        )
+        for place, problem in encoded.failed
+    )
+    sizes = _sizes(shard, encoded)
+    if shard.long:
+        return Tokenized(
+            shard=shard,
+            encoded=encoded,
+            rejects=shard.rejects,
+            failed=failed,
+            tally={**shard.tally, **sizes},
+            tokens=len(encoded.ids),
+            engine=engine.name,
+        )
+    documents = shape(_texts(shard, encoded, masker), rules)
+    once = tuple({reject.row: reject for reject in reversed(failed)}.values())[::-1]
+    rejected = shard.tally.get("rejected", 0) + len(once)
+    return Tokenized(
+        shard=shard,
+        documents=documents,
+        rejects=tuple(sorted((*shard.rejects, *once), key=lambda reject: reject.row)),
+        tally={**shard.tally, **sizes, "rejected": rejected},
+        tokens=len(documents.tokens),
+        engine=engine.name,
+    )
+
+
+def _sizes(shard: Shard, encoded: Encoded) -> dict[str, int]:
+    """Characters and bytes of the texts that were tokenized."""
+    good = shard.texts
+    if encoded.failed:
+        kept = np.ones(len(good), np.bool_)
+        kept[[place for place, _ in encoded.failed]] = False
+        good = good.filter(pa.array(kept))
+    return {
+        "characters": pc.sum(pc.utf8_length(good)).as_py() or 0,
+        "text_bytes": pc.sum(pc.binary_length(good)).as_py() or 0,
+    }
+
+
+def _texts(shard: Shard, encoded: Encoded, masker: Masker | None) -> Texts:
+    failed = None
+    if encoded.failed:
+        failed = np.zeros(len(shard.texts), np.bool_)
+        failed[[place for place, _ in encoded.failed]] = True
+    mask = ends = None
+    if masker is not None and shard.spans is not None:
+        texts = shard.texts.to_pylist()
+        mask = masker.mask(texts, shard.spans, encoded)
+        ends = _trained_ends(texts, shard)
+    return Texts(
+        ids=encoded.ids,
+        lengths=encoded.lengths,
+        kinds=shard.kinds,
+        mask=mask,
+        ends=ends,
+        failed=failed,
+    )
+
+
+def _trained_ends(texts: list[str], shard: Shard) -> npt.NDArray[np.bool_]:
+    """Per conversation, whether nothing but white space follows what is trained on."""
+    assert shard.spans is not None
+    ends = np.array(
+        [
+            any(span.trained and not text[span.end :].strip() for span in spans)
+            for text, spans in zip(texts, shard.spans, strict=True)
+        ],
+        np.bool_,
+    )
+    if shard.kinds is None:
+        return ends
+    last = np.append(shard.kinds[1:] == NEW_DOCUMENT, True)
+    closing: npt.NDArray[np.bool_] = ends[last]
+    return closing
+
+
+class _Clock:
+    """Time in the reader, and in what prepares its rows."""
+
+    def __init__(self, monitor: Monitor) -> None:
+        self._monitor = monitor
+        self._reading = 0.0
+
+    def inner(self, rows: Iterator[Rows]) -> Iterator[Rows]:
+        """The same rows; their time is the reader's."""
+        while True:
+            started = time.monotonic()
+            item = next(rows, None)
+            self._reading += time.monotonic() - started
+            if item is None:
+                return
+            yield item
+
+    def outer(self, shards: Iterator[Shard]) -> Iterator[Shard]:
+        """The same shards; their time without that of their rows is the preparation's."""
+        while True:
+            started, self._reading = time.monotonic(), 0.0
+            item = next(shards, None)
+            spent = time.monotonic() - started - self._reading
+            self._monitor({"kind": "stage", "stage": "reader", "seconds": self._reading})
+            self._monitor({"kind": "stage", "stage": "preprocess", "seconds": spent})
+            if item is None:
+                return
+            yield item
+
+
+class _Depths:
+    """Shards that wait for a tokenizer, and for the writer."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._before = self._behind = 0
+
+    def read(self) -> None:
+        with self._lock:
+            self._before += 1
+
+    def tokenized(self) -> None:
+        with self._lock:
+            self._before -= 1
+            self._behind += 1
+
+    def written(self) -> None:
+        with self._lock:
+            self._behind -= 1
+
+    def depths(self) -> tuple[int, int]:
+        with self._lock:
+            return self._before, self._behind

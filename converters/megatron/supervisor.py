@@ -1,0 +1,216 @@
+"""Several processes at the units of one build: one that dies is replaced, and nothing is lost.
+
+Every process writes a lane of its own and speaks with the supervisor in lines of JSON over its
+standard streams. It gets a few units ahead; what it has finished stands in its lane's journal. When
+it dies, its journal is read, a new process takes the lane over, and what was not finished is given
+out again. A unit that takes three processes with it makes its file a failed one.
+"""
+
+import contextlib
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import IO, Final
+
+import orjson
+
+from ingot.converters.errors import IngotError
+from ingot.converters.megatron.engines.choice import Choice
+from ingot.converters.megatron.lanes import read_journal
+from ingot.converters.megatron.monitor import log
+from ingot.converters.megatron.running import Run
+from ingot.converters.megatron.units import Unit
+from ingot.converters.megatron.worker import ERRORS, Assignment
+from ingot.converters.rows import Json
+
+AHEAD: Final = 2  # units that a process has at a time
+MOST_DEATHS: Final = 3
+_END_SECONDS: Final = 10.0
+
+
+@dataclass(kw_only=True, slots=True)
+class _Worker:
+    """A process, and the units that it was given and has not finished."""
+
+    lane: int
+    process: subprocess.Popen[bytes]
+    given: deque[Unit] = field(default_factory=deque)
+
+    def send(self, document: dict[str, Json]) -> None:
+        """Send a line; a process that is gone is found out by the end of what it says."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError):
+            self.process.stdin.write(orjson.dumps(document) + b"\n")
+            self.process.stdin.flush()
+
+
+_Said = tuple[_Worker, dict[str, Json] | None]
+
+
+def run_processes(job: Run, pending: Sequence[Unit], choice: Choice) -> dict[int, str]:
+    """Do the units in `job.work.processes` processes.
+
+    Returns:
+        The files that were given up, and why.
+
+    Raises:
+        EngineWrongError: the engine gave wrong ids in one of them.
+        ConversionError: a process found that the build cannot go on.
+        SourceError: likewise.
+        OutputError: likewise.
+    """
+    supervisor = _Supervisor(job, pending, choice)
+    try:
+        return supervisor.run()
+    finally:
+        supervisor.end()
+
+
+class _Supervisor:
+    def __init__(self, job: Run, pending: Sequence[Unit], choice: Choice) -> None:
+        self._job = job
+        self._choice = choice
+        self._left = deque(pending)
+        self._open = len(pending)
+        self._said: queue.Queue[_Said] = queue.Queue()
+        self._workers: dict[int, _Worker] = {}
+        self._deaths: Counter[int] = Counter()
+        self._failures: dict[int, str] = {}
+
+    def run(self) -> dict[int, str]:
+        for lane in range(min(self._job.work.processes, len(self._left))):
+            self._start(lane)
+        while self._open:
+            worker, message = self._said.get()
+            if self._workers.get(worker.lane) is not worker:
+                continue  # it was replaced
+            if message is None:
+                self._died(worker)
+            else:
+                self._heard(worker, message)
+        return self._failures
+
+    def _start(self, lane: int) -> None:
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ingot.converters.megatron.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=(self._job.place.lock,),
+            env=environment,
+        )
+        worker = _Worker(lane=lane, process=process)
+        self._workers[lane] = worker
+        worker.send(self._assignment(lane).to_document())
+        assert process.stdout is not None
+        threading.Thread(target=self._listen, args=(worker, process.stdout), daemon=True).start()
+        self._give(worker)
+
+    def _assignment(self, lane: int) -> Assignment:
+        job = self._job
+        return Assignment(
+            lane=lane,
+            processes=job.work.processes,
+            base=job.place.base,
+            files=tuple(job.files),
+            tokenizer=job.recipe.loaded.path,
+            options=job.recipe.options,
+            layout=job.recipe.layout,
+            work=job.work,
+            choice=self._choice,
+        )
+
+    def _listen(self, worker: _Worker, said: IO[bytes]) -> None:
+        with contextlib.suppress(orjson.JSONDecodeError, OSError, ValueError):
+            for line in said:
+                self._said.put((worker, orjson.loads(line)))
+        worker.process.wait()
+        self._said.put((worker, None))
+
+    def _give(self, worker: _Worker) -> None:
+        while self._left and len(worker.given) < AHEAD:
+            unit = self._left.popleft()
+            worker.given.append(unit)
+            worker.send({"unit": unit.number})
+
+    def _heard(self, worker: _Worker, message: dict[str, Json]) -> None:
+        if "done" in message:
+            self._done(worker, {message["done"]})
+            self._give(worker)
+        elif "error" in message:
+            raise _error(message["error"])
+        else:
+            self._job.monitor({**message["said"], "worker": worker.lane})
+
+    def _done(self, worker: _Worker, numbers: set[int]) -> None:
+        kept = [unit for unit in worker.given if unit.number not in numbers]
+        self._open -= len(worker.given) - len(kept)
+        worker.given = deque(kept)
+
+    def _died(self, worker: _Worker) -> None:
+        """Take what it finished from its journal, give the rest out again, replace it."""
+        del self._workers[worker.lane]
+        self._close(worker)
+        finished = {one.unit for one in read_journal(self._job.place.base, worker.lane)}
+        self._done(worker, finished)
+        log(
+            self._job.monitor,
+            "error",
+            "pipeline",
+            "worker_died",
+            worker=worker.lane,
+            error=_ending(worker.process.returncode),
+        )
+        self._job.monitor({"kind": "count", "error.worker": 1})
+        if worker.given:
+            self._blame(worker)
+        self._left.extendleft(reversed(worker.given))
+        if self._left:
+            self._start(worker.lane)
+
+    def _blame(self, worker: _Worker) -> None:
+        """Count the death against the unit that was being done; the third one ends it."""
+        unit = worker.given[0]
+        self._deaths[unit.number] += 1
+        if self._deaths[unit.number] < MOST_DEATHS:
+            return
+        worker.given.popleft()
+        self._open -= 1
+        path = self._job.files[unit.file].path
+        ending = _ending(worker.process.returncode)
+        self._failures[unit.file] = f"{path}: {MOST_DEATHS} processes died of it ({ending})"
+        self._job.monitor({"kind": "count", "error.file": 1})
+
+    def _close(self, worker: _Worker) -> None:
+        for stream in (worker.process.stdin, worker.process.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+    def end(self) -> None:
+        """End all processes: those that have nothing to do by themselves, the others now."""
+        for worker in self._workers.values():
+            if worker.given:
+                worker.process.terminate()
+            if worker.process.stdin is not None:
+                with contextlib.suppress(OSError):
+                    worker.process.stdin.close()
+        for worker in self._workers.values():
+            try:
+                worker.process.wait(_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                worker.process.kill()
+                worker.process.wait()
+
+
+def _ending(code: int | None) -> str:
+    return f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
+
+
+def _error(document: dict[str, Json]) -> IngotError:
+    return ERRORS[document["kind"]](*document["fields"])
