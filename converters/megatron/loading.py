@@ -75,6 +75,6 @@ def sentencepiece(data: bytes) -> "SentencePieceProcessor":
     model = SentencePieceProcessor()
     try:
         model.LoadFromSerializedProto(data)
-    except RuntimeError as error:
+    except (RuntimeError, UnicodeDecodeError) as error:  # its messages quote the bytes
         raise UnloadableError("it is no SentencePiece model, or a damaged one") from error
     return model

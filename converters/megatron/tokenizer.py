@@ -49,6 +49,7 @@ EOD_TOKENS: Final = (
 LARGEST_FILE: Final = 256 << 20
 LARGEST_CONFIG: Final = 16 << 20
 HUB: Final = "hf://"
+_SHOWN: Final = 20  # special tokens in a message
 _IDS: Final = 1 << 31  # beyond what a data set can hold
 
 Kind: TypeAlias = Literal["huggingface", "sentencepiece"]
@@ -151,8 +152,11 @@ def _facts(data: bytes) -> tuple[Kind, Sequence[int], dict[str, int]]:
         return "huggingface", ids, {t.content: n for n, t in added.items() if t.special}
     model = sentencepiece(data)
     numbers = range(model.get_piece_size())
-    special = {model.id_to_piece(n): n for n in numbers if model.is_control(n)}
-    return "sentencepiece", numbers, special
+    try:
+        pieces = [model.id_to_piece(n) for n in numbers]
+    except UnicodeDecodeError as error:
+        raise UnloadableError(f"a piece of the model is damaged: {error}") from error
+    return "sentencepiece", numbers, {pieces[n]: n for n in numbers if model.is_control(n)}
 
 
 def _config(path: Path) -> dict[str, Json]:
@@ -207,10 +211,11 @@ def find_eod(loaded: TokenizerFile) -> int:
         return int(sentencepiece(loaded.data).eos_id())
     found = next((loaded.special[name] for name in EOD_TOKENS if name in loaded.special), None)
     if found is None:
+        names = sorted(loaded.special)
+        shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
         raise ConversionError(
             loaded.given,
-            "no special token that ends a document "
-            f"(it has {', '.join(sorted(loaded.special)) or 'no special tokens'})",
+            f"no special token that ends a document (it has {shown or 'no special tokens'})",
             "state the id of the EOD token, or build without EOD",
         )
     return found

@@ -1,5 +1,6 @@
 """Tokenizer files: what loads and what does not, EOD, frames, decoding; texts that fail."""
 
+import contextlib
 import gzip
 import hashlib
 import json
@@ -7,6 +8,7 @@ import os
 import pickle
 import shutil
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -97,6 +99,13 @@ def test_no_eod_is_an_error_that_says_what_to_do(
     with pytest.raises(ConversionError, match=problem) as caught:
         find_eod(load_tokenizer(path))
     assert caught.value.hint
+
+
+def test_an_error_does_not_name_a_thousand_special_tokens(tmp_path: Path) -> None:
+    path = saved(tmp_path, ["u"], [f"<reserved {number}>" for number in range(1000)])
+    with pytest.raises(ConversionError, match=r"no special token .* \.\.\.") as caught:
+        find_eod(load_tokenizer(path))
+    assert len(caught.value.problem) < 1000
 
 
 def test_the_eod_of_a_sentencepiece_model_is_its_eos(tmp_path: Path) -> None:
@@ -411,6 +420,26 @@ def test_a_cut_file_is_no_tokenizer(
     data = whole.read_bytes()
     (tmp_path / name).write_bytes(data[: int(len(data) * share)])
     with pytest.raises(ConversionError, match=r"cut off|damaged"):
+        load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_damaged_model_loads_or_is_said_to_be_none(tmp_path: Path, seed: int) -> None:
+    random = Random(seed)
+    data = bytearray((GOLDEN / "sp_bpe.model").read_bytes())
+    for _ in range(10):
+        data[random.randrange(len(data))] = random.randrange(256)
+    (tmp_path / "tokenizer.model").write_bytes(data)
+    with contextlib.suppress(ConversionError):
+        loaded = load_tokenizer(tmp_path)
+        decode(loaded, range(-1, 8001))
+
+
+def test_a_model_with_a_piece_that_is_not_utf_8(tmp_path: Path) -> None:
+    data = (GOLDEN / "sp_bpe.model").read_bytes()
+    piece = "▁the".encode()
+    (tmp_path / "tokenizer.model").write_bytes(data.replace(piece, b"\xff" + piece[1:], 1))
+    with pytest.raises(ConversionError, match="a piece of the model is damaged"):
         load_tokenizer(tmp_path)
 
 
