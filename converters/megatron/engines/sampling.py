@@ -95,4 +95,6 @@ class Sampler:
 
 def _seed(texts: pa.LargeStringArray) -> int:
     """A number that follows from the texts, cheaply: from their lengths and their first bytes."""
-    return zlib.crc32(text_bytes(texts)[:4096], zlib.crc32(np.diff(offsets(texts))))
+    return zlib.crc32(
+        text_bytes(texts)[:4096].tobytes(), zlib.crc32(np.diff(offsets(texts)).tobytes())
+    )

@@ -77,9 +77,11 @@ _COMPOSING: Final = (
     *("\U00016121\U00016120", "\U00016d67\U00016d67", "\U00016d63\U00016d67"),
     "\U00016d69\U00016d67",
 )
+# Ideographs and Hangul.
+_UNIFORM: Final = (range(0x3400, 0xA000), range(0xAC00, 0xD7A4), range(0x20000, 0x34000))
 # One of each kind that a splitting pattern tells apart.
 _KINDS: Final = " \n\r\t'sSaA1!_é中"
-# Planes that hold characters; of the others a shorter context per code point has to do.
+# Where characters are; the rest is private or unassigned.
 _INHABITED: Final = (range(0x34000), range(0xE0000, 0xE0200))
 _RUNS: Final = (
     *(" ", "\n", "\t", "\r\n", " \n", "\u3000", "a", "A", "aA", "ab", "1", "!", "=", "-", "_"),
@@ -189,18 +191,22 @@ def _runs(source: random.Random, specials: Sequence[str]) -> Iterator[str]:
 
 
 def _every_code_point() -> Iterator[str]:
-    inhabited = (chr(point) for points in _INHABITED for point in points)
-    yield from _packed(
-        f"a{c}b {c}{c}1'{c}.A{c}a{c}\u0301 {c}\n" for c in inhabited if not _is_surrogate(c)
-    )
-    others = itertools.chain(range(0x34000, 0xE0000), range(0xE0200, 0x110000))
-    yield from _packed(f"a{chr(point)}" for point in others)
+    points = itertools.chain(range(0xD800), range(0xE000, 0x110000))
+    yield from _packed(_in_context(chr(point)) for point in points)
+
+
+def _in_context(character: str) -> str:
+    """A code point where patterns may split; less of it where many are alike."""
+    point, category = ord(character), unicodedata.category(character)
+    if not any(point in points for points in _INHABITED):
+        return character
+    if category == "Cn":  # libraries of another age may know it
+        return f"'{character}.A{character}"
+    if category == "Lo" and any(point in points for points in _UNIFORM):
+        return f"a{character}b {character}"
+    return f"a{character}b {character}1'{character}.A\u0301{character}{character}\n"
 
 
 def _packed(texts: Iterator[str]) -> Iterator[str]:
     while pack := "".join(itertools.islice(texts, _PACK)):
         yield pack
-
-
-def _is_surrogate(character: str) -> bool:
-    return "\ud800" <= character <= "\udfff"

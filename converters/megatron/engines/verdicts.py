@@ -22,7 +22,8 @@ from ingot.converters.rows import Json
 MOST_DENIED: Final = 64
 _LARGEST_FILE: Final = 64 << 10
 _SHOWN: Final = 200
-_LIBRARY: Final = {"huggingface": "tokenizers", "sentencepiece": "sentencepiece"}
+# The package of the reference, by kind of tokenizer.
+LIBRARIES: Final = {"huggingface": "tokenizers", "sentencepiece": "sentencepiece"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,7 +77,7 @@ def case_of(engine: FastEngine, loaded: TokenizerFile, *, plain: bool) -> Case:
         tokenizer=loaded.sha256,
         engine=engine.name,
         version=installed_version(engine.distribution) or "",
-        reference=f"{_LIBRARY[loaded.kind]} {installed_version(_LIBRARY[loaded.kind])}",
+        reference=f"{LIBRARIES[loaded.kind]} {installed_version(LIBRARIES[loaded.kind])}",
         plain=plain,
     )
 
