@@ -161,7 +161,7 @@ def _tokenizer(data: DataSet, given: str | None) -> "tuple[TokenizerFile | None,
 
     facts = data.meta.get("tokenizer")
     facts = facts if isinstance(facts, dict) else {}
-    named = str(facts.get("given") or "")
+    named = str(facts.get("given") or facts.get("file") or "")
     if not given and not _is_here(named):
         return None, ["no tokenizer at hand: documents are shown as ids"]
     try:

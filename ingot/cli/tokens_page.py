@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _BAR: Final = 40  # columns of the longest bar
 _TRAINED: Final = ("⟦", "⟧")
+_INDENT: Final = "  "
 _SEQUENCE: Final = "│"  # where a further sequence of the document begins
 
 
@@ -86,11 +87,11 @@ def _lengths(console: "Console", title: str, found: "Lengths") -> None:
         )
     )
     largest = max((one.count for one in found.bins), default=1)
-    labels = [_range(one) for one in found.bins]
-    width = max(map(len, labels), default=0)
-    for label, one in zip(labels, found.bins, strict=True):
-        bar = "█" * -(-one.count * _BAR // largest)
-        console.print(plain(f"  {label:>{width}}  {bar} {one.count:,}"), soft_wrap=True)
+    filled = {_range(one): one.count for one in found.bins if one.count}
+    width = max(map(len, filled), default=0)
+    for label, count in filled.items():
+        bar = "█" * -(-count * _BAR // largest)
+        console.print(plain(f"  {label:>{width}}  {bar} {count:,}"), soft_wrap=True)
 
 
 def _range(one: "Bin") -> str:
@@ -102,26 +103,37 @@ def _sample(console: "Console", sample: "Sample") -> None:
     if sample.sequences > 1:
         said += f" in {sample.sequences:,} sequences"
     console.print(plain(said, "bold"))
-    console.print(_text(sample.head))
+    _indented(console, _text(sample.head))
     if sample.left_out:
         console.print(plain(f"  ... {sample.left_out:,} tokens ...", "dim"))
-        console.print(_text(sample.tail))
+        _indented(console, _text(sample.tail))
+
+
+def _indented(console: "Console", text: "Text") -> None:
+    """A text whose lines all stand in a little, so that it cannot pose as a heading."""
+    from rich.padding import Padding
+
+    if console.is_terminal:
+        console.print(Padding(text, (0, 0, 0, len(_INDENT))))
+        return
+    for line in text.split("\n", allow_blank=True):
+        console.print(plain(_INDENT) + line, soft_wrap=True)
 
 
 def _text(fragments: "tuple[Fragment, ...]") -> "Text":
-    """Fragments one after another; every line indented, so that a text cannot pose as a heading."""
+    """Fragments one after another."""
     whole = plain("")
     sequence = fragments[0].sequence if fragments else 0
     for one in fragments:
         if one.sequence != sequence:
             whole.append(_SEQUENCE, style="cyan")
             sequence = one.sequence
-        text = safe(one.text).replace("\n", "\n  ")
+        text = safe(one.text)
         if one.trained:
             whole.append(text.join(_TRAINED), style="green")
         else:
             whole.append(text)
-    return plain("  ") + whole
+    return whole
 
 
 def _legend(seen: "Inspection") -> str:

@@ -84,7 +84,7 @@ def test_documents_are_chosen(data_set: Written) -> None:
 
 @pytest.mark.parametrize("given", ["/gone.json", "hf://some/repo", "a\x00b", "x" * 5_000, "", 3])
 def test_a_tokenizer_that_is_not_here_is_not_fetched(data_set: Written, given: Any) -> None:
-    seen = inspect(data_set(DOCUMENTS, meta={"tokenizer": {"given": given}}))
+    seen = inspect(data_set(DOCUMENTS, meta={"tokenizer": {"file": given}}))
     assert seen.tokenizer is None
     assert seen.samples[0].head[0].text == "5 6 7"
 
