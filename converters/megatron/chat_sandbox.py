@@ -1,182 +1,55 @@
 """Chat templates run in a sandbox that bounds what they reach, how long they run, what they build.
 
 A template is hostile text. It sees the values it is given and nothing else: no attributes of
-Python objects, no files, no clock, no random numbers. What it does is metered, and the meter counts
-steps and characters, not seconds, so that the same record is refused on every machine: a step for
-every turn of a loop and every call, more for every text or list that is built or searched. Loops
-and literals are metered by nodes put into the parsed template (`_Metering`); calls, operators,
-filters and output by the environment.
+Python objects, no files, no clock, no random numbers; what it does is metered (`chat_meter`).
 """
 
 import functools
 import json
-import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 import jinja2
-from jinja2 import filters, meta, nodes, tests
+from jinja2 import filters, nodes, tests
+from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.runtime import Context, Undefined
-from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError, safe_range
+from jinja2.sandbox import ImmutableSandboxedEnvironment, safe_range
 from jinja2.utils import Cycler, Joiner, Namespace
-from jinja2.visitor import NodeTransformer
 
-from ingot.converters.megatron.chat_spans import Marks, marked
+from ingot.converters.megatron.chat_marks import marked
+from ingot.converters.megatron.chat_meter import (
+    DEPTH,
+    MADE,
+    READ,
+    STEP,
+    Meter,
+    Value,
+    metered,
+)
 from ingot.converters.megatron.render import TemplateError
-from ingot.converters.rows import Json
-
-LARGEST_TEMPLATE: Final = 1 << 20  # characters of source
-STEPS: Final = 1_000_000  # of one rendering, whatever the record
-STEPS_PER_MESSAGE: Final = 10_000
-CHARS_PER_STEP: Final = 128  # building or searching text; a list counts a step per element
-LARGEST_TEXT: Final = 1 << 24  # characters of one value, beside 8 times those of the record
-DEPTH: Final = 60  # calls within calls: stays below Python's own limit, which moves
-_STEP, _MADE, _READ = "ingot step", "ingot made", "ingot read"  # no template can spell these
 
 # Methods and filters that cannot build more than they are given, or that are checked below.
+_STR_METHODS: Final = """
+capitalize casefold count endswith find index isalnum isalpha isascii isdecimal isdigit isidentifier
+islower isnumeric isprintable isspace istitle isupper join lower lstrip partition removeprefix
+removesuffix replace rfind rindex rpartition rsplit rstrip split splitlines startswith strip
+swapcase title upper
+"""
 _METHODS: Final[dict[type, frozenset[str]]] = {
-    str: frozenset(
-        "capitalize casefold count endswith find index isalnum isalpha isascii isdecimal isdigit "
-        "isidentifier islower isnumeric isprintable isspace istitle isupper join lower lstrip "
-        "partition removeprefix removesuffix replace rfind rindex rpartition rsplit rstrip split "
-        "splitlines startswith strip swapcase title upper".split()
-    ),
+    str: frozenset(_STR_METHODS.split()),
     dict: frozenset(["copy", "get", "items", "keys", "values"]),
     list: frozenset(["copy", "count", "index"]),
     tuple: frozenset(["count", "index"]),
 }
-_PLAIN_FILTERS: Final = (
-    "abs attr capitalize count d default dictsort e escape first float groupby int items last "
-    "length list lower map max min reject rejectattr reverse safe select selectattr sort string "
-    "striptags title trim truncate unique upper urlencode wordcount"
-).split()
-_UNMETERED: Final = (nodes.Const, nodes.TemplateData)
+_FILTERS: Final = """
+abs attr capitalize count d default dictsort e escape first float groupby int items last length list
+lower map max min reject rejectattr reverse safe select selectattr sort string striptags title trim
+truncate unique upper urlencode wordcount
+"""
 _SHOWN: Final = (str, int, float, list, tuple, dict, Undefined, type(None))
-
-_REFUSALS: Final = (  # what a template can raise by what it does
-    jinja2.TemplateError,
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    RuntimeError,  # RecursionError among them
-    TypeError,
-    ValueError,
-)
-
-
-class _Meter:
-    """The account of one rendering; `blocks` counts the `{% generation %}` blocks it marked."""
-
-    __slots__ = ("blocks", "depth", "largest", "left", "marks")
-
-    def __init__(self, messages: int, chars: int, marks: Marks | None) -> None:
-        self.left = STEPS + STEPS_PER_MESSAGE * messages + chars // 4
-        self.largest = LARGEST_TEXT + 8 * chars
-        self.depth = 0
-        self.blocks = 0
-        self.marks = marks
-
-    def spend(self, steps: int) -> None:
-        self.left -= steps
-        if self.left < 0:
-            raise TemplateError("the template runs too long on this record")
-
-    def expect(self, chars: int) -> None:
-        """Refuse a text before it is made."""
-        if chars > self.largest:
-            raise TemplateError("the template builds too long a text on this record")
-        self.spend(1 + chars // CHARS_PER_STEP)
-
-    def made(self, value: Any) -> Any:
-        """Count what a value holds, shared parts as often as they occur in it."""
-        if isinstance(value, str):
-            self.expect(len(value))
-        elif isinstance(value, list | tuple | dict):
-            self._weigh(value)
-        return value
-
-    def _weigh(self, value: Any) -> None:
-        chars = 0
-        waiting = [value]
-        while waiting:
-            one = waiting.pop()
-            if isinstance(one, str):
-                chars += len(one)
-            elif isinstance(one, list | tuple | dict):
-                self.spend(1 + len(one))
-                waiting += (
-                    [part for pair in one.items() for part in pair]
-                    if isinstance(one, dict)
-                    else one
-                )
-        self.expect(chars)
-
-    def read(self, value: Any) -> Any:
-        """Count a value that is searched or compared."""
-        if isinstance(value, str | list | tuple | dict):
-            self.spend(1 + len(value) // CHARS_PER_STEP)
-        return value
-
-
-class _Metering(NodeTransformer):
-    """Puts the meter into a parsed template; every node that is not named here calls it anyway."""
-
-    def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802 - jinja2's name
-        return self._stepping(node)
-
-    visit_Macro = visit_CallBlock = visit_Block = visit_For  # noqa: N815
-
-    def _stepping(self, node: Any) -> nodes.Node:
-        text = sum(len(data.data) for data in node.find_all(nodes.TemplateData))
-        self.generic_visit(node)
-        count = nodes.Const(1 + text // CHARS_PER_STEP)
-        node.body.insert(0, nodes.ExprStmt(_filtered(count, _STEP)))
-        return node  # type: ignore[no-any-return]
-
-    def visit_List(self, node: Any) -> nodes.Node:  # noqa: N802
-        self.generic_visit(node)
-        constant = all(isinstance(one, _UNMETERED) for one in node.iter_child_nodes())
-        return node if constant else _filtered(node, _MADE)
-
-    visit_Dict = visit_Concat = visit_List  # noqa: N815
-
-    def visit_Tuple(self, node: nodes.Tuple) -> nodes.Node:  # noqa: N802
-        return self.visit_List(node) if node.ctx == "load" else node
-
-    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:  # noqa: N802
-        self.generic_visit(node)
-        return _filtered(node, _MADE) if isinstance(node.arg, nodes.Slice) else node
-
-    def visit_Compare(self, node: nodes.Compare) -> nodes.Node:  # noqa: N802
-        self.generic_visit(node)
-        for operand in node.ops:
-            if not isinstance(operand.expr, nodes.Const):
-                operand.expr = _filtered(operand.expr, _READ)
-        return node
-
-    def visit_Filter(self, node: nodes.Filter) -> nodes.Node:  # noqa: N802
-        self.generic_visit(node)
-        if node.node is None:  # of a block: what it gives is counted where it is shown
-            return node
-        node.node = _filtered(node.node, _READ)
-        return _filtered(node, _MADE)
-
-    def visit_FilterBlock(self, node: nodes.FilterBlock) -> nodes.Node:  # noqa: N802
-        node.body = [self.visit(one) for one in node.body]
-        return node
-
-    def visit_AssignBlock(self, node: nodes.AssignBlock) -> nodes.Node:  # noqa: N802
-        node.body = [self.visit(one) for one in node.body]
-        return node
-
-
-def _filtered(node: nodes.Expr, name: str) -> nodes.Filter:
-    return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno or 1)
 
 
 class _Generation(Extension):
@@ -195,8 +68,8 @@ class _Generation(Extension):
 
     def mark(self, caller: Callable[[], str]) -> str:
         """The text of the block, between marks where they are asked for."""
-        environment: Any = self.environment
-        meter: _Meter = environment.running.meter
+        environment: Value = self.environment
+        meter: Meter = environment.running.meter
         text = caller()
         if meter.marks is None:
             return text
@@ -207,7 +80,7 @@ class _Generation(Extension):
 class _Namespace(Namespace):
     """Holds no private names and shows nothing of what it holds, which may be itself."""
 
-    def __setitem__(self, name: str, value: Any) -> None:
+    def __setitem__(self, name: str, value: Value) -> None:
         if str(name).startswith("_"):
             raise SecurityError(f"a namespace holds no {name!r}")
         super().__setitem__(name, value)
@@ -216,14 +89,14 @@ class _Namespace(Namespace):
         return "<namespace>"
 
 
-def _namespace(*args: Any, **kwargs: Any) -> Namespace:
+def _namespace(*args: Value, **kwargs: Value) -> Namespace:
     made = _Namespace()
     for name, value in dict(*args, **kwargs).items():
         made[name] = value
     return made
 
 
-class _Environment(ImmutableSandboxedEnvironment):
+class Environment(ImmutableSandboxedEnvironment):
     """The sandbox; `running.meter` is the account of the rendering that this thread is at."""
 
     intercepted_binops = frozenset(["+", "*", "**", "%"])
@@ -249,11 +122,11 @@ class _Environment(ImmutableSandboxedEnvironment):
         }
 
     def _filters(self) -> dict[str, Any]:
-        offered = {name: filters.FILTERS[name] for name in _PLAIN_FILTERS}
+        offered = {name: filters.FILTERS[name] for name in _FILTERS.split()}
         return offered | {
-            _STEP: lambda steps: self.running.meter.spend(steps),
-            _MADE: lambda value: self.running.meter.made(value),
-            _READ: lambda value: self.running.meter.read(value),
+            STEP: lambda steps: self.running.meter.spend(steps),
+            MADE: lambda value: self.running.meter.made(value),
+            READ: lambda value: self.running.meter.read(value),
             "indent": self._indent,
             "join": self._join,
             "replace": self._replace,
@@ -261,43 +134,43 @@ class _Environment(ImmutableSandboxedEnvironment):
         }
 
     def _comparing_tests(self) -> dict[str, Any]:
-        def comparing(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-            def metered(value: Any, other: Any) -> bool:
+        def comparing(test: Value) -> Value:
+            def metered_test(value: Value, other: Value) -> Value:
                 meter = self.running.meter
                 return test(meter.read(value), meter.read(other))
 
-            return metered
+            return metered_test
 
         names = ("eq", "equalto", "==", "ne", "!=", "in", "lt", "gt", "le", "ge")
         return {name: comparing(tests.TESTS[name]) for name in names}
 
     def _generate(
-        self, source: nodes.Template, name: Any, filename: Any, defer_init: bool = False
+        self, source: nodes.Template, name: Value, filename: Value, defer_init: bool = False
     ) -> str:
-        if source.find((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)):
+        if any(map(source.find, (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends))):
             raise jinja2.TemplateSyntaxError("no other template can be reached", 1, name, filename)
-        return super()._generate(_Metering().visit(source), name, filename, defer_init)
+        return super()._generate(metered(source), name, filename, defer_init)
 
     @jinja2.pass_context  # with a context it is not called while compiling
-    def _show(self, context: Context, value: Any) -> Any:
+    def _show(self, context: Context, value: Value) -> Value:
         if not isinstance(value, _SHOWN):
             raise TemplateError(f"the template shows a {type(value).__name__}")
         if isinstance(value, Undefined) and value._undefined_exception is SecurityError:
             raise SecurityError(value._undefined_message)
         return self.running.meter.made(value)
 
-    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+    def is_safe_attribute(self, obj: Value, attr: str, value: Value) -> bool:
         """Whether a template may use that attribute: a closed list for values of data."""
         allowed = next((names for kind, names in _METHODS.items() if isinstance(obj, kind)), None)
         if allowed is not None and attr not in allowed:
             return False
-        return super().is_safe_attribute(obj, attr, value)
+        return bool(super().is_safe_attribute(obj, attr, value))
 
-    def wrap_str_format(self, value: Any) -> Any:
+    def wrap_str_format(self, value: Value) -> Value:
         """Format strings are not offered: a width in one is a text of any size."""
         return None
 
-    def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def call(self, context: Context, obj: Value, /, *args: Value, **kwargs: Value) -> Value:
         """Call something from a template."""
         meter = self.running.meter
         owner = getattr(obj, "__self__", None)
@@ -311,7 +184,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         meter.depth -= 1
         return meter.made(result)
 
-    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+    def call_binop(self, context: Context, operator: str, left: Value, right: Value) -> Value:
         """Compute `+`, `*`, `**` or `%`."""
         meter = self.running.meter
         sizes = [len(one) for one in (left, right) if isinstance(one, str | list | tuple)]
@@ -336,19 +209,21 @@ class _Environment(ImmutableSandboxedEnvironment):
         return filters.do_indent(s, width, first, blank)
 
     @jinja2.pass_eval_context
-    def _join(self, eval_ctx: Any, value: Any, d: Any = "", attribute: Any = None) -> Any:
+    def _join(self, eval_ctx: Value, value: Value, d: Value = "", attribute: Value = None) -> Value:
         parts = list(value)
         self.running.meter.made(parts)
         self.running.meter.expect(len(str(d)) * len(parts))
         return filters.sync_do_join(eval_ctx, parts, d, attribute)
 
     @jinja2.pass_eval_context
-    def _replace(self, eval_ctx: Any, s: Any, old: Any, new: Any, count: Any = None) -> Any:
+    def _replace(
+        self, eval_ctx: Value, s: Value, old: Value, new: Value, count: Value = None
+    ) -> Value:
         _check_replace(self.running.meter, str(s), str(old), str(new))
         return filters.do_replace(eval_ctx, s, old, new, count)
 
 
-def _check_method(meter: _Meter, text: str, name: str, args: tuple[Any, ...]) -> None:
+def _check_method(meter: Meter, text: str, name: str, args: tuple[Any, ...]) -> None:
     meter.read(text)
     if name == "replace" and len(args) > 1:
         _check_replace(meter, text, str(args[0]), str(args[1]))
@@ -359,7 +234,7 @@ def _check_method(meter: _Meter, text: str, name: str, args: tuple[Any, ...]) ->
         raise SecurityError("join takes a list")
 
 
-def _check_replace(meter: _Meter, text: str, old: str, new: str) -> None:
+def _check_replace(meter: Meter, text: str, old: str, new: str) -> None:
     meter.expect(len(text) + text.count(old) * len(new))
 
 
@@ -368,7 +243,7 @@ def _raise_exception(message: str) -> None:
 
 
 def _tojson(
-    value: Any,
+    value: Value,
     ensure_ascii: bool = False,
     indent: int | None = None,
     separators: tuple[str, str] | None = None,
@@ -383,80 +258,3 @@ def _tojson(
         separators=separators,
         sort_keys=sort_keys,
     )
-
-
-class Program:
-    """A compiled template; usable from any thread.
-
-    Attributes:
-        names: variables that it reads.
-        generation: it says itself what the assistant writes, by `{% generation %}` blocks.
-    """
-
-    def __init__(self, source: str) -> None:
-        """Compile a template.
-
-        Raises:
-            TemplateError: it is none; the problem begins with `line N: ` where that is known.
-        """
-        if len(source) > LARGEST_TEMPLATE:
-            raise TemplateError(f"longer than {LARGEST_TEMPLATE} characters")
-        self._environment = _Environment()
-        try:
-            tree = self._environment.parse(source)
-            self.names = frozenset(meta.find_undeclared_variables(tree))
-            self.generation = any(_generation_blocks(tree))
-            self._template = self._environment.from_string(source)
-        except jinja2.TemplateSyntaxError as error:
-            raise TemplateError(f"line {error.lineno}: {error.message}") from error
-        except (RecursionError, SyntaxError, MemoryError, ValueError) as error:
-            raise TemplateError(f"nested too deeply or not valid: {error}") from error
-
-    def run(
-        self,
-        variables: Mapping[str, Json],
-        *,
-        messages: int,
-        chars: int,
-        marks: Marks | None = None,
-    ) -> str:
-        """Render once.
-
-        Args:
-            variables: what the template sees.
-            messages: of the record, for the limits.
-            chars: characters of the record, for the limits.
-            marks: to be put around `{% generation %}` blocks, with their numbers.
-
-        Raises:
-            TemplateError: the template refuses the record, or passes a limit.
-        """
-        self._environment.running.meter = _Meter(messages, chars, marks)
-        try:
-            text = "".join(self._pieces(variables))
-            text.encode()  # half a surrogate pair, from an escape, is no text
-        except _REFUSALS as error:
-            raise TemplateError(self._problem(error)) from error
-        if len(text) > LARGEST_TEXT + 8 * chars:
-            raise TemplateError("the template builds too long a text on this record")
-        return text
-
-    def _pieces(self, variables: Mapping[str, Json]) -> Iterator[str]:
-        return self._template.root_render_func(self._template.new_context(dict(variables)))
-
-    def _problem(self, error: BaseException) -> str:
-        line, trace = 0, error.__traceback__
-        while trace:
-            if trace.tb_frame.f_code.co_filename == self._template.filename or (
-                trace.tb_frame.f_code.co_filename == "<template>"
-            ):
-                line = self._template.get_corresponding_lineno(trace.tb_lineno)
-            trace = trace.tb_next
-        text = re.sub(r" at 0x[0-9a-f]+", "", str(error))[:300] or type(error).__name__
-        return f"the template, line {line}: {text}" if line else f"the template: {text}"
-
-
-def _generation_blocks(tree: nodes.Template) -> Iterator[nodes.Node]:
-    for block in tree.find_all(nodes.CallBlock):
-        if isinstance(block.call.node, nodes.ExtensionAttribute):
-            yield block

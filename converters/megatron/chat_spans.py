@@ -18,63 +18,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from ingot.converters.megatron.chat_marks import Place, choose_marks, marked, read_marks
 from ingot.converters.megatron.render import Span, TemplateError
 
 Message: TypeAlias = dict[str, Any]  # role and content, both text
 Render: TypeAlias = Callable[[Sequence[Message], bool], str]  # with a generation prompt?
-Marks: TypeAlias = tuple[str, str, str, str]
 _Cut: TypeAlias = tuple[int, int] | None  # the part of a content that stands between marks
-_Place: TypeAlias = tuple[int, int]  # of a content in the text
-_Places: TypeAlias = dict[int, _Place]
+_Places: TypeAlias = dict[int, Place]
 
 _THOUGHT: Final = re.compile(r".*</think>\s*", re.DOTALL)
-_MARK_SETS: Final[tuple[Marks, ...]] = tuple(
-    (chr(first), chr(first + 1), chr(first + 2), chr(first + 3))
-    for first in range(0xFDD0, 0xFDF0, 4)  # code points that Unicode keeps free of characters
-)
-
-
-def choose_marks(texts: Sequence[str]) -> Marks:
-    """Marks that occur in none of the texts.
-
-    Raises:
-        TemplateError: every set of them occurs.
-    """
-    used = {
-        one for text in texts if not text.isascii() for one in re.findall("[\ufdd0-\ufdef]", text)
-    }
-    free = next((marks for marks in _MARK_SETS if used.isdisjoint(marks)), None)
-    if free is None:
-        raise TemplateError("the chat holds every code point that could mark its messages")
-    return free
-
-
-def marked(text: str, number: int, marks: Marks) -> str:
-    """A text between an opening and a closing mark that carry a number."""
-    a, b, c, d = marks
-    return f"{a}{number}{b}{text}{c}{number}{d}"
-
-
-def read_marks(text: str, marks: Marks) -> tuple[str, dict[int, _Place]]:
-    """A text without its marks, and the places that were marked once, by their numbers."""
-    a, b, c, d = marks
-    pieces: list[str] = []
-    opened: dict[int, list[int]] = {}
-    closed: dict[int, list[int]] = {}
-    done = length = 0
-    for found in re.finditer(f"{a}([0-9]+){b}|{c}([0-9]+){d}", text):
-        pieces.append(text[done : found.start()])
-        length += found.start() - done
-        done = found.end()
-        table, number = (opened, found[1]) if found[1] else (closed, found[2])
-        table.setdefault(int(number), []).append(length)
-    pieces.append(text[done:])
-    places = {
-        number: (starts[0], closed[number][0])
-        for number, starts in opened.items()
-        if len(starts) == len(closed.get(number, ())) == 1 and starts[0] <= closed[number][0]
-    }
-    return "".join(pieces), places
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -152,7 +104,7 @@ class _Search:
             raise TemplateError(f"where {self._named[number]} stands in the text cannot be told")
         return Span(start=start, end=end, trained=True)
 
-    def _limit(self, place: _Place | None) -> int:
+    def _limit(self, place: Place | None) -> int:
         """Where the content that comes next in the text begins."""
         later = (one[0] for one in self._places.values() if place and one[0] >= place[1])
         others = [start for start in later if place and start > place[1]]
@@ -185,7 +137,7 @@ class _Search:
         middle = marked(content[start:end], number, self._marks)
         return {**message, "content": content[:start] + middle + content[end:]}
 
-    def _start(self, number: int, place: _Place | None) -> int | None:
+    def _start(self, number: int, place: Place | None) -> int | None:
         if not self._prompts or self._messages[number]["role"] != "assistant":
             return place[0] if place else None
         before = self._places.get(number - 1)
@@ -200,7 +152,7 @@ class _Search:
             return place[0] if place else None
         return found
 
-    def _prompt_end(self, number: int, before: _Place | None) -> int | None:
+    def _prompt_end(self, number: int, before: Place | None) -> int | None:
         """Where the generation prompt ends in the text; None = it tells nothing."""
         prompt, bare = self._prefix(number, True), self._prefix(number, False)
         if prompt is None or prompt == bare:
@@ -212,7 +164,7 @@ class _Search:
             return before[1] + len(behind)
         return None
 
-    def _end(self, number: int, place: _Place | None) -> int | None:
+    def _end(self, number: int, place: Place | None) -> int | None:
         key = self._between("end", number, number + 1)
         if key in self._known and place:
             known = self._known[key]
@@ -224,7 +176,7 @@ class _Search:
             self._known[key] = None if found is None else found - place[1]
         return found
 
-    def _turn_end(self, number: int, place: _Place | None) -> int | None:
+    def _turn_end(self, number: int, place: Place | None) -> int | None:
         """Where the mark that ends the turn ends, white space left out."""
         least = place[1] if place else 0
         whole = self._prefix(number + 1, False)
@@ -244,8 +196,8 @@ class _Search:
         places = self._places.get(first), self._places.get(second)
         if places[0] is None or places[1] is None or places[0][1] > places[1][0]:
             return None
-        roles = (self._messages[one]["role"] for one in (first, second))
-        return (what, *roles, self._text[places[0][1] : places[1][0]])  # type: ignore[return-value]
+        one, other = (self._messages[i]["role"] for i in (first, second))
+        return what, one, other, self._text[places[0][1] : places[1][0]]
 
     def _prefix(self, count: int, prompt: bool) -> str | None:
         """The first messages rendered; None where the template refuses them."""

@@ -16,20 +16,16 @@ import orjson
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.chat_builtin import BUILTIN, CHATML
-from ingot.converters.megatron.chat_spans import (
-    Chat,
-    Marks,
-    Message,
-    choose_marks,
-    find_spans,
-    read_marks,
-)
+from ingot.converters.megatron.chat_marks import Marks, choose_marks, read_marks
+from ingot.converters.megatron.chat_spans import Chat, Message, find_spans
 from ingot.converters.megatron.render import Rendered, Span, TemplateError, render_chat
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
-    from ingot.converters.megatron.chat_sandbox import Program
+    from ingot.converters.megatron.chat_program import Program
     from ingot.converters.megatron.tokenizer import TokenizerFile
+
+__all__ = ["ChatTemplate", "TemplateError", "load_template"]
 
 Sources: TypeAlias = dict[str, str]  # `default`, and perhaps `tool_use`
 _RULES: Final = 1  # how records become variables and spans; raised when that changes
@@ -159,7 +155,7 @@ def _chatml() -> ChatTemplate:
 
 
 def _template(name: str, where: str, sources: Sources, special: dict[str, Json]) -> ChatTemplate:
-    from ingot.converters.megatron.chat_sandbox import Program
+    from ingot.converters.megatron.chat_program import Program
 
     programs: dict[str, Program] = {}
     for part, source in sources.items():
@@ -210,8 +206,10 @@ def _file_sources(path: Path) -> tuple[Sources, dict[str, Json]]:
     except (ValueError, RecursionError) as error:
         raise ConversionError(str(path), f"not JSON: {error}", _HINT) from error
     stated = config.get("chat_template") if isinstance(config, dict) else None
-    sources = _named(stated) if isinstance(stated, list) else {"default": stated}
-    if not isinstance(sources.get("default"), str):
+    sources = _named([{"name": "default", "template": stated}])
+    if isinstance(stated, list):
+        sources = _named(stated)
+    if "default" not in sources:
         raise ConversionError(str(path), "holds no chat_template", _HINT)
     return sources, config
 
