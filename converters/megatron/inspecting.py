@@ -4,6 +4,7 @@ Memory does not grow with the data set. What has to be counted token by token (E
 is counted in the first `SCANNED` tokens, and the report says in how many.
 """
 
+import contextlib
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,7 +105,8 @@ def inspect(
 
     Args:
         prefix: where it lies, without the endings.
-        tokenizer: what reads the ids; None = the one that its facts name, if that is a file here.
+        tokenizer: what reads the ids; None = the one that its facts name, where it lies here or
+            beside the data set and is the same.
         samples: documents to show, spread from the first to the last.
         document: the one to show in their place.
 
@@ -161,24 +163,26 @@ def _tokenizer(data: DataSet, given: str | None) -> "tuple[TokenizerFile | None,
 
     facts = data.meta.get("tokenizer")
     facts = facts if isinstance(facts, dict) else {}
-    named = str(facts.get("given") or facts.get("file") or "")
-    if not given and not _is_here(named):
-        return None, ["no tokenizer at hand: documents are shown as ids"]
-    try:
-        loaded = load_tokenizer(given or named)
-    except ConversionError as error:
-        if given:
-            raise
-        return None, [f"documents are shown as ids: {error}"]
-    if facts.get("sha256") in (None, loaded.sha256):
-        return loaded, []
-    return loaded, [f"{loaded.given} is not the tokenizer that the data set was built with"]
+    stated = facts.get("sha256")
+    if given:
+        loaded = load_tokenizer(given)
+        if stated in (None, loaded.sha256):
+            return loaded, []
+        return loaded, [f"{given} is not the tokenizer that the data set was built with"]
+    named = str(facts.get("file") or "")
+    for place in (named, str(data.prefix.parent / named)):
+        if named and _is_here(place):
+            with contextlib.suppress(ConversionError):
+                loaded = load_tokenizer(place)
+                if stated in (None, loaded.sha256):
+                    return loaded, []
+    return None, ["no tokenizer at hand: documents are shown as ids"]
 
 
 def _is_here(named: str) -> bool:
     """Whether facts name a file or folder of this machine; they may be anybody's."""
     try:
-        return bool(named) and (Path(named).is_file() or Path(named).is_dir())
+        return Path(named).is_file() or Path(named).is_dir()
     except OSError:
         return False
 

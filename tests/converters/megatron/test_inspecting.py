@@ -53,7 +53,7 @@ def test_samples_show_sequences_and_what_is_trained(
     tokenizer = load_tokenizer(tokenizer_file).tokenizer
     first, second = (tokenizer.encode(text).ids for text in ("敏捷的 fox<|im_end|>", "dog\x1b"))
     masks = [[[0] * (len(first) - 1) + [1], [1] * len(second)]]
-    prefix = data_set([[first, second]], masks, {"tokenizer": {"given": str(tokenizer_file)}})
+    prefix = data_set([[first, second]], masks, {"tokenizer": {"file": str(tokenizer_file)}})
     (sample,) = inspect(prefix).samples
     assert [(one.sequence, one.text, one.trained) for one in sample.head] == [
         (0, "敏捷的 fox", False),
@@ -92,15 +92,29 @@ def test_a_tokenizer_that_is_not_here_is_not_fetched(data_set: Written, given: A
 def test_what_is_odd_about_the_tokenizer_is_said(
     data_set: Written, tokenizer_file: Path, tmp_path: Path
 ) -> None:
-    meta = {"tokenizer": {"given": str(tmp_path / "b.json"), "sha256": "00"}}
-    (tmp_path / "b.json").write_text("{}")
+    meta = {"tokenizer": {"file": "b.json", "sha256": "00"}}
     prefix = data_set(DOCUMENTS, meta=meta)
-    (note,) = inspect(prefix).notes
-    assert note.startswith("documents are shown as ids: ")
+    for content in ("{}", tokenizer_file.read_text()):  # broken; another one
+        (tmp_path / "b.json").write_text(content)
+        seen = inspect(prefix)
+        assert seen.tokenizer is None
+        assert seen.notes == ("no tokenizer at hand: documents are shown as ids",)
     (note,) = inspect(prefix, tokenizer=str(tokenizer_file)).notes
     assert note.endswith("is not the tokenizer that the data set was built with")
+    (tmp_path / "b.json").write_text("{}")
     with pytest.raises(ConversionError, match=r"b\.json"):
         inspect(prefix, tokenizer=str(tmp_path / "b.json"))
+
+
+def test_the_tokenizer_is_found_beside_the_data_set(
+    data_set: Written, tokenizer_file: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "t.json").write_bytes(tokenizer_file.read_bytes())
+    sha256 = load_tokenizer(tokenizer_file).sha256
+    meta = {"tokenizer": {"file": "t.json", "sha256": sha256}}
+    seen = inspect(data_set(DOCUMENTS, meta=meta))
+    assert seen.tokenizer == str(tmp_path / "t.json")
+    assert seen.notes == ()
 
 
 def test_the_eod_of_what_others_built_is_that_of_the_tokenizer(
