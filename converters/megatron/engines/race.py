@@ -165,9 +165,11 @@ class _Race:
         try:
             verdict = self._examined(fast)
         except NotOfferedError as error:
-            return self._refused(fast, str(error))
+            self._refused(fast, str(error))
+            return None
         if not verdict.passed:
-            return self._refused(fast, verdict.problem)
+            self._refused(fast, verdict.problem)
+            return None
         return _Entrant(fast=fast, verdict=verdict)
 
     def _refused(self, fast: FastEngine, why: str) -> None:
@@ -237,7 +239,8 @@ class _Race:
         if verdict != entrant.verdict:
             self._kept(entrant.fast, verdict, time.monotonic() - started)
         if not verdict.passed:
-            return self._refused(entrant.fast, verdict.problem), 0.0
+            self._refused(entrant.fast, verdict.problem)
+            return None, 0.0
         rate, _ = _timed(opened, self._sample, seconds)
         return _Entrant(fast=entrant.fast, verdict=verdict), rate
 
