@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ingot.converters.megatron.cutting_chars import is_plain
 from ingot.converters.megatron.cutting_normalizers import Normalizing, Sides, read_normalizer
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from tokenizers import AddedToken
 
 _CACHE: Final = 1 << 16
+
+
+class _Described(Protocol):
+    """A part of a tokenizer, which the library can describe as JSON."""
+
+    def __getstate__(self) -> bytes: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,7 +84,7 @@ def _combined(normalizing: Normalizing, added: "_Added", together: Judge) -> Rul
     return Rules(reach=normalizing.reach, replaces_space=normalizing.replaces_space, safe=safe)
 
 
-def _state(part: object) -> dict[str, Any] | None:
+def _state(part: _Described | None) -> dict[str, Any] | None:
     """The description of a normalizer or pre-tokenizer, in the library's present spelling."""
     state: dict[str, Any] | None = None if part is None else json.loads(part.__getstate__())
     return state
