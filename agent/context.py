@@ -104,7 +104,7 @@ class Context:
         from ingot.converters.megatron.tokenizer import find_eod, load_tokenizer
 
         if file not in self._tokenizers:
-            find_eod(load_tokenizer(Path(file)))
+            find_eod(load_tokenizer(file))
             self._tokenizers.add(file)
 
     def fields(self, location: str, spec: SourceSpec = SourceSpec()) -> tuple[str, ...]:

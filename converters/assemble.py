@@ -1,10 +1,8 @@
 """What the shards left, put together to one result: parts numbered through, tokens, manifest."""
 
-import dataclasses
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ingot.converters import manifest as manifests
@@ -17,6 +15,16 @@ if TYPE_CHECKING:
     from ingot.converters.megatron.monitor import Monitor
 
 TOKENS: Final = "tokens"
+TOKEN_FACTS: Final = (
+    "documents",
+    "sequences",
+    "tokens",
+    "characters",
+    "rejected",
+    "dtype",
+    "eod_id",
+    "vocabulary",
+)
 _NAME_BYTES = 100
 
 
@@ -86,10 +94,7 @@ def make_tokens(
         ),
         monitor=monitor,
     )
-    facts = dataclasses.asdict(stats)
-    for name in ("tokenizer_sha256", "already_done"):  # stands among the options; of this run alone
-        del facts[name]
-    return facts
+    return {fact: getattr(stats, fact) for fact in TOKEN_FACTS}
 
 
 def tokens_name(source_name: str) -> str:

@@ -1,4 +1,4 @@
-"""`python -m ingot`, and the entry point of the `ingot` command."""
+"""`python -m ingot`, and the entry points of the commands `ingot` and `parquet2mbt`."""
 
 import sys
 
@@ -10,6 +10,16 @@ def main() -> None:
 
         app(prog_name="ingot")
     except KeyboardInterrupt:  # before or after a command had the word
+        sys.exit(130)
+
+
+def parquet2mbt() -> None:
+    """Run `ingot tokens build` under its other name."""
+    try:
+        from ingot.cli.app import parquet2mbt as command
+
+        command(prog_name="parquet2mbt")
+    except KeyboardInterrupt:
         sys.exit(130)
 
 

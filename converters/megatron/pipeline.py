@@ -198,22 +198,22 @@ class _Pipeline:
         writer.write(tokenized)
         self._room.release()
         self._depths.written()
-        if tokenized.shard.read or tokenized.seconds:
-            self._tell(tokenized, time.monotonic() - started)
+        self._tell(tokenized, time.monotonic() - started)
 
     def _tell(self, tokenized: Tokenized, seconds: float) -> None:
         monitor, shard, tally = self._stages.monitor, tokenized.shard, tokenized.tally
-        monitor({"kind": "stage", "stage": "write", "seconds": seconds})
         if tokenized.seconds:
+            monitor({"kind": "stage", "stage": "write", "seconds": seconds})
             monitor({"kind": "stage", "stage": "tokenize", "seconds": tokenized.seconds})
             monitor({"kind": "batch", "ms": 1000 * tokenized.seconds})
-        reader, tokenizer = self._depths.depths()
-        monitor({"kind": "depth", "reader": reader, "tokenizer": tokenizer})
+            reader, tokenizer = self._depths.depths()
+            monitor({"kind": "depth", "reader": reader, "tokenizer": tokenizer})
         documents = tokenized.documents
         monitor(
             {
                 "kind": "count",
                 "bytes_read": shard.read,
+                "bytes_written": 0 if documents is None else documents.tokens.nbytes,
                 "text_bytes": tally.get("text_bytes", 0),
                 "records": tally.get("rows", 0),
                 "tokens": tokenized.tokens,

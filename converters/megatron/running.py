@@ -1,14 +1,14 @@
-"""The units of a build, done in this process or in several; again where an engine was wrong."""
+"""The units of a build that are to be done, and the way to do them in this process."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ingot.converters.commit import writing
 from ingot.converters.megatron.assembling import finished_units
 from ingot.converters.megatron.engines.choice import Choice
-from ingot.converters.megatron.engines.engine import EngineWrongError
-from ingot.converters.megatron.lanes import Lane, drop_engine, lanes_of
-from ingot.converters.megatron.monitor import Monitor, log
+from ingot.converters.megatron.lanes import Lane
+from ingot.converters.megatron.monitor import Monitor
 from ingot.converters.megatron.options import WorkOptions
 from ingot.converters.megatron.pipeline import run_units
 from ingot.converters.megatron.recipe import Recipe
@@ -48,63 +48,31 @@ class Run:
         return [unit for unit in self.units if unit.number not in finished]
 
 
-def run(job: Run) -> dict[int, str]:
-    """Do what is not finished yet; gives the files that no process survived, and why.
+class FileMeter:
+    """Tells of every file that is through."""
 
-    Raises:
-        ConversionError: see `pipeline.run_units`.
-        SourceError: likewise.
-        OutputError: the lanes cannot be written.
-    """
-    from ingot.converters.megatron.supervisor import run_processes
+    def __init__(self, pending: Sequence[Unit], monitor: Monitor) -> None:
+        self._left = Counter(unit.file for unit in pending)
+        self._failed: set[int] = set()
+        self._monitor = monitor
 
-    wrong: frozenset[str] = frozenset()
-    while pending := job.pending():
-        _tell_plan(job, pending)
-        choice = job.choose(pending, wrong)
-        try:
-            if job.work.processes > 1:
-                return run_processes(job, pending, choice)
-            _run_here(job, pending, choice)
-        except EngineWrongError as error:
-            wrong |= {error.engine}
-            _forget(job, error)
-    return {}
+    def done(self, unit: Unit, *, failed: bool) -> None:
+        """A unit of a file is done, or cannot be."""
+        self._left[unit.file] -= 1
+        if failed and unit.file not in self._failed:
+            self._failed.add(unit.file)
+            self._monitor({"kind": "count", "failed_files": 1})
+        elif not self._left[unit.file] and unit.file not in self._failed:
+            self._monitor({"kind": "count", "files": 1})
 
 
-def _tell_plan(job: Run, pending: Sequence[Unit]) -> None:
-    job.monitor(
-        {
-            "kind": "plan",
-            "bytes": sum(unit.bytes for unit in pending),
-            "files": len({unit.file for unit in pending}),
-            "units": len(pending),
-        }
-    )
-    job.monitor({"kind": "phase", "phase": "read"})
-
-
-def _run_here(job: Run, pending: Sequence[Unit], choice: Choice) -> None:
+def run_here(job: Run, pending: Sequence[Unit], choice: Choice) -> None:
+    """Do the units in this process, in the first lane."""
     stages = job.recipe.stages(job.files, job.work, choice, job.monitor)
     with writing(job.place.prefix), Lane(base=job.place.base) as lane:
         writer = UnitWriter(
             lane, job.recipe.rules, pack=job.recipe.options.pack, fail_fast=job.work.fail_fast
         )
-        for _ in run_units(stages, pending, writer, fail_fast=job.work.fail_fast):
-            pass
-
-
-def _forget(job: Run, error: EngineWrongError) -> None:
-    """What the engine wrote has to be done again."""
-    log(
-        job.monitor,
-        "error",
-        "tokenizer",
-        "engine_wrong",
-        engine=error.engine,
-        error=str(error),
-    )
-    job.monitor({"kind": "count", "error.engine": 1})
-    with writing(job.place.prefix):
-        for lane in lanes_of(job.place.base):
-            drop_engine(job.place.base, lane, error.engine)
+        files = FileMeter(pending, job.monitor)
+        for unit, stretch in run_units(stages, pending, writer, fail_fast=job.work.fail_fast):
+            files.done(unit, failed=stretch.failed is not None)

@@ -23,7 +23,7 @@ from ingot.converters.errors import IngotError
 from ingot.converters.megatron.engines.choice import Choice
 from ingot.converters.megatron.lanes import read_journal
 from ingot.converters.megatron.monitor import log
-from ingot.converters.megatron.running import Run
+from ingot.converters.megatron.running import FileMeter, Run
 from ingot.converters.megatron.units import Unit
 from ingot.converters.megatron.worker import ERRORS, Assignment
 from ingot.converters.rows import Json
@@ -76,6 +76,7 @@ class _Supervisor:
         self._job = job
         self._choice = choice
         self._left = deque(pending)
+        self._files = FileMeter(pending, job.monitor)
         self._open = len(pending)
         self._said: queue.Queue[_Said] = queue.Queue()
         self._workers: dict[int, _Worker] = {}
@@ -140,24 +141,27 @@ class _Supervisor:
 
     def _heard(self, worker: _Worker, message: dict[str, Json]) -> None:
         if "done" in message:
-            self._done(worker, {message["done"]})
+            self._done(worker, {message["done"]: message["failed"]})
             self._give(worker)
         elif "error" in message:
             raise _error(message["error"])
         else:
             self._job.monitor({**message["said"], "worker": worker.lane})
 
-    def _done(self, worker: _Worker, numbers: set[int]) -> None:
-        kept = [unit for unit in worker.given if unit.number not in numbers]
-        self._open -= len(worker.given) - len(kept)
-        worker.given = deque(kept)
+    def _done(self, worker: _Worker, failed: dict[int, bool]) -> None:
+        """Units are done: by number, whether their file could not be read."""
+        for unit in worker.given:
+            if unit.number in failed:
+                self._open -= 1
+                self._files.done(unit, failed=failed[unit.number])
+        worker.given = deque(unit for unit in worker.given if unit.number not in failed)
 
     def _died(self, worker: _Worker) -> None:
         """Take what it finished from its journal, give the rest out again, replace it."""
         del self._workers[worker.lane]
         self._close(worker)
-        finished = {one.unit for one in read_journal(self._job.place.base, worker.lane)}
-        self._done(worker, finished)
+        finished = read_journal(self._job.place.base, worker.lane)
+        self._done(worker, {one.unit: one.failed is not None for one in finished})
         log(
             self._job.monitor,
             "error",
@@ -184,7 +188,7 @@ class _Supervisor:
         path = self._job.files[unit.file].path
         ending = _ending(worker.process.returncode)
         self._failures[unit.file] = f"{path}: {MOST_DEATHS} processes died of it ({ending})"
-        self._job.monitor({"kind": "count", "error.file": 1})
+        self._files.done(unit, failed=True)
 
     def _close(self, worker: _Worker) -> None:
         for stream in (worker.process.stdin, worker.process.stdout):

@@ -153,8 +153,8 @@ def _work(assignment: Assignment, heard: IO[bytes], voice: _Voice) -> None:
     with writing(assignment.base), Lane(base=assignment.base, number=assignment.lane) as lane:
         writer = UnitWriter(lane, recipe.rules, pack=options.pack, fail_fast=work.fail_fast)
         given = _units(heard, units)
-        for unit, _ in run_units(stages, given, writer, fail_fast=work.fail_fast):
-            voice.say({"done": unit.number})
+        for unit, stretch in run_units(stages, given, writer, fail_fast=work.fail_fast):
+            voice.say({"done": unit.number, "failed": stretch.failed is not None})
 
 
 def _bind(assignment: Assignment) -> None:

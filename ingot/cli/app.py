@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from ingot import __version__
 from ingot.cli.chat import chat
@@ -17,6 +17,8 @@ from ingot.cli.export import export
 from ingot.cli.map import map_command
 from ingot.cli.review import review
 from ingot.cli.run import run
+from ingot.cli.tokens import tokens
+from ingot.cli.tokens_build import build
 from ingot.converters.errors import IngotError
 
 _INTERRUPTED = 130
@@ -25,25 +27,33 @@ _USAGE = 2
 _UsageError: Any = typer.BadParameter.__mro__[1]
 
 
-class Commands(TyperGroup):
+class _Told:
     """Turns usage errors and those that ingot raises on purpose into a message and an exit code."""
 
     def make_context(self, *given: Any, **named: Any) -> Any:  # noqa: ANN401
-        """Parse the command line up to the subcommand."""
+        """Parse the command line, of a group up to the subcommand."""
         with _usage():
-            return super().make_context(*given, **named)
+            return super().make_context(*given, **named)  # type: ignore[misc]
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
-        """Run a subcommand; a mistake in ingot itself still shows its traceback."""
+        """Run the command; a mistake in ingot itself still shows its traceback."""
         try:
             with _usage():
-                return super().invoke(ctx)
+                return super().invoke(ctx)  # type: ignore[misc]
         except IngotError as error:
             complain(*_parts(error))
             raise typer.Exit(error.exit_code) from error
         except KeyboardInterrupt as error:
             complain("interrupted: nothing was replaced; the same command takes the work up again")
             raise typer.Exit(_INTERRUPTED) from error
+
+
+class Commands(_Told, TyperGroup):
+    """The subcommands of `ingot`."""
+
+
+class Alone(_Told, TyperCommand):
+    """A command of its own."""
 
 
 @contextmanager
@@ -105,3 +115,12 @@ app.command("convert")(convert)
 app.command("doctor")(doctor)
 app.command("export")(export)
 app.command("review")(review)
+app.add_typer(tokens, name="tokens")
+
+parquet2mbt = typer.Typer(
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+parquet2mbt.command(cls=Alone)(build)

@@ -113,7 +113,7 @@ def chat(
         _see_that_meant(ctx, "--resume", ("resume", *_OF_RESUME, *(f.name for f in fields(llm))))
         given = {
             "out": str(out) if out else None,
-            "tokenizer": str(tokenizer) if tokenizer else None,
+            "tokenizer": tokenizer,
             "records": records.value,
             "overwrite": overwrite,
             "share_values": llm.share_values.value,
@@ -129,7 +129,7 @@ def chat(
             mapper="file" if mapping else mapper.value,
             mapping=mapping_file(mapping) if mapping else None,
             mapping_file=str(mapping) if mapping else None,
-            tokenizer=str(tokenizer) if tokenizer else None,
+            tokenizer=tokenizer,
             records=records.value,
             language=language,
             source_name=source_name,

@@ -38,7 +38,7 @@ def convert(
         mapper="file",
         mapping=mapping_file(mapping),
         mapping_file=str(mapping),
-        tokenizer=str(tokenizer) if tokenizer else None,
+        tokenizer=tokenizer,
         records=records.value,
         language=language,
         source_name=source_name,

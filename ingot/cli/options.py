@@ -67,13 +67,11 @@ MapperOption = Annotated[
     ),
 ]
 TokenizerOption = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--tokenizer",
-        metavar="FILE",
-        exists=True,
-        dir_okay=False,
-        help="tokenizer.json: also make Megatron .bin/.idx.",
+        metavar="T",
+        help="Also make Megatron .bin/.idx: tokenizer.json, .model, their folder, or hf://REPO.",
         rich_help_panel=_WRITE,
         show_default=False,
     ),

@@ -71,7 +71,7 @@ def run(
         mapper="file" if mapping else mapper.value,
         mapping=mapping_file(mapping) if mapping else None,
         mapping_file=str(mapping) if mapping else None,
-        tokenizer=str(tokenizer) if tokenizer else None,
+        tokenizer=tokenizer,
         records=records.value,
         language=language,
         source_name=source_name,

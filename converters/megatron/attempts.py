@@ -1,0 +1,77 @@
+"""A build done to its end: by one process or several, again where an engine was wrong."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ingot.converters.commit import writing
+from ingot.converters.megatron.engines.choice import Choice
+from ingot.converters.megatron.engines.engine import EngineWrongError
+from ingot.converters.megatron.lanes import drop_engine, lanes_of
+from ingot.converters.megatron.monitor import log
+from ingot.converters.megatron.running import Run, run_here
+from ingot.converters.megatron.supervisor import run_processes
+from ingot.converters.megatron.units import Unit
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """How it went.
+
+    Attributes:
+        choice: the engine that it ended with; None = everything was done before.
+        failures: by number, the files that no process survived, and why.
+    """
+
+    choice: Choice | None = None
+    failures: dict[int, str] = field(default_factory=dict)
+
+
+def run(job: Run) -> Outcome:
+    """Do every unit that is not finished.
+
+    Raises:
+        ConversionError: see `pipeline.run_units`.
+        SourceError: likewise.
+        OutputError: the lanes cannot be written.
+    """
+    wrong: frozenset[str] = frozenset()
+    choice = None
+    while pending := job.pending():
+        choice = job.choose(pending, wrong)
+        _tell_plan(job, pending)
+        try:
+            if job.work.processes > 1:
+                return Outcome(choice=choice, failures=run_processes(job, pending, choice))
+            run_here(job, pending, choice)
+        except EngineWrongError as error:
+            wrong |= {error.engine}
+            _forget(job, error)
+    return Outcome(choice=choice)
+
+
+def _tell_plan(job: Run, pending: Sequence[Unit]) -> None:
+    job.monitor(
+        {
+            "kind": "plan",
+            "bytes": sum(unit.bytes for unit in pending),
+            "files": len({unit.file for unit in pending}),
+            "units": len(pending),
+        }
+    )
+    job.monitor({"kind": "phase", "phase": "read"})
+
+
+def _forget(job: Run, error: EngineWrongError) -> None:
+    """What the engine wrote has to be done again."""
+    log(
+        job.monitor,
+        "error",
+        "tokenizer",
+        "engine_wrong",
+        engine=error.engine,
+        error=str(error),
+    )
+    job.monitor({"kind": "count", "error.engine": 1})
+    with writing(job.place.prefix):
+        for lane in lanes_of(job.place.base):
+            drop_engine(job.place.base, lane, error.engine)
