@@ -56,11 +56,11 @@ _LLAMA2: Final = (
 _MISTRAL: Final = (
     f"{_NO_TOOLS}{_TURNS}{{{{ bos_token }}}}"
     "{%- for m in turns %}{%- if m.role == 'user' -%}"
-    "{{ '[INST] ' }}{%- if loop.last and system is not none -%}{{ system ~ '\n\n' }}{%- endif -%}"
+    "{{ '[INST] ' }}{%- if loop.first and system is not none -%}{{ system ~ '\n\n' }}{%- endif -%}"
     "{{ m.content ~ '[/INST]' }}"
     "{%- else -%}{{ ' ' }}"
     f"{_ASSISTANT}{{%- endif -%}}{{%- endfor -%}}"
-).replace("loop.last and", "loop.first and")
+)
 _VICUNA: Final = (
     f"{_NO_TOOLS}{_TURNS}"
     "{{ (system if system is not none else 'A chat between a curious user and an artificial "
