@@ -309,9 +309,10 @@ class _Build:
         )
         self._index_time(time.monotonic() - begun)
         meta = self._meta(units, finished, failures, counts)
+        engines = sorted({stretch.engine for stretch in good if stretch.engine})
         info = {
             "identity": self.identity(),
-            "engines": sorted({stretch.engine for stretch in good if stretch.engine}),
+            "engines": engines,
             "seconds": round(time.monotonic() - started, 3),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             "host": host_facts(),
@@ -320,8 +321,7 @@ class _Build:
         self.monitor({"kind": "phase", "phase": "done"})
         choice = outcome.choice
         rate = choice.rates.get(choice.engine) if choice else None
-        engines = ", ".join(info["engines"])
-        return replace(self._stats(meta), engine=engines, engine_mbps=rate)
+        return replace(self._stats(meta), engine=", ".join(engines), engine_mbps=rate)
 
     def _index_time(self, seconds: float) -> None:
         self.monitor({"kind": "stage", "stage": "index", "seconds": seconds})

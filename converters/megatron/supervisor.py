@@ -15,10 +15,12 @@ import threading
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import IO, Final
 
 import orjson
 
+import ingot
 from ingot.converters.errors import IngotError
 from ingot.converters.megatron.engines.choice import Choice
 from ingot.converters.megatron.lanes import read_journal
@@ -31,6 +33,8 @@ from ingot.converters.rows import Json
 AHEAD: Final = 2  # units that a process has at a time
 MOST_DEATHS: Final = 3
 _END_SECONDS: Final = 10.0
+_START: Final = "from ingot.converters.megatron.worker import main; raise SystemExit(main())"
+_PACKAGES: Final = Path(ingot.__file__).parents[1]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -97,9 +101,11 @@ class _Supervisor:
         return self._failures
 
     def _start(self, lane: int) -> None:
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        # This very package, whatever lies in the folder that the build was started in.
+        found = os.pathsep.join([str(_PACKAGES), os.environ.get("PYTHONPATH", "")])
+        environment = {**os.environ, "PYTHONPATH": found.rstrip(os.pathsep)}
         process = subprocess.Popen(
-            [sys.executable, "-m", "ingot.converters.megatron.worker"],
+            [sys.executable, "-P", "-c", _START],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=(self._job.place.lock,),
