@@ -248,7 +248,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("source", HOSTILE.values(), ids=HOSTILE.keys())
 def test_a_hostile_template_refuses_and_nothing_else(source: str) -> None:
-    assert refused(source, CHAT[:1]).startswith(("the template", "where"))
+    assert refused(source, CHAT[:1]).startswith("the template")
 
 
 @pytest.mark.long
