@@ -174,6 +174,7 @@ def test_a_pickle_holds_no_data_and_opens_the_files_anew(data_set: Written) -> N
     assert plain(again[-1]) == plain(data[-1])
 
 
+@pytest.mark.long
 def test_workers_that_are_spawned_read_it(data_set: Written) -> None:
     data = TokenDataset(data_set(PACKS, MASKS, PACKED), seq_length=6)
     loader = DataLoader(
