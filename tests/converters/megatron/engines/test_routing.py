@@ -1,0 +1,71 @@
+"""Texts that go past an engine."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ingot.converters.megatron.engines.fast import FAST
+from ingot.converters.megatron.engines.reference import reference
+from ingot.converters.megatron.engines.results import same
+from ingot.converters.megatron.engines.routing import Needles, Routed, needles
+
+
+class Upper:
+    """An engine that is right only on texts without lower-case letters, and refuses digits."""
+
+    name = "upper"
+
+    def __init__(self, exact):
+        self.exact = exact
+        self.seen = []
+
+    def encode(self, texts):
+        self.seen += texts.to_pylist()
+        return self.exact.encode(texts)
+
+
+def texts(*values):
+    return pa.array(values, pa.large_string())
+
+
+@pytest.mark.parametrize("count", [1, 3, 40])
+def test_texts_that_hold_a_needle(count):
+    found = Needles(["ſ", "\U000113c2", "<|x|>", *(chr(0x4E00 + at) for at in range(count))])
+    values = ["", "plain", "aſb", "一", "<|x|>", "<|x", "x\U000113c2", "é🙂"]
+    expected = [False, False, True, True, True, False, True, False]
+    assert found.holding(texts("skipped", *values)[1:]).tolist() == expected
+
+
+def test_denied_texts_never_reach_the_engine(zoo):
+    exact = reference(zoo["byte_level"])
+    engine = Upper(exact)
+    batch = texts("a", "bad ſ", "", "c", "ſ", "d")
+    encoded, own = Routed(engine, exact, Needles(["ſ"])).encode_told(batch)
+    assert same(encoded, exact.encode(batch))
+    assert engine.seen == ["a", "", "c", "d"]
+    assert own.tolist() == [0, 2, 3, 5]
+
+
+def test_what_the_engine_fails_on_the_reference_does(zoo):
+    engine, exact = reference(zoo["closed"]), reference(zoo["gpt2"])
+    batch = texts("hello", "a b", "b", "world ſ", "")
+    encoded, own = Routed(engine, exact, Needles(["ſ"])).encode_told(batch)
+    assert own.tolist() == [1, 2, 4]
+    assert encoded.failed == ()
+    bounds = np.cumsum(encoded.lengths).tolist()
+    assert encoded.ids[: bounds[0]].tolist() == exact.encode(texts("hello")).ids.tolist()
+    assert encoded.ids[bounds[0] : bounds[2]].tolist() == [0, 1, 1]
+
+
+def test_special_tokens_go_past_an_engine_that_cannot_do_plain(zoo):
+    loaded = zoo["byte_level"]
+    batch = texts("a<|im_end|>", "a<added>")
+    routes = {
+        (name, plain): needles(FAST[name], loaded, (), plain=plain).holding(batch).tolist()
+        for name in ("gigatoken", "fastokens")
+        for plain in (False, True)
+    }
+    assert routes.pop(("gigatoken", True)) == [True, False]
+    assert set(map(tuple, routes.values())) == {(False, False)}
+    held = needles(FAST["gigatoken"], zoo["sp_bpe"], (), plain=False)
+    assert held.holding(texts("a</s>", "a")).tolist() == [True, False]

@@ -1,0 +1,60 @@
+"""Verdicts kept between runs."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from ingot.converters.megatron.engines.fast import FAST
+from ingot.converters.megatron.engines.verdicts import Verdict, case_of, keep, recall
+
+VERDICT = Verdict(passed=True, denied=(0x17F, 0x113C2))
+
+
+@pytest.fixture
+def case(zoo):
+    return case_of(FAST["gigatoken"], zoo["gpt2"], plain=False)
+
+
+def test_what_is_kept_is_recalled_for_the_same_case_only(case, home):
+    assert recall(case) is None
+    keep(case, VERDICT)
+    assert recall(case) == VERDICT
+    for other in (
+        replace(case, plain=True),
+        replace(case, version="0.0"),
+        replace(case, reference="tokenizers 0.0"),
+        replace(case, tokenizer="0" * 64),
+        replace(case, engine="fastokens"),
+    ):
+        assert recall(other) is None
+    assert [path.suffix for path in (home / "engines").iterdir()] == [".json"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: "",
+        lambda text: "[" * 100_000,
+        lambda text: "[]",
+        lambda text: text.replace('"passed": true', '"passed": "true"'),
+        lambda text: text.replace("383", "65"),
+        lambda text: text.replace("383", "true"),
+        lambda text: text.replace('"plain": false', '"plain": true'),
+        lambda text: json.dumps({**json.loads(text), "denied": list(range(200, 300))}),
+    ],
+)
+def test_a_damaged_file_counts_as_none(case, home, damage):
+    keep(case, VERDICT)
+    (path,) = (home / "engines").iterdir()
+    path.write_text(damage(path.read_text()))
+    assert recall(case) is None
+    keep(case, VERDICT)
+    assert recall(case) == VERDICT
+
+
+def test_where_nothing_can_be_written_nothing_is_kept(case, home):
+    home.write_text("a file where the folder should be")
+    keep(case, VERDICT)
+    assert recall(case) is None
