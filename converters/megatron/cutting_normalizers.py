@@ -34,7 +34,7 @@ _BY_CHARACTER: Final = frozenset(
         "ByteLevel",
     }
 )
-_NEEDED: Final = 2
+NEEDED: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +66,7 @@ def read_normalizer(document: dict[str, Any] | None) -> Normalizing:
         stages = _without_prefix(stages)
     applied = [_stage(stage) for stage in stages]
     return Normalizing(
-        reach=_NEEDED + sum(stage["type"] == "Replace" for stage in stages),
+        reach=NEEDED + sum(stage["type"] == "Replace" for stage in stages),
         replaces_space=replaces_space,
         apply=partial(_apply, applied),
     )

@@ -12,7 +12,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ingot.converters.megatron.cutting_chars import is_plain
-from ingot.converters.megatron.cutting_normalizers import Normalizing, Sides, read_normalizer
+from ingot.converters.megatron.cutting_normalizers import (
+    NEEDED,
+    Normalizing,
+    Sides,
+    read_normalizer,
+)
 from ingot.converters.megatron.cutting_regex import UnprovableError
 from ingot.converters.megatron.cutting_sentencepiece import REACH, SpaceRule
 from ingot.converters.megatron.cutting_splitting import (
@@ -72,14 +77,22 @@ def read_rules(loaded: TokenizerFile, *, plain: bool) -> Rules:
 def _combined(normalizing: Normalizing, added: "_Added", together: Judge) -> Rules:
     junction = lru_cache(maxsize=_CACHE)(lambda x, y: added.apart(x, y) and together(x, y) == "cut")
 
-    def safe(left: str, right: str) -> bool:
-        x, y = left[-1], right[0]
-        if not (all(map(is_plain, left)) and all(map(is_plain, right)) and added.apart(x, y)):
+    @lru_cache(maxsize=_CACHE)
+    def possible(x: str, y: str) -> bool:
+        """What two neighbours tell by themselves: most places end here, long runs at once."""
+        if not (is_plain(x) and is_plain(y) and added.apart(x, y)):
             return False
-        if normalizing.replaces_space and not (y == " " and added.clear(x, right[1])):
-            return False
+        return normalizing.reach > NEEDED or independent(x, y)
+
+    def independent(left: str, right: str) -> bool:
         sides: Sides | None = normalizing.apply((list(reversed(left)), list(right)))
         return sides is not None and junction(sides[0][0][-1], sides[1][0][0])
+
+    def safe(left: str, right: str) -> bool:
+        x, y = left[-1], right[0]
+        if normalizing.replaces_space and not (y == " " and added.clear(x, right[1])):
+            return False
+        return possible(x, y) and all(map(is_plain, left + right)) and independent(left, right)
 
     return Rules(reach=normalizing.reach, replaces_space=normalizing.replaces_space, safe=safe)
 
