@@ -164,6 +164,9 @@ class Preparer:
         if len(columns) == 1:
             return columns[0].fill_null(""), missing
         parts = [pc.if_else(pc.equal(pc.binary_length(c), 0), _NULL, c) for c in columns]
+        # A row of nothing but nulls would be missing from what Arrow joins.
+        bare = np.logical_and.reduce([p.is_null().to_numpy(zero_copy_only=False) for p in parts])
+        parts[0] = pc.if_else(pa.array(bare), pa.scalar("", pa.large_string()), parts[0])
         separator = pa.scalar(self.options.concat_sep, pa.large_string())
         return pc.binary_join_element_wise(*parts, separator, null_handling="skip"), missing
 
