@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from ingot.converters.megatron.cutting import Cutter, UncuttableError
+from ingot.converters.megatron.cutting.cutter import Cutter, UncuttableError
 from ingot.converters.megatron.options import BuildOptions
 from ingot.converters.megatron.shaping import GOES_ON, NEW_DOCUMENT, NEW_SEQUENCE
 

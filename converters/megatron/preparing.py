@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingot.converters.megatron.cutting import Cutter, UncuttableError
+from ingot.converters.megatron.cutting.cutter import Cutter, UncuttableError
 from ingot.converters.megatron.longtexts import LONG, SHORT, UNCUTTABLE, LongText, sequences
 from ingot.converters.megatron.options import BuildOptions
 from ingot.converters.megatron.reading import Layout, Rows

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.cutting import Cutter
+from ingot.converters.megatron.cutting.cutter import Cutter
 from ingot.converters.megatron.engines.choice import Choice
 from ingot.converters.megatron.engines.engine import Engine
 from ingot.converters.megatron.engines.guard import open_engine

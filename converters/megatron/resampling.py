@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.cutting import Cutter
+from ingot.converters.megatron.cutting.cutter import Cutter
 from ingot.converters.megatron.engines.engine import Engine
 from ingot.converters.megatron.engines.reference import reference
 from ingot.converters.megatron.indexed import index_paths

@@ -2,7 +2,7 @@
 
 A library needs a hundred times the memory of a text to encode it in one go. A text over a limit is
 therefore cut where it is proved that both sides are encoded as if the other were not there
-(`cutting_rules`). What cannot be cut within reach is not: nothing is guessed.
+(`rules`). What cannot be cut within reach is not: nothing is guessed.
 """
 
 from collections.abc import Iterator
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from ingot.converters.errors import IngotError
-from ingot.converters.megatron.cutting_regex import UnprovableError
-from ingot.converters.megatron.cutting_rules import Rules, read_rules
+from ingot.converters.megatron.cutting.regex import UnprovableError
+from ingot.converters.megatron.cutting.rules import Rules, read_rules
 from ingot.converters.megatron.tokenizer import TokenizerFile
 
 # No piece has more than this many times the limit.

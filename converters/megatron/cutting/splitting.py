@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
-from ingot.converters.megatron.cutting_normalizers import read_pattern
-from ingot.converters.megatron.cutting_regex import (
+from ingot.converters.megatron.cutting.normalizers import read_pattern
+from ingot.converters.megatron.cutting.regex import (
     Pattern,
     UnprovableError,
     regex_pattern,

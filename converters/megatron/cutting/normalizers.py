@@ -7,8 +7,8 @@ from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
-from ingot.converters.megatron.cutting_chars import starts_apart
-from ingot.converters.megatron.cutting_regex import (
+from ingot.converters.megatron.cutting.chars import starts_apart
+from ingot.converters.megatron.cutting.regex import (
     Pattern,
     UnprovableError,
     literal_pattern,

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Final
 
-from ingot.converters.megatron.cutting_chars import is_plain
-from ingot.converters.megatron.cutting_regex import UnprovableError
-from ingot.converters.megatron.cutting_splitting import METASPACE
+from ingot.converters.megatron.cutting.chars import is_plain
+from ingot.converters.megatron.cutting.regex import UnprovableError
+from ingot.converters.megatron.cutting.splitting import METASPACE
 from ingot.converters.megatron.loading import sentencepiece
 
 REACH: Final = 2

@@ -14,13 +14,13 @@ from sentencepiece import SentencePieceProcessor
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, trainers
 from tokenizers import pre_tokenizers as pre
 
-from ingot.converters.megatron.cutting import LARGEST, Cutter, UncuttableError
-from ingot.converters.megatron.cutting_chars import is_plain
-from ingot.converters.megatron.cutting_regex import UnprovableError, regex_pattern
-from ingot.converters.megatron.cutting_rules import Rules, read_rules
+from ingot.converters.megatron.cutting.chars import is_plain
+from ingot.converters.megatron.cutting.cutter import LARGEST, Cutter, UncuttableError
+from ingot.converters.megatron.cutting.regex import UnprovableError, regex_pattern
+from ingot.converters.megatron.cutting.rules import Rules, read_rules
 from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "tokenize"
+GOLDEN = Path(__file__).parents[3] / "golden" / "tokenize"
 
 PROSE = (
     "The reader of a book does not see how its pages were cut, and that's how it should be. "

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ingot.converters.megatron.cutting_chars import is_plain
-from ingot.converters.megatron.cutting_normalizers import (
+from ingot.converters.megatron.cutting.chars import is_plain
+from ingot.converters.megatron.cutting.normalizers import (
     NEEDED,
     Normalizing,
     Sides,
     read_normalizer,
 )
-from ingot.converters.megatron.cutting_regex import UnprovableError
-from ingot.converters.megatron.cutting_sentencepiece import REACH, SpaceRule
-from ingot.converters.megatron.cutting_splitting import (
+from ingot.converters.megatron.cutting.regex import UnprovableError
+from ingot.converters.megatron.cutting.sentencepiece import REACH, SpaceRule
+from ingot.converters.megatron.cutting.splitting import (
     Judge,
     Verdict,
     bigrams,
