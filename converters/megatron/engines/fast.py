@@ -54,7 +54,7 @@ FAST: Final[Mapping[str, FastEngine]] = {
             name="fastokens",
             distribution="fastokens",
             open=open_fastokens,
-            knows_plain=True,
+            knows_plain=False,  # not exactly, where a normalizer puts something before a text
             grows=False,
         ),
     )

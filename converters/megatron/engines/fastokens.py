@@ -1,4 +1,4 @@
-"""fastokens: takes Python strings, gives two flat buffers; it knows `plain` itself.
+"""fastokens: takes Python strings, gives two flat buffers; it has a `plain` of its own.
 
 Its caches stop growing at some hundred MB. FASTOKENS_BPE_THREADS is read when it is loaded: with 1
 a batch is encoded in the calling thread.

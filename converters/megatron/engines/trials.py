@@ -201,7 +201,7 @@ def _in_context(character: str) -> str:
     if not any(point in points for points in _INHABITED):
         return character
     if category == "Cn":  # libraries of another age may know it
-        return f"'{character}.A{character}"
+        return f"'{character}.A{character}{character}"
     if category == "Lo" and any(point in points for points in _UNIFORM):
         return f"a{character}b {character}"
     return f"a{character}b {character}1'{character}.A\u0301{character}{character}\n"

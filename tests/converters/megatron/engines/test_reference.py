@@ -69,6 +69,7 @@ def test_slices_and_nothing(zoo, documents):
     assert engine.encode(documents[:0]).lengths.tolist() == []
 
 
+@pytest.mark.long
 def test_one_thread_starts_no_others(zoo):
     program = (
         "import sys, psutil, pyarrow as pa\n"

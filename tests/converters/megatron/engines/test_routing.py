@@ -66,6 +66,7 @@ def test_special_tokens_go_past_an_engine_that_cannot_do_plain(zoo):
         for plain in (False, True)
     }
     assert routes.pop(("gigatoken", True)) == [True, False]
+    assert routes.pop(("fastokens", True)) == [True, False]
     assert set(map(tuple, routes.values())) == {(False, False)}
     held = needles(FAST["gigatoken"], zoo["sp_bpe"], (), plain=False)
     assert held.holding(texts("a</s>", "a")).tolist() == [True, False]
