@@ -269,7 +269,7 @@ def _options_document(options: ConvertOptions, source_name: str) -> dict[str, Js
 
 def _tokenizer_facts(given: str) -> dict[str, Json]:
     # Loaded before anything is converted, so that an unfit one is not found out at the end.
-    from ingot.converters.megatron.templates import load_template
+    from ingot.converters.megatron.chats.templates import load_template
     from ingot.converters.megatron.tokenizer import find_eod, load_tokenizer
 
     loaded = load_tokenizer(given)

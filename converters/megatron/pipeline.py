@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingot.converters.errors import SourceError
+from ingot.converters.megatron.chats.masks import Masker
 from ingot.converters.megatron.engines.engine import Encoded, Engine
 from ingot.converters.megatron.lanes import Stretch
-from ingot.converters.megatron.masks import Masker
 from ingot.converters.megatron.monitor import Monitor, log
 from ingot.converters.megatron.preparing import Preparer, Shard
 from ingot.converters.megatron.reading import Layout, Rows, read_rows

@@ -15,13 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ingot.converters.megatron.chats.render import Rendered, Span
+from ingot.converters.megatron.chats.templates import ChatTemplate, TemplateError
 from ingot.converters.megatron.cutting.cutter import Cutter, UncuttableError
 from ingot.converters.megatron.longtexts import LONG, SHORT, UNCUTTABLE, LongText, sequences
 from ingot.converters.megatron.options import BuildOptions
 from ingot.converters.megatron.reading import Layout, Rows
-from ingot.converters.megatron.render import Rendered, Span
 from ingot.converters.megatron.shaping import GOES_ON, NEW_DOCUMENT, NEW_SEQUENCE
-from ingot.converters.megatron.templates import ChatTemplate, TemplateError
 from ingot.converters.rows import Json, Reject
 
 SHARD_BYTES: Final = 1 << 20

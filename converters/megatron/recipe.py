@@ -7,12 +7,13 @@ from functools import partial
 from typing import Final
 
 from ingot.converters.errors import ConversionError
+from ingot.converters.megatron.chats.masks import Masker
+from ingot.converters.megatron.chats.templates import ChatTemplate, load_template
 from ingot.converters.megatron.cutting.cutter import Cutter
 from ingot.converters.megatron.engines.choice import Choice
 from ingot.converters.megatron.engines.engine import Engine
 from ingot.converters.megatron.engines.guard import open_engine
 from ingot.converters.megatron.indexed import TokenDtype, token_dtype
-from ingot.converters.megatron.masks import Masker
 from ingot.converters.megatron.monitor import Monitor
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
 from ingot.converters.megatron.pipeline import Stages
@@ -20,7 +21,6 @@ from ingot.converters.megatron.preparing import LONG_CHARS, Preparer
 from ingot.converters.megatron.reading import Layout
 from ingot.converters.megatron.shaping import Rules
 from ingot.converters.megatron.special import SpecialCheck
-from ingot.converters.megatron.templates import ChatTemplate, load_template
 from ingot.converters.megatron.tokenizer import TokenizerFile, find_eod, frame
 from ingot.converters.megatron.units import InputFile
 from ingot.converters.rows import Json

@@ -15,19 +15,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingot.converters.errors import ConversionError
+from ingot.converters.megatron.chats.masks import Masker
+from ingot.converters.megatron.chats.render import Span
+from ingot.converters.megatron.chats.templates import load_template
 from ingot.converters.megatron.cutting.cutter import Cutter
 from ingot.converters.megatron.engines.engine import Engine
 from ingot.converters.megatron.engines.reference import reference
 from ingot.converters.megatron.indexed import index_paths
-from ingot.converters.megatron.masks import Masker
 from ingot.converters.megatron.options import BuildOptions
 from ingot.converters.megatron.pipeline import tokenize
 from ingot.converters.megatron.preparing import LONG_CHARS, Preparer, Shard
 from ingot.converters.megatron.reading import Layout, read_rows
-from ingot.converters.megatron.render import Span
 from ingot.converters.megatron.shaping import NEW_DOCUMENT, Documents, Rules, Tokens
 from ingot.converters.megatron.structure import DataSet
-from ingot.converters.megatron.templates import load_template
 from ingot.converters.megatron.units import InputFile, Unit, stamped
 
 if TYPE_CHECKING:

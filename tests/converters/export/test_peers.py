@@ -24,7 +24,7 @@ from ingot.converters.export.chats import Turn, chat_of
 from ingot.converters.export.job import ExportOptions, export
 from ingot.converters.export.survey import survey
 from ingot.converters.export.trainers import TRAINERS
-from ingot.converters.megatron.render import render_chat
+from ingot.converters.megatron.chats.render import render_chat
 from ingot.converters.records import read_records
 from tests.converters.export.test_docs import joined
 

@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from ingot.converters.megatron.chat_marks import Place, choose_marks, marked, read_marks
-from ingot.converters.megatron.render import Span, TemplateError
+from ingot.converters.megatron.chats.marks import Place, choose_marks, marked, read_marks
+from ingot.converters.megatron.chats.render import Span, TemplateError
 
 Message: TypeAlias = dict[str, Any]  # role and content, both text
 Render: TypeAlias = Callable[[Sequence[Message], bool], str]  # with a generation prompt?

@@ -11,8 +11,8 @@ from typing import Any, Final, TypeAlias
 from jinja2 import nodes
 from jinja2.visitor import NodeTransformer
 
-from ingot.converters.megatron.chat_marks import Marks
-from ingot.converters.megatron.render import TemplateError
+from ingot.converters.megatron.chats.marks import Marks
+from ingot.converters.megatron.chats.render import TemplateError
 
 Value: TypeAlias = Any  # what a template computes, or jinja2 passes on
 STEPS: Final = 1_000_000  # of one rendering, whatever the record

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ingot.converters.errors import ConversionError
+from ingot.converters.megatron.chats.render import Span
+from ingot.converters.megatron.chats.token_bytes import Places, token_bytes
 from ingot.converters.megatron.engines.engine import Encoded, EngineWrongError, Ids
 from ingot.converters.megatron.engines.panics import panics_caught
 from ingot.converters.megatron.loading import huggingface, sentencepiece
-from ingot.converters.megatron.render import Span
-from ingot.converters.megatron.token_bytes import Places, token_bytes
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.tokenizer import TokenizerFile

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from ingot.converters.megatron.render import TemplateError
+from ingot.converters.megatron.chats.render import TemplateError
 
 Marks: TypeAlias = tuple[str, str, str, str]  # around the numbers of openings and of closings
 Place: TypeAlias = tuple[int, int]  # from where to where in a text

@@ -7,10 +7,10 @@ from typing import Final
 import jinja2
 from jinja2 import meta, nodes
 
-from ingot.converters.megatron.chat_marks import Marks
-from ingot.converters.megatron.chat_meter import LARGEST_TEXT, Meter
-from ingot.converters.megatron.chat_sandbox import Environment
-from ingot.converters.megatron.render import TemplateError
+from ingot.converters.megatron.chats.marks import Marks
+from ingot.converters.megatron.chats.meter import LARGEST_TEXT, Meter
+from ingot.converters.megatron.chats.render import TemplateError
+from ingot.converters.megatron.chats.sandbox import Environment
 from ingot.converters.rows import Json
 
 LARGEST_TEMPLATE: Final = 1 << 20  # characters of source

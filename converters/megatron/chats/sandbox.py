@@ -1,7 +1,7 @@
 """Chat templates run in a sandbox that bounds what they reach, how long they run, what they build.
 
 A template is hostile text. It sees the values it is given and nothing else: no attributes of
-Python objects, no files, no clock, no random numbers; what it does is metered (`chat_meter`).
+Python objects, no files, no clock, no random numbers; what it does is metered (`meter`).
 """
 
 import functools
@@ -19,8 +19,8 @@ from jinja2.runtime import Context, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment, safe_range
 from jinja2.utils import Cycler, Joiner, Namespace
 
-from ingot.converters.megatron.chat_marks import marked
-from ingot.converters.megatron.chat_meter import (
+from ingot.converters.megatron.chats.marks import marked
+from ingot.converters.megatron.chats.meter import (
     DEPTH,
     MADE,
     READ,
@@ -29,7 +29,7 @@ from ingot.converters.megatron.chat_meter import (
     Value,
     metered,
 )
-from ingot.converters.megatron.render import TemplateError
+from ingot.converters.megatron.chats.render import TemplateError
 
 # Methods and filters that cannot build more than they are given, or that are checked below.
 _STR_METHODS: Final = """

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import orjson
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.chat_builtin import BUILTIN, CHATML
-from ingot.converters.megatron.chat_marks import Marks, choose_marks, read_marks
-from ingot.converters.megatron.chat_spans import Chat, Message, find_spans
-from ingot.converters.megatron.render import Rendered, Span, TemplateError, render_chat
+from ingot.converters.megatron.chats.builtin import BUILTIN, CHATML
+from ingot.converters.megatron.chats.marks import Marks, choose_marks, read_marks
+from ingot.converters.megatron.chats.render import Rendered, Span, TemplateError, render_chat
+from ingot.converters.megatron.chats.spans import Chat, Message, find_spans
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
-    from ingot.converters.megatron.chat_program import Program
+    from ingot.converters.megatron.chats.program import Program
     from ingot.converters.megatron.tokenizer import TokenizerFile
 
 __all__ = ["ChatTemplate", "TemplateError", "load_template"]
@@ -155,7 +155,7 @@ def _chatml() -> ChatTemplate:
 
 
 def _template(name: str, where: str, sources: Sources, special: dict[str, Json]) -> ChatTemplate:
-    from ingot.converters.megatron.chat_program import Program
+    from ingot.converters.megatron.chats.program import Program
 
     programs: dict[str, Program] = {}
     for part, source in sources.items():

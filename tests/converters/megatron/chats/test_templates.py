@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.chat_builtin import BUILTIN
-from ingot.converters.megatron.render import render_chat
-from ingot.converters.megatron.templates import ChatTemplate, TemplateError, load_template
+from ingot.converters.megatron.chats.builtin import BUILTIN
+from ingot.converters.megatron.chats.render import render_chat
+from ingot.converters.megatron.chats.templates import ChatTemplate, TemplateError, load_template
 from ingot.converters.megatron.tokenizer import TokenizerFile
 
 CONFIG = {"bos_token": {"content": "<s>"}, "eos_token": "</s>", "add_bos_token": True}

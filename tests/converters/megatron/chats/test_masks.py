@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
+from ingot.converters.megatron.chats.masks import Masker
+from ingot.converters.megatron.chats.render import Span
 from ingot.converters.megatron.engines.engine import Encoded, EngineWrongError
 from ingot.converters.megatron.engines.reference import reference
-from ingot.converters.megatron.masks import Masker
-from ingot.converters.megatron.render import Span
 from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
 
 CORPUS = [
