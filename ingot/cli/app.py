@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from ingot import __version__
 from ingot.cli.chat import chat
@@ -17,6 +17,7 @@ from ingot.cli.export import export
 from ingot.cli.map import map_command
 from ingot.cli.review import review
 from ingot.cli.run import run
+from ingot.cli.sections import Sections
 from ingot.cli.tokens import tokens
 from ingot.cli.tokens_build import build
 from ingot.converters.errors import IngotError
@@ -52,7 +53,7 @@ class Commands(_Told, TyperGroup):
     """The subcommands of `ingot`."""
 
 
-class Alone(_Told, TyperCommand):
+class Alone(_Told, Sections):
     """A command of its own."""
 
 

@@ -2,6 +2,7 @@
 
 import typer
 
+from ingot.cli.sections import Sections
 from ingot.cli.tokens_build import build
 from ingot.cli.tokens_tools import inspect, merge, verify
 
@@ -10,7 +11,7 @@ tokens = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-tokens.command("build")(build)
+tokens.command("build", cls=Sections)(build)
 tokens.command("inspect")(inspect)
 tokens.command("merge")(merge)
 tokens.command("verify")(verify)

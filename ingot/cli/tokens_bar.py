@@ -111,7 +111,9 @@ def print_summary(console: "Console", summary: "Summary") -> None:
     table.add_column()
     for name, value, more in (*_amounts(summary), *_stages(summary, console)):
         table.add_row(plain(name), plain(value), plain(more))
-    console.print(table)
+    with console.capture() as shown:
+        console.print(table)
+    console.file.write("".join(f"{line.rstrip()}\n" for line in shown.get().splitlines()))
 
 
 class _AboveBar(io.RawIOBase):
@@ -171,7 +173,8 @@ def _amounts(summary: "Summary") -> Iterator[tuple[str, str, str]]:
     left = {"rejected": summary.rejected, "filtered": summary.filtered}
     yield "records", f"{summary.records:,}", ", ".join(f"{n:,} {w}" for w, n in left.items() if n)
     yield "documents", f"{summary.documents:,}", ""
-    yield "tokens", f"{summary.tokens:,}", f"{amount(speed.tokens_per_sec)} tokens/s"
+    by = f" by {safe(summary.engine)}" if summary.engine else ""
+    yield "tokens", f"{summary.tokens:,}", f"{amount(speed.tokens_per_sec)} tokens/s{by}"
     share = _share(speed.engine_share, speed.engine_mbps, f"what {engine} does in memory")
     yield "text", _bytes(summary.text_bytes), f"{speed.text_mbps:,.1f} MB/s{share}"
     share = _share(speed.disk_share, speed.disk_mbps, "the disk's sequential reading")

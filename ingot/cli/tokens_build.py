@@ -1,5 +1,6 @@
 """`ingot tokens build`, and the same as a command of its own: `parquet2mbt`."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from ingot.cli.grouped import expands
 
 if TYPE_CHECKING:
     from ingot.converters.megatron import BuildOptions, TokenStats, WorkOptions
+    from ingot.converters.megatron.monitor import Monitor
 
 _INTERRUPTED = 130
 
@@ -53,10 +55,11 @@ def build(
     Rows that cannot be tokenized are listed in PREFIX.rejects.jsonl, files that cannot be read in
     PREFIX.meta.json; --fail-fast ends at the first. Log lines (JSON) go to stdout.
     """
-    from ingot.cli.console import complain, notes
+    from ingot.cli.console import notes
     from ingot.cli.tokens_bar import print_summary, token_meter
     from ingot.converters import megatron
     from ingot.converters.megatron.monitor import log
+    from ingot.converters.megatron.watching.disk import sequential_mbps
     from ingot.converters.megatron.watching.summary import Measured
     from ingot.converters.megatron.watching.watch import Watch, WatchOptions
 
@@ -75,19 +78,41 @@ def build(
         with Watch(watch_options) as watch:
             if run.keep_order:
                 log(watch, "info", "pipeline", "keep_order", said="the order is always kept")
-            files = megatron.scan(input_dir, reading.pattern, recursive=reading.recursive)
-            try:
+            with _ended(watch):
+                files = megatron.scan(input_dir, reading.pattern, recursive=reading.recursive)
+                size = sum(file.bytes for file in files)
+                log(watch, "info", "scanner", "scanned", files=len(files), bytes=size)
                 stats = megatron.build(
                     files, tokenizer, output_prefix, options, work, monitor=watch
                 )
-            except KeyboardInterrupt as error:
-                complain("interrupted: the same command with --resume goes on")
-                raise typer.Exit(_INTERRUPTED) from error
-            summary = watch.summary(Measured(engine=stats.engine, engine_mbps=stats.engine_mbps))
-            watch.summary_log(summary)
+            if not stats.already_done:
+                disk = sequential_mbps(file.path for file in files)
+                measured = Measured(
+                    engine=stats.engine, engine_mbps=stats.engine_mbps, disk_mbps=disk
+                )
+                summary = watch.summary(measured)
+                watch.summary_log(summary)
     if not stats.already_done:
         print_summary(notes(), summary)
     _tell(output_prefix, stats)
+
+
+@contextmanager
+def _ended(monitor: "Monitor") -> Iterator[None]:
+    """Write the line of the log that says why a build came to nothing."""
+    from ingot.cli.console import complain
+    from ingot.converters.errors import IngotError
+    from ingot.converters.megatron.monitor import log
+
+    try:
+        yield
+    except IngotError as error:
+        log(monitor, "error", "pipeline", "failed", error=str(error))
+        raise
+    except KeyboardInterrupt as error:
+        log(monitor, "error", "pipeline", "interrupted")
+        complain("interrupted: the same command with --resume goes on")
+        raise typer.Exit(_INTERRUPTED) from error
 
 
 def _build_options(
@@ -125,6 +150,9 @@ def _build_options(
 def _work_options(run: t.RunOptions) -> "WorkOptions":
     from ingot.converters.megatron import WorkOptions
 
+    threads = os.environ.get("RAYON_NUM_THREADS") or "1"
+    if not (threads.isdecimal() and int(threads)):
+        raise typer.BadParameter(f"RAYON_NUM_THREADS is {threads!r}, not a number from 1 on")
     shards = None if run.batch_shards in (None, "auto") else int(run.batch_shards or 0)
     return WorkOptions(
         batch_size=run.batch_size,
