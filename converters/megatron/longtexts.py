@@ -12,6 +12,16 @@ LONG: Final = "long"
 UNCUTTABLE: Final = "too_long"
 
 
+def limited(text: str, options: BuildOptions) -> list[str]:
+    """The sequences of a document that is not left out, by `max_chars` and `long_docs`."""
+    most = options.max_chars
+    if most is None or len(text) <= most:
+        return [text]
+    if options.long_docs == "truncate":
+        return [text[:most]]
+    return list(sequences(text, most))
+
+
 def sequences(text: str, most: int) -> Iterator[str]:
     """A text in parts of at most `most` characters, which join to the text.
 

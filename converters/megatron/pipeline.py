@@ -21,17 +21,19 @@ import pyarrow.compute as pc
 from ingot.converters.errors import SourceError
 from ingot.converters.megatron.chats.masks import Masker
 from ingot.converters.megatron.engines.engine import Encoded, Engine
-from ingot.converters.megatron.lanes import Stretch
+from ingot.converters.megatron.journal import Stretch
 from ingot.converters.megatron.monitor import Monitor, log
-from ingot.converters.megatron.preparing import Preparer, Shard
+from ingot.converters.megatron.preparing import Preparer
 from ingot.converters.megatron.reading import Layout, Rows, read_rows
 from ingot.converters.megatron.shaping import NEW_DOCUMENT, Rules, Texts, shape
+from ingot.converters.megatron.shards import Shard
 from ingot.converters.megatron.units import InputFile, Unit
 from ingot.converters.megatron.writing import Tokenized, UnitWriter
 from ingot.converters.rows import Reject
 
 NOT_TOKENIZED: Final = "not_tokenized"
 _LOOK_SECONDS: Final = 0.2
+_WARM: Final = pa.array(["Warm up: 1, 2, 3. 预热。"], pa.large_string())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,6 +116,8 @@ class _Pipeline:
     def run(
         self, units: Iterable[Unit], writer: UnitWriter, fail_fast: bool
     ) -> Iterator[tuple[Unit, Stretch]]:
+        for _ in range(self._stages.threads):
+            self._tokenizers.submit(self._warm_up)
         reading = self._reader.submit(self._read_all, units)
         while (item := self._ordered.get()) is not None:
             if isinstance(item, _End):
@@ -174,6 +178,7 @@ class _Pipeline:
     def _tokenize(self, unit: Unit, shard: Shard) -> Tokenized:
         if not len(shard.texts):
             self._depths.tokenized()
+            self._log_rejects(unit, shard.rejects)
             return _nothing(shard)
         engine = self._own("engine", self._stages.open_engine)
         masker = self._own("masker", self._stages.masker) if self._stages.masker else None
@@ -182,7 +187,41 @@ class _Pipeline:
         done = tokenize(shard, name, engine, masker, self._stages.rules)
         seconds = time.monotonic() - started
         self._depths.tokenized()
+        self._log_rejects(unit, (*done.rejects, *done.failed))
+        self._log_batch(name, done, seconds)
         return replace(done, seconds=seconds)
+
+    def _log_rejects(self, unit: Unit, rejects: tuple[Reject, ...]) -> None:
+        """One line for the rows that end here; `PREFIX.rejects.jsonl` lists each."""
+        if rejects:
+            log(
+                self._stages.monitor,
+                "warn",
+                "tokenizer",
+                "records_rejected",
+                file_path=self._stages.files[unit.file].name,
+                error=f"row {rejects[0].row}: {rejects[0].reason}",
+                error_count=len(rejects),
+            )
+
+    def _log_batch(self, name: str, done: Tokenized, seconds: float) -> None:
+        reader, tokenizer = self._depths.depths()
+        log(
+            self._stages.monitor,
+            "trace",
+            "tokenizer",
+            "batch",
+            file_path=name,
+            batch_size=len(done.shard.texts),
+            tokens=done.tokens,
+            latency_ms=round(1000 * seconds, 3),
+            queue_depth_reader=reader,
+            queue_depth_tok=tokenizer,
+        )
+
+    def _warm_up(self) -> None:
+        """Load the engine and let it make its tables while the first rows are read."""
+        self._own("engine", self._stages.open_engine).encode(_WARM)
 
     def _own(self, name: str, make: Callable[[], _Own]) -> _Own:
         """What every thread has of its own, made when it is needed first."""
@@ -202,6 +241,9 @@ class _Pipeline:
 
     def _tell(self, tokenized: Tokenized, seconds: float) -> None:
         monitor, shard, tally = self._stages.monitor, tokenized.shard, tokenized.tally
+        if shard.read:
+            row_group, size = shard.row_group, shard.read
+            log(monitor, "trace", "reader", "rows_read", row_group=row_group, bytes_read=size)
         if tokenized.seconds:
             monitor({"kind": "stage", "stage": "write", "seconds": seconds})
             monitor({"kind": "stage", "stage": "tokenize", "seconds": tokenized.seconds})

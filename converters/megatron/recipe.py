@@ -17,9 +17,10 @@ from ingot.converters.megatron.indexed import TokenDtype, token_dtype
 from ingot.converters.megatron.monitor import Monitor
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
 from ingot.converters.megatron.pipeline import Stages
-from ingot.converters.megatron.preparing import LONG_CHARS, Preparer
+from ingot.converters.megatron.preparing import Preparer
 from ingot.converters.megatron.reading import Layout
 from ingot.converters.megatron.shaping import Rules
+from ingot.converters.megatron.shards import LONG_CHARS
 from ingot.converters.megatron.special import SpecialCheck
 from ingot.converters.megatron.tokenizer import TokenizerFile, find_eod, frame
 from ingot.converters.megatron.units import InputFile

@@ -13,9 +13,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.framing import common_frame
 from ingot.converters.megatron.loading import (
@@ -53,7 +50,6 @@ _SHOWN: Final = 20  # special tokens in a message
 _IDS: Final = 1 << 31  # beyond what a data set can hold
 
 Kind: TypeAlias = Literal["huggingface", "sentencepiece"]
-Ids: TypeAlias = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -318,56 +314,3 @@ def _decoder(
         return f"<id {number}>"
 
     return named, joined
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Encoded:
-    """Texts as ids.
-
-    Attributes:
-        ids: of all texts that could be encoded, one after another.
-        lengths: int64, ids per encoded text.
-        failed: positions of the texts that could not be encoded, and why.
-    """
-
-    ids: Ids
-    lengths: npt.NDArray[np.int64]
-    failed: tuple[tuple[int, str], ...]
-
-
-class _EncodingError(Exception):
-    """The library refused a call; one bad text fails its whole batch."""
-
-
-def encode(tokenizer: "Tokenizer", texts: list[str]) -> Encoded:
-    """Encode texts; one that the tokenizer refuses does not stop the others.
-
-    That happens to words outside a vocabulary without an unknown token, for example.
-    """
-    rows, failed = _encoded_rows(tokenizer, texts, 0)
-    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-    ids = np.concatenate([np.empty(0, np.uint32), *rows])
-    return Encoded(ids=ids, lengths=lengths, failed=tuple(failed))
-
-
-def _encoded_rows(
-    tokenizer: "Tokenizer", texts: list[str], first: int
-) -> tuple[list[Ids], list[tuple[int, str]]]:
-    """Ids per text; a call that fails is halved until the text that failed it stands alone."""
-    try:
-        return _call(tokenizer, texts), []
-    except _EncodingError as error:
-        if len(texts) == 1:
-            return [], [(first, str(error))]
-    middle = len(texts) // 2
-    rows, failed = _encoded_rows(tokenizer, texts[:middle], first)
-    more_rows, more_failed = _encoded_rows(tokenizer, texts[middle:], first + middle)
-    return rows + more_rows, failed + more_failed
-
-
-def _call(tokenizer: "Tokenizer", texts: list[str]) -> list[Ids]:
-    try:
-        encodings = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-    except Exception as error:  # the library raises nothing more precise
-        raise _EncodingError(str(error)) from error
-    return [np.array(encoding.ids, np.uint32) for encoding in encodings]

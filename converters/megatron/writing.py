@@ -9,11 +9,12 @@ import numpy as np
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.engines.engine import Encoded
-from ingot.converters.megatron.lanes import Lane, Stretch
+from ingot.converters.megatron.journal import Stretch
+from ingot.converters.megatron.lanes import Lane
 from ingot.converters.megatron.longdocuments import GatheredDocument, StreamedDocument
 from ingot.converters.megatron.packing import Pack, Packer
-from ingot.converters.megatron.preparing import Shard
 from ingot.converters.megatron.shaping import Documents, Rules
+from ingot.converters.megatron.shards import Shard
 from ingot.converters.records import reject_line
 from ingot.converters.rows import Reject
 

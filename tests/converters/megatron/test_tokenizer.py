@@ -19,7 +19,6 @@ from tokenizers import Tokenizer, models, processors
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.tokenizer import (
     decode,
-    encode,
     find_eod,
     frame,
     load_tokenizer,
@@ -40,29 +39,6 @@ def test_facts(tokenizer_file: Path) -> None:
     loaded = load_tokenizer(tokenizer_file)
     assert loaded.sha256 == hashlib.sha256(tokenizer_file.read_bytes()).hexdigest()
     assert (loaded.vocabulary, loaded.largest_id) == (320, 319)
-
-
-def test_ids_are_those_of_the_library_whole_and_without_padding(tokenizer_file: Path) -> None:
-    reference = Tokenizer.from_file(str(tokenizer_file))
-    reference.no_truncation()
-    reference.no_padding()
-    texts = ["低头思故乡 " * 20, "", "a<|endoftext|>b", "\x00😀 \u202e"]
-    encoded = encode(load_tokenizer(tokenizer_file).tokenizer, texts)
-    expected = [reference.encode(t, add_special_tokens=False).ids for t in texts]
-    assert encoded.ids.tolist() == [i for ids in expected for i in ids]
-    assert encoded.lengths.tolist() == [len(ids) for ids in expected]
-    assert 0 in expected[2]  # the text of a special token is that token
-    assert encoded.failed == ()
-
-
-def test_a_text_that_is_refused_does_not_stop_the_others(word_tokenizer_file: Path) -> None:
-    tokenizer = load_tokenizer(word_tokenizer_file).tokenizer
-    encoded = encode(tokenizer, ["known", "odd", "known known", "", "odd known"])
-    assert encoded.ids.tolist() == [0, 0, 0]
-    assert encoded.lengths.tolist() == [1, 2, 0]
-    assert [place for place, _ in encoded.failed] == [1, 4]
-    assert all("UNK" in problem for _, problem in encoded.failed)
-    assert encode(tokenizer, []).ids.tolist() == []
 
 
 @pytest.mark.parametrize(
