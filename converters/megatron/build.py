@@ -2,14 +2,13 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import orjson
-import pyarrow as pa
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.manifest import host_facts
@@ -17,61 +16,21 @@ from ingot.converters.megatron.assembling import assemble, commit, finished_unit
 from ingot.converters.megatron.attempts import Outcome, run
 from ingot.converters.megatron.engines.choice import Choice
 from ingot.converters.megatron.engines.race import choose
-from ingot.converters.megatron.indexed import TokenDtype, index_paths
-from ingot.converters.megatron.lanes import Stretch
+from ingot.converters.megatron.indexed import index_paths
+from ingot.converters.megatron.layouts import find_layout
 from ingot.converters.megatron.monitor import Monitor, log, unheard
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
-from ingot.converters.megatron.reading import find_layout, read_rows
 from ingot.converters.megatron.recipe import Recipe, check_document, make_recipe
 from ingot.converters.megatron.running import Run
+from ingot.converters.megatron.samples import sample, text_bytes
 from ingot.converters.megatron.special import check_special
 from ingot.converters.megatron.staging import Staging, difference, staging
+from ingot.converters.megatron.stats import TokenStats, counted, stats_of
 from ingot.converters.megatron.tokenizer import load_tokenizer
 from ingot.converters.megatron.units import InputFile, Unit, plan
-from ingot.converters.megatron.writing import COUNTS
 from ingot.converters.rows import Json
 
-SAMPLE_BYTES: Final = 2 << 20  # of the user's own text, that the engines are raced on
-_PACKED: Final = 3  # bytes of text in a byte of Parquet, roughly
 _SHOWN_FAILURES: Final = 3
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TokenStats:
-    """A finished data set.
-
-    Attributes:
-        documents: documents of the data set, the empty ones that it keeps included.
-        sequences: sequences of the data set.
-        tokens: ids written; BOS, EOS and EOD included.
-        characters: characters of the tokenized texts (chats as rendered).
-        rejected: rows that could not be tokenized, each listed in the file of rejects.
-        filtered: rows that the limits left out.
-        failed_files: files that could not be read.
-        dtype: `uint16` or `int32`.
-        eod_id: the id after every document, None = none.
-        vocabulary: tokens of the tokenizer.
-        tokenizer_sha256: of the tokenizer's file.
-        already_done: the very data set was there before.
-        engine: what tokenized it; empty where nothing had to be.
-        engine_mbps: what that engine does with text in memory, all threads together, in MB/s; None
-            where it was not measured.
-    """
-
-    documents: int
-    sequences: int
-    tokens: int
-    characters: int
-    rejected: int
-    filtered: int
-    failed_files: int
-    dtype: TokenDtype
-    eod_id: int | None
-    vocabulary: int
-    tokenizer_sha256: str
-    already_done: bool = False
-    engine: str = ""
-    engine_mbps: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -204,7 +163,7 @@ class _Build:
             meta = _document(meta_path)
             if "counts" in meta:
                 log(self.monitor, "info", "pipeline", "already_done", file_path=str(idx_path))
-                return self._stats(meta, already_done=True)
+                return stats_of(meta, already_done=True)
         if self.work.overwrite:
             return None
         hint = "name another prefix, or replace it with --overwrite"
@@ -256,40 +215,13 @@ class _Build:
         return choose(
             self.recipe.loaded,
             self.work.tok_engine,
-            self._sample(units),
+            sample(self.files, units, self.recipe),
             plain=self.recipe.options.plain,
-            total_bytes=sum(self._text_bytes(unit) for unit in units),
+            total_bytes=text_bytes(self.files, units),
             exclude=exclude,
             threads=max(threads, inside),
             monitor=self.monitor,
         )
-
-    def _text_bytes(self, unit: Unit) -> int:
-        packed = self.files[unit.file].path.suffix != ".jsonl"
-        return unit.bytes * (_PACKED if packed else 1)
-
-    def _sample(self, units: Sequence[Unit]) -> pa.LargeStringArray:
-        """Texts from the beginning of a few units that lie apart."""
-        texts: list[pa.LargeStringArray] = []
-        some = units[:: max(1, len(units) // 4)][:4]
-        for unit in some:
-            room = SAMPLE_BYTES // len(some)
-            for shard in self._first_shards(unit):
-                texts.append(shard)
-                room -= shard.nbytes
-                if room <= 0:
-                    break
-        return pa.concat_arrays(texts) if texts else pa.array([], pa.large_string())
-
-    def _first_shards(self, unit: Unit) -> Iterator[pa.LargeStringArray]:
-        file = self.files[unit.file]
-        rows = read_rows(file, unit, self.recipe.layout, batch_size=1_000)
-        try:
-            for shard in self.recipe.preparer().prepare(file.name, rows):
-                if len(shard.texts):
-                    yield shard.texts
-        except SourceError:
-            return  # it will be told when it is its turn
 
     def _finish(
         self, place: Staging, units: Sequence[Unit], outcome: Outcome, started: float
@@ -308,7 +240,11 @@ class _Build:
             place, good, self.recipe.rules.dtype, masks=self.recipe.masks, rejects=self.rejects
         )
         self._index_time(time.monotonic() - begun)
-        meta = self._meta(units, finished, failures, counts)
+        meta = {
+            **self.recipe.meta(),
+            **self.check,
+            **counted(self.files, units, finished, failures),
+        }
         engines = sorted({stretch.engine for stretch in good if stretch.engine})
         info = {
             "identity": self.identity(),
@@ -321,7 +257,7 @@ class _Build:
         self.monitor({"kind": "phase", "phase": "done"})
         choice = outcome.choice
         rate = choice.rates.get(choice.engine) if choice else None
-        return replace(self._stats(meta), engine=", ".join(engines), engine_mbps=rate)
+        return replace(stats_of(meta), engine=", ".join(engines), engine_mbps=rate)
 
     def _index_time(self, seconds: float) -> None:
         self.monitor({"kind": "stage", "stage": "index", "seconds": seconds})
@@ -341,49 +277,6 @@ class _Build:
             f"not a single token ({said}): Megatron cannot load an empty data set",
             "see to the columns and the limits; nothing was written",
         )
-
-    def _meta(
-        self,
-        units: Sequence[Unit],
-        finished: dict[int, Stretch],
-        failures: dict[int, str],
-        counts: Counter[str],
-    ) -> dict[str, Json]:
-        by_file: dict[int, list[Stretch]] = {}
-        for unit in units:
-            if unit.number in finished:
-                by_file.setdefault(unit.file, []).append(finished[unit.number])
-        files = []
-        for number, file in enumerate(self.files):
-            entry: dict[str, Json] = {"path": file.name, "bytes": file.bytes}
-            if number in failures:
-                entry |= {"status": "failed", "error": failures[number]}
-            else:
-                entry |= {"status": "done", **_shown(total(by_file[number]))}
-            files.append(entry)
-        return {
-            **self.recipe.meta(),
-            **self.check,
-            "counts": {"files": len(files), "failed_files": len(failures), **_shown(counts)},
-            "files": files,
-        }
-
-    def _stats(self, meta: dict[str, Json], *, already_done: bool = False) -> TokenStats:
-        counts = meta["counts"]
-        names = ("documents", "sequences", "tokens", "characters", "rejected", "failed_files")
-        return TokenStats(
-            **{name: counts[name] for name in names},
-            filtered=counts["short"] + counts["long"],
-            dtype=meta["dtype"],
-            eod_id=meta["eod_id"],
-            vocabulary=meta["tokenizer"]["vocab_size"],
-            tokenizer_sha256=meta["tokenizer"]["sha256"],
-            already_done=already_done,
-        )
-
-
-def _shown(counts: Counter[str]) -> dict[str, int]:
-    return {name: counts[name] for name in COUNTS}
 
 
 def _document(path: Path) -> dict[str, Json]:

@@ -18,6 +18,27 @@ TokParallel = Literal["auto", "internal", "external", "both"]
 TokEngine = Literal["auto", "hf", "gigatoken", "fastokens"]
 
 LEAST_PACK: Final = 2
+RAYON: Final = "RAYON_NUM_THREADS"
+
+
+def _too_small(options: object, *names: str) -> list[str]:
+    """What is wrong with counts that are to be 1 or more, or None."""
+    given = ((name, getattr(options, name)) for name in names)
+    return [
+        f"--{name.replace('_', '-')} takes 1 or more, not {count}"
+        for name, count in given
+        if count is not None and count < 1
+    ]
+
+
+def _stated_threads() -> int:
+    """`RAYON_NUM_THREADS`; 0 where it leaves the number open, as it does for that library."""
+    stated = os.environ.get(RAYON, "").strip() or "0"
+    if not (stated.isascii() and stated.isdigit()):
+        raise ConversionError(
+            RAYON, f"{stated!r} is no number of threads", "state one, or unset it"
+        )
+    return int(stated)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,7 +100,8 @@ class BuildOptions:
             raise ConversionError("", problem)
 
     def _problems(self) -> list[str]:
-        found = [
+        found = _too_small(self, "min_chars", "max_chars", "min_tokens", "max_tokens")
+        found += [
             f"{option} is above {other}"
             for option, other, low, high in (
                 ("--min-chars", "--max-chars", self.min_chars, self.max_chars),
@@ -95,6 +117,10 @@ class BuildOptions:
             found.append("--empty-docs eod needs --append-eod")
         if any("\ud800" <= character <= "\udfff" for character in self.concat_sep):
             found.append("--concat-sep is no text")
+        if self.text_cols is not None and not (self.text_cols and all(self.text_cols)):
+            found.append("--text-cols names no column")
+        if len(set(self.text_cols or ())) < len(self.text_cols or ()):
+            found.append("--text-cols names a column twice")
         return [*found, *self._packing_problems()]
 
     def _packing_problems(self) -> list[str]:
@@ -177,11 +203,20 @@ class WorkOptions:
     fail_fast: bool = False
     tmp_dir: Path | None = None
 
+    def __post_init__(self) -> None:
+        counts = ("batch_size", "workers", "queue_cap", "batch_shards", "rowgroup_parallel")
+        for problem in _too_small(self, *counts, "processes"):
+            raise ConversionError("", problem)
+
     def threads(self) -> tuple[int, int]:
-        """Tokenizing threads of one process, and the threads inside each one's engine."""
+        """Tokenizing threads of one process, and the threads inside each one's engine.
+
+        Raises:
+            ConversionError: `RAYON_NUM_THREADS` is no number.
+        """
         cores = os.cpu_count() or 1
         workers = self.workers or max(1, cores // self.processes - 2)
-        inside = int(os.environ.get("RAYON_NUM_THREADS") or max(1, cores // self.processes))
+        inside = _stated_threads() or max(1, cores // self.processes)
         if self.tok_parallel == "internal":
             return 1, inside
         if self.tok_parallel == "both":

@@ -22,9 +22,10 @@ from ingot.converters.errors import SourceError
 from ingot.converters.megatron.chats.masks import Masker
 from ingot.converters.megatron.engines.engine import Encoded, Engine
 from ingot.converters.megatron.journal import Stretch
+from ingot.converters.megatron.layouts import Layout
 from ingot.converters.megatron.monitor import Monitor, log
 from ingot.converters.megatron.preparing import Preparer
-from ingot.converters.megatron.reading import Layout, Rows, read_rows
+from ingot.converters.megatron.reading import Rows, read_rows
 from ingot.converters.megatron.shaping import NEW_DOCUMENT, Rules, Texts, shape
 from ingot.converters.megatron.shards import Shard
 from ingot.converters.megatron.units import InputFile, Unit
@@ -80,7 +81,12 @@ _Item: TypeAlias = Future[Tokenized] | _End | None
 
 
 def run_units(
-    stages: Stages, units: Iterable[Unit], writer: UnitWriter, *, fail_fast: bool = False
+    stages: Stages,
+    units: Iterable[Unit],
+    writer: UnitWriter,
+    *,
+    fail_fast: bool = False,
+    no_more: Callable[[], None] | None = None,
 ) -> Iterator[tuple[Unit, Stretch]]:
     """Do the units in order; gives each when it is done.
 
@@ -89,6 +95,7 @@ def run_units(
         units: taken one by one, a little ahead of what is done.
         writer: takes the documents.
         fail_fast: a file that cannot be read ends the work.
+        no_more: called when no more units are wanted; ends `units` where they are waited for.
 
     Raises:
         SourceError: a file cannot be read, with `fail_fast`.
@@ -99,6 +106,8 @@ def run_units(
     try:
         yield from pipeline.run(units, writer, fail_fast)
     finally:
+        if no_more is not None:
+            no_more()
         pipeline.close()
 
 
@@ -259,7 +268,7 @@ class _Pipeline:
                 "text_bytes": tally.get("text_bytes", 0),
                 "records": tally.get("rows", 0),
                 "tokens": tokenized.tokens,
-                "documents": 0 if documents is None else len(documents.sizes),
+                "documents": _whole(shard) if documents is None else len(documents.sizes),
                 "failed_records": tally.get("rejected", 0),
                 "filtered": tally.get("short", 0) + tally.get("long", 0),
             }
@@ -295,6 +304,11 @@ class _Pipeline:
         )
         monitor({"kind": "count", "error.read": 1})
         return writer.fail(unit.number, str(told))
+
+
+def _whole(shard: Shard) -> int:
+    """Long documents that a shard completes."""
+    return int(shard.closes and not shard.dropped)
 
 
 def _nothing(shard: Shard) -> Tokenized:

@@ -18,9 +18,10 @@ from ingot.converters.megatron.chats.templates import ChatTemplate
 from ingot.converters.megatron.columns import Joined, joined
 from ingot.converters.megatron.conversations import ChatPreparer
 from ingot.converters.megatron.cutting.cutter import Cutter
+from ingot.converters.megatron.layouts import Layout
 from ingot.converters.megatron.longtexts import LONG, SHORT, UNCUTTABLE, LongText, limited
 from ingot.converters.megatron.options import BuildOptions
-from ingot.converters.megatron.reading import Layout, Rows
+from ingot.converters.megatron.reading import Rows
 from ingot.converters.megatron.shaping import NEW_DOCUMENT, NEW_SEQUENCE
 from ingot.converters.megatron.shards import Shard, rejected, sliced, with_rejects
 from ingot.converters.rows import Reject

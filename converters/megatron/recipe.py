@@ -14,11 +14,11 @@ from ingot.converters.megatron.engines.choice import Choice
 from ingot.converters.megatron.engines.engine import Engine
 from ingot.converters.megatron.engines.guard import open_engine
 from ingot.converters.megatron.indexed import TokenDtype, token_dtype
+from ingot.converters.megatron.layouts import Layout
 from ingot.converters.megatron.monitor import Monitor
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
 from ingot.converters.megatron.pipeline import Stages
 from ingot.converters.megatron.preparing import Preparer
-from ingot.converters.megatron.reading import Layout
 from ingot.converters.megatron.shaping import Rules
 from ingot.converters.megatron.shards import LONG_CHARS
 from ingot.converters.megatron.special import SpecialCheck

@@ -22,10 +22,11 @@ from ingot.converters.megatron.cutting.cutter import Cutter
 from ingot.converters.megatron.engines.engine import Engine
 from ingot.converters.megatron.engines.reference import reference
 from ingot.converters.megatron.indexed import index_paths
+from ingot.converters.megatron.layouts import Layout
 from ingot.converters.megatron.options import BuildOptions
 from ingot.converters.megatron.pipeline import tokenize
 from ingot.converters.megatron.preparing import Preparer
-from ingot.converters.megatron.reading import Layout, read_rows
+from ingot.converters.megatron.reading import read_rows
 from ingot.converters.megatron.shaping import NEW_DOCUMENT, Documents, Rules, Tokens
 from ingot.converters.megatron.shards import LONG_CHARS, Shard
 from ingot.converters.megatron.structure import DataSet

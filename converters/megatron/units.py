@@ -75,8 +75,9 @@ class Unit:
 def scan(folder: Path, pattern: str = "*.parquet", *, recursive: bool = True) -> list[InputFile]:
     """The files under a folder whose name fits a glob, sorted by their relative path.
 
-    A pattern with a `/` is compared with the relative path. Hidden files, and folders that are
-    links, are left out. A file given in place of the folder is taken whatever the pattern.
+    A pattern with a `/` is compared with the relative path. Hidden files and folders, and folders
+    that are links, are left out. A file given in place of the folder is taken whatever the pattern.
+    A file that cannot be looked at is among them: it fails when it is to be read.
 
     Raises:
         SourceError: no such folder, or no file in it fits.
@@ -111,20 +112,15 @@ def _fits(name: str, pattern: str) -> bool:
 
 
 def stamped(files: Iterable[Path]) -> list[InputFile]:
-    """Files given one by one, in that order, under their own names.
-
-    Raises:
-        SourceError: one cannot be read.
-    """
+    """Files given one by one, in that order, under their own names."""
     return [_stamped(file.name, file) for file in files]
 
 
 def _stamped(name: str, path: Path) -> InputFile:
     try:
         facts = path.stat()
-    except OSError as error:
-        problem = f"cannot be read: {error.strerror or error}"
-        raise SourceError(str(path), problem, "see to it, or narrow --pattern") from error
+    except OSError:  # it has vanished, or is a link to nowhere
+        return InputFile(name=name, path=path, bytes=0, mtime_ns=0)
     return InputFile(name=name, path=path, bytes=facts.st_size, mtime_ns=facts.st_mtime_ns)
 
 

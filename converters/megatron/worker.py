@@ -1,40 +1,39 @@
 """One process of a build with several: does the units that it is given, in a lane of its own.
 
-It is started by the supervisor and reads lines of JSON from standard input: its assignment, then
-the numbers of units. It says `{"done": UNIT}`, `{"said": MESSAGE}` and `{"error": ...}` on standard
-output, and ends when its input ends or its supervisor is gone.
+It is started by the supervisor and reads lines of JSON from standard input: its assignment, the
+units, at last `{"end": true}`. On standard output it says `{"ready": true}` when it is going to
+begin, `{"done": UNIT, "failed": BOOL}`, `{"said": MESSAGE}` and `{"error": ...}`. When its input
+ends without that last line, its supervisor is gone, and it ends on the spot.
 """
 
+import json
 import os
-import signal
+import queue
 import sys
 import threading
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Final
-
-import orjson
 
 from ingot.converters.commit import writing
 from ingot.converters.errors import ConversionError, IngotError, OutputError, SourceError
 from ingot.converters.megatron.engines.choice import Choice
 from ingot.converters.megatron.engines.engine import EngineWrongError
 from ingot.converters.megatron.lanes import Lane
+from ingot.converters.megatron.layouts import Layout
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
 from ingot.converters.megatron.pipeline import run_units
-from ingot.converters.megatron.reading import Layout
 from ingot.converters.megatron.recipe import Recipe, make_recipe
 from ingot.converters.megatron.tokenizer import load_tokenizer
-from ingot.converters.megatron.units import InputFile, Unit, plan
+from ingot.converters.megatron.units import InputFile, Unit
 from ingot.converters.megatron.writing import UnitWriter
 from ingot.converters.rows import Json
 
 ERRORS: Final[dict[str, type[IngotError]]] = {
     kind.__name__: kind for kind in (ConversionError, SourceError, OutputError, EngineWrongError)
 }
-_LOOK_SECONDS: Final = 0.5
+_ORPHANED: Final = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,9 +43,11 @@ class Assignment:
     Attributes:
         lane: its lane.
         processes: how many there are.
+        prefix: of the data set.
         base: where the lanes lie.
         files: all files, by number.
         tokenizer: the tokenizer's file.
+        made_of: what the recipe has to be made of, see `ingredients`.
         options: what decides the bytes.
         layout: what is read.
         work: how the work is done.
@@ -55,9 +56,11 @@ class Assignment:
 
     lane: int
     processes: int
+    prefix: Path
     base: Path
     files: tuple[InputFile, ...]
     tokenizer: Path
+    made_of: list[str]
     options: BuildOptions
     layout: Layout
     work: WorkOptions
@@ -68,9 +71,11 @@ class Assignment:
         return {
             "lane": self.lane,
             "processes": self.processes,
+            "prefix": _text(self.prefix),
             "base": _text(self.base),
             "files": [file.to_document() for file in self.files],
             "tokenizer": _text(self.tokenizer),
+            "made_of": self.made_of,
             "options": self.options.to_document(),
             "layout": self.layout.to_document(),
             "work": self.work.to_document(),
@@ -83,9 +88,11 @@ class Assignment:
         return Assignment(
             lane=document["lane"],
             processes=document["processes"],
+            prefix=_path(document["prefix"]),
             base=_path(document["base"]),
             files=tuple(InputFile.from_document(one) for one in document["files"]),
             tokenizer=_path(document["tokenizer"]),
+            made_of=document["made_of"],
             options=BuildOptions.from_document(document["options"]),
             layout=Layout.from_document(document["layout"]),
             work=WorkOptions(**document["work"]),
@@ -93,8 +100,35 @@ class Assignment:
         )
 
     def recipe(self) -> Recipe:
-        """What makes documents."""
-        return make_recipe(load_tokenizer(self.tokenizer), self.options, self.layout)
+        """What makes documents.
+
+        Raises:
+            ConversionError: the tokenizer or the template has changed since the build began.
+        """
+        recipe = make_recipe(load_tokenizer(self.tokenizer), self.options, self.layout)
+        if ingredients(recipe) != self.made_of:
+            raise ConversionError(
+                str(self.tokenizer),
+                "it or the chat template changed while the build ran",
+                "put back what was there, and go on with --resume",
+            )
+        return recipe
+
+
+def ingredients(recipe: Recipe) -> list[str]:
+    """What files beside the inputs a recipe is made of: sha256 of tokenizer and template."""
+    template = recipe.template
+    return [recipe.loaded.sha256, "" if template is None else template.sha256]
+
+
+def unit_document(unit: Unit) -> dict[str, Json]:
+    """A unit as JSON."""
+    return asdict(unit)
+
+
+def _unit(document: dict[str, Json]) -> Unit:
+    groups = document["row_groups"]
+    return Unit(**{**document, "row_groups": None if groups is None else tuple(groups)})
 
 
 def _text(path: Path) -> str:
@@ -113,13 +147,46 @@ class _Voice:
         self._lock = threading.Lock()
 
     def say(self, document: dict[str, Json]) -> None:
-        line = orjson.dumps(document, default=str, option=orjson.OPT_SERIALIZE_NUMPY)
-        with self._lock:
-            self._out.write(line + b"\n")
-            self._out.flush()
+        line = json.dumps(document, default=_plain).encode() + b"\n"
+        try:
+            with self._lock:
+                self._out.write(line)
+                self._out.flush()
+        except BrokenPipeError:
+            os._exit(_ORPHANED)
 
     def monitor(self, message: dict[str, Json]) -> None:
         self.say({"said": message})
+
+
+def _plain(value: Json) -> Json:
+    """A number of numpy as one of Python; a path and the like as text."""
+    return value.item() if hasattr(value, "item") else str(value)
+
+
+class _Given:
+    """The units as they come, heard by a thread of its own so that the end is heard at once."""
+
+    def __init__(self, heard: IO[bytes]) -> None:
+        self._heard = heard
+        self._units: queue.SimpleQueue[Unit | None] = queue.SimpleQueue()
+        threading.Thread(target=self._listen, name="supervisor", daemon=True).start()
+
+    def _listen(self) -> None:
+        for line in self._heard:
+            document = json.loads(line)
+            if "end" in document:
+                self.close()
+                return
+            self._units.put(_unit(document["unit"]))
+        os._exit(_ORPHANED)  # so that a successor finds nobody writing
+
+    def close(self) -> None:
+        """There are no more."""
+        self._units.put(None)
+
+    def __iter__(self) -> Iterator[Unit]:
+        return iter(self._units.get, None)
 
 
 def _own_streams() -> tuple[IO[bytes], IO[bytes]]:
@@ -129,31 +196,15 @@ def _own_streams() -> tuple[IO[bytes], IO[bytes]]:
     return sys.stdin.buffer, said
 
 
-def _end_with(parent: int) -> None:
-    """End when the supervisor is gone, so that its successor finds nobody writing."""
-
-    def look() -> None:
-        while os.getppid() == parent:
-            time.sleep(_LOOK_SECONDS)
-        os._exit(1)
-
-    threading.Thread(target=look, daemon=True).start()
-
-
-def _units(heard: IO[bytes], units: list[Unit]) -> Iterator[Unit]:
-    for line in heard:
-        yield units[orjson.loads(line)["unit"]]
-
-
-def _work(assignment: Assignment, heard: IO[bytes], voice: _Voice) -> None:
+def _work(assignment: Assignment, given: _Given, voice: _Voice) -> None:
     options, work = assignment.options, assignment.work
     recipe = assignment.recipe()
-    units = plan(list(assignment.files), whole_files=options.doc_boundary == "file")
     stages = recipe.stages(assignment.files, work, assignment.choice, voice.monitor)
-    with writing(assignment.base), Lane(base=assignment.base, number=assignment.lane) as lane:
+    with writing(assignment.prefix), Lane(base=assignment.base, number=assignment.lane) as lane:
         writer = UnitWriter(lane, recipe.rules, pack=options.pack, fail_fast=work.fail_fast)
-        given = _units(heard, units)
-        for unit, stretch in run_units(stages, given, writer, fail_fast=work.fail_fast):
+        voice.say({"ready": True})
+        done = run_units(stages, given, writer, fail_fast=work.fail_fast, no_more=given.close)
+        for unit, stretch in done:
             voice.say({"done": unit.number, "failed": stretch.failed is not None})
 
 
@@ -164,22 +215,26 @@ def _bind(assignment: Assignment) -> None:
     os.sched_setaffinity(0, own or cores)
 
 
-def main() -> int:
-    """Work until the supervisor has nothing more to do; gives the exit status."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor hears it too, and ends us
-    _end_with(os.getppid())
-    heard, out = _own_streams()
-    voice = _Voice(out)
-    assignment = Assignment.from_document(orjson.loads(heard.readline()))
-    if assignment.work.affinity:
-        _bind(assignment)
+def _told(work: Callable[[], None], voice: _Voice) -> int:
+    """Work; gives the exit status."""
     try:
-        _work(assignment, heard, voice)
+        work()
     except tuple(ERRORS.values()) as error:
-        voice.say({"error": {"kind": type(error).__name__, "fields": list(error.args)}})
-        os._exit(1)  # the reader's thread may wait for units that do not come any more
+        kind = next(name for name, one in ERRORS.items() if isinstance(error, one))
+        voice.say({"error": {"kind": kind, "fields": list(error.args)}})
+        return 1
     return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def main() -> int:
+    """Work until the supervisor has nothing more to do; gives the exit status."""
+    heard, out = _own_streams()
+    voice = _Voice(out)
+    line = heard.readline()
+    if not line.endswith(b"\n"):
+        return _ORPHANED
+    assignment = Assignment.from_document(json.loads(line))
+    given = _Given(heard)
+    if assignment.work.affinity:
+        _bind(assignment)
+    return _told(lambda: _work(assignment, given, voice), voice)
