@@ -21,13 +21,13 @@ LEAST_PACK: Final = 2
 RAYON: Final = "RAYON_NUM_THREADS"
 
 
-def _too_small(options: object, *names: str) -> list[str]:
-    """What is wrong with counts that are to be 1 or more, or None."""
+def _too_small(options: object, least: int, *names: str) -> list[str]:
+    """What is wrong with numbers that are to be that much or more, or None."""
     given = ((name, getattr(options, name)) for name in names)
     return [
-        f"--{name.replace('_', '-')} takes 1 or more, not {count}"
-        for name, count in given
-        if count is not None and count < 1
+        f"--{name.replace('_', '-')} takes {least} or more, not {number}"
+        for name, number in given
+        if number is not None and number < least
     ]
 
 
@@ -100,7 +100,10 @@ class BuildOptions:
             raise ConversionError("", problem)
 
     def _problems(self) -> list[str]:
-        found = _too_small(self, "min_chars", "max_chars", "min_tokens", "max_tokens")
+        found = [
+            *_too_small(self, 0, "min_chars", "min_tokens"),
+            *_too_small(self, 1, "max_chars", "max_tokens"),
+        ]
         found += [
             f"{option} is above {other}"
             for option, other, low, high in (
@@ -205,7 +208,7 @@ class WorkOptions:
 
     def __post_init__(self) -> None:
         counts = ("batch_size", "workers", "queue_cap", "batch_shards", "rowgroup_parallel")
-        for problem in _too_small(self, *counts, "processes"):
+        for problem in _too_small(self, 1, *counts, "processes", "engine_memory"):
             raise ConversionError("", problem)
 
     def threads(self) -> tuple[int, int]:

@@ -18,10 +18,8 @@ _PACKED: Final = 3  # bytes of text in a byte of Parquet, roughly
 
 def text_bytes(files: Sequence[InputFile], units: Sequence[Unit]) -> int:
     """About how much text is in some units, in bytes."""
-    packed = (files[unit.file].path.suffix != ".jsonl" for unit in units)
     return sum(
-        unit.bytes * (_PACKED if parquet else 1)
-        for unit, parquet in zip(units, packed, strict=True)
+        unit.bytes * (1 if files[unit.file].path.suffix == ".jsonl" else _PACKED) for unit in units
     )
 
 
