@@ -1,11 +1,13 @@
-"""A data set put together from the lanes: tokens in the order of the units, the index, the names."""
+"""A data set put together from the lanes: tokens in the order of the units, index, names."""
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 from ingot.converters.commit import encode, sync, writing
 from ingot.converters.megatron.indexed import (
@@ -16,11 +18,27 @@ from ingot.converters.megatron.indexed import (
     index_paths,
     write_index,
 )
-from ingot.converters.megatron.lanes import Spooled, Stretch, lane_file, lanes_of, read_journal
+from ingot.converters.megatron.journal import Stretch, blocks, lane_file, lanes_of, read_journal
 from ingot.converters.megatron.staging import Staging
 from ingot.converters.rows import Json
 
-_COPY_BYTES: Final = 64 << 20
+_COPY_BYTES: Final = 8 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spooled:
+    """The numbers of one kind in all stretches, in the order of the units; see `Numbers`."""
+
+    base: Path
+    kind: str
+    stretches: tuple[Stretch, ...]
+
+    def __iter__(self) -> Iterator[np.ndarray[Any, np.dtype[np.int32]]]:
+        """The numbers as int32, block by block."""
+        for stretch in self.stretches:
+            start, end = stretch.spans[self.kind]
+            path = lane_file(self.base, stretch.lane, self.kind)
+            yield from (np.frombuffer(block, "<i4") for block in blocks(path, start, end))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,7 +57,9 @@ class Assembled:
 def finished_units(base: Path) -> dict[int, Stretch]:
     """All units that are finished in any lane."""
     return {
-        stretch.unit: stretch for lane in lanes_of(base) for stretch in read_journal(base, lane)
+        number: stretch
+        for lane in lanes_of(base)
+        for number, stretch in read_journal(base, lane).stretches.items()
     }
 
 
@@ -82,9 +102,9 @@ def assemble(
         counts = write_index(place.file("idx"), WRITTEN[dtype], lengths, documents)
         if masks:
             mask_bin, mask_idx, _ = index_paths(mask_prefix(place.prefix))
-            renames.append((_gathered(place, stretches, "loss_mask.bin"), mask_bin))
-            write_index(place.file("loss_mask.idx"), MASK_CODE, lengths, documents)
-            renames.append((place.file("loss_mask.idx"), mask_idx))
+            renames.append((_gathered(place, stretches, "mask"), mask_bin))
+            write_index(place.file("mask_idx"), MASK_CODE, lengths, documents)
+            renames.append((place.file("mask_idx"), mask_idx))
         if any(_size(stretch, "rejects") for stretch in stretches):
             renames.append((_gathered(place, stretches, "rejects"), rejects))
     return Assembled(renames=(*renames, (place.file("idx"), idx_path)), counts=counts)
@@ -108,13 +128,14 @@ def commit(
     Raises:
         OutputError: something cannot be written.
     """
-    bin_path, idx_path, meta_path = index_paths(place.prefix)
+    _, idx_path, meta_path = index_paths(place.prefix)
     *first, last = assembled.renames
     with writing(place.prefix):
-        for kind, document in (("meta.json", meta), ("run.json", run)):
-            place.file(kind).write_bytes(encode(document))
+        for kind, document in (("meta", meta), ("run", run)):
+            # As it is, for the order of the files is part of what was built.
+            place.file(kind).write_bytes(encode(document, sort_keys=kind == "meta"))
             sync(place.file(kind))
-    documents = [(place.file("run.json"), run_file), (place.file("meta.json"), meta_path)]
+    documents = [(place.file("run"), run_file), (place.file("meta"), meta_path)]
     mask_bin, mask_idx, _ = index_paths(mask_prefix(place.prefix))
     rejects = place.prefix.with_name(f"{place.prefix.name}.rejects.jsonl")
     place.commit([*first, *documents, last], [idx_path, mask_idx, mask_bin, rejects])
@@ -132,7 +153,7 @@ def _gathered(place: Staging, stretches: Sequence[Stretch], kind: str) -> Path:
     if _is_whole(spans, own.stat().st_size if own.exists() else 0):
         sync(own)
         return own
-    merged = place.file(f"merged.{kind}")
+    merged = place.file(f"merged_{kind}")
     with merged.open("wb") as out:
         for lane, start, end in spans:
             with lane_file(place.base, lane, kind).open("rb") as source:

@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ingot.converters.commit import writing
-from ingot.converters.megatron.engines.choice import Choice
+from ingot.converters.megatron.assembling import finished_units
+from ingot.converters.megatron.engines.choice import REFERENCES, Choice
 from ingot.converters.megatron.engines.engine import EngineWrongError
-from ingot.converters.megatron.lanes import drop_engine, lanes_of
+from ingot.converters.megatron.engines.fast import FAST
+from ingot.converters.megatron.engines.verdicts import case_of, recall
+from ingot.converters.megatron.journal import drop_engine, lanes_of, recover
 from ingot.converters.megatron.monitor import log
 from ingot.converters.megatron.running import Run, run_here
 from ingot.converters.megatron.supervisor import run_processes
@@ -34,7 +37,11 @@ def run(job: Run) -> Outcome:
         SourceError: likewise.
         OutputError: the lanes cannot be written.
     """
-    wrong: frozenset[str] = frozenset()
+    with writing(job.place.prefix):
+        recover(job.place.base)
+    wrong = _distrusted(job)
+    for engine in wrong:
+        _forget(job, engine, "it gave other ids than the reference elsewhere")
     choice = None
     while pending := job.pending():
         choice = job.choose(pending, wrong)
@@ -45,7 +52,7 @@ def run(job: Run) -> Outcome:
             run_here(job, pending, choice)
         except EngineWrongError as error:
             wrong |= {error.engine}
-            _forget(job, error)
+            _forget(job, error.engine, str(error))
     return Outcome(choice=choice)
 
 
@@ -61,17 +68,24 @@ def _tell_plan(job: Run, pending: Sequence[Unit]) -> None:
     job.monitor({"kind": "phase", "phase": "read"})
 
 
-def _forget(job: Run, error: EngineWrongError) -> None:
+def _distrusted(job: Run) -> frozenset[str]:
+    """Engines of finished units that are known to be wrong: a kill may have come before that."""
+    engines = {stretch.engine for stretch in finished_units(job.place.base).values()}
+    return frozenset(name for name in engines - {"", *REFERENCES} if not _is_trusted(job, name))
+
+
+def _is_trusted(job: Run, engine: str) -> bool:
+    if engine not in FAST:
+        return False
+    loaded, plain = job.recipe.loaded, job.recipe.options.plain
+    verdict = recall(case_of(FAST[engine], loaded, plain=plain))
+    return verdict is None or verdict.passed
+
+
+def _forget(job: Run, engine: str, problem: str) -> None:
     """What the engine wrote has to be done again."""
-    log(
-        job.monitor,
-        "error",
-        "tokenizer",
-        "engine_wrong",
-        engine=error.engine,
-        error=str(error),
-    )
+    log(job.monitor, "error", "tokenizer", "engine_wrong", engine=engine, error=problem)
     job.monitor({"kind": "count", "error.engine": 1})
     with writing(job.place.prefix):
         for lane in lanes_of(job.place.base):
-            drop_engine(job.place.base, lane, error.engine)
+            drop_engine(job.place.base, lane, engine)

@@ -39,26 +39,25 @@ class StreamedDocument:
         self._start = lane.mark()
         self._lengths: list[int] = []
         self._current = 0  # tokens of the sequence that is open
+        self._breaks = False  # the next tokens begin a sequence
         self._total = 0  # tokens of the document, EOD not counted
         self._dropped = False
         self._tally: Counter[str] = Counter()
 
     def add(self, ids: Tokens, kinds: Kinds) -> None:
         """Take the ids of a piece."""
-        if kinds is not None and len(kinds) and kinds[0] == NEW_SEQUENCE:
-            self._close_sequence()
+        self._breaks |= kinds is not None and len(kinds) > 0 and kinds[0] == NEW_SEQUENCE
         if not len(ids):
             return
         if not self._total:
             self._feed(np.array(self._rules.bos, np.uint32))
         self._feed(ids)
 
-    def drop(self) -> bool:
-        """Leave the document out; gives whether it was still in."""
-        was_in = not self._dropped
+    def drop(self) -> None:
+        """Leave the document out."""
         self._dropped = True
+        self._tally.clear()
         self._lane.rollback(self._start)
-        return was_in
 
     def _feed(self, ids: Tokens) -> None:
         if self._dropped or not len(ids):
@@ -77,10 +76,12 @@ class StreamedDocument:
     def _over(self) -> None:
         if self._rules.long_docs == "truncate":
             self._tally["truncated"] = 1
-        elif self.drop():
+        else:
+            self.drop()
             self._tally["long"] = 1
 
     def _fill(self, ids: Tokens, most: int) -> None:
+        self._break()
         while len(ids):
             if self._current == most:
                 self._tally["split"] = 1
@@ -90,8 +91,9 @@ class StreamedDocument:
             ids = ids[room:]
 
     def _write(self, ids: Tokens) -> None:
-        if self._dropped:
+        if self._dropped or not len(ids):
             return
+        self._break()
         self._current += len(ids)
         self._total += len(ids)
         if self._current >= MAX_SEQUENCE:
@@ -102,6 +104,11 @@ class StreamedDocument:
             )
         self._lane.extend(written(ids, self._rules.dtype), None)
 
+    def _break(self) -> None:
+        if self._breaks:
+            self._close_sequence()
+            self._breaks = False
+
     def _close_sequence(self) -> None:
         if self._current:
             self._lengths.append(self._current)
@@ -109,13 +116,14 @@ class StreamedDocument:
 
     def close(self) -> Documents | Counter[str]:
         """End the document; gives the counts, or what is still to be written."""
+        self._breaks = False
         if self._total:
             self._feed(np.array(self._rules.eos, np.uint32))
         if not self._dropped and self._total < (self._rules.min_tokens or 0):
             self.drop()
             self._tally["short"] = 1
         if self._dropped:
-            return Counter({name: self._tally[name] for name in ("short", "long")})
+            return self._tally
         if not self._total:
             return shape(_EMPTY, self._rules)
         eod = [] if self._rules.eod is None else [self._rules.eod]
@@ -142,12 +150,10 @@ class GatheredDocument:
             self._ids.append(ids)
             self._kinds.append(NEW_DOCUMENT if kinds is None else int(kinds[0]))
 
-    def drop(self) -> bool:
-        """Leave the document out; gives whether it was still in."""
-        was_in = not self._dropped
+    def drop(self) -> None:
+        """Leave the document out."""
         self._dropped = True
         self._ids.clear()
-        return was_in
 
     def close(self) -> Documents | Counter[str]:
         """End the document; gives what is to be written, or nothing."""

@@ -3,37 +3,38 @@
 Every process writes a lane of its own and speaks with the supervisor in lines of JSON over its
 standard streams. It gets a few units ahead; what it has finished stands in its lane's journal. When
 it dies, its journal is read, a new process takes the lane over, and what was not finished is given
-out again. A unit that takes three processes with it makes its file a failed one.
+out again: one unit at a time now, so that it shows which of them takes processes with it. One that
+does so three times makes its file a failed one.
 """
 
 import contextlib
+import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
-import orjson
-
 import ingot
-from ingot.converters.errors import IngotError
+from ingot.converters.errors import ConversionError, IngotError
 from ingot.converters.megatron.engines.choice import Choice
-from ingot.converters.megatron.lanes import read_journal
+from ingot.converters.megatron.journal import read_journal
 from ingot.converters.megatron.monitor import log
 from ingot.converters.megatron.running import FileMeter, Run
 from ingot.converters.megatron.units import Unit
-from ingot.converters.megatron.worker import ERRORS, Assignment
+from ingot.converters.megatron.worker import ERRORS, Assignment, ingredients, unit_document
 from ingot.converters.rows import Json
 
 AHEAD: Final = 2  # units that a process has at a time
 MOST_DEATHS: Final = 3
 _END_SECONDS: Final = 10.0
-_START: Final = "from ingot.converters.megatron.worker import main; raise SystemExit(main())"
+_START: Final = "import os; from ingot.converters.megatron.worker import main; os._exit(main())"
 _PACKAGES: Final = Path(ingot.__file__).parents[1]
 
 
@@ -43,14 +44,22 @@ class _Worker:
 
     lane: int
     process: subprocess.Popen[bytes]
+    ready: bool = False
     given: deque[Unit] = field(default_factory=deque)
 
     def send(self, document: dict[str, Json]) -> None:
         """Send a line; a process that is gone is found out by the end of what it says."""
         assert self.process.stdin is not None
         with contextlib.suppress(OSError):
-            self.process.stdin.write(orjson.dumps(document) + b"\n")
+            self.process.stdin.write(json.dumps(document).encode() + b"\n")
             self.process.stdin.flush()
+
+    def close(self) -> None:
+        """Close its streams."""
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
 
 
 _Said = tuple[_Worker, dict[str, Json] | None]
@@ -64,7 +73,7 @@ def run_processes(job: Run, pending: Sequence[Unit], choice: Choice) -> dict[int
 
     Raises:
         EngineWrongError: the engine gave wrong ids in one of them.
-        ConversionError: a process found that the build cannot go on.
+        ConversionError: a process found that the build cannot go on; processes end as they begin.
         SourceError: likewise.
         OutputError: likewise.
     """
@@ -84,7 +93,8 @@ class _Supervisor:
         self._open = len(pending)
         self._said: queue.Queue[_Said] = queue.Queue()
         self._workers: dict[int, _Worker] = {}
-        self._deaths: Counter[int] = Counter()
+        self._deaths: Counter[int] = Counter()  # by unit
+        self._stillborn = 0  # processes in a row that ended before they began
         self._failures: dict[int, str] = {}
 
     def run(self) -> dict[int, str]:
@@ -104,18 +114,19 @@ class _Supervisor:
         # This very package, whatever lies in the folder that the build was started in.
         found = os.pathsep.join([str(_PACKAGES), os.environ.get("PYTHONPATH", "")])
         environment = {**os.environ, "PYTHONPATH": found.rstrip(os.pathsep)}
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _START],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pass_fds=(self._job.place.lock,),
-            env=environment,
-        )
+        with _deaf_to_interrupts():
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _START],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=(self._job.place.lock,),
+                env=environment,
+            )
         worker = _Worker(lane=lane, process=process)
         self._workers[lane] = worker
-        worker.send(self._assignment(lane).to_document())
         assert process.stdout is not None
         threading.Thread(target=self._listen, args=(worker, process.stdout), daemon=True).start()
+        worker.send(self._assignment(lane).to_document())
         self._give(worker)
 
     def _assignment(self, lane: int) -> Assignment:
@@ -123,9 +134,11 @@ class _Supervisor:
         return Assignment(
             lane=lane,
             processes=job.work.processes,
+            prefix=job.place.prefix,
             base=job.place.base,
             files=tuple(job.files),
             tokenizer=job.recipe.loaded.path,
+            made_of=ingredients(job.recipe),
             options=job.recipe.options,
             layout=job.recipe.layout,
             work=job.work,
@@ -133,22 +146,31 @@ class _Supervisor:
         )
 
     def _listen(self, worker: _Worker, said: IO[bytes]) -> None:
-        with contextlib.suppress(orjson.JSONDecodeError, OSError, ValueError):
+        # A last line that is cut off, or streams that were closed, end it.
+        with contextlib.suppress(OSError, ValueError):
             for line in said:
-                self._said.put((worker, orjson.loads(line)))
+                self._said.put((worker, json.loads(line)))
         worker.process.wait()
         self._said.put((worker, None))
 
     def _give(self, worker: _Worker) -> None:
+        """Units up to `AHEAD`; one that was in a process that died is given alone."""
         while self._left and len(worker.given) < AHEAD:
+            alone = self._deaths[self._left[0].number] or any(
+                self._deaths[unit.number] for unit in worker.given
+            )
+            if alone and worker.given:
+                return
             unit = self._left.popleft()
             worker.given.append(unit)
-            worker.send({"unit": unit.number})
+            worker.send({"unit": unit_document(unit)})
 
     def _heard(self, worker: _Worker, message: dict[str, Json]) -> None:
         if "done" in message:
             self._done(worker, {message["done"]: message["failed"]})
             self._give(worker)
+        elif "ready" in message:
+            worker.ready, self._stillborn = True, 0
         elif "error" in message:
             raise _error(message["error"])
         else:
@@ -165,57 +187,68 @@ class _Supervisor:
     def _died(self, worker: _Worker) -> None:
         """Take what it finished from its journal, give the rest out again, replace it."""
         del self._workers[worker.lane]
-        self._close(worker)
-        finished = read_journal(self._job.place.base, worker.lane)
-        self._done(worker, {one.unit: one.failed is not None for one in finished})
-        log(
-            self._job.monitor,
-            "error",
-            "pipeline",
-            "worker_died",
-            worker=worker.lane,
-            error=_ending(worker.process.returncode),
-        )
-        self._job.monitor({"kind": "count", "error.worker": 1})
-        if worker.given:
-            self._blame(worker)
+        worker.close()
+        finished = read_journal(self._job.place.base, worker.lane).stretches
+        self._done(worker, {number: one.failed is not None for number, one in finished.items()})
+        ending = _ending(worker.process.returncode)
+        monitor = self._job.monitor
+        log(monitor, "error", "pipeline", "worker_died", worker=worker.lane, error=ending)
+        monitor({"kind": "count", "error.worker": 1})
+        if worker.ready:
+            self._blame(worker, ending)
+        else:
+            self._count_stillborn(ending)
         self._left.extendleft(reversed(worker.given))
         if self._left:
             self._start(worker.lane)
+        for other in self._workers.values():
+            self._give(other)
 
-    def _blame(self, worker: _Worker) -> None:
-        """Count the death against the unit that was being done; the third one ends it."""
-        unit = worker.given[0]
-        self._deaths[unit.number] += 1
-        if self._deaths[unit.number] < MOST_DEATHS:
-            return
-        worker.given.popleft()
-        self._open -= 1
-        path = self._job.files[unit.file].path
-        ending = _ending(worker.process.returncode)
-        self._failures[unit.file] = f"{path}: {MOST_DEATHS} processes died of it ({ending})"
-        self._files.done(unit, failed=True)
+    def _count_stillborn(self, ending: str) -> None:
+        self._stillborn += 1
+        if self._stillborn >= MOST_DEATHS * self._job.work.processes:
+            raise ConversionError(
+                str(self._job.place.prefix),
+                f"processes end before they begin ({ending})",
+                "see what they said on standard error; --processes 1 does without them",
+            )
 
-    def _close(self, worker: _Worker) -> None:
-        for stream in (worker.process.stdin, worker.process.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+    def _blame(self, worker: _Worker, ending: str) -> None:
+        """Count the death against the units that were being done; the third ends a unit."""
+        for unit in worker.given:
+            self._deaths[unit.number] += 1
+        guilty = [unit for unit in worker.given if self._deaths[unit.number] >= MOST_DEATHS]
+        for unit in guilty:
+            worker.given.remove(unit)
+            self._open -= 1
+            path = self._job.files[unit.file].path
+            self._failures[unit.file] = f"{path}: {MOST_DEATHS} processes died of it ({ending})"
+            self._files.done(unit, failed=True)
 
     def end(self) -> None:
         """End all processes: those that have nothing to do by themselves, the others now."""
         for worker in self._workers.values():
             if worker.given:
-                worker.process.terminate()
-            if worker.process.stdin is not None:
-                with contextlib.suppress(OSError):
-                    worker.process.stdin.close()
+                worker.process.kill()
+            else:
+                worker.send({"end": True})
         for worker in self._workers.values():
             try:
                 worker.process.wait(_END_SECONDS)
             except subprocess.TimeoutExpired:
                 worker.process.kill()
                 worker.process.wait()
+            worker.close()
+
+
+@contextlib.contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """What is started here never hears an interrupt from the terminal: its supervisor does."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _ending(code: int | None) -> str:

@@ -88,6 +88,7 @@ class UnitWriter:
         self._facts: Counter[str] = Counter()
         self._packer = Packer(self._pack) if self._pack else None
         self._long: StreamedDocument | GatheredDocument | None = None
+        self._refused: Reject | None = None
         self._engine = ""
 
     def write(self, tokenized: Tokenized) -> None:
@@ -136,28 +137,37 @@ class UnitWriter:
     def _piece(self, tokenized: Tokenized) -> None:
         shard = tokenized.shard
         if shard.opens:
+            self._refused = None
             self._long = StreamedDocument(self._lane, self._rules)
             if self._packer is not None:
                 self._long = GatheredDocument(self._rules)
         assert self._long is not None
         if tokenized.encoded is not None:
             self._long.add(tokenized.encoded.ids, shard.kinds)
-        for reject in tokenized.failed:
-            if self._long.drop():
-                self._reject([reject])
-                self._facts["rejected"] += 1
+        if tokenized.failed:
+            self._refused = self._refused or tokenized.failed[0]
+            self._long.drop()
         if shard.closes:
-            if shard.dropped:
-                self._long.drop()
-            self._close_long(self._long)
+            self._close_long(self._long, dropped=shard.dropped)
 
-    def _close_long(self, document: "StreamedDocument | GatheredDocument") -> None:
-        done = document.close()
+    def _close_long(
+        self, document: "StreamedDocument | GatheredDocument", *, dropped: bool
+    ) -> None:
+        """End a long document; what came before its tokens decides first, as with short ones."""
+        self._long = None
+        if dropped:
+            document.drop()
+        elif self._refused is not None:
+            self._reject([self._refused])
+            self._facts["rejected"] += 1
+        else:
+            self._closed(document.close())
+
+    def _closed(self, done: Documents | Counter[str]) -> None:
         if isinstance(done, Documents):
             self._documents(done)
         else:
             self._facts.update(done)
-        self._long = None
 
     def finish(self, unit: int) -> Stretch:
         """Close the unit."""
