@@ -6,7 +6,8 @@ The manifest is a function of input, mapping, options and version: no times, no 
     reason           why, where it is irrelevant; else null
     versions         {"ingot": version, "format": version of this layout}
     mapping_sha256   of the mapping as JSON with sorted keys, `provenance` left out; or null
-    options          records, language, source, limit, tokenizer {file, sha256, eod_id} or null
+    options          records, language, source, limit, tokenizer {file, sha256, eod_id,
+                     chat_template} or null
     inputs           [{name, bytes, sha256}] in reading order; sha256 of the bytes as stored, null
                      where a limit or the decision kept the file from being read to its end
     left_out         [{name, reason}] files of the source that are no data

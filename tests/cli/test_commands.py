@@ -347,7 +347,8 @@ def test_tokens(data: Path, tmp_path: Path, repository: Path) -> None:
     tokenizer = repository / "examples" / "tokenizer" / "tokenizer.json"
     ran = ingot("run", data, "--out", "out", "--yes", "--tokenizer", tokenizer)
     names = {file.name for file in (tmp_path / "out" / "tokens").iterdir()}
-    assert names == {"raw.bin", "raw.idx", "raw.meta.json"}
+    masks = {"raw.loss_mask.bin", "raw.loss_mask.idx"}
+    assert names == {"raw.bin", "raw.idx", "raw.meta.json"} | masks
     assert "in 16 documents" in ran.stdout
 
 

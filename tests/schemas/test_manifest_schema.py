@@ -17,7 +17,7 @@ CONVERTED = {
         "language": "zh",
         "source": "exam",
         "limit": 100,
-        "tokenizer": {"file": "tokenizer.json", "sha256": SHA, "eod_id": 0},
+        "tokenizer": {"file": "tokenizer.json", "sha256": SHA, "eod_id": 0, "chat_template": SHA},
     },
     "inputs": [
         {"name": "a/题目.jsonl.gz", "bytes": 1200, "sha256": SHA},
