@@ -18,7 +18,8 @@ from ingot.converters.megatron.shards import SHARD_BYTES, Shard, rejected, with_
 from ingot.converters.rows import Json, Reject
 
 TEMPLATE: Final = "template"
-_Piece: TypeAlias = tuple[int, str, tuple[Span, ...]]  # kind, text, what of it is trained on
+# Kind, text, leading ids to be dropped, what of it is trained on.
+_Piece: TypeAlias = tuple[int, str, int, tuple[Span, ...]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,7 +82,8 @@ class ChatPreparer:
     def _cut(self, text: str, start: int, spans: Sequence[Span], kind: int) -> Iterator[_Piece]:
         for piece in self.cutter.cut(text, self.cutter.limit):
             begin = start + piece.start
-            yield kind, piece.text, _clipped(spans, begin, begin + len(piece.text))
+            own = _clipped(spans, begin, begin + len(piece.text))
+            yield kind, piece.text, piece.skip, own
             kind = GOES_ON
 
 
@@ -92,14 +94,16 @@ class _Pending:
     texts: list[str] = field(default_factory=list)
     spans: list[tuple[Span, ...]] = field(default_factory=list)
     kinds: list[int] = field(default_factory=list)
+    skips: list[int] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
     bytes: int = 0
 
     def add(self, row: int, pieces: Iterable[_Piece]) -> None:
-        for kind, text, spans in pieces:
+        for kind, text, skip, spans in pieces:
             self.texts.append(text)
             self.spans.append(spans)
             self.kinds.append(kind)
+            self.skips.append(skip)
             self.rows.append(row)
             self.bytes += len(text)
 
@@ -108,6 +112,7 @@ class _Pending:
             texts=pa.array(self.texts, pa.large_string()),
             rows=np.array(self.rows, np.int64),
             kinds=np.array(self.kinds, np.uint8) if any(self.kinds) else None,
+            skips=np.array(self.skips, np.int64) if any(self.skips) else None,
             spans=tuple(self.spans),
         )
 

@@ -1,15 +1,18 @@
 """A document that arrives bit by bit, as pieces that an engine can take."""
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
-from ingot.converters.megatron.cutting.cutter import Cutter, UncuttableError
+from ingot.converters.megatron.cutting.cutter import Cutter, Piece, UncuttableError
 from ingot.converters.megatron.options import BuildOptions
 from ingot.converters.megatron.shaping import GOES_ON, NEW_DOCUMENT, NEW_SEQUENCE
 
 SHORT: Final = "short"
 LONG: Final = "long"
 UNCUTTABLE: Final = "too_long"
+
+# What it is to the piece before, the text, and how many of its leading ids are to be dropped.
+TextPiece: TypeAlias = tuple[int, str, int]
 
 
 def limited(text: str, options: BuildOptions) -> list[str]:
@@ -74,7 +77,7 @@ class LongText:
         """Whether nothing that may still come changes anything."""
         return self.truncated or self.verdict is not None
 
-    def feed(self, block: str) -> Iterator[tuple[int, str]]:
+    def feed(self, block: str) -> Iterator[TextPiece]:
         """Take a block; gives the pieces that are certain."""
         if self.ended:
             return
@@ -93,7 +96,7 @@ class LongText:
             self.truncated = True
             yield from self._pieces(self._stream.feed, block[: most - before])
 
-    def finish(self) -> Iterator[tuple[int, str]]:
+    def finish(self) -> Iterator[TextPiece]:
         """The rest."""
         if self.verdict is None and self._held:
             yield from self._pieces(self._stream.feed, self._held)
@@ -102,7 +105,7 @@ class LongText:
         if self.verdict is None and self.chars < (self._options.min_chars or 0):
             self.verdict = SHORT
 
-    def _sequences(self, block: str, most: int) -> Iterator[tuple[int, str]]:
+    def _sequences(self, block: str, most: int) -> Iterator[TextPiece]:
         *complete, self._held = sequences(self._held + block, most)
         for text in complete:
             self.split = True
@@ -111,12 +114,12 @@ class LongText:
             self._stream = self._cutter.stream()
             self._kind = NEW_SEQUENCE
 
-    def _pieces(self, cut: Callable[..., list[str]], *block: str) -> Iterator[tuple[int, str]]:
+    def _pieces(self, cut: Callable[..., list[Piece]], *block: str) -> Iterator[TextPiece]:
         try:
-            texts = cut(*block)
+            pieces = cut(*block)
         except UncuttableError as error:
             self.verdict, self.problem = UNCUTTABLE, str(error)
             return
-        for text in texts:
-            yield self._kind, text
+        for piece in pieces:
+            yield self._kind, piece.text, piece.skip
             self._kind = GOES_ON

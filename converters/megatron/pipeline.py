@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingot.converters.errors import SourceError
-from ingot.converters.megatron.chats.masks import Masker
+from ingot.converters.megatron.chats.masks import Mask, Masker
+from ingot.converters.megatron.cutting.skipping import without_skipped
 from ingot.converters.megatron.engines.engine import Encoded, Engine
 from ingot.converters.megatron.journal import Stretch
 from ingot.converters.megatron.layouts import Layout
@@ -328,6 +329,9 @@ def tokenize(
         rules: of documents.
     """
     encoded = engine.encode(shard.texts)
+    mask = _mask(shard, encoded, masker)
+    if shard.skips is not None:
+        encoded, mask = without_skipped(encoded, mask, shard.skips)
     failed = tuple(
         Reject(
             file=file,
@@ -350,7 +354,7 @@ def tokenize(
             tokens=len(encoded.ids),
             engine=engine.name,
         )
-    documents = shape(_texts(shard, encoded, masker), rules)
+    documents = shape(_texts(shard, encoded, mask), rules)
     once = tuple({reject.row: reject for reject in reversed(failed)}.values())[::-1]
     rejected = shard.tally.get("rejected", 0) + len(once)
     return Tokenized(
@@ -376,22 +380,23 @@ def _sizes(shard: Shard, encoded: Encoded) -> dict[str, int]:
     }
 
 
-def _texts(shard: Shard, encoded: Encoded, masker: Masker | None) -> Texts:
+def _mask(shard: Shard, encoded: Encoded, masker: Masker | None) -> Mask | None:
+    if masker is None or shard.spans is None:
+        return None
+    return masker.mask(shard.texts.to_pylist(), shard.spans, encoded)
+
+
+def _texts(shard: Shard, encoded: Encoded, mask: Mask | None) -> Texts:
     failed = None
     if encoded.failed:
         failed = np.zeros(len(shard.texts), np.bool_)
         failed[[place for place, _ in encoded.failed]] = True
-    mask = ends = None
-    if masker is not None and shard.spans is not None:
-        texts = shard.texts.to_pylist()
-        mask = masker.mask(texts, shard.spans, encoded)
-        ends = _trained_ends(texts, shard)
     return Texts(
         ids=encoded.ids,
         lengths=encoded.lengths,
         kinds=shard.kinds,
         mask=mask,
-        ends=ends,
+        ends=None if mask is None else _trained_ends(shard.texts.to_pylist(), shard),
         failed=failed,
     )
 

@@ -19,7 +19,14 @@ from ingot.converters.megatron.columns import Joined, joined
 from ingot.converters.megatron.conversations import ChatPreparer
 from ingot.converters.megatron.cutting.cutter import Cutter
 from ingot.converters.megatron.layouts import Layout
-from ingot.converters.megatron.longtexts import LONG, SHORT, UNCUTTABLE, LongText, limited
+from ingot.converters.megatron.longtexts import (
+    LONG,
+    SHORT,
+    UNCUTTABLE,
+    LongText,
+    TextPiece,
+    limited,
+)
 from ingot.converters.megatron.options import BuildOptions
 from ingot.converters.megatron.reading import Rows
 from ingot.converters.megatron.shaping import NEW_DOCUMENT, NEW_SEQUENCE
@@ -181,12 +188,13 @@ def _opening(row: int) -> Shard:
     return Shard(rows=np.array([row], np.int64), long=True, opens=True)
 
 
-def _pieces(row: int, pieces: Iterable[tuple[int, str]]) -> Iterator[Shard]:
-    for kind, text in pieces:
+def _pieces(row: int, pieces: Iterable[TextPiece]) -> Iterator[Shard]:
+    for kind, text, skip in pieces:
         yield Shard(
             texts=pa.array([text], pa.large_string()),
             rows=np.array([row], np.int64),
             kinds=np.array([kind], np.uint8),
+            skips=np.array([skip], np.int64) if skip else None,
             long=True,
         )
 

@@ -79,12 +79,14 @@ class _Document:
     row: int
     texts: list[str] = field(default_factory=list)
     kinds: list[int] = field(default_factory=list)
+    skips: list[int] = field(default_factory=list)
     spans: list[tuple[Span, ...]] = field(default_factory=list)
 
     def add(self, shard: Shard, place: int, text: str) -> None:
         """Take a text of a shard."""
         self.texts.append(text)
         self.kinds.append(NEW_DOCUMENT if shard.kinds is None else int(shard.kinds[place]))
+        self.skips.append(0 if shard.skips is None else int(shard.skips[place]))
         if shard.spans is not None:
             self.spans.append(shard.spans[place])
 
@@ -95,6 +97,7 @@ class _Document:
             texts=pa.array(texts, pa.large_string()),
             rows=np.full(len(texts), self.row, np.int64),
             kinds=np.array(kinds, np.uint8),
+            skips=np.array(self.skips, np.int64) if any(self.skips) else None,
             spans=tuple(self.spans) if self.spans else None,
         )
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingot.converters.megatron.chats.render import Span
+from ingot.converters.megatron.engines.engine import Lengths
 from ingot.converters.megatron.shaping import NEW_DOCUMENT
 from ingot.converters.rows import Reject
 
@@ -35,6 +36,7 @@ class Shard:
         texts: the texts, without nulls.
         rows: number of the row of each; of what opens a long document, its row.
         kinds: what each is to the one before it (see `shaping`); None = each is a document.
+        skips: leading ids of each text that are to be dropped; None where there are none.
         spans: per text, what of it is trained on; None where nothing is a conversation.
         long: belongs to one long document; else all its documents are complete.
         opens: the long document begins here.
@@ -49,6 +51,7 @@ class Shard:
     texts: pa.LargeStringArray = field(default_factory=lambda: _NO_TEXTS)
     rows: RowNumbers = field(default_factory=lambda: _NO_ROWS)
     kinds: Kinds | None = None
+    skips: Lengths | None = None
     spans: tuple[tuple[Span, ...], ...] | None = None
     long: bool = False
     opens: bool = False

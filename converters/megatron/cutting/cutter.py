@@ -7,9 +7,11 @@ therefore cut where it is proved that both sides are encoded as if the other wer
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from ingot.converters.errors import IngotError
+from ingot.converters.megatron.cutting.places import places_before, places_behind
 from ingot.converters.megatron.cutting.regex import UnprovableError
 from ingot.converters.megatron.cutting.rules import Rules, read_rules
 from ingot.converters.megatron.tokenizer import TokenizerFile
@@ -31,13 +33,17 @@ class UncuttableError(IngotError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Piece:
-    """A piece of a text; `start` is the position of its first character in the whole.
+    """A piece of a text, as it is to be encoded.
 
-    Pieces need not join to the text: a space between two of them may belong to neither.
+    Attributes:
+        text: the piece. It may begin with a few characters that end the piece before, too.
+        start: position of its first character in the whole text.
+        skip: leading ids of the piece that belong to those characters; they are to be dropped.
     """
 
     text: str
     start: int
+    skip: int = 0
 
 
 class Cutter:
@@ -62,7 +68,6 @@ class Cutter:
             self._rules = read_rules(loaded, plain=plain)
         except UnprovableError as error:
             self.reason = str(error)
-        self._skipped = int(self._rules is not None and self._rules.replaces_space)
 
     def pieces(self, text: str) -> list[Piece] | None:
         """Cut a text; a text within the limit is one piece.
@@ -76,38 +81,54 @@ class Cutter:
         except UncuttableError:
             return None
 
-    def cut(self, text: str, kept: int) -> Iterator[Piece]:
+    def cut(self, text: str, kept: int, begun: Piece | None = None) -> Iterator[Piece]:
         """Cut a text until at most `kept` characters are left, which are the last piece.
+
+        Args:
+            text: the text.
+            kept: at least the limit.
+            begun: the piece that the text begins with, where it is the rest of a longer text.
 
         Raises:
             UncuttableError: some stretch of `LARGEST` times the limit has no place to cut.
         """
-        start = 0
-        while len(text) - start > kept:
-            end = self._place(text, start)
-            if end is None:
+        start, skip = (0, 0) if begun is None else (begun.start, begun.skip)
+        begin = 0
+        while len(text) - begin > kept:
+            found = self._place(text, begin)
+            if found is None:
                 break
-            yield Piece(text=text[start:end], start=start)
-            start = end + self._skipped
-        if len(text) - start > max(kept, LARGEST * self.limit):
+            end, next_skip = found
+            yield Piece(text=text[begin:end], start=start + begin, skip=skip)
+            begin, skip = end - self._again, next_skip
+        if len(text) - begin > max(kept, LARGEST * self.limit):
             raise self._uncuttable()
-        yield Piece(text=text[start:], start=start)
+        yield Piece(text=text[begin:], start=start + begin, skip=skip)
 
     def stream(self) -> "Stream":
         """Cut a text that arrives bit by bit."""
         return Stream(self)
 
-    def _place(self, text: str, start: int) -> int | None:
-        """The last place within the limit, else the first behind it.
+    @property
+    def _again(self) -> int:
+        return self._rules.again if self._rules else 0
+
+    def _place(self, text: str, begin: int) -> tuple[int, int] | None:
+        """The last place within the limit, else the first behind it; and the ids to skip there.
 
         Two pieces in a row together exceed the limit, so the time is linear in the text.
         """
-        if self._rules is None:
+        rules = self._rules
+        if rules is None:
             return None
-        near, far = start + self.limit, start + LARGEST * self.limit
-        first, last = start + self._rules.reach, len(text) - self._rules.reach
-        return _last(self._rules, text, first, min(near, last)) or _first(
-            self._rules, text, max(first, near + 1), min(far, last)
+        first, last = begin + rules.again + rules.reach, len(text) - rules.reach
+        near, far = min(begin + self.limit, last), min(begin + LARGEST * self.limit, last)
+        return next(
+            chain(
+                places_before(rules, text, first, near),
+                places_behind(rules, text, max(first, near + 1), far),
+            ),
+            None,
         )
 
     def _uncuttable(self) -> UncuttableError:
@@ -123,8 +144,9 @@ class Stream:
         self._cutter = cutter
         self._parts: list[str] = []
         self._length = 0
+        self._begun: Piece | None = None
 
-    def feed(self, text: str) -> list[str]:
+    def feed(self, text: str) -> list[Piece]:
         """Take the next bit; gives the pieces that are complete.
 
         Raises:
@@ -135,11 +157,11 @@ class Stream:
         cutter, kept = self._cutter, (LARGEST + 1) * self._cutter.limit
         if self._length <= kept:
             return []
-        *pieces, rest = cutter.cut(self._taken(), kept)
-        self._parts, self._length = [rest.text], len(rest.text)
-        return [piece.text for piece in pieces]
+        *pieces, rest = cutter.cut(self._taken(), kept, self._begun)
+        self._parts, self._length, self._begun = [rest.text], len(rest.text), rest
+        return pieces
 
-    def finish(self) -> list[str]:
+    def finish(self) -> list[Piece]:
         """The pieces of what is left; none of a text without characters.
 
         Raises:
@@ -147,41 +169,9 @@ class Stream:
         """
         if not self._length:
             return []
-        return [piece.text for piece in self._cutter.cut(self._taken(), self._cutter.limit)]
+        return list(self._cutter.cut(self._taken(), self._cutter.limit, self._begun))
 
     def _taken(self) -> str:
         text = "".join(self._parts)
         self._parts, self._length = [], 0
         return text
-
-
-def _last(rules: Rules, text: str, first: int, last: int) -> int | None:
-    """The last safe place from `first` to `last`, both included."""
-    at = _space_before(rules, text, first, last)
-    while at >= first:
-        if _safe(rules, text, at):
-            return at
-        at = _space_before(rules, text, first, at - 1)
-    return None
-
-
-def _first(rules: Rules, text: str, first: int, last: int) -> int | None:
-    """The first safe place from `first` to `last`, both included."""
-    at = first
-    while at <= last:
-        if rules.replaces_space:
-            at = text.find(" ", at, last + 1)
-            if at < 0:
-                return None
-        if _safe(rules, text, at):
-            return at
-        at += 1
-    return None
-
-
-def _space_before(rules: Rules, text: str, first: int, last: int) -> int:
-    return text.rfind(" ", first, last + 1) if rules.replaces_space else last
-
-
-def _safe(rules: Rules, text: str, at: int) -> bool:
-    return rules.safe(text[at - rules.reach : at], text[at : at + rules.reach])

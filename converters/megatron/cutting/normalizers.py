@@ -43,14 +43,13 @@ class Normalizing:
 
     Attributes:
         reach: characters that have to be known on each side of a place.
-        replaces_space: each piece gets a prefix that stands for a space; so a place is a space,
-            and the piece behind it begins after that space.
+        prefixed: something is put before a text, and behind every added token in it.
         apply: the elements around a place before and after, nearest first; `None` where both sides
             are not sure to be independent.
     """
 
     reach: int
-    replaces_space: bool
+    prefixed: bool
     apply: _Stage
 
 
@@ -60,14 +59,12 @@ def read_normalizer(document: dict[str, Any] | None) -> Normalizing:
     Raises:
         UnprovableError: a kind that is not known here.
     """
-    stages = list(_flat(document))
-    replaces_space = bool(stages) and stages[0]["type"] == "Prepend"
-    if replaces_space:
-        stages = _without_prefix(stages)
+    everything = list(_flat(document))
+    stages = [stage for stage in everything if stage["type"] != "Prepend"]
     applied = [_stage(stage) for stage in stages]
     return Normalizing(
         reach=NEEDED + sum(stage["type"] == "Replace" for stage in stages),
-        replaces_space=replaces_space,
+        prefixed=len(stages) < len(everything),
         apply=partial(_apply, applied),
     )
 
@@ -80,15 +77,6 @@ def _flat(document: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
         return
     for inner in document["normalizers"]:
         yield from _flat(inner)
-
-
-def _without_prefix(stages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """`Prepend` is understood where the next stage writes the same for every space."""
-    prefix = stages[0]["prepend"]
-    wanted = {"type": "Replace", "pattern": {"String": " "}, "content": prefix}
-    if stages[1:2] != [wanted] or " " in prefix:
-        raise UnprovableError("the normalizer Prepend without a space that becomes the same")
-    return stages[1:]
 
 
 def _apply(stages: list[_Stage], sides: Sides) -> Sides | None:

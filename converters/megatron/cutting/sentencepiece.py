@@ -1,18 +1,16 @@
-"""Where a text may be cut for a SentencePiece model: at a space behind a known character.
+"""Where a text may be cut for a SentencePiece model: between characters that no piece joins.
 
-SentencePiece puts one prefix before a text, the same that it writes for a space; a piece without
-the space before it therefore reads as it did. BPE merges nothing that the vocabulary does not
-hold. Unigram adds up scores in single precision from the start of the text, so that its ids far
-into a text may depend on all that came before: nothing is proved about it.
+BPE merges nothing that the vocabulary does not hold. Unigram adds up scores in single precision
+from the start of the text, so that its ids far into a text depend on all that came before: such
+models are refused.
 """
 
-from collections.abc import Callable, Iterator
-from functools import lru_cache
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, TypeAlias
 
 from ingot.converters.megatron.cutting.chars import is_plain
 from ingot.converters.megatron.cutting.regex import UnprovableError
-from ingot.converters.megatron.cutting.splitting import METASPACE
+from ingot.converters.megatron.cutting.splitting import METASPACE, bigrams
 from ingot.converters.megatron.loading import sentencepiece
 
 REACH: Final = 2
@@ -22,8 +20,8 @@ _TRAINER: Final = 2
 _NORMALIZER: Final = 3
 _MODEL_TYPE: Final = 3
 _SPACE_BEHIND: Final = 24
+_BYTE_FALLBACK: Final = 35
 _NORMALIZER_NAME: Final = 1
-_DUMMY_PREFIX: Final = 3
 _ESCAPED_SPACE: Final = 5
 
 _UNIGRAM: Final = 1
@@ -31,14 +29,16 @@ _BPE: Final = 2
 # Of these it is known that no rule joins a plain character with another.
 _NORMALIZERS: Final = frozenset({b"identity", b"nfkc", b"nmt_nfkc", b"nfkc_cf", b"nmt_nfkc_cf"})
 
+_Fields: TypeAlias = dict[int, int | bytes]
+
 _VARINT: Final = 0
 _FIXED64: Final = 1
 _BYTES: Final = 2
 _MORE: Final = 0x80
 
 
-class SpaceRule:
-    """Is the space between these characters a place to cut?"""
+class Neighbours:
+    """Does nothing join a character with the one behind it?"""
 
     def __init__(self, data: bytes) -> None:
         """Analyse a model that loads.
@@ -46,41 +46,56 @@ class SpaceRule:
         Raises:
             UnprovableError: nothing is known about where its texts may be cut.
         """
-        _refuse_unknown(data)
-        model = sentencepiece(data)
-        pieces = [model.id_to_piece(number) for number in range(model.get_piece_size())]
+        trainer = _message(data, _TRAINER)
+        _refuse_unknown(trainer, _message(data, _NORMALIZER))
+        self._model = sentencepiece(data)
+        numbers = range(self._model.get_piece_size())
+        pieces = [self._model.id_to_piece(number) for number in numbers]
         if any(" " in piece for piece in pieces) or METASPACE not in pieces:
             raise UnprovableError("a vocabulary with spaces in it, or without a sign for them")
-        ends = {piece[at - 1] for piece in pieces for at in _marks(piece)}
-        self._known = {piece for piece in pieces if len(piece) == 1} - ends - {METASPACE}
-        normalize: Callable[[str], str] = model.normalize
-        self._normalized = lru_cache(maxsize=1 << 16)(normalize)
+        self._pairs = bigrams(pieces)
+        self._known = {
+            piece
+            for piece, number in zip(pieces, numbers, strict=True)
+            if self._is_known(piece, number)
+        }
+        self._has_bytes = bool(trainer.get(_BYTE_FALLBACK))
 
-    def __call__(self, left: str, right: str) -> bool:
-        """Nothing merges the character before the space with it, and none is unknown."""
-        if right[0] != " " or not all(map(is_plain, left + right)):
+    def _is_known(self, piece: str, number: int) -> bool:
+        model = self._model
+        special = model.is_control(number) or model.is_unknown(number) or model.is_unused(number)
+        return len(piece) == 1 and not special
+
+    def __call__(self, x: str, y: str) -> bool:
+        """No piece holds both, neither is changed, and they are not two unknown ones in a row."""
+        if not (is_plain(x) and is_plain(y) and self._stays(x) and (y == " " or self._stays(y))):
             return False
-        x, z = left[-1], right[1]
-        return x in self._known and not z.isspace() and self._normalized(x) == METASPACE + x
+        y = y.replace(" ", METASPACE)
+        known = self._has_bytes or x in self._known or y in self._known
+        return known and x + y not in self._pairs
+
+    def _stays(self, char: str) -> bool:
+        """Is it no white space, and the same after normalization?"""
+        made: str = self._model.normalize(char)
+        return made.removeprefix(METASPACE) == char != METASPACE
+
+    def count(self, text: str) -> int:
+        """How many ids a text has."""
+        return len(self._model.encode(text))
 
 
-def _marks(piece: str) -> list[int]:
-    return [at for at, char in enumerate(piece) if char == METASPACE and at]
-
-
-def _refuse_unknown(data: bytes) -> None:
-    trainer, normalizer = _message(data, _TRAINER), _message(data, _NORMALIZER)
+def _refuse_unknown(trainer: _Fields, normalizer: _Fields) -> None:
     if trainer.get(_MODEL_TYPE, _UNIGRAM) != _BPE:
         raise UnprovableError("a SentencePiece model that is not BPE")
     if trainer.get(_SPACE_BEHIND):
         raise UnprovableError("a SentencePiece model with the sign of a space behind words")
-    if not (normalizer.get(_DUMMY_PREFIX, 1) and normalizer.get(_ESCAPED_SPACE, 1)):
-        raise UnprovableError("a SentencePiece model that puts no sign of a space before a text")
+    if not normalizer.get(_ESCAPED_SPACE, 1):
+        raise UnprovableError("a SentencePiece model without a sign of a space")
     if normalizer.get(_NORMALIZER_NAME) not in _NORMALIZERS:
         raise UnprovableError("a SentencePiece model with rules of normalization of its own")
 
 
-def _message(data: bytes, number: int) -> dict[int, int | bytes]:
+def _message(data: bytes, number: int) -> _Fields:
     """The fields of one inner message; empty where it is absent."""
     inner = dict(_fields(data)).get(number, b"")
     return dict(_fields(inner)) if isinstance(inner, bytes) else {}

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
@@ -33,8 +34,23 @@ _PAIRWISE: Final = frozenset(
 )
 
 
-def read_pre_tokenizer(document: dict[str, Any] | None) -> list[Judge]:
-    """Analyse the `pre_tokenizer` of a tokenizer.json: one judge per stage, in order.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Splitting:
+    """A pre-tokenizer.
+
+    Attributes:
+        prefixed: a space is put before a text, and perhaps behind added tokens and splits.
+        stages: one judge per stage, in order.
+        space: what the model reads for a space.
+    """
+
+    prefixed: bool
+    stages: list[Judge]
+    space: str
+
+
+def read_pre_tokenizer(document: dict[str, Any] | None) -> Splitting:
+    """Analyse the `pre_tokenizer` of a tokenizer.json.
 
     Raises:
         UnprovableError: a kind that is not known here.
@@ -42,10 +58,18 @@ def read_pre_tokenizer(document: dict[str, Any] | None) -> list[Judge]:
     stages = list(_flat(document))
     if any(stage["type"] == "Metaspace" for stage in stages[:-1]):
         raise UnprovableError("the pre-tokenizer Metaspace before another one")
-    judges = [_judge(stage) for stage in stages]
-    if any(stage["type"] == "Metaspace" and _scheme(stage) == "first" for stage in stages):
-        judges.insert(0, _before_space)
-    return judges
+    metaspace = bool(stages) and stages[-1]["type"] == "Metaspace"
+    return Splitting(
+        prefixed=any(map(_is_prefixed, stages)),
+        stages=[_judge(stage, at == 0) for at, stage in enumerate(stages)],
+        space=str(stages[-1]["replacement"]) if metaspace else " ",
+    )
+
+
+def _is_prefixed(document: dict[str, Any]) -> bool:
+    if document["type"] == "Metaspace":
+        return _scheme(document) != "never"
+    return document["type"] == "ByteLevel" and bool(document["add_prefix_space"])
 
 
 def _flat(document: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
@@ -58,12 +82,12 @@ def _flat(document: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
         yield from _flat(inner)
 
 
-def _judge(document: dict[str, Any]) -> Judge:
+def _judge(document: dict[str, Any], is_first: bool) -> Judge:
     kind = document["type"]
     if kind == "ByteLevel":
-        return _byte_level(document)
+        return _byte_level(document, is_first)
     if kind == "Metaspace":
-        return _metaspace(document)
+        return _metaspace(document, is_first)
     if kind == "Split":
         return _split(document)
     if kind in _PAIRWISE and not str(document.get("behavior")).startswith("MergedWith"):
@@ -87,19 +111,15 @@ def _pairwise(split: Callable[[str], list[tuple[str, Any]]], x: str, y: str) -> 
     return "open" if joined else "cut"
 
 
-def _before_space(_: str, y: str) -> Verdict:
-    """A piece that begins with a space gets no prefix, wherever it stands."""
-    return "open" if y in (" ", METASPACE) else "bound"
-
-
-def _byte_level(document: dict[str, Any]) -> Judge:
+def _byte_level(document: dict[str, Any], is_first: bool) -> Judge:
+    """Where it is not the first, it may or may not put a space before y, unless y is one."""
     if not document.get("use_regex", True):
         return lambda _x, _y: "bound"
     pattern = regex_pattern(_BYTE_LEVEL)
-    prefixed = document["add_prefix_space"]
+    unsure = document["add_prefix_space"] and not is_first
 
     def judge(x: str, y: str) -> Verdict:
-        return "bound" if prefixed and y != " " else _isolated(pattern, x, y)
+        return "bound" if unsure and y != " " else _isolated(pattern, x, y)
 
     return judge
 
@@ -109,13 +129,16 @@ def _scheme(document: dict[str, Any]) -> str:
     return str(document.get("prepend_scheme", legacy))
 
 
-def _metaspace(document: dict[str, Any]) -> Judge:
+def _metaspace(document: dict[str, Any], is_first: bool) -> Judge:
     """It splits before every replaced space; the model is asked where it does not split."""
     mark = document["replacement"]
     found: Verdict = "cut" if document.get("split", True) else "open"
+    unsure = not is_first and _scheme(document) == "always"
 
     def judge(_: str, y: str) -> Verdict:
-        return found if y in (" ", mark) else "bound"
+        if y in (" ", mark):
+            return found
+        return "bound" if unsure else "open"
 
     return judge
 
@@ -148,27 +171,21 @@ def _merged(pattern: Pattern, previous: bool, x: str, y: str) -> Verdict:
     return "cut" if apart else "bound"
 
 
-def space_mark(document: dict[str, Any] | None) -> str:
-    """What the model reads for a space behind this pre-tokenizer."""
-    stages = list(_flat(document))
-    metaspace = bool(stages) and stages[-1]["type"] == "Metaspace"
-    return str(stages[-1]["replacement"]) if metaspace else " "
-
-
 def read_model(document: Mapping[str, Any], space: str) -> Judge:
     """Where a BPE model keeps neighbours apart in one long pre-token; others are not known to.
 
-    No entry of the vocabulary holds x directly followed by y, so no merge joins them; both are
-    entries themselves, so neither becomes bytes or fuses with unknown neighbours.
+    No entry of the vocabulary holds x directly followed by y, so no merge joins them. Neither fuses
+    with unknown neighbours: both are entries themselves, or become bytes that nothing merges.
     """
     if "merges" not in document or _unusual(document):
         return lambda _x, _y: "bound"
     vocabulary = document["vocab"]
     pairs, single = bigrams(vocabulary), {entry for entry in vocabulary if len(entry) == 1}
+    all_known = _has_bytes(document)
 
     def judge(x: str, y: str) -> Verdict:
         x, y = x.replace(" ", space), y.replace(" ", space)
-        known = x in single and y in single
+        known = all_known or (x in single and y in single)
         return "cut" if known and x + y not in pairs else "bound"
 
     return judge
@@ -179,6 +196,15 @@ def _unusual(document: Mapping[str, Any]) -> bool:
         document.get(name)
         for name in ("ignore_merges", "continuing_subword_prefix", "end_of_word_suffix")
     )
+
+
+def _has_bytes(document: Mapping[str, Any]) -> bool:
+    """Does every unknown character become bytes, none of which is part of a merge?"""
+    names = {f"<0x{number:02X}>" for number in range(256)}
+    if not document.get("byte_fallback") or not names <= document["vocab"].keys():
+        return False
+    pairs = (pair.split(" ") if isinstance(pair, str) else pair for pair in document["merges"])
+    return not any(part in names for pair in pairs for part in pair)
 
 
 def bigrams(entries: Iterable[str]) -> set[str]:

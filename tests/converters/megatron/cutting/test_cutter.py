@@ -2,20 +2,20 @@
 
 import json
 import unicodedata
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sentencepiece import SentencePieceProcessor
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, trainers
 from tokenizers import pre_tokenizers as pre
 
 from ingot.converters.megatron.cutting.chars import is_plain
-from ingot.converters.megatron.cutting.cutter import LARGEST, Cutter, UncuttableError
+from ingot.converters.megatron.cutting.cutter import LARGEST, Cutter, Piece, UncuttableError
 from ingot.converters.megatron.cutting.regex import UnprovableError, regex_pattern
 from ingot.converters.megatron.cutting.rules import Rules, read_rules
 from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
@@ -248,23 +248,26 @@ def reference(loaded: TokenizerFile, plain: bool) -> Callable[[str], list[int]]:
     return lambda text: list(tokenizer.encode(text, add_special_tokens=False).ids)
 
 
+def joined(pieces: Iterable[Piece], encode: Callable[[str], list[int]]) -> list[int]:
+    return [number for piece in pieces for number in encode(piece.text)[piece.skip :]]
+
+
 @lru_cache(maxsize=4)
 def rules_of(path: Path, plain: bool) -> Rules:
     return read_rules(load_tokenizer(path), plain=plain)
 
 
-def everywhere(loaded: TokenizerFile, plain: bool, text: str) -> Iterator[str]:
-    """The text cut at every safe place, as soon as there is one."""
+def everywhere(loaded: TokenizerFile, plain: bool, text: str) -> Iterator[tuple[str, int]]:
+    """The text cut at every safe place, as soon as there is one; ids that a piece has to skip."""
     rules = rules_of(loaded.path, plain)
-    start, at = 0, rules.reach
-    while at <= len(text) - rules.reach:
-        if rules.safe(text[at - rules.reach : at], text[at : at + rules.reach]):
-            yield text[start:at]
-            start = at + rules.replaces_space
-            at = start + rules.reach
-        else:
-            at += 1
-    yield text[start:]
+    start, skip = 0, 0
+    for at in range(rules.reach, len(text) - rules.reach + 1):
+        far = at - start >= rules.again + rules.reach
+        if far and rules.safe(text[at - rules.reach : at], text[at : at + rules.reach]):
+            yield text[start:at], skip
+            start = at - rules.again
+            skip = rules.count(text[start:at]) or 0 if rules.again else 0
+    yield text[start:], skip
 
 
 @lru_cache(maxsize=2)
@@ -273,16 +276,37 @@ def golden(name: str) -> TokenizerFile:
 
 
 @pytest.fixture(scope="module")
-def held(trained: Callable[[str], TokenizerFile]) -> Callable[[str], TokenizerFile]:
+def held(
+    trained: Callable[[str], TokenizerFile], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], TokenizerFile]:
     """Trained tokenizers and the golden ones, by name."""
 
+    folder = tmp_path_factory.mktemp("models")
+
+    @cache
+    def model_with_bytes() -> TokenizerFile:
+        SentencePieceTrainer.train(
+            sentence_iterator=iter(PROSE.splitlines() * 4),
+            model_prefix=str(folder / "bytes"),
+            model_type="bpe",
+            vocab_size=520,
+            byte_fallback=True,
+            normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
+            user_defined_symbols=["<sep>", "▁▁", "word", "国。"],
+            minloglevel=2,
+        )
+        return load_tokenizer(folder / "bytes.model")
+
     def get(kind: str) -> TokenizerFile:
+        if kind == "bytes.model":
+            return model_with_bytes()
         return golden(kind) if "." in kind else trained(kind)
 
     return get
 
 
-ALL = [*KINDS, "sp_bpe.model"]
+ALL = [*KINDS, "sp_bpe.model", "bytes.model"]
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -293,8 +317,8 @@ def test_ids_of_the_pieces_are_the_ids_of_the_whole(
 ) -> None:
     loaded, plain, text = held(kind), data.draw(st.booleans()), data.draw(TEXTS)
     encode = reference(loaded, plain)
-    pieces = list(everywhere(loaded, plain, text))
-    assert [number for piece in pieces for number in encode(piece)] == encode(text)
+    pieces = everywhere(loaded, plain, text)
+    assert [number for piece, skip in pieces for number in encode(piece)[skip:]] == encode(text)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ALL if kind != "prepended_merging_words"])
@@ -309,7 +333,23 @@ def test_prose_is_cut(kind: str, limit: int, held: Callable[[str], TokenizerFile
     assert len(pieces) >= len(text) // (LARGEST * limit)
     assert max(len(piece.text) for piece in pieces) <= LARGEST * limit
     assert all(text.startswith(piece.text, piece.start) for piece in pieces)
-    assert [number for piece in pieces for number in encode(piece.text)] == encode(text)
+    assert joined(pieces, encode) == encode(text)
+
+
+@pytest.mark.parametrize("kind", ["prepended", "metaspace_whole", "sp_bpe.model", "bytes.model"])
+@pytest.mark.parametrize("plain", [False, True])
+def test_text_without_spaces_is_cut(
+    kind: str, plain: bool, held: Callable[[str], TokenizerFile]
+) -> None:
+    loaded = held(kind)
+    text = "晓觉不眠春，鸟啼闻处处。\n声雨风来夜，少多知落花？\n" * 20
+    encode = reference(loaded, plain)
+    pieces = Cutter(loaded, plain=plain, limit=50).pieces(text)
+    assert pieces is not None
+    assert len(pieces) >= len(text) // 100
+    assert pieces[0].skip == 0
+    assert all(piece.skip for piece in pieces[1:])
+    assert joined(pieces, encode) == encode(text)
 
 
 @lru_cache(maxsize=1)
@@ -332,8 +372,8 @@ def test_a_stream_gives_the_same_ids_however_it_is_fed(
         fed = [piece for bit in bits for piece in stream.feed(bit)] + stream.finish()
     except UncuttableError:
         return
-    assert [number for piece in fed for number in encode(piece)] == encode(text)
-    assert all(0 < len(piece) <= 80 for piece in fed)
+    assert joined(fed, encode) == encode(text)
+    assert all(0 < len(piece.text) <= 80 for piece in fed)
 
 
 def test_a_stream_gives_pieces_before_its_end(held: Callable[[str], TokenizerFile]) -> None:
@@ -341,14 +381,14 @@ def test_a_stream_gives_pieces_before_its_end(held: Callable[[str], TokenizerFil
     early = [piece for _ in range(20) for piece in stream.feed(PROSE)]
     late = stream.finish()
     assert len(early) > 20
-    assert sum(map(len, late)) <= 3 * 100
-    assert "".join(early + late) == PROSE * 20
+    assert sum(len(piece.text) for piece in late) <= 3 * 100
+    assert "".join(piece.text for piece in early + late) == PROSE * 20
     assert stream.finish() == []
 
 
 @pytest.mark.parametrize("run", ["a", "1", " ", "\n", "中", "e\u0301", "🙂", "<|end|>"])
 def test_a_run_without_a_place_is_not_cut(run: str, held: Callable[[str], TokenizerFile]) -> None:
-    cutter = Cutter(held("prepended"), plain=False, limit=50)
+    cutter = Cutter(held("byte_level"), plain=False, limit=50)
     assert cutter.pieces(run * 101) is None
     stream = cutter.stream()
     with pytest.raises(UncuttableError, match="100 characters without a place to cut"):
@@ -378,7 +418,6 @@ SPLIT = {"type": "Split", "behavior": "Isolated", "invert": False}
     ("parts", "reason"),
     [
         ({"model": {"dropout": 0.1}}, "dropout"),
-        ({"normalizer": {"type": "Prepend", "prepend": "▁"}}, "the normalizer Prepend"),
         ({"pre_tokenizer": SPLIT | {"pattern": {"Regex": r"(?<=a)b"}}}, "the group at 0"),
         ({"pre_tokenizer": SPLIT | {"pattern": {"Regex": r"\bw"}}}, r"\\b at 0"),
         ({"pre_tokenizer": {"type": "Punctuation", "behavior": "MergedWithNext"}}, "Punctuation"),
