@@ -16,6 +16,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 _Bad: TypeAlias = list[tuple[int, str]]  # places, and what is there
 
 _NULL: Final = pa.scalar(None, pa.large_string())
+_EMPTY: Final = pa.scalar("", pa.large_string())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,7 +57,7 @@ def joined(table: pa.RecordBatch, *, strip: bool, separator: str) -> Joined:
     if bad and len(columns) > 1:
         kept = np.ones(table.num_rows, np.bool_)
         kept[list(bad)] = False
-        texts = pc.if_else(pa.array(kept), texts, pa.scalar("", pa.large_string()))
+        texts = pc.if_else(pa.array(kept), texts, _EMPTY)
     return Joined(texts=texts, missing=missing, bad=dict(sorted(bad.items())))
 
 
@@ -64,9 +65,11 @@ def _concatenated(columns: list[pa.LargeStringArray], separator: str) -> pa.Larg
     if len(columns) == 1:
         return columns[0].fill_null("") if columns[0].null_count else columns[0]
     parts = [pc.if_else(pc.equal(pc.binary_length(c), 0), _NULL, c) for c in columns]
+    # A row of nothing but nulls would be missing from what Arrow joins.
+    bare = np.logical_and.reduce([p.is_null().to_numpy(zero_copy_only=False) for p in parts])
+    parts[0] = pc.if_else(pa.array(bare), _EMPTY, parts[0])
     between = pa.scalar(separator, pa.large_string())
-    # Of a row of nothing but nulls Arrow makes a null.
-    return pc.binary_join_element_wise(*parts, between, null_handling="skip").fill_null("")
+    return pc.binary_join_element_wise(*parts, between, null_handling="skip")
 
 
 def _decoded(column: pa.Array) -> tuple[pa.LargeStringArray, _Bad]:
