@@ -1,0 +1,176 @@
+"""`kill -9` of token builds at random moments; `--resume` ends as if nobody had disturbed them.
+
+The command itself is killed: sometimes the one process that was started (the others have to see to
+it), sometimes all of them at once, sometimes twice in a row. Most moments are random over the whole
+run; some wait for a file that is only there while the data set is put together or takes its names.
+"""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ingot.converters.megatron import IndexedReader
+from ingot.converters.records import RecordWriter
+
+TOKENIZER = Path(__file__).parents[3] / "examples/tokenizer/tokenizer.json"
+KILLS = int(os.environ.get("INGOT_KILLS", "200"))
+FILES = 44
+WORDS = (
+    "the data of a model 床前明月光 疑是地上霜 token 😀 naïve x86_64 <|im_start|> 1,024".split()  # noqa: SIM905
+)
+COMMAND = "from ingot.__main__ import parquet2mbt; parquet2mbt()"
+META = dict.fromkeys(
+    ["source", "language", "timestamp", "token_count", "quality_score", "original_id"]
+)
+# Files that are there at the end of a run alone.
+LATE = ("idx", "commit", "meta")
+
+
+def text(dice: random.Random) -> str:
+    return " ".join(dice.choices(WORDS, k=dice.randint(0, 400)))
+
+
+def write_texts(folder: Path, files: int, rows: int, dice: random.Random) -> None:
+    """Files of 0 to `rows` rows, some of many row groups, one cut off; some rows are no UTF-8."""
+    for number in range(files):
+        values: list[bytes | None] = [text(dice).encode() for _ in range(dice.randint(1, rows))]
+        if number % 5 == 0:
+            values += [b"\xed\xa0\x80", None, b""]
+        table = pa.table({"text": pa.array(values, pa.binary())})
+        path = folder / f"{number % 3}" / f"{number:03d}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        pq.write_table(table, path, row_group_size=7 if number % 7 == 0 else 1_000)
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def write_chats(folder: Path, files: int, rows: int, dice: random.Random) -> None:
+    for number in range(files):
+        with RecordWriter(folder, kind="sft", part=number) as writer:
+            writer.write([chat(dice) for _ in range(dice.randint(1, rows))])
+
+
+def chat(dice: random.Random) -> dict[str, Any]:
+    messages = [
+        {"role": role, "content": text(dice) or "-", "loss_mask": role == "assistant"}
+        for role in ("user", "assistant") * dice.randint(1, 2)
+    ]
+    return {"messages": messages, "system": None, "meta": META}
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """All files but the one with the times of the run."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "x.run.json"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """Inputs, and how they are built."""
+
+    folder: Path
+    processes: int
+
+    @property
+    def out(self) -> Path:
+        return self.folder / "out"
+
+    def start(self, *more: str) -> "subprocess.Popen[bytes]":
+        options = {
+            "--input-dir": self.folder / "in",
+            "--output-prefix": self.out / "x",
+            "--tokenizer": TOKENIZER,
+            "--processes": self.processes,
+            "--log-file": self.folder / "log",
+        }
+        given = [str(part) for pair in options.items() for part in pair]
+        with (self.folder / "errors").open("wb") as errors:
+            return subprocess.Popen(
+                [sys.executable, "-c", COMMAND, *given, "--append-eod", "--no-progress", *more],
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+            )
+
+    def build(self, *more: str) -> dict[str, bytes]:
+        assert self.start(*more).wait() == 0, (self.folder / "errors").read_text()
+        return tree(self.out)
+
+    def kill(self, seconds: float, late: str, *, group: bool, resume: bool) -> bool:
+        """Start a run and kill it; False if it was done before."""
+        process = self.start(*(["--resume"] if resume else []))
+        waited = self.out / f"x.{late}.tmp"
+        end = time.monotonic() + seconds
+        while process.poll() is None and time.monotonic() < end:
+            if late and waited.exists():
+                break
+            time.sleep(0.001 if late else 0.02)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL) if group else process.kill()
+        return process.wait() != 0
+
+    def left_behind(self) -> str:
+        """How far the run was that has just been killed."""
+        names = {path.name for path in self.out.iterdir()} if self.out.exists() else set()
+        stages = {"x.idx": "names given", "x.commit.tmp": "giving names", "x.idx.tmp": "merge"}
+        for name, stage in stages.items():
+            if name in names:
+                return stage
+        journals = [self.out / name for name in names if name.startswith("x.journal")]
+        units = sum(path.read_bytes().count(b'{"unit"') for path in journals)
+        if units:
+            return "units, first half" if units < FILES / 2 else "units, second half"
+        return "no unit" if journals else "start-up"
+
+
+def scene(folder: Path, processes: int, *, files: int, rows: int, chats: bool) -> Scene:
+    (folder / "in").mkdir()
+    write = write_chats if chats else write_texts
+    write(folder / "in", files, rows, random.Random(files))
+    return Scene(folder=folder, processes=processes)
+
+
+def check_kills(place: Scene, count: int, seed: int) -> Counter[str]:
+    """Kill `count` runs; gives what each kill left."""
+    started = time.monotonic()
+    whole = place.build()
+    seconds = time.monotonic() - started
+    assert IndexedReader(place.out / "x").counts.documents > 0
+    dice = random.Random(seed)
+    left: Counter[str] = Counter()
+    for _ in range(4 * count):
+        shutil.rmtree(place.out)
+        late = dice.choice(LATE) if dice.random() < 0.2 else ""
+        for resume in (False, True)[: dice.choice((1, 1, 1, 2))]:
+            moment = 60.0 if late else dice.uniform(0.0, 1.05) * seconds
+            if place.kill(moment, late, group=dice.random() < 0.5, resume=resume):
+                left[place.left_behind()] += 1
+        assert place.build("--resume") == whole
+        if left.total() >= count:
+            return left
+    raise AssertionError(f"only {left.total()} of {4 * count} runs were killed")
+
+
+def test_a_kill_of_processes(tmp_path: Path) -> None:
+    place = scene(tmp_path, 2, files=6, rows=40, chats=False)
+    assert check_kills(place, count=1, seed=1).total() == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("processes", "chats"), [(1, False), (1, True), (2, False), (3, True)])
+def test_kills(tmp_path: Path, processes: int, chats: bool) -> None:
+    rows = 15 if chats else 90
+    place = scene(tmp_path, processes, files=FILES, rows=rows, chats=chats)
+    left = check_kills(place, count=max(1, KILLS // 4), seed=processes)
+    print(dict(left))  # noqa: T201 - where the kills fell, shown with `-rP`
+    assert left.total() >= KILLS // 4
