@@ -190,9 +190,7 @@ def staging(prefix: Path, tmp_dir: Path | None) -> Iterator[Staging]:
     Raises:
         OutputError: another build is at work on it; the folder cannot be written.
     """
-    if not prefix.name or prefix.name.endswith(".loss_mask"):
-        problem = "is a name for loss masks" if prefix.name else "names no data set"
-        raise OutputError(str(prefix), problem, "give a prefix such as out/corpus")
+    _check_name(prefix)
     with writing(prefix):
         prefix.parent.mkdir(parents=True, exist_ok=True)
         lock = _locked(_file(prefix, _LOCK), prefix)
@@ -216,6 +214,14 @@ def staging(prefix: Path, tmp_dir: Path | None) -> Iterator[Staging]:
         if set(_unfinished(place.base)) | set(_unfinished(prefix)) <= {own}:
             own.unlink(missing_ok=True)
         os.close(lock)
+
+
+def _check_name(prefix: Path) -> None:
+    hint = "give a prefix such as out/corpus"
+    if prefix.name in ("", ".."):
+        raise OutputError(str(prefix), "names no data set", hint)
+    if prefix.name.endswith(".loss_mask"):
+        raise OutputError(str(prefix), "is a name for loss masks", hint)
 
 
 def _base(prefix: Path, tmp_dir: Path | None) -> tuple[Path, str]:
