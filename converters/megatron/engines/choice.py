@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ingot.converters.megatron.engines.codepoints import Ranges
 from ingot.converters.rows import Json
 
 # The names the reference goes by; it needs no gate and no watching.
@@ -17,14 +18,14 @@ class Choice:
     Attributes:
         engine: `hf`, `sentencepiece`, `gigatoken` or `fastokens`.
         version: of its library.
-        denied: code points it gets wrong: texts that hold one go to the reference.
+        denied: code points it gets wrong, as ranges: texts that hold one go to the reference.
         plain: the texts of special tokens are split like other text.
         rates: MB of text per second, by engine, where they were raced.
     """
 
     engine: str
     version: str
-    denied: tuple[int, ...] = ()
+    denied: Ranges = ()
     plain: bool = False
     rates: Mapping[str, float] = field(default_factory=dict)
 
@@ -38,7 +39,7 @@ class Choice:
         return {
             "engine": self.engine,
             "version": self.version,
-            "denied": list(self.denied),
+            "denied": [[first, last] for first, last in self.denied],
             "plain": self.plain,
             "rates": dict(self.rates),
         }
@@ -49,7 +50,7 @@ class Choice:
         return cls(
             engine=document["engine"],
             version=document["version"],
-            denied=tuple(document["denied"]),
+            denied=tuple((first, last) for first, last in document["denied"]),
             plain=document["plain"],
             rates=dict(document["rates"]),
         )

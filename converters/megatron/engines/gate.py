@@ -1,16 +1,32 @@
 """The exactness gate: no engine serves a tokenizer before it gave the reference's ids on `trials`.
 
 A difference is reduced to the smallest text that shows it. Where that text holds a code point
-outside ASCII, texts with that code point go to the reference from then on; otherwise, or where
-there are too many such code points, the engine fails. A gate is evidence, not proof: real batches
-are sampled too (`sampling.py`).
+outside ASCII, texts with that code point go to the reference from then on, and so do those of its
+neighbours that show the same; otherwise, or where there are too many such code points, the engine
+fails. Libraries carry the tables of some Unicode version; where they differ on a code point that
+is unassigned here, all unassigned ones are denied: what else a newer version makes of them (which
+of them compose, say) need not be found one by one.
+
+What was found wrong is left out of a text that is compared on: nothing hides behind it. A gate is
+evidence, not proof: real batches are sampled too (`sampling.py`).
 """
 
+import unicodedata
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import Final
 
 import pyarrow as pa
 
+from ingot.converters.megatron.engines.codepoints import (
+    FIRST_SURROGATE,
+    LARGEST,
+    LAST_SURROGATE,
+    Ranges,
+    merged_ranges,
+    pattern,
+    unassigned,
+)
 from ingot.converters.megatron.engines.engine import Encoded, Engine
 from ingot.converters.megatron.engines.fast import FastEngine
 from ingot.converters.megatron.engines.minimize import minimized
@@ -18,6 +34,10 @@ from ingot.converters.megatron.engines.results import differing
 from ingot.converters.megatron.engines.routing import Routed, needles
 from ingot.converters.megatron.engines.verdicts import MOST_DENIED, Verdict, failed_on
 from ingot.converters.megatron.tokenizer import TokenizerFile
+
+_ASCII_END: Final = 0x80
+# Letters of Western Europe and the combining marks that the trials put beside a code point.
+_MARKS_END: Final = 0x370
 
 
 class Answered:
@@ -68,14 +88,15 @@ def examine(
         plain: the texts of special tokens are split like other text.
         known: what other texts showed before.
     """
-    denied = list(known.denied) if known is not None else []
-    examiner = _Examiner(engine, opened, loaded, answered.reference, plain, denied)
+    examiner = _Examiner(engine, opened, loaded, answered.reference, plain)
+    if known is not None:
+        examiner.deny(known.denied)
     try:
         for texts, expected in answered:
             examiner.compare(texts, expected)
     except _FailedError as error:
         return failed_on(str(error))
-    return Verdict(passed=True, denied=tuple(sorted(denied)))
+    return Verdict(passed=True, denied=examiner.denied)
 
 
 class _Examiner:
@@ -88,39 +109,64 @@ class _Examiner:
         loaded: TokenizerFile,
         reference: Engine,
         plain: bool,
-        denied: list[int],
     ) -> None:
-        self._engine = engine
-        self._opened = opened
-        self._loaded = loaded
         self._reference = reference
-        self._plain = plain
-        self._denied = denied
-        self._routed = self._make()
+        self._tried = Routed(opened, reference, needles(engine, loaded, (), plain=plain))
+        self.denied: Ranges = ()
+        self._pattern = pattern(())
 
-    def _make(self) -> Routed:
-        held = needles(self._engine, self._loaded, self._denied, plain=self._plain)
-        return Routed(self._opened, self._reference, held)
+    def deny(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Compare without these code points from now on."""
+        self.denied = merged_ranges((*self.denied, *ranges))
+        self._pattern = pattern(self.denied)
 
     def compare(self, texts: pa.LargeStringArray, expected: Encoded) -> None:
         """Raise _FailedError where no set of denied code points makes the ids right."""
-        wrong = texts.take(pa.array(differing(expected, self._routed.encode(texts)), pa.int64()))
-        while len(wrong):
-            self._deny(wrong[0].as_py())
-            found = differing(self._reference.encode(wrong), self._routed.encode(wrong))
-            wrong = wrong.take(pa.array(found, pa.int64()))
+        for position in differing(expected, self._tried.encode(texts)):
+            self._resolve(texts[position].as_py())
 
-    def _deny(self, text: str) -> None:
-        if not self._differs(text):  # only in company: what it depends on cannot be routed
-            raise _FailedError(text)
-        smallest = minimized(text, self._differs)
-        point = ord(max(smallest))
-        if point < 128 or len(self._denied) >= MOST_DENIED:
-            raise _FailedError(smallest)
+    def _resolve(self, text: str) -> None:
+        left = self._without(text)
+        if left == text and not self._differs(text):
+            raise _FailedError(text)  # only in company: what it depends on cannot be routed
+        while self._differs(left):
+            self._explain(minimized(left, self._differs))
+            left = self._without(left)
+
+    def _without(self, text: str) -> str:
+        return self._pattern.sub("", text)
+
+    def _explain(self, smallest: str) -> None:
+        """Deny what makes a text differ of which no part can be left out."""
         # the highest is the rarest by far in real text, where several are needed to show it
-        self._denied.append(point)
-        self._routed = self._make()
+        point = ord(max(smallest))
+        if point < _ASCII_END:
+            raise _FailedError(smallest)
+        if unicodedata.category(chr(point)) == "Cn":
+            self.deny(unassigned())
+        else:
+            self.deny([self._alike(smallest, point)])
+        if len(self.denied) > MOST_DENIED:
+            raise _FailedError(smallest)
+
+    def _alike(self, smallest: str, point: int) -> tuple[int, int]:
+        """The code point and its neighbours that differ in its place, where it stands alone."""
+        others = [ord(character) for character in smallest if ord(character) != point]
+        if any(other >= _MARKS_END for other in others):
+            return point, point
+        first, last = point, point
+        while self._differs_as(smallest, point, first - 1):
+            first -= 1
+        while self._differs_as(smallest, point, last + 1):
+            last += 1
+        return first, last
+
+    def _differs_as(self, smallest: str, point: int, other: int) -> bool:
+        surrogate = FIRST_SURROGATE <= other <= LAST_SURROGATE
+        if surrogate or not _ASCII_END <= other <= LARGEST:
+            return False
+        return self._differs(smallest.replace(chr(point), chr(other)))
 
     def _differs(self, text: str) -> bool:
         texts = pa.array([text], pa.large_string())
-        return bool(differing(self._reference.encode(texts), self._routed.encode(texts)))
+        return bool(differing(self._reference.encode(texts), self._tried.encode(texts)))

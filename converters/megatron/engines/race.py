@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.engines.choice import Choice
+from ingot.converters.megatron.engines.codepoints import count, shown
 from ingot.converters.megatron.engines.engine import Engine
 from ingot.converters.megatron.engines.fast import (
     FAST,
@@ -21,6 +22,7 @@ from ingot.converters.megatron.engines.fast import (
 from ingot.converters.megatron.engines.gate import Answered, examine
 from ingot.converters.megatron.engines.reference import reference
 from ingot.converters.megatron.engines.results import runs, text_bytes
+from ingot.converters.megatron.engines.routing import Needles, Routed, needles
 from ingot.converters.megatron.engines.trials import trials
 from ingot.converters.megatron.engines.verdicts import (
     LIBRARIES,
@@ -43,6 +45,10 @@ EXAMINED_BYTES: Final = 8 << 20
 _RACE_SECONDS: Final = 1.0
 _REFERENCE_SHARE: Final = 0.3
 _RUN: Final = 128 << 10
+# Of the user's texts, those that an engine may leave to the reference.
+_MOST_ROUTED: Final = 0.01
+# Ranges of denied code points in a log line.
+_SHOWN: Final = 12
 
 
 def choose(
@@ -125,7 +131,7 @@ class _Race:
             engine=choice.engine,
             version=choice.version,
             why=why,
-            denied=len(choice.denied),
+            denied=count(choice.denied),
             mb_per_second={name: round(rate, 1) for name, rate in choice.rates.items()},
         )
         return choice
@@ -197,7 +203,8 @@ class _Race:
             "engine_examined",
             engine=fast.name,
             passed=verdict.passed,
-            denied=[f"U+{point:04X}" for point in verdict.denied],
+            denied=count(verdict.denied),
+            ranges=shown(verdict.denied, _SHOWN),
             problem=verdict.problem,
             seconds=round(seconds, 1),
         )
@@ -241,7 +248,13 @@ class _Race:
         if not verdict.passed:
             self._refused(entrant.fast, verdict.problem)
             return None, 0.0
-        rate, _ = _timed(opened, self._sample, seconds)
+        held = Needles((), verdict.denied)
+        routed = sum(int(held.holding(texts).sum()) for texts in self._sample)
+        if routed > _MOST_ROUTED * sum(map(len, self._sample)):
+            self._refused(entrant.fast, f"wrong on letters of {routed} texts of the sample")
+            return None, 0.0
+        held = needles(entrant.fast, self._loaded, verdict.denied, plain=self._plain)
+        rate, _ = _timed(Routed(opened, answered.reference, held), self._sample, seconds)
         return _Entrant(fast=entrant.fast, verdict=verdict), rate
 
     def _choice(self, entrant: _Entrant, rates: Mapping[str, float]) -> Choice:

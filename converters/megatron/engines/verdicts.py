@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from ingot.converters.megatron.engines.codepoints import LARGEST, Ranges, merged_ranges
 from ingot.converters.megatron.engines.fast import FastEngine, installed_version
 from ingot.converters.megatron.engines.trials import TRIALS_VERSION
 from ingot.converters.megatron.tokenizer import TokenizerFile
 from ingot.converters.rows import Json
 
-MOST_DENIED: Final = 64
+# Ranges of denied code points; all unassigned ones are some 700.
+MOST_DENIED: Final = 1500
 _LARGEST_FILE: Final = 64 << 10
 _SHOWN: Final = 200
 # The package of the reference, by kind of tokenizer.
@@ -32,12 +34,12 @@ class Verdict:
 
     Attributes:
         passed: it may.
-        denied: code points that it gets wrong, ascending; texts with one go to the reference.
+        denied: code points that it gets wrong; texts with one go to the reference.
         problem: why it may not.
     """
 
     passed: bool
-    denied: tuple[int, ...] = ()
+    denied: Ranges = ()
     problem: str = ""
 
 
@@ -101,17 +103,27 @@ def recall(case: Case) -> Verdict | None:
 
 
 def _verdict(document: dict[str, Any], case: Case) -> Verdict | None:
-    denied = document["denied"]
+    denied = _ranges(document["denied"])
     sound = (
         document["case"] == case.key()
         and isinstance(document["passed"], bool)
         and isinstance(document["problem"], str)
-        and len(denied) <= MOST_DENIED
-        and all(type(point) is int and 128 <= point <= 0x10FFFF for point in denied)
+        and denied is not None
     )
-    if not sound:
+    if not sound or denied is None:
         return None
-    return Verdict(passed=document["passed"], denied=tuple(denied), problem=document["problem"])
+    return Verdict(passed=document["passed"], denied=denied, problem=document["problem"])
+
+
+def _ranges(listed: list[Any]) -> Ranges | None:
+    """Ranges as they were kept; None where they are not sound."""
+    ranges = tuple((first, last) for first, last in listed)
+    plain = all(type(point) is int for pair in ranges for point in pair)
+    if not plain or len(ranges) > MOST_DENIED or merged_ranges(ranges) != ranges:
+        return None
+    if not all(128 <= first <= last <= LARGEST for first, last in ranges):
+        return None
+    return ranges
 
 
 def keep(case: Case, verdict: Verdict) -> None:
@@ -122,7 +134,7 @@ def keep(case: Case, verdict: Verdict) -> None:
     document = {
         "case": case.key(),
         "passed": verdict.passed,
-        "denied": list(verdict.denied),
+        "denied": [[first, last] for first, last in verdict.denied],
         "problem": verdict.problem,
     }
     with suppress(OSError):  # a cache: the next run finds out again
@@ -130,7 +142,7 @@ def keep(case: Case, verdict: Verdict) -> None:
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".verdict-")
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(document, file, indent=1)
+                json.dump(document, file)
             Path(temporary).replace(path)
         except OSError:
             Path(temporary).unlink(missing_ok=True)
