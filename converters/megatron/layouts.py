@@ -111,7 +111,9 @@ def _likely(schema: pa.Schema, file: InputFile) -> tuple[str, ...]:
 
 
 def _has(schema: pa.Schema) -> str:
-    shown = ", ".join(f"{field.name!r}: {field.type}"[:_SHOWN_CHARS] for field in list(schema)[:_SHOWN])
+    shown = ", ".join(
+        f"{field.name!r}: {field.type}"[:_SHOWN_CHARS] for field in list(schema)[:_SHOWN]
+    )
     return f"{shown}, ..." if len(schema) > _SHOWN else shown or "none"
 
 
