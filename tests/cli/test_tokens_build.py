@@ -1,4 +1,4 @@
-"""`parquet2mbt`: every option of the document through a real run, and what it says when it fails."""
+"""`parquet2mbt`: every option of the document through a real run; what it says when it fails."""
 
 import json
 import subprocess
@@ -176,7 +176,7 @@ def test_tokens_around_documents(build):
 
 
 def test_special_tokens_in_a_text(build, tmp_path):
-    assert EOD in build(prefix="encode", *COLS)[5]
+    assert EOD in build(*COLS, prefix="encode")[5]
     plain = build("--special-in-text", "plain", *COLS, prefix="plain")[5]
     assert EOD not in plain
     assert HF.decode(plain) == JOINED[5]
