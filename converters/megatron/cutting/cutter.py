@@ -2,7 +2,8 @@
 
 A library needs a hundred times the memory of a text to encode it in one go. A text over a limit is
 therefore cut where it is proved that both sides are encoded as if the other were not there
-(`rules`). What cannot be cut within reach is not: nothing is guessed.
+(`rules`). What has no such place is one piece as long as the memory suffices, and refused beyond
+that: nothing is guessed.
 """
 
 from collections.abc import Iterator
@@ -14,10 +15,11 @@ from ingot.converters.errors import IngotError
 from ingot.converters.megatron.cutting.places import places_before, places_behind
 from ingot.converters.megatron.cutting.regex import UnprovableError
 from ingot.converters.megatron.cutting.rules import Rules, read_rules
-from ingot.converters.megatron.tokenizer import TokenizerFile
+from ingot.converters.megatron.tokenizer import Kind, TokenizerFile
 
-# No piece has more than this many times the limit.
-LARGEST: Final = 2
+# UTF-8 bytes of the largest piece. Either library needs up to half a GiB for it: `tokenizers` up to
+# 165 bytes for one of text, `sentencepiece` up to 60.
+LARGEST: Final[dict[Kind, int]] = {"huggingface": 3 << 20, "sentencepiece": 8 << 20}
 
 
 class UncuttableError(IngotError):
@@ -53,15 +55,19 @@ class Cutter:
         reason: why no text at all can be cut for this tokenizer; `None` where texts can be.
     """
 
-    def __init__(self, loaded: TokenizerFile, *, plain: bool, limit: int) -> None:
+    def __init__(
+        self, loaded: TokenizerFile, *, plain: bool, limit: int, largest: int | None = None
+    ) -> None:
         """Analyse the tokenizer.
 
         Args:
             loaded: the tokenizer.
             plain: special tokens in a text are read as plain text.
-            limit: characters that a piece should not exceed; none exceeds `LARGEST` times that.
+            limit: characters that a piece should not exceed.
+            largest: UTF-8 bytes that no piece exceeds; `None` = `LARGEST`.
         """
         self.limit = limit
+        self.largest = max(limit, LARGEST[loaded.kind] if largest is None else largest)
         self.reason: str | None = None
         self._rules: Rules | None = None
         try:
@@ -73,8 +79,7 @@ class Cutter:
         """Cut a text; a text within the limit is one piece.
 
         Returns:
-            The pieces, in order, of at most `LARGEST` times the limit; `None` where some stretch
-            of that size has no place to cut.
+            The pieces, in order; `None` where there is no place to cut for too long.
         """
         try:
             return list(self.cut(text, self.limit))
@@ -90,24 +95,29 @@ class Cutter:
             begun: the piece that the text begins with, where it is the rest of a longer text.
 
         Raises:
-            UncuttableError: some stretch of `LARGEST` times the limit has no place to cut.
+            UncuttableError: there is no place to cut in what the largest piece may hold.
         """
         start, skip = (0, 0) if begun is None else (begun.start, begun.skip)
         begin = 0
         while len(text) - begin > kept:
-            found = self._place(text, begin)
-            if found is None:
-                break
-            end, next_skip = found
-            yield Piece(text=text[begin:end], start=start + begin, skip=skip)
+            end, next_skip = self._place(text, begin) or (len(text), None)
+            piece = Piece(text=text[begin:end], start=start + begin, skip=skip)
+            self._check(piece.text)
+            yield piece
+            if next_skip is None:
+                return
             begin, skip = end - self._again, next_skip
-        if len(text) - begin > max(kept, LARGEST * self.limit):
-            raise self._uncuttable()
         yield Piece(text=text[begin:], start=start + begin, skip=skip)
 
     def stream(self) -> "Stream":
         """Cut a text that arrives bit by bit."""
         return Stream(self)
+
+    def _check(self, text: str) -> None:
+        if len(text) > self.limit and len(text.encode()) > self.largest:
+            raise UncuttableError(
+                self.reason or f"more than {self.largest:,} bytes without a place to cut"
+            )
 
     @property
     def _again(self) -> int:
@@ -122,18 +132,13 @@ class Cutter:
         if rules is None:
             return None
         first, last = begin + rules.again + rules.reach, len(text) - rules.reach
-        near, far = min(begin + self.limit, last), min(begin + LARGEST * self.limit, last)
+        near, far = min(begin + self.limit, last), min(begin + self.largest, last)
         return next(
             chain(
                 places_before(rules, text, first, near),
                 places_behind(rules, text, max(first, near + 1), far),
             ),
             None,
-        )
-
-    def _uncuttable(self) -> UncuttableError:
-        return UncuttableError(
-            self.reason or f"{LARGEST * self.limit:,} characters without a place to cut"
         )
 
 
@@ -144,21 +149,23 @@ class Stream:
         self._cutter = cutter
         self._parts: list[str] = []
         self._length = 0
+        self._enough = 2 * cutter.limit  # so many have to be there before they are cut
         self._begun: Piece | None = None
 
     def feed(self, text: str) -> list[Piece]:
         """Take the next bit; gives the pieces that are complete.
 
         Raises:
-            UncuttableError: there is no place to cut in `LARGEST` times the limit.
+            UncuttableError: there is no place to cut in what the largest piece may hold.
         """
         self._parts.append(text)
         self._length += len(text)
-        cutter, kept = self._cutter, (LARGEST + 1) * self._cutter.limit
-        if self._length <= kept:
+        if self._length <= self._enough:
             return []
-        *pieces, rest = cutter.cut(self._taken(), kept, self._begun)
+        limit = self._cutter.limit
+        *pieces, rest = self._cutter.cut(self._taken(), 2 * limit, self._begun)
         self._parts, self._length, self._begun = [rest.text], len(rest.text), rest
+        self._enough = max(2 * limit, self._length + limit)
         return pieces
 
     def finish(self) -> list[Piece]:
