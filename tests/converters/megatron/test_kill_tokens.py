@@ -1,8 +1,8 @@
 """`kill -9` of token builds at random moments; `--resume` ends as if nobody had disturbed them.
 
 The command itself is killed: sometimes the one process that was started (the others have to see to
-it), sometimes all of them at once, sometimes twice in a row. Most moments are random over the whole
-run; some wait for a file that is only there while the data set is put together or takes its names.
+it), sometimes all of them at once, sometimes twice in a row. Moments are random over the run, over
+the files that are done, or wait for a file that is there only while the data set is put together.
 """
 
 import os
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,24 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Moment:
+    """When a run is killed: after a time, when some units are done, or when a file is there."""
+
+    seconds: float = 60.0
+    units: int | None = None
+    late: str = ""
+
+
+def random_moment(dice: random.Random, seconds: float) -> Moment:
+    way = dice.random()
+    if way < 0.3:
+        return Moment(seconds=dice.uniform(0.0, 1.05) * seconds)
+    if way < 0.8:
+        return Moment(units=dice.randrange(FILES))
+    return Moment(late=dice.choice(LATE))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Scene:
     """Inputs, and how they are built."""
 
@@ -106,18 +125,27 @@ class Scene:
         assert self.start(*more).wait() == 0, (self.folder / "errors").read_text()
         return tree(self.out)
 
-    def kill(self, seconds: float, late: str, *, group: bool, resume: bool) -> bool:
+    def kill(self, moment: "Moment", *, group: bool, resume: bool) -> bool:
         """Start a run and kill it; False if it was done before."""
         process = self.start(*(["--resume"] if resume else []))
-        waited = self.out / f"x.{late}.tmp"
-        end = time.monotonic() + seconds
-        while process.poll() is None and time.monotonic() < end:
-            if late and waited.exists():
-                break
-            time.sleep(0.001 if late else 0.02)
+        end = time.monotonic() + moment.seconds
+        while process.poll() is None and time.monotonic() < end and not self.is_at(moment):
+            time.sleep(0.001 if moment.late else 0.02)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL) if group else process.kill()
         return process.wait() != 0
+
+    def is_at(self, moment: "Moment") -> bool:
+        if moment.late:
+            return (self.out / f"x.{moment.late}.tmp").exists()
+        return moment.units is not None and self.units() >= moment.units
+
+    def units(self) -> int:
+        """Units that are finished in the lanes."""
+        journals = self.out.glob("x.journal*.tmp")
+        with suppress(FileNotFoundError):
+            return sum(path.read_bytes().count(b'{"unit"') for path in journals)
+        return 0
 
     def left_behind(self) -> str:
         """How far the run was that has just been killed."""
@@ -126,11 +154,10 @@ class Scene:
         for name, stage in stages.items():
             if name in names:
                 return stage
-        journals = [self.out / name for name in names if name.startswith("x.journal")]
-        units = sum(path.read_bytes().count(b'{"unit"') for path in journals)
+        units = self.units()
         if units:
             return "units, first half" if units < FILES / 2 else "units, second half"
-        return "no unit" if journals else "start-up"
+        return "no unit" if any(name.startswith("x.journal") for name in names) else "start-up"
 
 
 def scene(folder: Path, processes: int, *, files: int, rows: int, chats: bool) -> Scene:
@@ -150,10 +177,9 @@ def check_kills(place: Scene, count: int, seed: int) -> Counter[str]:
     left: Counter[str] = Counter()
     for _ in range(4 * count):
         shutil.rmtree(place.out)
-        late = dice.choice(LATE) if dice.random() < 0.2 else ""
         for resume in (False, True)[: dice.choice((1, 1, 1, 2))]:
-            moment = 60.0 if late else dice.uniform(0.0, 1.05) * seconds
-            if place.kill(moment, late, group=dice.random() < 0.5, resume=resume):
+            moment = random_moment(dice, seconds)
+            if place.kill(moment, group=dice.random() < 0.5, resume=resume):
                 left[place.left_behind()] += 1
         assert place.build("--resume") == whole
         if left.total() >= count:
