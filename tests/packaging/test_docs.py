@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +20,20 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 WITH_COMMANDS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 CODE = re.compile(r"```.*?\n(.*?)```|^ {4}([^\n]*)$|`([^`\n]+)`", re.DOTALL | re.MULTILINE)
-INVOCATION = re.compile(r"(?<![\w./-])ingot +([a-z][\w-]*)([^\n|;&#]*)")
+INVOCATION = re.compile(r"(?<![\w./-])ingot +([a-z][\w-]*)( +[a-z][\w-]*)?([^\n|;&#]*)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 
 
+@cache
 def commands() -> dict[str, Any]:
-    """The commands by the words that call them, groups walked."""
+    """The commands by the words that call them; those of a group, not the group itself."""
     found: dict[str, Any] = {}
 
     def walk(command: Any, words: tuple[str, ...]) -> None:
-        for name, child in getattr(command, "commands", {}).items():
+        children = getattr(command, "commands", {})
+        for name, child in children.items():
             walk(child, (*words, name))
-        if words:
+        if not children:
             found[" ".join(words)] = command
 
     walk(typer.main.get_command(app), ())
@@ -52,10 +55,16 @@ def code(document: Path) -> list[str]:
 def invocations(document: Path) -> list[tuple[str, set[str]]]:
     """Every `ingot COMMAND ...` in the code of a document: the command and its long options."""
     return [
-        (name, set(OPTION.findall(rest)))
+        (_called(first, second.strip()), set(OPTION.findall(rest)))
         for block in code(document)
-        for name, rest in INVOCATION.findall(block)
+        for first, second, rest in INVOCATION.findall(block)
     ]
+
+
+def _called(first: str, second: str) -> str:
+    """The command that two words call: a command of a group, or one of one word."""
+    both = f"{first} {second}"
+    return both if both in commands() else first
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
