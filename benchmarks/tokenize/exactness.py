@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingot.converters.errors import ConversionError
+from ingot.converters.megatron.engines.codepoints import count
 from ingot.converters.megatron.engines.engine import Encoded, Engine
 from ingot.converters.megatron.engines.fast import FAST
 from ingot.converters.megatron.engines.guard import open_engine
@@ -102,7 +103,7 @@ def compare(loaded: TokenizerFile, corpora: Sequence[Corpus], *, plain: bool, th
             results, rate = encoded(engine, corpus)
             pairs = zip(expected[corpus.name], results, strict=True)
             wrong = sum(len(differing(one, other)) for one, other in pairs)
-            denied = f"{len(choice.denied)} code points denied" if choice.denied else ""
+            denied = f"{count(choice.denied)} code points denied" if choice.denied else ""
             row(loaded, name, corpus, str(wrong), f"{rate:.1f}", denied)
 
 

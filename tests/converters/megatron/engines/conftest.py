@@ -1,7 +1,7 @@
 """Small tokenizers of every kind, texts, and an engine that is wrong on purpose."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,28 +129,34 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @dataclass
 class Planted:
-    """An engine that changes the last id of every text that holds `marker`."""
+    """An engine that changes the last id of every text that holds one of some markers."""
 
     exact: Engine
-    marker: str
+    markers: tuple[str, ...]
     name: str = "planted"
 
     def encode(self, texts: pa.LargeStringArray) -> Encoded:
         encoded = self.exact.encode(texts)
         ids, bounds = encoded.ids.copy(), np.cumsum(encoded.lengths)
         for text, end, length in zip(texts.to_pylist(), bounds, encoded.lengths, strict=True):
-            if self.marker in text and length:
+            if length and any(marker in text for marker in self.markers):
                 ids[end - 1] ^= 1
         return Encoded(ids=ids, lengths=encoded.lengths, failed=encoded.failed)
 
 
-def _plant(marker: str) -> FastEngine:
+def _plant(*markers: str) -> FastEngine:
     def opened(loaded: TokenizerFile, *, plain: bool, threads: int) -> Engine:
-        return Planted(reference(loaded, plain=plain), marker)
+        return Planted(reference(loaded, plain=plain), markers)
 
     return FastEngine(
         name="planted", distribution="tokenizers", open=opened, knows_plain=True, grows=False
     )
+
+
+@pytest.fixture
+def wrong_on() -> Callable[[Iterable[int]], FastEngine]:
+    """Makes an engine that is wrong on texts with some code points."""
+    return lambda points: _plant(*map(chr, points))
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def test_a_wrong_engine_is_found_and_no_longer_trusted(zoo, plant, documents, lo
 def test_denied_texts_are_right_although_the_engine_is_not(zoo, plant):
     loaded = zoo["byte_level"]
     plant("ſ")
-    engine = opened(loaded, Choice(engine="planted", version="1", denied=(0x17F,)))
+    engine = opened(loaded, Choice(engine="planted", version="1", denied=((0x17F, 0x17F),)))
     batch = texts("a", "ſ", "b ſ", "")
     for _ in range(50):
         assert same(engine.encode(batch), reference(loaded).encode(batch))

@@ -76,9 +76,9 @@ def test_a_tokenizer_that_no_engine_loads(zoo, documents):
 
 
 def test_an_engine_that_was_asked_for(zoo, documents):
-    trust(zoo["gpt2"], passed=True, denied=(0x17F,))
+    trust(zoo["gpt2"], passed=True, denied=((0x17F, 0x17F),))
     choice, _ = chosen(zoo["gpt2"], "fastokens", documents, total_bytes=1)
-    assert (choice.engine, choice.denied) == ("fastokens", (0x17F,))
+    assert (choice.engine, choice.denied) == ("fastokens", ((0x17F, 0x17F),))
     assert chosen(zoo["gpt2"], "hf", documents)[0].engine == "hf"
     assert chosen(zoo["sp_bpe"], "hf", documents)[0].engine == "sentencepiece"
     with pytest.raises(ConversionError, match="cannot load"):
@@ -108,7 +108,7 @@ def test_what_differs_on_the_users_text_is_out_or_denied(zoo, documents, plant):
     chosen(zoo["gpt2"], "auto", documents)
     verdict = recall(case)
     assert verdict is not None
-    assert verdict.denied == (ord("，"),)
+    assert verdict.denied == ((ord("，"), ord("，")),)
     fast = plant("the")
     trust(zoo["gpt2"])
     choice, told = chosen(zoo["gpt2"], "auto", documents)
@@ -120,6 +120,7 @@ def test_what_differs_on_the_users_text_is_out_or_denied(zoo, documents, plant):
 def test_the_gate_finds_a_planted_error_and_keeps_that(zoo, documents, plant):
     plant("\U0001f6f8")
     choice, told = chosen(zoo["byte_level"], "planted", documents)
-    assert choice.denied == (0x1F6F8,)
-    assert told["engine_examined"]["denied"] == ["U+1F6F8"]
+    assert choice.denied == ((0x1F6F8, 0x1F6F8),)
+    assert told["engine_examined"]["denied"] == 1
+    assert told["engine_examined"]["ranges"] == ["U+1F6F8"]
     assert "engine_examined" not in chosen(zoo["byte_level"], "planted", documents)[1]

@@ -36,11 +36,28 @@ def test_texts_that_hold_a_needle(count):
     assert found.holding(texts("skipped", *values)[1:]).tolist() == expected
 
 
+def test_texts_that_hold_a_denied_code_point():
+    found = Needles(["<|x|>"], ((0x80, 0x80), (0x7FF, 0x801), (0xD7FF, 0xE000), (0xFFFF, 0x10002)))
+    inside = [0x80, 0x7FF, 0x800, 0x801, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10002]
+    outside = [0x7F, 0x81, 0x7FE, 0x802, 0xD7FE, 0xE001, 0xFFFE, 0x10003, 0x10FFFF]
+    values = ["", *(f"é中🙂{chr(point)}" for point in inside), *map(chr, outside), "<|x|>"]
+    expected = [False, *[True] * len(inside), *[False] * len(outside), True]
+    assert found.holding(texts("skipped\u0080", *values)[1:]).tolist() == expected
+    assert not found.holding(texts()).size
+
+
+def test_every_code_point_is_found_where_it_is_denied():
+    points = [*range(0x80, 0xD800), *range(0xE000, 0x30000)]
+    batch = texts(*map(chr, points))
+    held = Needles((), tuple((point, point) for point in range(0x80, 0x110000, 3))).holding(batch)
+    assert held.tolist() == [point % 3 == 0x80 % 3 for point in points]
+
+
 def test_denied_texts_never_reach_the_engine(zoo):
     exact = reference(zoo["byte_level"])
     engine = Upper(exact)
     batch = texts("a", "bad ſ", "", "c", "ſ", "d")
-    encoded, own = Routed(engine, exact, Needles(["ſ"])).encode_told(batch)
+    encoded, own = Routed(engine, exact, Needles((), ((0x17F, 0x17F),))).encode_told(batch)
     assert same(encoded, exact.encode(batch))
     assert engine.seen == ["a", "", "c", "d"]
     assert own.tolist() == [0, 2, 3, 5]
@@ -49,7 +66,7 @@ def test_denied_texts_never_reach_the_engine(zoo):
 def test_what_the_engine_fails_on_the_reference_does(zoo):
     engine, exact = reference(zoo["closed"]), reference(zoo["gpt2"])
     batch = texts("hello", "a b", "b", "world ſ", "")
-    encoded, own = Routed(engine, exact, Needles(["ſ"])).encode_told(batch)
+    encoded, own = Routed(engine, exact, Needles((), ((0x17F, 0x17F),))).encode_told(batch)
     assert own.tolist() == [1, 2, 4]
     assert encoded.failed == ()
     bounds = np.cumsum(encoded.lengths).tolist()

@@ -8,7 +8,8 @@ import pytest
 from ingot.converters.megatron.engines.fast import FAST
 from ingot.converters.megatron.engines.verdicts import Verdict, case_of, keep, recall
 
-VERDICT = Verdict(passed=True, denied=(0x17F, 0x113C2))
+TOO_MANY = [[point, point] for point in range(200, 4000, 2)]
+VERDICT = Verdict(passed=True, denied=((0x17F, 0x17F), (0x113C2, 0x113C5)))
 
 
 @pytest.fixture
@@ -41,8 +42,14 @@ def test_what_is_kept_is_recalled_for_the_same_case_only(case, home):
         lambda text: text.replace('"passed": true', '"passed": "true"'),
         lambda text: text.replace("383", "65"),
         lambda text: text.replace("383", "true"),
+        lambda text: text.replace("[383, 383]", "383"),
+        lambda text: text.replace("[383, 383]", "[384, 383]"),
+        lambda text: text.replace("[383, 383]", "[383]"),
+        lambda text: text.replace("[383, 383]", "[383, 2000000]"),
         lambda text: text.replace('"plain": false', '"plain": true'),
-        lambda text: json.dumps({**json.loads(text), "denied": list(range(200, 300))}),
+        lambda text: json.dumps(
+            {**json.loads(text), "denied": [[2 * at, 2 * at] for at in range(200, 2000)]}
+        ),
     ],
 )
 def test_a_damaged_file_counts_as_none(case, home, damage):
