@@ -198,3 +198,12 @@ def test_the_demo_fails_where_a_run_fails(tmp_path):
     done = subprocess.run(argv, capture_output=True, text=True, encoding="utf-8", check=False)
     assert done.returncode == 1
     assert "failed: 1" in done.stdout
+
+
+def test_parquet_to_tokens_looked_into_checked_and_resumed(tmp_path):
+    argv = [sys.executable, EXAMPLES / "parquet2mbt/run.py", "--out", tmp_path / "out"]
+    done = subprocess.run(argv, capture_output=True, text=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stderr
+    assert "made again  67 documents of 2 files" in done.stdout
+    assert "The lamp that burned backwards" in done.stdout
+    assert done.stderr.endswith("nothing to do\n")

@@ -114,3 +114,12 @@ def test_main_job_runs_from_the_wheel(installed, tmp_path):
 def test_module_and_command_say_the_same_version(installed, tmp_path):
     module = sh(installed / "python", "-m", "ingot", "--version", cwd=tmp_path)
     assert module == sh(installed / "ingot", "--version", cwd=tmp_path)
+
+
+def test_parquet2mbt_runs_from_the_wheel(installed, tmp_path):
+    shutil.copytree(ROOT / "examples/parquet2mbt/corpus", tmp_path / "corpus")
+    shutil.copy(ROOT / "examples/tokenizer/tokenizer.json", tmp_path)
+    command = [installed / "parquet2mbt", "--input-dir", "corpus", "--tokenizer", "tokenizer.json"]
+    sh(*command, "--output-prefix", "out/corpus", "--processes", "2", cwd=tmp_path)
+    prefix = ["out/corpus", "--source", "corpus", "--tokenizer", "tokenizer.json", "--all"]
+    assert "differing   0" in sh(installed / "ingot", "tokens", "verify", *prefix, cwd=tmp_path)
