@@ -1,5 +1,6 @@
 """The token build: from Parquet texts or unified records to a Megatron data set."""
 
+import json
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -7,8 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
-
-import orjson
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.manifest import host_facts
@@ -281,7 +280,7 @@ class _Build:
 
 def _document(path: Path) -> dict[str, Json]:
     try:
-        document = orjson.loads(path.read_bytes())
-    except (OSError, orjson.JSONDecodeError):
+        document = json.loads(path.read_bytes())  # names of files need not be UTF-8
+    except (OSError, ValueError):
         return {}
     return document if isinstance(document, dict) else {}

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingot.converters.errors import ConversionError, SourceError
-from ingot.converters.megatron.units import InputFile
+from ingot.converters.megatron.units import InputFile, opened
 from ingot.converters.records import kind_of_schema, read_batches
 from ingot.converters.rows import Json
 
@@ -72,7 +72,7 @@ def _layout(file: InputFile, text_cols: tuple[str, ...] | None) -> Layout:
     check_same(file)
     if file.path.suffix == ".jsonl":
         return _records(_jsonl_kind(file), text_cols, file)
-    with readable(file), pq.ParquetFile(file.path) as parquet:
+    with readable(file), opened(file) as source, pq.ParquetFile(source) as parquet:
         schema = parquet.schema_arrow
     kind = kind_of_schema(schema)
     if kind is not None:

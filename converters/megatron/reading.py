@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from ingot.converters.errors import SourceError
 from ingot.converters.megatron.layouts import Layout, check_fits, check_same, readable
-from ingot.converters.megatron.units import InputFile, Unit
+from ingot.converters.megatron.units import InputFile, Unit, opened
 from ingot.converters.records import read_batches
 
 BATCH_BYTES: Final = 4 << 20  # of decoded text
@@ -67,7 +67,7 @@ def read_rows(
         yield from _jsonl_rows(file, layout, batch_size)
         return
     with readable(file):
-        with pq.ParquetFile(file.path) as parquet:
+        with opened(file) as source, pq.ParquetFile(source) as parquet:
             check_fits(parquet.schema_arrow, layout, file)
             metadata = parquet.metadata
         groups = range(*(unit.row_groups or (0, metadata.num_row_groups)))
@@ -99,8 +99,9 @@ class _Group:
     def batches(self) -> Iterator[pa.RecordBatch]:
         with (
             readable(self.file),
+            opened(self.file) as source,
             pq.ParquetFile(
-                self.file.path, metadata=self.metadata, pre_buffer=False, buffer_size=_PAGE_BYTES
+                source, metadata=self.metadata, pre_buffer=False, buffer_size=_PAGE_BYTES
             ) as parquet,
         ):
             few = parquet.iter_batches(

@@ -6,6 +6,7 @@ from typing import Final
 import pyarrow as pa
 
 from ingot.converters.errors import SourceError
+from ingot.converters.megatron.preparing import Preparer
 from ingot.converters.megatron.reading import read_rows
 from ingot.converters.megatron.recipe import Recipe
 from ingot.converters.megatron.units import InputFile, Unit
@@ -28,10 +29,11 @@ def sample(
 ) -> pa.LargeStringArray:
     """Texts from the beginning of a few units that lie apart, about `SAMPLE_BYTES`."""
     texts: list[pa.LargeStringArray] = []
+    preparer = recipe.preparer()
     some = units[:: max(1, len(units) // _UNITS)][:_UNITS]
     for unit in some:
         room = SAMPLE_BYTES // len(some)
-        for own in _first_texts(files[unit.file], unit, recipe):
+        for own in _first_texts(files[unit.file], unit, preparer):
             texts.append(own)
             room -= own.nbytes
             if room <= 0:
@@ -39,10 +41,10 @@ def sample(
     return pa.concat_arrays(texts) if texts else pa.array([], pa.large_string())
 
 
-def _first_texts(file: InputFile, unit: Unit, recipe: Recipe) -> Iterator[pa.LargeStringArray]:
-    rows = read_rows(file, unit, recipe.layout, batch_size=_ROWS)
+def _first_texts(file: InputFile, unit: Unit, preparer: Preparer) -> Iterator[pa.LargeStringArray]:
+    rows = read_rows(file, unit, preparer.layout, batch_size=_ROWS)
     try:
-        for shard in recipe.preparer().prepare(file.name, rows):
+        for shard in preparer.prepare(file.name, rows):
             if len(shard.texts):
                 yield shard.texts
     except SourceError:

@@ -124,6 +124,11 @@ def _stamped(name: str, path: Path) -> InputFile:
     return InputFile(name=name, path=path, bytes=facts.st_size, mtime_ns=facts.st_mtime_ns)
 
 
+def opened(file: InputFile) -> pa.NativeFile:
+    """A file, whatever its name is made of; Arrow takes names as UTF-8 alone."""
+    return pa.OSFile(os.fsencode(file.path))
+
+
 def plan(files: list[InputFile], *, whole_files: bool) -> list[Unit]:
     """The units of the files, in order.
 
@@ -163,6 +168,6 @@ def _ranges(file: InputFile, whole: bool) -> Iterator[tuple[tuple[int, int] | No
 def _footer(file: InputFile) -> pq.FileMetaData | None:
     """The metadata; None where it is no Parquet file: reading it will say what is wrong."""
     try:
-        return pq.read_metadata(file.path)
+        return pq.read_metadata(opened(file))
     except (pa.ArrowException, OSError):
         return None

@@ -6,8 +6,9 @@ therefore cut where it is proved that both sides are encoded as if the other wer
 that: nothing is guessed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import chain
 from typing import Final
 
@@ -49,16 +50,12 @@ class Piece:
 
 
 class Cutter:
-    """Cuts texts for one tokenizer; it can serve one thread at a time.
-
-    Attributes:
-        reason: why no text at all can be cut for this tokenizer; `None` where texts can be.
-    """
+    """Cuts texts for one tokenizer; it can serve one thread at a time."""
 
     def __init__(
         self, loaded: TokenizerFile, *, plain: bool, limit: int, largest: int | None = None
     ) -> None:
-        """Analyse the tokenizer.
+        """Say what is to be cut.
 
         Args:
             loaded: the tokenizer.
@@ -66,14 +63,26 @@ class Cutter:
             limit: characters that a piece should not exceed.
             largest: UTF-8 bytes that no piece exceeds; `None` = `LARGEST`.
         """
+        self._read: Callable[[], Rules] = partial(read_rules, loaded, plain=plain)
         self.limit = limit
         self.largest = max(limit, LARGEST[loaded.kind] if largest is None else largest)
-        self.reason: str | None = None
-        self._rules: Rules | None = None
+
+    @cached_property
+    def _found(self) -> tuple[Rules | None, str | None]:
+        """The rules, read when the first long text comes: a large vocabulary takes seconds."""
         try:
-            self._rules = read_rules(loaded, plain=plain)
+            return self._read(), None
         except UnprovableError as error:
-            self.reason = str(error)
+            return None, str(error)
+
+    @property
+    def _rules(self) -> Rules | None:
+        return self._found[0]
+
+    @property
+    def reason(self) -> str | None:
+        """Why no text at all can be cut for this tokenizer; `None` where texts can be."""
+        return self._found[1]
 
     def pieces(self, text: str) -> list[Piece] | None:
         """Cut a text; a text within the limit is one piece.
