@@ -7,7 +7,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("datasets", "langgraph", "numpy", "openai", "pandas", "pyarrow", "tokenizers", "torch")
+HEAVY = (
+    *(
+        "datasets",
+        "gigatoken",
+        "jinja2",
+        "langgraph",
+        "numpy",
+        "openai",
+        "pandas",
+        "prometheus_client",
+    ),
+    *("psutil", "pyarrow", "rich", "sentencepiece", "tokenizers", "torch"),
+)
 
 
 def test_import_contracts_hold():
@@ -33,7 +45,15 @@ def loaded_by(program: str, arguments: list[str], tmp_path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], ["run", "--help"], ["convert", "--help"]]
+    "arguments",
+    [
+        ["--help"],
+        ["--version"],
+        ["run", "--help"],
+        ["convert", "--help"],
+        ["tokens", "build", "--help"],
+        ["tokens", "verify", "--help"],
+    ],
 )
 def test_help_loads_nothing_heavy(arguments, tmp_path):
     program = "from ingot.__main__ import main\nmain()"
