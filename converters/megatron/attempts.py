@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ingot.converters.commit import writing
+from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.assembling import finished_units
 from ingot.converters.megatron.engines.choice import REFERENCES, Choice
 from ingot.converters.megatron.engines.engine import EngineWrongError
 from ingot.converters.megatron.engines.fast import FAST
-from ingot.converters.megatron.engines.verdicts import case_of, recall
+from ingot.converters.megatron.engines.verdicts import Case, case_of, failed_on, keep, recall
 from ingot.converters.megatron.journal import drop_engine, lanes_of, recover
 from ingot.converters.megatron.monitor import log
 from ingot.converters.megatron.running import Run, run_here
@@ -51,9 +52,21 @@ def run(job: Run) -> Outcome:
                 return Outcome(choice=choice, failures=run_processes(job, pending, choice))
             run_here(job, pending, choice)
         except EngineWrongError as error:
+            if error.engine not in FAST or error.engine in wrong:
+                raise _unexplained(job, error) from error
             wrong |= {error.engine}
+            keep(_case(job, error.engine), failed_on(error.text))
             _forget(job, error.engine, str(error))
     return Outcome(choice=choice)
+
+
+def _unexplained(job: Run, error: EngineWrongError) -> ConversionError:
+    """No engine is left that could do it otherwise."""
+    return ConversionError(
+        job.recipe.loaded.given,
+        f"the library contradicts itself about its ids: {error}",
+        "report this text and the tokenizer",
+    )
 
 
 def _tell_plan(job: Run, pending: Sequence[Unit]) -> None:
@@ -77,9 +90,12 @@ def _distrusted(job: Run) -> frozenset[str]:
 def _is_trusted(job: Run, engine: str) -> bool:
     if engine not in FAST:
         return False
-    loaded, plain = job.recipe.loaded, job.recipe.options.plain
-    verdict = recall(case_of(FAST[engine], loaded, plain=plain))
+    verdict = recall(_case(job, engine))
     return verdict is None or verdict.passed
+
+
+def _case(job: Run, engine: str) -> Case:
+    return case_of(FAST[engine], job.recipe.loaded, plain=job.recipe.options.plain)
 
 
 def _forget(job: Run, engine: str, problem: str) -> None:

@@ -329,7 +329,7 @@ def tokenize(
         rules: of documents.
     """
     encoded = engine.encode(shard.texts)
-    mask = _mask(shard, encoded, masker)
+    mask = _mask(shard, encoded, masker, engine.name)
     if shard.skips is not None:
         encoded, mask = without_skipped(encoded, mask, shard.skips)
     failed = tuple(
@@ -380,10 +380,10 @@ def _sizes(shard: Shard, encoded: Encoded) -> dict[str, int]:
     }
 
 
-def _mask(shard: Shard, encoded: Encoded, masker: Masker | None) -> Mask | None:
+def _mask(shard: Shard, encoded: Encoded, masker: Masker | None, engine: str) -> Mask | None:
     if masker is None or shard.spans is None:
         return None
-    return masker.mask(shard.texts.to_pylist(), shard.spans, encoded)
+    return masker.mask(shard.texts.to_pylist(), shard.spans, encoded, engine=engine)
 
 
 def _texts(shard: Shard, encoded: Encoded, mask: Mask | None) -> Texts:

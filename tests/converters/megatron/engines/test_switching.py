@@ -1,7 +1,7 @@
 """An engine that passes the gate and is wrong on a text of the third file: found, switched off."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingot.converters.errors import IngotError
+from ingot.converters.errors import ConversionError
 from ingot.converters.megatron import BuildOptions, WorkOptions, attempts, build, scan
-from ingot.converters.megatron.engines.engine import Encoded, Engine
+from ingot.converters.megatron.engines.engine import Encoded, Engine, EngineWrongError
 from ingot.converters.megatron.engines.fast import FAST, FastEngine
 from ingot.converters.megatron.engines.reference import reference
 from ingot.converters.megatron.engines.verdicts import Verdict, case_of, keep, recall
@@ -20,7 +20,6 @@ from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
 
 FILES, WRONG, ROWS = 6, 2, 40
 MARKER = "a text of the third file"
-# What the sampling compares is bounded: small files are compared whole.
 OPTIONS = BuildOptions(append_eod=True)
 
 
@@ -135,5 +134,20 @@ def test_an_engine_that_is_wrong_and_was_asked_for_is_refused_the_next_time(
     folder: Path, planted: TokenizerFile, tmp_path: Path
 ) -> None:
     made(folder, planted, tmp_path / "found", tok_engine="planted")
-    with pytest.raises(IngotError, match="other ids than the reference"):
+    with pytest.raises(ConversionError, match="other ids than the reference"):
         made(folder, planted, tmp_path / "again", tok_engine="planted")
+
+
+def test_a_reference_that_is_blamed_ends_the_build(
+    folder: Path, planted: TokenizerFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Blames:
+        name = "planted"
+
+        def encode(self, texts: pa.LargeStringArray) -> Encoded:
+            raise EngineWrongError("hf", texts[0].as_py())
+
+    blaming = replace(FAST["planted"], open=lambda loaded, *, plain, threads: Blames())
+    monkeypatch.setitem(FAST, "planted", blaming)  # type: ignore[arg-type]
+    with pytest.raises(ConversionError, match="contradicts itself"):
+        made(folder, planted, tmp_path / "found", tok_engine="planted")
