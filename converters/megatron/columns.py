@@ -1,5 +1,6 @@
 """Text columns of rows to one text a row: decoded, stripped, joined."""
 
+import codecs
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -8,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+_WINDOW: Final = 4_096
 FOUND_BYTES: Final = 100  # of what is no UTF-8, in a reject
 # What `str.strip` takes off.
 WHITE_SPACE: Final = "".join(c for c in map(chr, range(0x3001)) if c.isspace())
@@ -47,7 +49,7 @@ def joined(table: pa.RecordBatch, *, strip: bool, separator: str) -> Joined:
     columns = []
     for column in table.columns:
         texts, wrong = _decoded(column)
-        columns.append(pc.utf8_trim(texts, characters=WHITE_SPACE) if strip else texts)
+        columns.append(_stripped(texts) if strip else texts)
         bad.update({place: found for place, found in wrong if place not in bad})
     missing = np.ones(table.num_rows, np.bool_)
     for column in columns:
@@ -70,6 +72,54 @@ def _concatenated(columns: list[pa.LargeStringArray], separator: str) -> pa.Larg
     parts[0] = pc.if_else(pa.array(bare), _EMPTY, parts[0])
     between = pa.scalar(separator, pa.large_string())
     return pc.binary_join_element_wise(*parts, between, null_handling="skip")
+
+
+def bytes_of(texts: pa.LargeStringArray, place: int) -> memoryview:
+    """The bytes of a text where they lie; a scalar of Arrow would be a copy."""
+    _, offsets, data = texts.buffers()
+    place += texts.offset
+    start, end = np.frombuffer(offsets, np.int64)[place : place + 2].tolist()
+    return memoryview(b"" if data is None else data)[start:end]
+
+
+def _stripped(texts: pa.LargeStringArray) -> pa.LargeStringArray:
+    if len(texts) != 1 or texts.null_count:
+        return pc.utf8_trim(texts, characters=WHITE_SPACE)
+    # One alone may be a very long one: it stays where it is.
+    own = bytes_of(texts, 0)
+    start = _leading(own)
+    end = len(own) - _trailing(own[start:])
+    base = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset]
+    offsets = pa.py_buffer(np.array([base + start, base + end], np.int64))
+    return pa.LargeStringArray.from_buffers(1, offsets, texts.buffers()[2] or pa.py_buffer(b""))
+
+
+def _leading(text: memoryview) -> int:
+    """Bytes of white space that UTF-8 begins with."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    found = 0
+    for start in range(0, len(text), _WINDOW):
+        block = decoder.decode(text[start : start + _WINDOW])
+        rest = block.lstrip()
+        found += len(block[: len(block) - len(rest)].encode())
+        if rest:
+            break
+    return found
+
+
+def _trailing(text: memoryview) -> int:
+    """Bytes of white space that UTF-8 ends with."""
+    end = len(text)
+    while end:
+        start = max(0, end - _WINDOW)
+        while text[start] & 0xC0 == 0x80:  # within a character
+            start += 1
+        block = bytes(text[start:end]).decode()
+        rest = block.rstrip()
+        end -= len(block[len(rest) :].encode())
+        if rest:
+            break
+    return len(text) - end
 
 
 def _decoded(column: pa.Array) -> tuple[pa.LargeStringArray, _Bad]:

@@ -6,7 +6,7 @@ nor the shards that they become change what is written.
 
 import codecs
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingot.converters.megatron.chats.templates import ChatTemplate
-from ingot.converters.megatron.columns import Joined, joined
+from ingot.converters.megatron.columns import Joined, bytes_of, joined
 from ingot.converters.megatron.conversations import ChatPreparer
 from ingot.converters.megatron.cutting.cutter import Cutter
 from ingot.converters.megatron.layouts import Layout
@@ -34,6 +34,7 @@ from ingot.converters.megatron.shards import Shard, rejected, sliced, with_rejec
 from ingot.converters.rows import Reject
 
 BAD_UTF8: Final = "bad_utf8"
+APART_BYTES: Final = 16 << 20  # batches of more hold a very long text
 BLOCK_BYTES: Final = 1 << 20  # of a long text that is decoded at a time
 
 
@@ -69,8 +70,8 @@ class Preparer:
             yield from self._file(name, batches)
             return
         for rows in batches:
-            if rows.table.num_rows:
-                yield from self._rows(name, rows)
+            for some in _apart(rows):
+                yield from self._rows(name, some)
             yield Shard(read=rows.read, row_group=rows.row_group)
 
     def _rows(self, name: str, rows: Rows) -> Iterator[Shard]:
@@ -184,6 +185,17 @@ class _Batch:
     over: npt.NDArray[np.bool_]
 
 
+def _apart(rows: Rows) -> Iterator[Rows]:
+    """Rows as they are, or one by one where some of them are very long."""
+    table = rows.table
+    if table.nbytes <= APART_BYTES:
+        if table.num_rows:
+            yield rows
+        return
+    for place in range(table.num_rows):
+        yield replace(rows, first=rows.first + place, table=table.slice(place, 1))
+
+
 def _opening(row: int) -> Shard:
     return Shard(rows=np.array([row], np.int64), long=True, opens=True)
 
@@ -216,10 +228,10 @@ def _closing(name: str, row: int, document: LongText) -> Shard:
 
 def _blocks(texts: pa.LargeStringArray, place: int) -> Iterator[str]:
     """A long text, decoded bit by bit."""
-    content = texts[place].as_buffer()
+    content = bytes_of(texts, place)
     decoder = codecs.getincrementaldecoder("utf-8")()
-    for start in range(0, content.size, BLOCK_BYTES):
-        yield decoder.decode(memoryview(content)[start : start + BLOCK_BYTES])
+    for start in range(0, len(content), BLOCK_BYTES):
+        yield decoder.decode(content[start : start + BLOCK_BYTES])
 
 
 def _joined_blocks(texts: pa.LargeStringArray, separator: str, begun: bool) -> Iterator[str]:

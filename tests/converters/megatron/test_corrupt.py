@@ -18,11 +18,10 @@ from ingot.converters.megatron import (
     TokenStats,
     WorkOptions,
     build,
-    pipeline,
     scan,
     stamped,
 )
-from ingot.converters.megatron.reading import Rows
+from ingot.converters.megatron.reading import Rows, read_rows
 from ingot.converters.records import RecordWriter
 
 GOOD = ["first", "second one", "third"]
@@ -111,7 +110,7 @@ def built(
         prefix,
         options,
         WorkOptions(tok_engine="hf", **work),
-        monitor=said.append,
+        monitor=lambda message: said.append(message),
     )
     meta = json.loads(prefix.with_name("out.meta.json").read_text("utf-8"))
     return stats, meta, [one for one in said if one["kind"] == "log"]
@@ -249,7 +248,7 @@ def test_a_file_that_is_replaced_while_it_is_read_fails(
     tmp_path: Path, folder: Path, tokenizer_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = scan(folder)
-    reads = pipeline.read_rows
+    reads = read_rows
 
     def replaced_on_the_way(file: Any, *rest: Any, **options: Any) -> Iterator[Rows]:
         for rows in reads(file, *rest, **options):
@@ -257,7 +256,7 @@ def test_a_file_that_is_replaced_while_it_is_read_fails(
                 parquet(file.path, {"text": ["other"] * 40})
             yield rows
 
-    monkeypatch.setattr(pipeline, "read_rows", replaced_on_the_way)
+    monkeypatch.setattr("ingot.converters.megatron.pipeline.read_rows", replaced_on_the_way)
     stats = build(files, tokenizer_file, tmp_path / "out", None, WorkOptions(tok_engine="hf"))
     assert (stats.documents, stats.failed_files) == (3, 1)
 
