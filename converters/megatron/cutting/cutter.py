@@ -13,8 +13,8 @@ from itertools import chain
 from typing import Final
 
 from ingot.converters.errors import IngotError
+from ingot.converters.megatron.cutting.parsing import UnprovableError
 from ingot.converters.megatron.cutting.places import places_before, places_behind
-from ingot.converters.megatron.cutting.regex import UnprovableError
 from ingot.converters.megatron.cutting.rules import Rules, read_rules
 from ingot.converters.megatron.tokenizer import Kind, TokenizerFile
 

@@ -3,14 +3,14 @@
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 from ingot.converters.megatron.cutting.chars import starts_apart
+from ingot.converters.megatron.cutting.parsing import UnprovableError
 from ingot.converters.megatron.cutting.regex import (
     Pattern,
-    UnprovableError,
     literal_pattern,
     regex_pattern,
 )
@@ -44,12 +44,14 @@ class Normalizing:
     Attributes:
         reach: characters that have to be known on each side of a place.
         prefixed: something is put before a text, and behind every added token in it.
+        alone: what becomes of one character, where `apply` finds both sides independent.
         apply: the elements around a place before and after, nearest first; `None` where both sides
             are not sure to be independent.
     """
 
     reach: int
     prefixed: bool
+    alone: Callable[[str], str]
     apply: _Stage
 
 
@@ -65,6 +67,7 @@ def read_normalizer(document: dict[str, Any] | None) -> Normalizing:
     return Normalizing(
         reach=NEEDED + sum(stage["type"] == "Replace" for stage in stages),
         prefixed=len(stages) < len(everything),
+        alone=lru_cache(maxsize=1 << 16)(_alone(stages)),
         apply=partial(_apply, applied),
     )
 
@@ -77,6 +80,11 @@ def _flat(document: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
         return
     for inner in document["normalizers"]:
         yield from _flat(inner)
+
+
+def _alone(documents: list[dict[str, Any]]) -> Callable[[str], str]:
+    changing = [normalize_by(document) for document in documents if document["type"] != "Strip"]
+    return lambda char: reduce(lambda made, normalize: normalize(made), changing, char)
 
 
 def _apply(stages: list[_Stage], sides: Sides) -> Sides | None:

@@ -19,12 +19,11 @@ from typing import Any, Final, Protocol
 from ingot.converters.megatron.cutting.added import Added, read_added
 from ingot.converters.megatron.cutting.chars import is_plain
 from ingot.converters.megatron.cutting.normalizers import (
-    NEEDED,
     Normalizing,
     Sides,
     read_normalizer,
 )
-from ingot.converters.megatron.cutting.regex import UnprovableError
+from ingot.converters.megatron.cutting.parsing import UnprovableError
 from ingot.converters.megatron.cutting.sentencepiece import REACH, Neighbours
 from ingot.converters.megatron.cutting.splitting import (
     Judge,
@@ -120,7 +119,8 @@ def _combined(
             return False
         if prefixed and added.ends(x):
             return False  # a prefix is put behind an added token, too
-        return normalizing.reach > NEEDED or independent(x, y)
+        made_x, made_y = normalizing.alone(x), normalizing.alone(y)
+        return bool(made_x and made_y) and junction(made_x[-1], made_y[0])
 
     def safe(left: str, right: str) -> bool:
         alike = possible(left[-1], right[0]) and all(map(is_plain, left + right))

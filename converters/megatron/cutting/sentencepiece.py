@@ -1,15 +1,15 @@
 """Where a text may be cut for a SentencePiece model: between characters that no piece joins.
 
 BPE merges nothing that the vocabulary does not hold. Unigram adds up scores in single precision
-from the start of the text, so that its ids far into a text depend on all that came before: such
-models are refused.
+from the start of the text, so that its ids depend on all that came before: the rounding decides
+between `0 19` and `01 9` some twenty thousand characters into real text. Such models are refused.
 """
 
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from ingot.converters.megatron.cutting.chars import is_plain
-from ingot.converters.megatron.cutting.regex import UnprovableError
+from ingot.converters.megatron.cutting.parsing import UnprovableError
 from ingot.converters.megatron.cutting.splitting import METASPACE, bigrams
 from ingot.converters.megatron.loading import sentencepiece
 

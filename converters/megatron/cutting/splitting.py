@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 from ingot.converters.megatron.cutting.normalizers import read_pattern
+from ingot.converters.megatron.cutting.parsing import UnprovableError
 from ingot.converters.megatron.cutting.regex import (
     Pattern,
-    UnprovableError,
     regex_pattern,
 )
 

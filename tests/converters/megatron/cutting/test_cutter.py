@@ -16,7 +16,8 @@ from tokenizers import pre_tokenizers as pre
 
 from ingot.converters.megatron.cutting.chars import is_plain
 from ingot.converters.megatron.cutting.cutter import Cutter, Piece, UncuttableError
-from ingot.converters.megatron.cutting.regex import UnprovableError, regex_pattern
+from ingot.converters.megatron.cutting.parsing import UnprovableError
+from ingot.converters.megatron.cutting.regex import regex_pattern
 from ingot.converters.megatron.cutting.rules import Rules, read_rules
 from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
 
