@@ -196,7 +196,7 @@ def test_the_summary_on_a_wide_terminal() -> None:
     lines = [" ".join(line.split()) for line in table(120).splitlines()]
     assert "files 3" in lines
     assert "records 1,234 4 rejected" in lines
-    assert "tokens 150,000,000 12.5M tokens/s" in lines
+    assert "tokens 150,000,000 12.5M tokens/s by fast ]0;x [bold]" in lines
     assert (
         "input 200 MB 16.7 MB/s; while reading 1 % of the disk's sequential reading (1,784 MB/s)"
         in lines
