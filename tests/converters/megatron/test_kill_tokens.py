@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -190,6 +191,28 @@ def check_kills(place: Scene, count: int, seed: int) -> Counter[str]:
 def test_a_kill_of_processes(tmp_path: Path) -> None:
     place = scene(tmp_path, 2, files=6, rows=40, chats=False)
     assert check_kills(place, count=1, seed=1).total() == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_the_command_and_its_processes(tmp_path: Path, number: signal.Signals) -> None:
+    place = scene(tmp_path, 2, files=6, rows=100, chats=False)
+    process = place.start()
+    while process.poll() is None and not place.units():
+        time.sleep(0.01)
+    own = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(number)
+    # A shell shows the end by a signal as 128 + 15 = 143.
+    assert process.wait() == (130 if number == signal.SIGINT else -number)
+    psutil.wait_procs(own)
+    assert len(own) == 2
+    assert "Traceback" not in (tmp_path / "errors").read_text()
+    left = tree(place.out)
+    assert "x.idx" not in left
+    time.sleep(0.2)
+    assert tree(place.out) == left  # nobody writes on
+    resumed = place.build("--resume")
+    assert "x.idx" in resumed
+    assert not [name for name in resumed if name.endswith(".tmp")]
 
 
 @pytest.mark.long

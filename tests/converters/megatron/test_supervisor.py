@@ -91,7 +91,7 @@ class Out:
 
 
 def is_count(message: dict[str, Json]) -> bool:
-    return message["kind"] == "count"
+    return bool(message["kind"] == "count")
 
 
 @pytest.fixture
@@ -100,7 +100,8 @@ def out(inputs: Path, tokenizer_file: Path, tmp_path: Path) -> Out:
 
 
 def workers() -> list[psutil.Process]:
-    return psutil.Process().children()
+    own: list[psutil.Process] = psutil.Process().children()
+    return own
 
 
 def kill(processes: list[psutil.Process]) -> None:
