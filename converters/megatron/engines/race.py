@@ -39,7 +39,7 @@ Wanted = Literal["auto", "hf", "gigatoken", "fastokens"]
 
 # Bytes of text below which the reference is done before a faster engine would have begun: it
 # answers the gate's texts and loads two engines; with kept verdicts there is the loading left.
-UNEXAMINED_BYTES: Final = 32 << 20
+UNEXAMINED_BYTES: Final = 64 << 20
 EXAMINED_BYTES: Final = 8 << 20
 # Seconds of encoding in all, and the share of it that goes to the reference.
 _RACE_SECONDS: Final = 1.0
