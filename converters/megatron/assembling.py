@@ -20,6 +20,7 @@ from ingot.converters.megatron.indexed import (
 )
 from ingot.converters.megatron.journal import Stretch, blocks, lane_file, lanes_of, read_journal
 from ingot.converters.megatron.staging import Staging
+from ingot.converters.megatron.structure import mask_prefix
 from ingot.converters.rows import Json
 
 _COPY_BYTES: Final = 8 << 20
@@ -108,11 +109,6 @@ def assemble(
         if any(_size(stretch, "rejects") for stretch in stretches):
             renames.append((_gathered(place, stretches, "rejects"), rejects))
     return Assembled(renames=(*renames, (place.file("idx"), idx_path)), counts=counts)
-
-
-def mask_prefix(prefix: Path) -> Path:
-    """The prefix of the loss masks: `PREFIX.loss_mask`."""
-    return prefix.with_name(f"{prefix.name}.loss_mask")
 
 
 def commit(

@@ -9,13 +9,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.manifest import host_facts
 from ingot.converters.megatron.assembling import assemble, commit, finished_units, total
 from ingot.converters.megatron.attempts import Outcome, run
 from ingot.converters.megatron.engines.choice import Choice
+from ingot.converters.megatron.engines.memory import trim
 from ingot.converters.megatron.engines.race import choose
-from ingot.converters.megatron.indexed import index_paths
+from ingot.converters.megatron.indexed import DTYPES, WRITTEN, index_paths
 from ingot.converters.megatron.layouts import find_layout
 from ingot.converters.megatron.monitor import Monitor, log, unheard
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
@@ -25,6 +28,7 @@ from ingot.converters.megatron.samples import sample, text_bytes
 from ingot.converters.megatron.special import check_special
 from ingot.converters.megatron.staging import Staging, difference, staging
 from ingot.converters.megatron.stats import TokenStats, counted, stats_of
+from ingot.converters.megatron.structure import mask_prefix
 from ingot.converters.megatron.tokenizer import load_tokenizer
 from ingot.converters.megatron.units import InputFile, Unit, plan
 from ingot.converters.rows import Json
@@ -74,6 +78,9 @@ def build(
     options, work = options or BuildOptions(), work or WorkOptions()
     if not files:
         raise ConversionError(str(prefix), "no file to tokenize", "name at least one")
+    twice = [name for name, count in Counter(file.name for file in files).items() if count > 1]
+    if twice:
+        raise ConversionError(twice[0], "two inputs have this name", "give them names of their own")
     made = _Build.prepared(files, tokenizer, prefix, options, work, beside or Beside(), monitor)
     with staging(prefix, work.tmp_dir) as place:
         if place.beside:
@@ -160,7 +167,8 @@ class _Build:
         differs = difference(self.identity(), then) if then else "it is not known how it was made"
         if not differs:
             meta = _document(meta_path)
-            if "counts" in meta:
+            differs = _damage(self.prefix, meta)
+            if not differs:
                 log(self.monitor, "info", "pipeline", "already_done", file_path=str(idx_path))
                 return stats_of(meta, already_done=True)
         if self.work.overwrite:
@@ -211,7 +219,7 @@ class _Build:
     def _chosen(self, units: Sequence[Unit], exclude: frozenset[str]) -> Choice:
         """The engine for these units."""
         threads, inside = self.work.threads()
-        return choose(
+        choice = choose(
             self.recipe.loaded,
             self.work.tok_engine,
             sample(self.files, units, self.recipe),
@@ -221,6 +229,8 @@ class _Build:
             threads=max(threads, inside),
             monitor=self.monitor,
         )
+        trim()  # several engines were loaded, one of them will be again
+        return choice
 
     def _finish(
         self, place: Staging, units: Sequence[Unit], outcome: Outcome, started: float
@@ -234,6 +244,15 @@ class _Build:
         good = [finished[unit.number] for unit in units if unit.file not in failures]
         counts = total(good)
         self._check_any(place, counts, failures)
+        if counts["tools_unused"]:
+            log(
+                self.monitor,
+                "warn",
+                "tokenizer",
+                "tools_unused",
+                records=counts["tools_unused"],
+                error="the chat template takes no tool definitions: they were left out",
+            )
         begun = time.monotonic()
         assembled = assemble(
             place, good, self.recipe.rules.dtype, masks=self.recipe.masks, rejects=self.rejects
@@ -276,6 +295,21 @@ class _Build:
             f"not a single token ({said}): Megatron cannot load an empty data set",
             "see to the columns and the limits; nothing was written",
         )
+
+
+def _damage(prefix: Path, meta: dict[str, Json]) -> str:
+    """What is missing of a data set with that `.meta.json`, by the sizes of its files."""
+    bin_path, _, meta_path = index_paths(prefix)
+    if "counts" not in meta:
+        return f"{meta_path.name} is damaged"
+    tokens = meta["counts"]["tokens"]
+    sizes = {bin_path: tokens * np.dtype(DTYPES[WRITTEN[meta["dtype"]]]).itemsize}
+    if meta["loss_mask"]:
+        sizes[index_paths(mask_prefix(prefix))[0]] = tokens
+    for path, size in sizes.items():
+        if not path.is_file() or path.stat().st_size != size:
+            return f"{path.name} is damaged"
+    return ""
 
 
 def _document(path: Path) -> dict[str, Json]:

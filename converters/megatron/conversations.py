@@ -40,13 +40,15 @@ class ChatPreparer:
 
     def prepare(self, name: str, rows: Rows) -> Iterator[Shard]:
         """The shards of some rows of the file `name`."""
-        tally = dict.fromkeys(("short", "long", "truncated", "split", "rejected"), 0)
+        names = ("short", "long", "truncated", "split", "rejected", "tools_unused")
+        tally = dict.fromkeys(names, 0)
         rejects: list[Reject] = []
         pending = _Pending()
         shards: list[Shard] = []
         for number, chat in enumerate(_conversations(rows), rows.first):
             try:
                 pieces = self._pieces(_rendered(self.template, chat), tally)
+                tally["tools_unused"] += self._leaves_tools_out(chat)
             except (TemplateError, UncuttableError) as error:
                 reason = TEMPLATE if isinstance(error, TemplateError) else UNCUTTABLE
                 rejects.append(rejected(name, number, reason, str(error)))
@@ -58,6 +60,10 @@ class ChatPreparer:
         tally |= {"rows": rows.table.num_rows, "rejected": len(rejects)}
         yield Shard(tally=tally)
         yield from with_rejects([*shards, pending.shard()], rejects)
+
+    def _leaves_tools_out(self, chat: dict[str, Json] | str) -> bool:
+        given = not isinstance(chat, str) and chat["tools"] is not None
+        return given and not self.template.takes_tools
 
     def _pieces(self, chat: Rendered, tally: dict[str, int]) -> list[_Piece]:
         """The texts of a conversation, none where the limits leave it out."""

@@ -13,27 +13,24 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ingot.converters.errors import SourceError
-from ingot.converters.megatron.chats.masks import Mask, Masker
-from ingot.converters.megatron.cutting.skipping import without_skipped
-from ingot.converters.megatron.engines.engine import Encoded, Engine
+from ingot.converters.megatron.chats.masks import Masker
+from ingot.converters.megatron.engines.engine import Engine
+from ingot.converters.megatron.gauges import Clock, Depths
 from ingot.converters.megatron.journal import Stretch
 from ingot.converters.megatron.layouts import Layout
 from ingot.converters.megatron.monitor import Monitor, log
 from ingot.converters.megatron.preparing import Preparer
-from ingot.converters.megatron.reading import Rows, read_rows
-from ingot.converters.megatron.shaping import NEW_DOCUMENT, Rules, Texts, shape
+from ingot.converters.megatron.reading import read_rows
+from ingot.converters.megatron.shaping import Rules
 from ingot.converters.megatron.shards import Shard
+from ingot.converters.megatron.tokenizing import tokenize, untouched
 from ingot.converters.megatron.units import InputFile, Unit
 from ingot.converters.megatron.writing import Tokenized, UnitWriter
 from ingot.converters.rows import Reject
 
-NOT_TOKENIZED: Final = "not_tokenized"
 _LOOK_SECONDS: Final = 0.2
 _WARM: Final = pa.array(["Warm up: 1, 2, 3. 预热。"], pa.large_string())
 
@@ -121,7 +118,7 @@ class _Pipeline:
         self._local = threading.local()
         self._reader = ThreadPoolExecutor(1, "reader")
         self._tokenizers = ThreadPoolExecutor(stages.threads, "tokenizer")
-        self._depths = _Depths()
+        self._depths = Depths()
 
     def run(
         self, units: Iterable[Unit], writer: UnitWriter, fail_fast: bool
@@ -167,7 +164,7 @@ class _Pipeline:
     def _shards(self, unit: Unit) -> Iterator[Shard]:
         stages = self._stages
         file = stages.files[unit.file]
-        clock = _Clock(stages.monitor)
+        clock = Clock(stages.monitor)
         rows = read_rows(
             file,
             unit,
@@ -189,7 +186,7 @@ class _Pipeline:
         if not len(shard.texts):
             self._depths.tokenized()
             self._log_rejects(unit, shard.rejects)
-            return _nothing(shard)
+            return untouched(shard)
         engine = self._own("engine", self._stages.open_engine)
         masker = self._own("masker", self._stages.masker) if self._stages.masker else None
         started = time.monotonic()
@@ -310,164 +307,3 @@ class _Pipeline:
 def _whole(shard: Shard) -> int:
     """Long documents that a shard completes."""
     return int(shard.closes and not shard.dropped)
-
-
-def _nothing(shard: Shard) -> Tokenized:
-    return Tokenized(shard=shard, rejects=shard.rejects, tally=shard.tally)
-
-
-def tokenize(
-    shard: Shard, file: str, engine: Engine, masker: Masker | None, rules: Rules
-) -> Tokenized:
-    """Tokenize a shard.
-
-    Args:
-        shard: with texts.
-        file: name of the file, for rejects.
-        engine: tokenizes.
-        masker: makes loss masks; None = none are wanted.
-        rules: of documents.
-    """
-    encoded = engine.encode(shard.texts)
-    mask = _mask(shard, encoded, masker, engine.name)
-    if shard.skips is not None:
-        encoded, mask = without_skipped(encoded, mask, shard.skips)
-    failed = tuple(
-        Reject(
-            file=file,
-            row=int(shard.rows[place]),
-            element=None,
-            reason=NOT_TOKENIZED,
-            path=None,
-            found=problem,
-        )
-        for place, problem in encoded.failed
-    )
-    sizes = _sizes(shard, encoded)
-    if shard.long:
-        return Tokenized(
-            shard=shard,
-            encoded=encoded,
-            rejects=shard.rejects,
-            failed=failed,
-            tally={**shard.tally, **sizes},
-            tokens=len(encoded.ids),
-            engine=engine.name,
-        )
-    documents = shape(_texts(shard, encoded, mask), rules)
-    once = tuple({reject.row: reject for reject in reversed(failed)}.values())[::-1]
-    rejected = shard.tally.get("rejected", 0) + len(once)
-    return Tokenized(
-        shard=shard,
-        documents=documents,
-        rejects=tuple(sorted((*shard.rejects, *once), key=lambda reject: reject.row)),
-        tally={**shard.tally, **sizes, "rejected": rejected},
-        tokens=len(documents.tokens),
-        engine=engine.name,
-    )
-
-
-def _sizes(shard: Shard, encoded: Encoded) -> dict[str, int]:
-    """Characters and bytes of the texts that were tokenized."""
-    good = shard.texts
-    if encoded.failed:
-        kept = np.ones(len(good), np.bool_)
-        kept[[place for place, _ in encoded.failed]] = False
-        good = good.filter(pa.array(kept))
-    return {
-        "characters": pc.sum(pc.utf8_length(good)).as_py() or 0,
-        "text_bytes": pc.sum(pc.binary_length(good)).as_py() or 0,
-    }
-
-
-def _mask(shard: Shard, encoded: Encoded, masker: Masker | None, engine: str) -> Mask | None:
-    if masker is None or shard.spans is None:
-        return None
-    return masker.mask(shard.texts.to_pylist(), shard.spans, encoded, engine=engine)
-
-
-def _texts(shard: Shard, encoded: Encoded, mask: Mask | None) -> Texts:
-    failed = None
-    if encoded.failed:
-        failed = np.zeros(len(shard.texts), np.bool_)
-        failed[[place for place, _ in encoded.failed]] = True
-    return Texts(
-        ids=encoded.ids,
-        lengths=encoded.lengths,
-        kinds=shard.kinds,
-        mask=mask,
-        ends=None if mask is None else _trained_ends(shard.texts.to_pylist(), shard),
-        failed=failed,
-    )
-
-
-def _trained_ends(texts: list[str], shard: Shard) -> npt.NDArray[np.bool_]:
-    """Per conversation, whether nothing but white space follows what is trained on."""
-    assert shard.spans is not None
-    ends = np.array(
-        [
-            any(span.trained and not text[span.end :].strip() for span in spans)
-            for text, spans in zip(texts, shard.spans, strict=True)
-        ],
-        np.bool_,
-    )
-    if shard.kinds is None:
-        return ends
-    last = np.append(shard.kinds[1:] == NEW_DOCUMENT, True)
-    closing: npt.NDArray[np.bool_] = ends[last]
-    return closing
-
-
-class _Clock:
-    """Time in the reader, and in what prepares its rows."""
-
-    def __init__(self, monitor: Monitor) -> None:
-        self._monitor = monitor
-        self._reading = 0.0
-
-    def inner(self, rows: Iterator[Rows]) -> Iterator[Rows]:
-        """The same rows; their time is the reader's."""
-        while True:
-            started = time.monotonic()
-            item = next(rows, None)
-            self._reading += time.monotonic() - started
-            if item is None:
-                return
-            yield item
-
-    def outer(self, shards: Iterator[Shard]) -> Iterator[Shard]:
-        """The same shards; their time without that of their rows is the preparation's."""
-        while True:
-            started, self._reading = time.monotonic(), 0.0
-            item = next(shards, None)
-            spent = time.monotonic() - started - self._reading
-            self._monitor({"kind": "stage", "stage": "reader", "seconds": self._reading})
-            self._monitor({"kind": "stage", "stage": "preprocess", "seconds": spent})
-            if item is None:
-                return
-            yield item
-
-
-class _Depths:
-    """Shards that wait for a tokenizer, and for the writer."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._before = self._behind = 0
-
-    def read(self) -> None:
-        with self._lock:
-            self._before += 1
-
-    def tokenized(self) -> None:
-        with self._lock:
-            self._before -= 1
-            self._behind += 1
-
-    def written(self) -> None:
-        with self._lock:
-            self._behind -= 1
-
-    def depths(self) -> tuple[int, int]:
-        with self._lock:
-            return self._before, self._behind

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ingot.converters.errors import ConversionError
+from ingot.converters.errors import ConversionError, SourceError
 from ingot.converters.megatron.chats.masks import Masker
 from ingot.converters.megatron.chats.render import Span
 from ingot.converters.megatron.chats.templates import load_template
@@ -24,12 +24,12 @@ from ingot.converters.megatron.engines.reference import reference
 from ingot.converters.megatron.indexed import index_paths
 from ingot.converters.megatron.layouts import Layout
 from ingot.converters.megatron.options import BuildOptions
-from ingot.converters.megatron.pipeline import tokenize
 from ingot.converters.megatron.preparing import Preparer
 from ingot.converters.megatron.reading import read_rows
 from ingot.converters.megatron.shaping import NEW_DOCUMENT, Documents, Rules, Tokens
 from ingot.converters.megatron.shards import LONG_CHARS, Shard
 from ingot.converters.megatron.structure import DataSet
+from ingot.converters.megatron.tokenizing import tokenize
 from ingot.converters.megatron.units import InputFile, Unit, stamped
 
 if TYPE_CHECKING:
@@ -151,6 +151,8 @@ class Source:
             where = str(index_paths(self.data.prefix)[2])
             raise ConversionError(where, f"{file.name!r} is no file of a source", "build it again")
         path = self.folder if self.folder.is_file() else self.folder / place
+        if not path.is_file():
+            raise SourceError(str(path), "cannot be read: no such file", "see --source")
         there = replace(stamped([path])[0], name=file.name)
         if file.bytes not in (None, there.bytes):
             problem = f"{there.bytes:,} bytes, {file.bytes:,} when the data set was built from it"

@@ -19,7 +19,7 @@ from ingot.converters.megatron.shaping import NEW_DOCUMENT
 from ingot.converters.rows import Reject
 
 SHARD_BYTES: Final = 1 << 20
-LONG_CHARS: Final = 1 << 20  # a longer text is cut
+LONG_CHARS: Final = 1 << 18  # a longer text is cut
 
 RowNumbers: TypeAlias = npt.NDArray[np.int64]
 Kinds: TypeAlias = npt.NDArray[np.uint8]

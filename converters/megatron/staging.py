@@ -101,6 +101,9 @@ class Staging:
             renames: unfinished files that are on the disk, and their names, in order.
             stale: files of an older data set that go; new ones may have the same names.
         """
+        for _, to in renames:
+            if to.exists() and not to.is_file():
+                raise OutputError(str(to), "is no file that can be replaced", "name another")
         with writing(self.prefix):
             order = {
                 "stale": [_text(path) for path in stale],

@@ -33,6 +33,7 @@ COUNTS: Final = (
     "truncated",
     "split",
     "rejected",
+    "tools_unused",
 )
 
 

@@ -32,7 +32,7 @@ class _Meter:
 
     def dropped(self) -> None:
         """An engine was made anew: growth is counted from here."""
-        _trim()
+        trim()
         with self._lock:
             self._base = resident()
 
@@ -54,11 +54,12 @@ def resident() -> int:
     return int(Process().memory_info().rss)
 
 
-def _trim() -> None:
+def trim() -> None:
     """Give freed memory back to the system, where the C library has a call for that."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+    call = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if call is not None:
+        call(0)
+    pa.default_memory_pool().release_unused()
 
 
 class Rebuilt:

@@ -11,9 +11,9 @@ from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.engines.engine import Encoded
 from ingot.converters.megatron.journal import Stretch, lane_file
 from ingot.converters.megatron.lanes import Lane
-from ingot.converters.megatron.pipeline import NOT_TOKENIZED
 from ingot.converters.megatron.shaping import GOES_ON, NEW_DOCUMENT, Rules
 from ingot.converters.megatron.shards import Shard
+from ingot.converters.megatron.tokenizing import NOT_TOKENIZED
 from ingot.converters.megatron.writing import COUNTS, Tokenized, UnitWriter
 from ingot.converters.rows import Reject
 
