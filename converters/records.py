@@ -13,7 +13,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final
 
-import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -26,9 +25,9 @@ from ingot.converters.record_kinds import (
     Record,
     RecordKind,
     json_line,
-    to_batch,
     to_records,
 )
+from ingot.converters.record_lines import read_line_batches, read_lines
 from ingot.converters.record_sinks import SINKS, JsonlSink, ParquetSink, RecordFormat
 from ingot.converters.rows import Reject
 
@@ -47,7 +46,6 @@ __all__ = [
 ]
 
 READ_ROWS: Final = 1_000
-READ_BYTES: Final = 16 << 20  # of JSONL lines per batch
 FOUND_CHARS: Final = 200  # of what a reject shows
 
 
@@ -262,7 +260,7 @@ def read_batches(
 
     Args:
         location: a folder of parts or files, Parquet or JSONL.
-        rows: records per batch; a batch of JSONL is also cut at `READ_BYTES` bytes.
+        rows: records per batch; a batch of JSONL is also cut at 16 MiB of lines.
 
     Raises:
         ConversionError: a file is missing, cut, or holds no unified records.
@@ -271,8 +269,7 @@ def read_batches(
         if file.suffix == ".parquet":
             yield from _parquet_batches(file, rows)
         else:
-            for records in _jsonl_batches(file, rows):
-                yield to_batch(records, _kind_of(records[0]), where=str(file))
+            yield from read_line_batches(file, rows)
 
 
 def read_records(location: Path | Sequence[Path]) -> Iterator[Record]:
@@ -286,7 +283,7 @@ def read_records(location: Path | Sequence[Path]) -> Iterator[Record]:
             for batch in _parquet_batches(file, READ_ROWS):
                 yield from to_records(batch)
         else:
-            for records in _jsonl_batches(file, READ_ROWS):
+            for _, records in read_lines(file, READ_ROWS):
                 yield from records
 
 
@@ -315,41 +312,3 @@ def _not_records(file: Path) -> ConversionError:
     return ConversionError(
         str(file), "holds no unified records", "convert the data set first: `ingot convert`"
     )
-
-
-def _jsonl_batches(file: Path, rows: int) -> Iterator[list[Record]]:
-    batch: list[Record] = []
-    size = 0
-    for number, line in enumerate(_lines(file)):
-        record = _parsed(file, number, line)
-        batch.append(record)
-        size += len(line)
-        if len(batch) == rows or size >= READ_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
-def _lines(file: Path) -> Iterator[bytes]:
-    try:
-        with file.open("rb") as lines:
-            yield from lines
-    except OSError as error:
-        raise ConversionError(str(file), f"cannot be read: {error.strerror}") from error
-
-
-def _parsed(file: Path, number: int, line: bytes) -> Record:
-    try:
-        record = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise ConversionError(
-            f"{file}:{number + 1}", f"not a JSON line: {error}", "write the records again"
-        ) from error
-    if not isinstance(record, dict) or not ({"text", "messages"} & record.keys()):
-        raise _not_records(file)
-    return record
-
-
-def _kind_of(record: Record) -> RecordKind:
-    return "sft" if "messages" in record else "pt"

@@ -258,10 +258,14 @@ def test_parts_are_read_by_number_and_files_as_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("part-00000.jsonl", b'{"text": "a", "meta": {}}\n{"text": "b', ":2: not a JSON line"),
-        ("part-00000.jsonl", b'{"id": 1}\n', "holds no unified records"),
-        ("part-00000.jsonl", b'{"text": "a"}\n', r"part-00000\.jsonl: a pt record does not fit"),
-        ("part-00000.jsonl", b"[1]\n", "holds no unified records"),
+        (
+            "part-00000.jsonl",
+            b'{"text": "a", "meta": {}}\n{"text": "b',
+            r"\.jsonl: line 2: not JSON: ",
+        ),
+        ("part-00000.jsonl", b'{"id": 1}\n', "line 1: no unified record, it has neither"),
+        ("part-00000.jsonl", b'{"text": "a"}\n', r"line 1: a pt record .*: meta is missing"),
+        ("part-00000.jsonl", b"[1]\n", "line 1: no unified record, a list and no object"),
         ("part-00000.parquet", b"PAR1 cut in half", "not a readable Parquet file"),
     ],
 )
