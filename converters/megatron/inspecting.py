@@ -51,6 +51,21 @@ class Eod:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LeftOut:
+    """What of the source is not in the data set, as its facts tell it.
+
+    Attributes:
+        failed_files: files that could not be read.
+        rejected: rows that could not be tokenized.
+        filtered: rows that the limits left out.
+    """
+
+    failed_files: int
+    rejected: int
+    filtered: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Inspection:
     """What `inspect` found.
 
@@ -66,6 +81,7 @@ class Inspection:
         trained: tokens that are trained on; None without loss masks.
         tokenizer: what decoded the samples; None = they are ids.
         notes: what was noticed.
+        left_out: what did not get into it; None where the facts do not tell.
         meta: the facts of `PREFIX.meta.json`; of the files their number.
         samples: some documents.
     """
@@ -86,6 +102,7 @@ class Inspection:
     trained: int | None
     tokenizer: str | None
     notes: tuple[str, ...]
+    left_out: LeftOut | None
     meta: dict[str, Json]
     samples: tuple[Sample, ...]
 
@@ -141,6 +158,7 @@ def inspect(
         trained=_count(data.masks.tokens[:scanned], 1) if data.masks else None,
         tokenizer=loaded.given if loaded else None,
         notes=tuple(notes),
+        left_out=_left_out(data.meta),
         meta=_facts(data.meta),
         samples=tuple(read_samples(data, chosen, loaded, whole=document is not None)),
     )
@@ -190,6 +208,17 @@ def _is_here(named: str) -> bool:
 def _facts(meta: dict[str, Json]) -> dict[str, Json]:
     files = meta.get("files")
     return {**meta, "files": len(files)} if isinstance(files, list) else meta
+
+
+def _left_out(meta: dict[str, Json]) -> LeftOut | None:
+    counts = meta.get("counts")
+    names = ("failed_files", "rejected", "short", "long")
+    told = [counts.get(name) for name in names] if isinstance(counts, dict) else []
+    known = [number for number in told if type(number) is int]
+    if len(known) < len(names):
+        return None
+    failed_files, rejected, short, long = known
+    return LeftOut(failed_files=failed_files, rejected=rejected, filtered=short + long)
 
 
 def _eod(data: DataSet, scanned: int, loaded: "TokenizerFile | None") -> Eod | None:

@@ -62,6 +62,8 @@ class Verification:
         documents, sequences, tokens: of the data set, all of them checked in themselves.
         compared: documents that were made once more.
         files: files of the source that were read for it.
+        failed_files: files that the build could not read: they gave no documents, and none of
+            them was looked at.
         masked: whether loss masks were compared, too.
         differing: documents that differ.
         differences: the first of them.
@@ -72,6 +74,7 @@ class Verification:
     tokens: int
     compared: int
     files: int
+    failed_files: int
     masked: bool
     differing: int
     differences: tuple[Difference, ...]
@@ -109,7 +112,7 @@ def verify(
     loaded = load_tokenizer(tokenizer)
     _check_tokenizer(data, loaded)
     check_tokens(data, loaded.largest_id)
-    files = _files(data)
+    files, failed = _files(data)
     chosen = _drawn(data.tokens.documents, samples, seed)
     raw = open_source(data, source, loaded)
     differences: list[Difference] = []
@@ -130,6 +133,7 @@ def verify(
         tokens=int(data.tokens.tokens.size),
         compared=len(chosen),
         files=read,
+        failed_files=failed,
         masked=data.masks is not None,
         differing=differing,
         differences=tuple(differences),
@@ -165,8 +169,8 @@ def _check_tokenizer(data: DataSet, loaded: "TokenizerFile") -> None:
         raise ConversionError(str(data.prefix), problem, f"name the one with sha256 {stated}")
 
 
-def _files(data: DataSet) -> list[SourceFile]:
-    """The files of the source in order.
+def _files(data: DataSet) -> tuple[list[SourceFile], int]:
+    """The files of the source in order, and how many more failed and gave no documents.
 
     Raises:
         ConversionError: the facts do not tell, or tell of other documents than there are.
@@ -177,8 +181,9 @@ def _files(data: DataSet) -> list[SourceFile]:
         problem = "does not say which documents are from which file"
         hint = "verify what ingot built itself, before it was merged"
         raise ConversionError(where, problem, hint)
+    read = [one for one in told if not (isinstance(one, dict) and one.get("status") == "failed")]
     files, first = [], 0
-    for one in told:
+    for one in read:
         try:
             name, count, size = str(one["path"]), int(one["documents"]), one.get("bytes")
         except (TypeError, KeyError, ValueError) as error:
@@ -188,7 +193,7 @@ def _files(data: DataSet) -> list[SourceFile]:
     if first != data.tokens.documents:
         problem = f"tells of {first:,} documents, the index holds {data.tokens.documents:,}"
         raise ConversionError(where, problem, "build it again")
-    return files
+    return files, len(told) - len(read)
 
 
 def _drawn(documents: int, samples: int | None, seed: int) -> npt.NDArray[np.int64]:

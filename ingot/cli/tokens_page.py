@@ -70,7 +70,11 @@ def _built(seen: "Inspection") -> Iterator[tuple[str, str]]:
         names = f": {', '.join(map(str, columns))}" if isinstance(columns, list) else ""
         yield "made of", f"{seen.meta['kind']}{names}"
     if "files" in seen.meta:
-        yield "files", f"{seen.meta['files']}"
+        failed = seen.left_out.failed_files if seen.left_out else 0
+        yield "files", f"{seen.meta['files']}{f', {failed:,} of them failed' if failed else ''}"
+    if seen.left_out is not None:
+        out = seen.left_out
+        yield "left out", f"{out.rejected:,} rows rejected, {out.filtered:,} filtered by the limits"
     options = seen.meta.get("options")
     if isinstance(options, dict):
         usual = BuildOptions().to_document()
@@ -152,6 +156,9 @@ def verified(console: "Console", found: Json) -> None:
         ("made again", f"{found['compared']:,} documents of {found['files']:,} files{masks}"),
         ("differing", f"{found['differing']:,}"),
     ]
+    if found["failed_files"]:
+        failed = f"{found['failed_files']:,} files that failed in the build and gave no documents"
+        lines.append(("not looked at", failed))
     grid(console, lines)
     for one in found["differences"]:
         row = "" if one["row"] is None else f", row {one['row']}"

@@ -82,6 +82,25 @@ def test_inspect_of_nothing_is_an_error_of_one_line(tmp_path: Path, prefix: Path
     assert ran("inspect", prefix, "--samples", "-1").exit_code == 2
 
 
+def test_what_did_not_get_in_is_told(source: Path, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": [1]}), source / "b.parquet")
+    raw = pa.array([b"cold tea", b"\xff", b"a", b"warm tea"])
+    pq.write_table(pa.table({"text": raw}), source / "c.parquet")
+    place = tmp_path / "some"
+    options = BuildOptions(append_eod=True, min_chars=2)
+    build(scan(source), TOKENIZER, place, options, WorkOptions(tok_engine="hf"))
+    shown = ran("inspect", place).stdout
+    assert "3, 1 of them failed" in shown
+    assert "left out   1 rows rejected, 2 filtered by the limits" in shown
+    told = json.loads(ran("inspect", place, "--json").stdout)
+    assert told["left_out"] == {"failed_files": 1, "rejected": 1, "filtered": 2}
+    arguments = ("verify", place, "--source", source, "--tokenizer", TOKENIZER)
+    done = ran(*arguments)
+    assert done.exit_code == 0, done.output
+    assert "not looked at  1 files that failed" in done.stdout
+    assert json.loads(ran(*arguments, "--json").stdout)["failed_files"] == 1
+
+
 def test_merge(prefix: Path, tmp_path: Path) -> None:
     done = ran("merge", prefix, prefix, "--output-prefix", tmp_path / "both")
     assert done.exit_code == 0, done.output

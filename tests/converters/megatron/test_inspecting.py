@@ -13,7 +13,7 @@ import pytest
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron import inspecting, showing, structure
 from ingot.converters.megatron.indexed import index_paths
-from ingot.converters.megatron.inspecting import Eod, inspect
+from ingot.converters.megatron.inspecting import Eod, LeftOut, inspect
 from ingot.converters.megatron.tokenizer import load_tokenizer
 
 Written = Callable[..., Path]
@@ -35,6 +35,23 @@ def test_figures(data_set: Written, monkeypatch: pytest.MonkeyPatch, stretch: in
     assert seen.notes == ("no tokenizer at hand: documents are shown as ids",)
     assert [sample.document for sample in seen.samples] == [0, 1, 3]
     json.dumps(seen.to_document())
+
+
+def test_what_did_not_get_in_is_told_as_far_as_the_facts_tell_it(data_set: Written) -> None:
+    counts = {"failed_files": 9, "rejected": 2, "short": 3, "long": 4}
+    seen = inspect(data_set(DOCUMENTS, meta={"counts": counts}))
+    assert seen.left_out == LeftOut(failed_files=9, rejected=2, filtered=7)
+    told: dict[str, Any] = seen.to_document()
+    assert told["left_out"] == {"failed_files": 9, "rejected": 2, "filtered": 7}
+    for strange in (
+        None,
+        [],
+        {},
+        {"documents": 4},
+        counts | {"long": "4"},
+        counts | {"long": True},
+    ):
+        assert inspect(data_set(DOCUMENTS, meta={"counts": strange})).left_out is None
 
 
 def test_only_some_tokens_are_counted_one_by_one(

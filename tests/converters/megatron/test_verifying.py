@@ -96,6 +96,24 @@ def test_what_was_built_is_right(
     assert found.compared == found.documents
 
 
+@pytest.mark.parametrize("options", [{}, {"min_tokens": 3}, {"pack": 128}])
+def test_files_that_failed_are_counted_and_the_others_verified(
+    source: Path, tokenizer_file: Path, options: dict[str, Any]
+) -> None:
+    pq.write_table(pa.table({"content": [1, 2]}), source / "c.parquet")
+    (source / "a.parquet").write_bytes(b"PAR1 cut")
+    prefix = built(source, tokenizer_file, text_cols=("content",), **options)
+    found = verify(prefix, source, str(tokenizer_file), samples=None)
+    assert (found.differing, found.files, found.failed_files) == (0, 2, 2)
+    assert found.compared == found.documents
+    (source / "c.parquet").unlink()
+    assert verify(prefix, source, str(tokenizer_file)).failed_files == 2
+    ids = np.fromfile(index_paths(prefix)[0], "<u2")
+    change(index_paths(prefix)[0], len(ids) - 2, (int(ids[-2]) + 1) % 300, "<u2")
+    (one,) = verify(prefix, source, str(tokenizer_file), samples=None).differences
+    assert one.file == "sub/a.parquet"
+
+
 @pytest.mark.parametrize("options", [{}, {"pack": 256}, {"max_tokens": 40, "long_docs": "split"}])
 def test_conversations_with_their_masks_are_right(
     chats: Path, tokenizer_file: Path, options: dict[str, Any]
@@ -164,6 +182,8 @@ def edited(prefix: Path, **facts: Any) -> Path:
         ({"files": "gone"}, "does not say which documents are from which file"),
         ({"files": [{"path": "b.parquet"}]}, "build it again"),
         ({"files": [{"path": "b.parquet", "documents": 1}]}, "tells of 1 documents"),
+        ({"files": [{"path": "b.parquet", "status": "failed"}]}, "tells of 0 documents"),
+        ({"files": ["b.parquet"]}, "build it again"),
         ({"files": [{"path": "/etc/x", "documents": 100}]}, "no file of a source"),
         ({"files": [{"path": "../x", "documents": 100}]}, "no file of a source"),
         ({"options": "gone"}, "does not say how the data set was built"),
