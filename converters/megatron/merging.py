@@ -55,7 +55,7 @@ def merge(prefixes: Sequence[Path], out: Path, *, overwrite: bool = False) -> In
     Args:
         prefixes: the data sets in order, without endings; Megatron's own are welcome. One that is
             named twice is there twice.
-        out: the prefix of the result; its folder exists.
+        out: the prefix of the result; its folder is made.
         overwrite: replace a data set that is there.
 
     Returns:
@@ -74,6 +74,8 @@ def merge(prefixes: Sequence[Path], out: Path, *, overwrite: bool = False) -> In
         raise ConversionError(str(out), "no tokens: an empty data set cannot be loaded")
     paths = _files(out)
     staged = [path.with_name(path.name + ".tmp") for path in paths]
+    with writing(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
     try:
         with writing(out):
             counts = _stage(sets, staged)
@@ -88,8 +90,6 @@ def _check_place(prefixes: Sequence[Path], out: Path, *, overwrite: bool) -> Non
     if not prefixes:
         raise ConversionError("", "nothing to merge", "name the prefixes of data sets")
     idx_path = index_paths(out)[1]
-    if not idx_path.parent.is_dir():
-        raise OutputError(str(idx_path.parent), "no such folder", "make it first")
     written = {path.resolve() for path in _files(out)}
     for prefix in prefixes:
         if written & {path.resolve() for path in _files(prefix)}:

@@ -177,8 +177,19 @@ def test_nothing_to_merge(data_set: Written, tmp_path: Path) -> None:
         merge([data_set([[], []])], tmp_path / "out")
     with pytest.raises(ConversionError, match=r"gone\.idx: cannot be read"):
         merge([tmp_path / "gone"], tmp_path / "out")
-    with pytest.raises(OutputError, match="no such folder"):
-        merge([data_set(A)], tmp_path / "nowhere" / "out")
+    with pytest.raises(ConversionError, match="no tokens"):
+        merge([data_set([[], []])], tmp_path / "new" / "out")
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_folder_of_the_result_is_made(data_set: Written, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "deep" / "out"
+    assert merge([data_set(A)], out).documents == len(A)
+    assert {path.name for path in out.parent.iterdir()} == {"out.bin", "out.idx", "out.meta.json"}
+    (tmp_path / "file").write_bytes(b"")
+    for place in ("file", "file/deep"):
+        with pytest.raises(OutputError, match="cannot be written"):
+            merge([data_set(A)], tmp_path / place / "out")
 
 
 def test_a_multimodal_data_set_is_refused(tmp_path: Path, megatron: ModuleType) -> None:
