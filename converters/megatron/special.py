@@ -14,6 +14,7 @@ from ingot.converters.rows import Json
 LARGEST_FILE: Final = 4 << 20
 _HINT: Final = 'give a JSON object of tokens and their ids, {"<|im_start|>": 73441}'
 _SHOWN: Final = 80
+_DIGITS: Final = 100  # of a number that is read at all
 _IDS: Final = 1 << 31  # beyond what a data set can hold
 
 
@@ -137,8 +138,10 @@ def _refused(check: SpecialCheck) -> ConversionError:
 def _expected(path: Path) -> dict[str, int]:
     data = read_bounded(path, LARGEST_FILE, _HINT)
     try:
-        document: Any = json.loads(data, object_pairs_hook=_distinct(path))
-    except (ValueError, RecursionError) as error:  # a decoding error is a ValueError too
+        document: Any = json.loads(data, object_pairs_hook=_distinct(path), parse_int=_whole(path))
+    except RecursionError as error:
+        raise ConversionError(str(path), "not JSON: nested too deeply", _HINT) from error
+    except ValueError as error:  # a decoding error is one, too
         raise ConversionError(str(path), f"not JSON: {error}", _HINT) from error
     if not isinstance(document, dict):
         raise ConversionError(str(path), "not a JSON object", _HINT)
@@ -149,6 +152,18 @@ def _expected(path: Path) -> dict[str, int]:
             shown = json.dumps(number)[:_SHOWN]
             raise ConversionError(str(path), f"the id of {token!r} is {shown}", _HINT)
     return document
+
+
+def _whole(path: Path) -> Callable[[str], int]:
+    """Integers of a length that Python reads."""
+
+    def read(digits: str) -> int:
+        if len(digits) > _DIGITS:
+            problem = f"a number of {len(digits):,} digits in it is no id"
+            raise ConversionError(str(path), problem, _HINT)
+        return int(digits)
+
+    return read
 
 
 def _distinct(path: Path) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:

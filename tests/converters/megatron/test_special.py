@@ -96,8 +96,9 @@ def test_a_sentencepiece_piece_that_is_none_is_missing_and_not_the_unknown_one(
     [
         ("", "not JSON"),
         ("{", "not JSON"),
-        ("[" * 100_000, "not JSON"),
-        ('{"a": ' + "9" * 5000 + "}", "not JSON"),
+        ("[" * 100_000, "not JSON: nested too deeply"),
+        ('{"a": ' + "9" * 5000 + "}", "a number of 5,000 digits in it is no id"),
+        ('{"a": ' + "9" * 100 + "}", "the id of 'a' is 999"),
         ("[]", "not a JSON object"),
         ("7", "not a JSON object"),
         ('{"a": "1"}', "the id of 'a' is \"1\""),
