@@ -285,7 +285,8 @@ class _Build:
             return
         place.clear()
         if len(failures) == len(self.files):
-            first = "; ".join(list(failures.values())[:_SHOWN_FAILURES])
+            some = list(failures.items())[:_SHOWN_FAILURES]
+            first = "; ".join(f"{self.files[file].name}: {why}" for file, why in some)
             raise SourceError("", f"none of {len(failures)} files can be read: {first}")
         said = ", ".join(
             f"{counts[name]} {name}" for name in ("rows", "empty", "short", "long", "rejected")

@@ -290,18 +290,16 @@ class _Pipeline:
             return stretch
         if fail_fast:
             raise item.problem
-        problem = item.problem
-        told = SourceError(problem.where, problem.problem, problem.hint)
         log(
             monitor,
             "error",
             "reader",
             "batch_decode_failed",
             file_path=file.name,
-            error=str(told),
+            error=str(item.problem),
         )
         monitor({"kind": "count", "error.read": 1})
-        return writer.fail(unit.number, str(told))
+        return writer.fail(unit.number, item.problem.problem)  # where it lies is not the data's
 
 
 def _whole(shard: Shard) -> int:

@@ -276,7 +276,7 @@ def _still_named(path: Path, descriptor: int) -> bool:
 
 def difference(now: dict[str, Json], then: dict[str, Json]) -> str:
     """What differs between two identities, in words; empty if nothing does."""
-    said = [f"{name} is {_said(a)}, was {_said(b)}" for name, a, b in _differing(now, then, "")]
+    said = [_told(*one) for one in _differing(now, then, "")]
     more = f" and {len(said) - _SHOWN} more" if len(said) > _SHOWN else ""
     return "; ".join(said[:_SHOWN]) + more
 
@@ -289,6 +289,13 @@ def _differing(now: Json, then: Json, name: str) -> Iterator[tuple[str, Json, Js
             yield "the order of the files", [*now], [*then]
     elif now != then:
         yield name, now, then
+
+
+def _told(name: str, now: Json, then: Json) -> str:
+    kind, _, file = name.partition(".")
+    if kind == "changed" and now is not None and then is not None:
+        return f"{file} was changed in between"  # nanoseconds tell nobody anything
+    return f"{name} is {_said(now)}, was {_said(then)}"
 
 
 def _said(value: Json) -> str:

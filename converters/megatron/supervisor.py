@@ -221,8 +221,7 @@ class _Supervisor:
         for unit in guilty:
             worker.given.remove(unit)
             self._open -= 1
-            path = self._job.files[unit.file].path
-            self._failures[unit.file] = f"{path}: {MOST_DEATHS} processes died of it ({ending})"
+            self._failures[unit.file] = f"{MOST_DEATHS} processes died of it ({ending})"
             self._files.done(unit, failed=True)
 
     def end(self) -> None:

@@ -1,6 +1,7 @@
 """`ingot tokens build`, and the same as a command of its own: `parquet2mbt`."""
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,12 +61,16 @@ def build(
     from ingot.cli.console import notes
     from ingot.cli.tokens_bar import print_summary, token_meter
     from ingot.converters import megatron
+    from ingot.converters.errors import ConversionError
     from ingot.converters.megatron.monitor import log
     from ingot.converters.megatron.watching.disk import sequential_mbps
     from ingot.converters.megatron.watching.summary import Measured
     from ingot.converters.megatron.watching.watch import Watch, WatchOptions
 
-    options, work = _build_options(reading, texts, tokens), _work_options(run)
+    try:
+        options, work = _build_options(reading, texts, tokens), _work_options(run)
+    except ConversionError as error:
+        raise typer.BadParameter(error.problem) from error
     with token_meter(shown=told.progress) as meter, _log_file(told.log_file) as file:
         watch_options = WatchOptions(
             log_level=told.log_level.value,
@@ -94,9 +99,20 @@ def build(
                 )
                 summary = watch.summary(measured)
                 watch.summary_log(summary)
-    if not stats.already_done:
-        print_summary(notes(), summary)
-    _tell(output_prefix, stats)
+    with _heard():
+        if not stats.already_done:
+            print_summary(notes(), summary)
+        _tell(output_prefix, stats)
+
+
+@contextmanager
+def _heard() -> Iterator[None]:
+    """Tell what changes no result: a reader that is gone does not make it a failure."""
+    try:
+        yield
+        sys.stderr.flush()
+    except (OSError, SystemExit):  # rich ends the process where a pipe is broken
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from ingot.converters.megatron.loading import huggingface, sentencepiece
 from ingot.converters.megatron.tokenizer import TokenizerFile
 
 # Raised when the texts change: verdicts on others are not taken for these.
-TRIALS_VERSION: Final = 2
+TRIALS_VERSION: Final = 3
 
 _RUN_CHARACTERS: Final = 256 << 10
 _PACK: Final = 64
@@ -68,6 +68,12 @@ _WORDS: Final = (
     *("a/b/c", "//", "/*", "...", "!!!", "?!", "-->", "</p>", "{}", "();", "\\n", "▁", "Ġ", "Ċ"),
     *("##ing", "<0x0A>", "<|", "|>", "[MASK", "]]", "https://a.b/?c=d&e", "a@b.c", "$1", "±", "€"),
 )
+# Splitting patterns know these whatever their case; U+017F is an s in another case.
+_CONTRACTIONS: Final = (
+    *("'s", "'S", "'ſ", "'t", "'T", "'re", "'RE", "'Re", "'ve", "'vE", "'m", "'M", "'ll", "'LL"),
+    *("'d", "'D", "’s", "'"),
+)
+_AROUND: Final = ("", "e", "E", "ſ", "ֿ", "́", "1", " ", "中", "!")
 # Letters that compose since Unicode 16: libraries of different age disagree about them.
 _COMPOSING: Final = (
     *("\U000105d2\u0307", "\U000105da\u0307", "\U00011382\U000113c9", "\U00011384\U000113bb"),
@@ -109,6 +115,7 @@ def _texts(loaded: TokenizerFile) -> Iterator[str]:
     specials = _specials(loaded)
     yield from ("", *SPACES, *_WORDS, *_EMOJI)
     yield from _pairs()
+    yield from _contracted()
     yield from _mixes(source, specials)
     yield from _vocabulary(loaded, source)
     yield from _composed()
@@ -125,6 +132,13 @@ def _pairs() -> Iterator[str]:
         yield "".join(f"a{space}{other}b{other}.{space}" for other in SPACES)
     for first, second in itertools.product(_KINDS, repeat=2):
         yield "".join(f"{first}{second}{a}{b}" for a, b in itertools.product(_KINDS, repeat=2))
+
+
+def _contracted() -> Iterator[str]:
+    """Contractions side by side, between letters of either case and what is no letter."""
+    for first, second in itertools.product(_CONTRACTIONS, repeat=2):
+        for before, behind in itertools.product(_AROUND, repeat=2):
+            yield f"{before}{first}{second}{behind}x"
 
 
 def _specials(loaded: TokenizerFile) -> list[str]:
