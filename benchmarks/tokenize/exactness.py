@@ -103,7 +103,7 @@ def compare(loaded: TokenizerFile, corpora: Sequence[Corpus], *, plain: bool, th
             try:
                 results, rate = encoded(engine, corpus)
             except EngineWrongError as error:  # a build would do everything again without it
-                row(loaded, name, corpus, "0", "", f"switched off at {ascii(error.text)}")
+                row(loaded, name, corpus, "0", "", f"switched off at {error.text!a}")
                 continue
             pairs = zip(expected[corpus.name], results, strict=True)
             wrong = sum(len(differing(one, other)) for one, other in pairs)
