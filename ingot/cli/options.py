@@ -16,6 +16,13 @@ def _language(code: str | None) -> str | None:
     raise typer.BadParameter(f"{code!r} is neither an ISO 639-1 code (zh, en, ...) nor mix")
 
 
+def known_tokenizer(given: str | None) -> str | None:
+    """A file or folder that is there, or one of the Hub; else a usage error."""
+    if given is None or given.startswith("hf://") or Path(given).exists():
+        return given
+    raise typer.BadParameter(f"--tokenizer: {given}: no such file or folder")
+
+
 class Mode(StrEnum):
     """What to make of the data."""
 
@@ -71,6 +78,7 @@ TokenizerOption = Annotated[
     typer.Option(
         "--tokenizer",
         metavar="T",
+        callback=known_tokenizer,
         help="Also make Megatron .bin/.idx: tokenizer.json, .model, their folder, or hf://REPO.",
         rich_help_panel=_WRITE,
         show_default=False,

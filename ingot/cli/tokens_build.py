@@ -11,6 +11,7 @@ import typer
 
 from ingot.cli import tokens_options as t
 from ingot.cli.grouped import expands
+from ingot.cli.options import known_tokenizer
 
 if TYPE_CHECKING:
     from ingot.converters.megatron import BuildOptions, TokenStats, WorkOptions
@@ -41,6 +42,7 @@ def build(
         typer.Option(
             "--tokenizer",
             metavar="PATH|HF_REPO",
+            callback=known_tokenizer,
             help="tokenizer.json, SentencePiece .model, their folder, or hf://REPO[@REVISION].",
             show_default=False,
         ),
