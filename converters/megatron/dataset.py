@@ -16,7 +16,7 @@ into one row with `cu_seqlens` for attention kernels that take texts of several 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,21 +30,25 @@ from ingot.converters.megatron.structure import (
     stretches,
 )
 
-try:
+if TYPE_CHECKING:
     import torch
     from torch.utils.data import Dataset
-except ImportError as error:
-    raise ConversionError("", "torch is not installed", "pip install 'ingot[torch]'") from error
+else:
+    try:
+        import torch
+        from torch.utils.data import Dataset
+    except ImportError:  # every module loads with the core alone; the class says what is missing
+        torch, Dataset = None, Sequence
 
 Unit = Literal["document", "sequence", "stream"]
 Texts = Literal["document", "sequence", "none"]
-Item: TypeAlias = dict[str, torch.Tensor]
+Item: TypeAlias = "dict[str, torch.Tensor]"
 
 IGNORED: Final = -100  # what torch's cross entropy leaves out
 _PADDING: Final = {"labels": IGNORED, "loss_mask": 0.0, "position_ids": 0, "segment_ids": -1}
 
 
-class TokenDataset(Dataset[Item]):
+class TokenDataset(Dataset["Item"]):
     """The items of a data set, read from memory maps as they are asked for.
 
     It may be sent to `DataLoader` workers, started either way: a copy opens the files anew.
@@ -82,6 +86,8 @@ class TokenDataset(Dataset[Item]):
         shift: bool = True,
         truncate: bool = False,
     ) -> None:
+        if torch is None:
+            raise ConversionError("", "torch is not installed", "pip install 'ingot[torch]'")
         self.prefix = Path(prefix)
         self.seq_length = seq_length
         self.pad_id = pad_id
@@ -254,7 +260,7 @@ def collate(items: Sequence[Item], pad_id: int = 0) -> Item:
     return {name: torch.stack([item[name] for item in padded]) for name in padded[0]}
 
 
-def flatten(items: Sequence[Item]) -> dict[str, torch.Tensor | int]:
+def flatten(items: Sequence[Item]) -> "dict[str, torch.Tensor | int]":
     """Items without their padding in one row, for attention over texts of several lengths.
 
     Returns:

@@ -211,7 +211,8 @@ def test_the_extra_is_named_where_torch_is_missing(tmp_path: Path) -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
         "from ingot.converters.errors import ConversionError\n"
-        "try: import ingot.converters.megatron.dataset\n"
+        "from ingot.converters.megatron.dataset import TokenDataset\n"
+        "try: TokenDataset('x')\n"
         "except ConversionError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
