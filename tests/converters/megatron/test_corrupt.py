@@ -128,7 +128,7 @@ def test_files_that_cannot_be_read_are_left_out_and_named(
     failed = {one["path"]: one["error"] for one in meta["files"] if one["status"] == "failed"}
     for name, (_, problem) in BROKEN.items():
         error = failed.pop(f"{name}.parquet")
-        assert str(folder / f"{name}.parquet") in error
+        assert str(folder) not in error  # "path" stands beside it
         assert matches(problem, error), (name, error)
     assert not failed
     told = {one["file_path"] for one in said if one["event"] == "batch_decode_failed"}
