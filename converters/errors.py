@@ -4,6 +4,7 @@ IngotError
 ├── SourceError      the raw data cannot be read              exit 1
 │   └── StorageError its storage cannot be reached            exit 4
 ├── MappingError     a mapping file is wrong, all problems    exit 2
+│   └── FeaturemapError the same of a featuremap              exit 2
 ├── ConversionError  a conversion cannot go on                exit 1
 ├── OutputError      the destination cannot be written        exit 1
 ├── RevisionError    there is no such revision or repository  exit 2
@@ -99,6 +100,7 @@ class MappingError(IngotError):
     """
 
     exit_code = 2
+    noun = "mapping"
 
     def __init__(self, where: str, problems: tuple[Problem, ...]) -> None:
         super().__init__(where, problems)
@@ -109,7 +111,13 @@ class MappingError(IngotError):
         if [one.code for one in self.problems] == ["unreadable"]:  # no mapping, so none in it
             return f"{self.where}: {self.problems[0].got}"
         count = f"{len(self.problems)} problem{'s' * (len(self.problems) != 1)}"
-        return "\n  ".join([f"{self.where}: {count} in the mapping", *map(str, self.problems)])
+        return "\n  ".join([f"{self.where}: {count} in the {self.noun}", *map(str, self.problems)])
+
+
+class FeaturemapError(MappingError):
+    """A featuremap is wrong; carries every problem at once. Fields: where (file), problems."""
+
+    noun = "featuremap"
 
 
 class BudgetReached(_LocatedError):  # noqa: N818 - a state, not a mistake
