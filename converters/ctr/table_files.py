@@ -1,0 +1,307 @@
+"""The files of a plain table, and their columns a bounded number of rows at a time.
+
+Parquet and Arrow keep their types. Cells of CSV are the bytes between the delimiters: blocks of
+whole lines are parsed by Arrow, and what it refuses is read again line by line, which tells broken
+lines from good ones. Both have one meaning, so where a block ends does not matter.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+from numpy.typing import NDArray
+
+from ingot.converters.ctr.blocks import Reject
+from ingot.converters.errors import SourceError
+from ingot.converters.readers import Source, SourceFile, SourceSpec, columnar, open_source
+from ingot.converters.readers.archives import kept_open
+from ingot.converters.readers.compression import decompressed
+from ingot.converters.readers.delimited import Table, column_names
+from ingot.converters.readers.faults import reading
+from ingot.converters.readers.files import file_stretches
+from ingot.converters.readers.lines import utf8_blocks
+from ingot.converters.readers.quoting import Dialect
+from ingot.converters.readers.stretch import FOUND, MAX_ROW_BYTES, Broken
+
+TABLES = ("csv", "parquet", "arrow")
+_ROWS = 8192  # of a batch of a columnar file: lists of hundreds of tokens stay small
+_OPEN = 8 << 20  # bytes after which a quoted cell counts as one that never ends
+_STAND_IN = b"\x1f"  # for a delimiter of several bytes, which Arrow does not know
+_BLANK_LINE = re.compile(rb"(?:\A|\n)[\t \x0b\x0c\x1c-\x1f]+\r?(?:\n|\Z)")
+_OTHER_TABLE = re.compile(r"another shape than the main files: (?:csv|parquet|arrow)\b")
+_PLACE = re.compile(r"c\d+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFile:
+    """A file of a table.
+
+    Attributes:
+        file: what the readers found out about it.
+        columns: the names of all its columns.
+        header: whether its first record holds them (CSV).
+    """
+
+    file: SourceFile
+    columns: tuple[str, ...]
+    header: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """Consecutive rows of a file.
+
+    Attributes:
+        rows: int64[n], the numbers in the file of the rows that could be read.
+        columns: those rows, the wanted columns in their order, in the types of the file.
+        read: rows of the stretch, broken ones among them.
+        rejects: the broken ones.
+    """
+
+    rows: NDArray[np.int64]
+    columns: pa.RecordBatch
+    read: int
+    rejects: tuple[Reject, ...] = ()
+
+    def part(self, start: int, stop: int) -> "Piece":
+        """The rows of numbers `start` to `stop`, which is not among them."""
+        first, last = np.searchsorted(self.rows, [start, stop])
+        return Piece(
+            rows=self.rows[first:last],
+            columns=self.columns.slice(first, last - first),
+            read=stop - start,
+            rejects=tuple(one for one in self.rejects if start <= one.row < stop),
+        )
+
+
+def open_table(path: str) -> Source:
+    """The files of a table: one, or those of a folder, a glob or an archive, in sorted order.
+
+    Raises:
+        SourceError: nothing there, no table, or tables with other columns beside it.
+    """
+    source = open_source(path)
+    if [file.facts.format for file in source.files] == ["text"]:
+        source = source.with_spec(SourceSpec(format="csv"))
+    if not source.files or source.files[0].facts.format not in TABLES:
+        kind = source.files[0].facts.format if source.files else "nothing that can be read"
+        raise SourceError(path, f"no table: {kind}", "a table is CSV, TSV, Parquet or Arrow")
+    other = [one.name for one in source.left_out if _OTHER_TABLE.match(one.why)]
+    if other:
+        problem = f"tables of several kinds, such as {source.files[0].name} and {other[0]}"
+        raise SourceError(path, problem, "name the files of one table with a glob")
+    return source
+
+
+def with_columns(file: SourceFile, wanted: Sequence[str]) -> TableFile:
+    """The file with the names of its columns, as they are known to who wants some of them.
+
+    Whether the first line of a CSV holds names is a guess of the readers'. The wanted names know
+    better: where they stand in the first line it is a header, and where they are `c0`, `c1`, ...,
+    which no header holds, there is none. Columns that are wanted need not be there.
+
+    Raises:
+        SourceError: the file cannot be read.
+    """
+    facts = file.facts
+    guessed = TableFile(file=file, columns=facts.columns, header=facts.header)
+    if facts.format != "csv" or set(wanted) <= set(facts.columns):
+        return guessed
+    if facts.header:
+        places = tuple(f"c{place}" for place in range(len(facts.columns)))
+        bare = set(wanted) <= set(places) and bool(wanted)
+        return TableFile(file=file, columns=places, header=False) if bare else guessed
+    first = column_names(_first_record(file))
+    if len(first) == len(facts.columns) and set(wanted) <= set(first):
+        return TableFile(file=file, columns=first, header=True)
+    return guessed
+
+
+def _first_record(file: SourceFile) -> list[str]:
+    with kept_open():
+        for stretch in file_stretches(file, SourceSpec()):
+            for row in stretch.values:
+                return list(row.values()) if isinstance(row, dict) else []
+    return []
+
+
+def pieces(table: TableFile, wanted: Sequence[str]) -> Iterator[Piece]:
+    """The rows of a file in order.
+
+    Args:
+        table: the file.
+        wanted: names of its columns.
+
+    Raises:
+        SourceError: it cannot be read on.
+    """
+    with kept_open():
+        if table.file.facts.format == "csv":
+            yield from _delimited(table, wanted)
+        else:
+            yield from _columnar(table, wanted)
+
+
+def _columnar(table: TableFile, wanted: Sequence[str]) -> Iterator[Piece]:
+    first = 0
+    for batch in _batches(table, wanted):
+        columns = pa.RecordBatch.from_arrays(list(batch.columns), names=list(wanted))
+        rows = np.arange(first, first + len(columns), dtype=np.int64)
+        yield Piece(rows=rows, columns=columns, read=len(columns))
+        first += len(columns)
+
+
+def _batches(table: TableFile, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The wanted columns of a columnar file; of names that stand twice the place counts."""
+    where = str(table.file.place)
+    places = [table.columns.index(name) for name in wanted]
+    with table.file.place.open() as raw:
+        stream = decompressed(raw, where)
+        if table.file.facts.format == "parquet":
+            with columnar.open_parquet(stream, where) as file:
+                names = file.schema_arrow.names
+                unique = len(set(names)) == len(names)
+                read = file.iter_batches(
+                    batch_size=_ROWS,
+                    columns=[names[place] for place in places] if unique else None,
+                    use_threads=False,
+                )
+                for batch in _each(read, where):
+                    yield batch.select([names[p] for p in places] if unique else places)
+        else:
+            with columnar.open_arrow(stream, where) as (_, batches):
+                for batch in _each(batches, where):
+                    for start in range(0, len(batch), _ROWS):
+                        yield batch.slice(start, _ROWS).select(places)
+
+
+def _each(batches: Iterator[pa.RecordBatch], where: str) -> Iterator[pa.RecordBatch]:
+    while True:
+        with reading(where):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
+
+
+def _delimited(table: TableFile, wanted: Sequence[str]) -> Iterator[Piece]:
+    facts, where = table.file.facts, str(table.file.place)
+    dialect = Dialect(delimiter=facts.delimiter, quote=facts.quote)
+    fast, slow = _Quick(table.columns, dialect, wanted), _Careful(table, dialect, wanted)
+    first = -1 if table.header else 0  # the header is the record before row 0
+    with table.file.place.open() as raw:
+        stream = decompressed(raw, where)
+        parts = utf8_blocks(stream, where, facts.encoding, facts.newline)
+        for block in _line_blocks(parts, facts.quote.encode(), where):
+            columns, begun = fast(block), first
+            piece = slow(block, first) if columns is None else _sound(columns, first)
+            first += piece.read
+            if first >= 0:
+                yield piece.part(0, first) if begun < 0 else piece
+
+
+def _sound(columns: pa.RecordBatch, first: int) -> Piece:
+    rows = np.arange(first, first + len(columns), dtype=np.int64)
+    return Piece(rows=rows, columns=columns, read=len(columns))
+
+
+def _line_blocks(parts: Iterator[bytes], quote: bytes, where: str) -> Iterator[bytes]:
+    """Blocks of whole lines that no quoted cell reaches over, as far as the quotes tell."""
+    held = b""
+    for part in parts:
+        held += part
+        cut = held.rfind(b"\n") + 1
+        if not cut and len(held) > MAX_ROW_BYTES:
+            said = f"a line of more than {MAX_ROW_BYTES >> 20} MiB"
+            raise SourceError(where, said, "is it a table?")
+        is_open = quote and held.count(quote, 0, cut) % 2 and len(held) < _OPEN
+        if cut and not is_open:
+            yield held[:cut]
+            held = held[cut:]
+    if held:
+        yield held
+
+
+class _Quick:
+    """Blocks of a CSV by Arrow; None where a block is to be read with more care."""
+
+    def __init__(self, names: Sequence[str], dialect: Dialect, wanted: Sequence[str]) -> None:
+        self._mark = dialect.delimiter.encode()
+        self._quote = dialect.quote.encode()
+        plain = len(self._mark) == 1
+        self._parse = pa.csv.ParseOptions(
+            delimiter=dialect.delimiter if plain else _STAND_IN.decode(),
+            quote_char=dialect.quote or False,
+            newlines_in_values=bool(dialect.quote),
+        )
+        self._names = [f"{place}" for place in range(len(names))]  # names may stand twice
+        places = [str(list(names).index(name)) for name in wanted]
+        self._convert = pa.csv.ConvertOptions(
+            column_types=dict.fromkeys(places, pa.large_binary()), include_columns=places
+        )
+        self._wanted = list(wanted)
+
+    def __call__(self, block: bytes) -> pa.RecordBatch | None:
+        if not self._is_plain(block):
+            return None
+        if len(self._mark) > 1:
+            block = block.replace(self._mark, _STAND_IN)
+        options = pa.csv.ReadOptions(
+            column_names=self._names, use_threads=False, block_size=len(block) + 1
+        )
+        try:
+            table = pa.csv.read_csv(
+                pa.BufferReader(block),
+                read_options=options,
+                parse_options=self._parse,
+                convert_options=self._convert,
+            )
+        except pa.ArrowInvalid:
+            return None
+        columns = [column.combine_chunks() for column in table.columns]
+        return pa.RecordBatch.from_arrays(columns, names=self._wanted)
+
+    def _is_plain(self, block: bytes) -> bool:
+        """Whether Arrow's rules are those of the readers: line ends, blank lines, delimiters."""
+        if block.count(b"\r") != block.count(b"\r\n") or not block.strip():
+            return False
+        if len(self._names) == 1 or (self._mark.isspace() and _BLANK_LINE.search(block)):
+            return False
+        quoted = self._quote and self._quote in block
+        return len(self._mark) == 1 or not (quoted or _STAND_IN in block)
+
+
+class _Careful:
+    """Blocks of a CSV by the readers' own rules, which tell broken lines from good ones."""
+
+    def __init__(self, table: TableFile, dialect: Dialect, wanted: Sequence[str]) -> None:
+        self._table, self._dialect, self._wanted = table, dialect, list(wanted)
+
+    def __call__(self, block: bytes, first: int) -> Piece:
+        names = self._table.columns
+        reader = Table(names, self._dialect, len(names))
+        text = block.decode("utf-8", "surrogateescape").removesuffix("\n")
+        found = [*reader.rows(text), *reader.finish()]
+        good = [place for place, row in enumerate(found) if type(row) is not Broken]
+        arrays = [self._array([found[place][name] for place in good]) for name in self._wanted]
+        return Piece(
+            rows=np.array(good, dtype=np.int64) + first,
+            columns=pa.RecordBatch.from_arrays(arrays, names=self._wanted),
+            read=len(found),
+            rejects=tuple(
+                self._reject(first + place, row)
+                for place, row in enumerate(found)
+                if type(row) is Broken
+            ),
+        )
+
+    def _array(self, cells: Sequence[str]) -> pa.LargeBinaryArray:
+        values = [cell.encode("utf-8", "surrogateescape") for cell in cells]
+        return pa.array(values, pa.large_binary())
+
+    def _reject(self, row: int, broken: Broken) -> Reject:
+        found = f"{broken.detail}: {broken.found}"[:FOUND]
+        return Reject(file=self._table.file.name, row=row, reason="columns", found=found)
