@@ -7,7 +7,7 @@ meaning. What the schema cannot say is checked here, and every problem is told a
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -170,11 +170,30 @@ def parse(text: str, where: str) -> FeatureMap:
 
 
 def to_document(featuremap: FeatureMap) -> dict[str, Any]:
-    """The featuremap as plain JSON, every default written out."""
-    from dataclasses import asdict
+    """The featuremap as plain JSON that the schema accepts, every default written out."""
+    document: dict[str, Any] = {
+        "featuremap_version": 1,
+        "split_seed": featuremap.split_seed,
+        "train_ratio": featuremap.train_ratio,
+        "hash_seed": featuremap.hash_seed,
+        "vocab_first_id": 3,
+        "hash_first_id": 2,
+        "click_mask": featuremap.click_mask,
+        "tail_ids": featuremap.tail_ids,
+        "funnel": featuremap.funnel,
+    }
+    if featuremap.table is not None:
+        document["table"] = {**asdict(featuremap.table), "missing": list(featuremap.table.missing)}
+    document["features"] = [_feature_document(feature) for feature in featuremap.features]
+    return document
 
-    document = asdict(featuremap)
-    del document["text"]
+
+def _feature_document(feature: Feature) -> dict[str, Any]:
+    document = asdict(feature)
+    if feature.column is None:
+        del document["column"]
+    if not feature.is_multi_hot:
+        del document["token_select"]
     return document
 
 

@@ -12,6 +12,7 @@ from ingot.cli.chat import chat
 from ingot.cli.check import check
 from ingot.cli.console import complain
 from ingot.cli.convert import convert
+from ingot.cli.ctr import ctr
 from ingot.cli.doctor import doctor
 from ingot.cli.export import export
 from ingot.cli.map import map_command
@@ -116,6 +117,7 @@ app.command("convert")(convert)
 app.command("doctor")(doctor)
 app.command("export")(export)
 app.command("review")(review)
+app.add_typer(ctr, name="ctr")
 app.add_typer(tokens, name="tokens")
 
 parquet2mbt = typer.Typer(

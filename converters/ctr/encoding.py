@@ -1,0 +1,112 @@
+"""From tokens to a feature's ids and values."""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ingot.converters.ctr.contract import MISSING, MISSING_VALUE, OOV, index_type, value_type
+from ingot.converters.ctr.featuremap import HYBRID, VOCAB, Feature, FeatureMap
+from ingot.converters.ctr.kernels.selecting import (
+    AUTO,
+    AUTO_MIX,
+    TOPK,
+    select_lists,
+    select_single,
+)
+from ingot.converters.ctr.rows import Tokens
+from ingot.converters.ctr.statistics import FeatureSums
+from ingot.converters.ctr.vocabulary import Vocabulary, ids_of, tail_start
+
+_STRATEGIES: Final = {"auto": AUTO, "auto_mix": AUTO_MIX, "topk_by_freq": TOPK}
+_MISSING: Final = (MISSING, MISSING_VALUE)
+_NEVER: Final = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoded:
+    """A feature's cells over n rows.
+
+    Attributes:
+        offsets: int32[n + 1] of the lists; None for single values.
+        ids: int64[n] or of all lists.
+        values: float32, as ids.
+    """
+
+    offsets: NDArray[np.int32] | None
+    ids: NDArray[np.int64]
+    values: NDArray[np.float32]
+
+    def columns(self, feature: Feature) -> list[pa.Array]:
+        """The contract's columns of the feature."""
+        ids, values = pa.array(self.ids), pa.array(self.values)
+        if self.offsets is not None:
+            offsets = pa.array(self.offsets)
+            ids = pa.ListArray.from_arrays(offsets, ids, type=index_type(feature))
+            values = pa.ListArray.from_arrays(offsets, values, type=value_type(feature))
+        return [ids, values] if feature.use_value else [ids]
+
+
+class Encoder:
+    """Selects and encodes the tokens of one feature.
+
+    Attributes:
+        feature: whose.
+        ids: int64, the id of each token of the field, sorted by text.
+        sums: what was encoded, counted.
+    """
+
+    def __init__(self, feature: Feature, featuremap: FeatureMap, vocabulary: Vocabulary) -> None:
+        self.feature = feature
+        self.ids = ids_of(feature, featuremap, vocabulary.texts, vocabulary.ranks)
+        self.sums = FeatureSums(feature)
+        self._priorities = vocabulary.priorities
+        self._oov = OOV if feature.encoding == VOCAB else -1
+        self._tail = self._first_tail(featuremap)
+
+    def _first_tail(self, featuremap: FeatureMap) -> int:
+        if self.feature.encoding != HYBRID:
+            return _NEVER
+        return tail_start(self.feature, featuremap.tail_ids)
+
+    def encode(
+        self,
+        tokens: Tokens,
+        places: NDArray[np.uint32],
+        splits: NDArray[np.uint8],
+        weights: NDArray[np.int64],
+    ) -> Encoded:
+        """Cells of rows.
+
+        Args:
+            tokens: of the rows.
+            places: for each code its place among the sorted tokens of its field.
+            splits: uint8[n], for the sums.
+            weights: int64[n], how often each row counts in the sums.
+        """
+        first = tokens.offsets[0]
+        offsets = tokens.offsets - first
+        codes = tokens.codes[first : first + offsets[-1]]
+        values = tokens.values[first : first + offsets[-1]]
+        head = (offsets, places[codes], values, self._priorities, self.ids)
+        tail = (self._oov, self._tail, _MISSING, splits, weights, self.sums.counts)
+        if self.feature.max_len is None:
+            ids, values = select_single(*head, *tail)
+            return Encoded(offsets=None, ids=ids, values=values)
+        out, ids, values, before = select_lists(
+            *head, *self._selection(self.feature.max_len), *tail, self.sums.values
+        )
+        self.sums.add_lengths(before, splits, weights)
+        return Encoded(offsets=out, ids=ids, values=values)
+
+    def _selection(self, longest: int) -> tuple[int, int, int, float, float]:
+        select = self.feature.token_select
+        strategy = _STRATEGIES[select.strategy]
+        if strategy == AUTO and not self.feature.use_value:
+            strategy = TOPK
+        # Rounded, so that 2 / 3 of 3 is 2 and not a little more.
+        first = math.ceil(round(longest * select.value_fraction, 9))
+        return longest, first, strategy, select.non_one_ratio_gte, select.value_std_gte

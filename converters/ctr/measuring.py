@@ -1,0 +1,30 @@
+"""How long the phases of a build take, and how much memory it took."""
+
+import resource
+import sys
+import time
+
+
+class Clock:
+    """Seconds by phase."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+        self._phase, self._since = "start", time.monotonic()
+
+    def start(self, phase: str) -> None:
+        """End the phase before and begin, or go on with, this one."""
+        now = time.monotonic()
+        self._seconds[self._phase] = self._seconds.get(self._phase, 0.0) + now - self._since
+        self._phase, self._since = phase, now
+
+    def seconds(self) -> dict[str, float]:
+        """Seconds of every phase so far."""
+        self.start(self._phase)
+        return {phase: round(seconds, 3) for phase, seconds in self._seconds.items()}
+
+
+def peak_rss() -> int:
+    """The most memory that this process has had resident, in bytes, mapped files included."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

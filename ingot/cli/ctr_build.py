@@ -1,0 +1,221 @@
+"""`ingot ctr build`: raw rows to the processed contract."""
+
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ingot.cli import options as o
+
+if TYPE_CHECKING:
+    from ingot.converters.ctr.build import Built
+    from ingot.converters.ctr.featuremap import FeatureMap
+    from ingot.converters.ctr.inputs import Inputs
+    from ingot.converters.rows import Json
+
+
+class ClickMask(StrEnum):
+    """What `click_mask` holds."""
+
+    clicked = "clicked"
+    exposed = "exposed"
+
+
+class TailIds(StrEnum):
+    """Where the ids of a hybrid's tail start."""
+
+    disjoint = "disjoint"
+    contract = "contract"
+
+
+class Funnel(StrEnum):
+    """What becomes of a conversion without a click."""
+
+    keep = "keep"
+    drop = "drop"
+    coerce = "coerce"
+
+
+_RAW, _MEANING = "Raw data", "In place of what the featuremap says"
+
+
+def build(
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="DIR", help="The folder to be made.", show_default=False),
+    ],
+    featuremap: Annotated[
+        str,
+        typer.Option(
+            "--featuremap",
+            metavar="NAME|FILE",
+            help="aliccp (its 23 features), or a YAML file: docs/ctr.md.",
+            show_default=False,
+        ),
+    ],
+    skeleton: Annotated[
+        str | None,
+        typer.Option(
+            "--skeleton",
+            metavar="FILE",
+            help="Ali-CCP's sample_skeleton file.",
+            rich_help_panel=_RAW,
+            show_default=False,
+        ),
+    ] = None,
+    common: Annotated[
+        str | None,
+        typer.Option(
+            "--common",
+            metavar="FILE",
+            help="Ali-CCP's common_features file.",
+            rich_help_panel=_RAW,
+            show_default=False,
+        ),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            "--table",
+            metavar="FILE",
+            help="A plain table (CSV or Parquet) in place of these two.",
+            rich_help_panel=_RAW,
+            show_default=False,
+        ),
+    ] = None,
+    vocab: Annotated[
+        Path | None,
+        typer.Option(
+            "--vocab",
+            metavar="DIR",
+            exists=True,
+            file_okay=False,
+            help="Vocabularies of an earlier build, in place of new ones from the train rows.",
+            show_default=False,
+        ),
+    ] = None,
+    train_fraction: Annotated[
+        float | None,
+        typer.Option(
+            "--train-fraction",
+            metavar="SHARE",
+            min=0.0,
+            max=1.0,
+            help="Share of the entities whose rows are train.",
+            rich_help_panel=_MEANING,
+            show_default=False,
+        ),
+    ] = None,
+    click_mask: Annotated[
+        ClickMask | None,
+        typer.Option(
+            "--click-mask",
+            help="click_mask is y_ctr, or 1 for every row.",
+            rich_help_panel=_MEANING,
+            show_default=False,
+        ),
+    ] = None,
+    tail_ids: Annotated[
+        TailIds | None,
+        typer.Option(
+            "--tail-ids",
+            help="A hybrid's tail after its vocabulary, or at 2 as the contract's text has it.",
+            rich_help_panel=_MEANING,
+            show_default=False,
+        ),
+    ] = None,
+    funnel: Annotated[
+        Funnel | None,
+        typer.Option(
+            "--funnel",
+            help="Rows with a conversion and no click: kept, dropped, or made no conversion.",
+            rich_help_panel=_MEANING,
+            show_default=False,
+        ),
+    ] = None,
+    overwrite: o.OverwriteOption = False,
+    as_json: o.JsonOption = False,
+) -> None:
+    """Write train/ and valid/ of the processed contract, with vocabularies and statistics."""
+    from ingot.cli.console import meter, print_json
+    from ingot.converters.ctr.extra import require_numba
+    from ingot.converters.ctr.featuremap import load
+
+    require_numba()
+    from ingot.converters.ctr.build import build as built
+
+    wanted = {
+        "train_ratio": train_fraction,
+        "click_mask": click_mask and click_mask.value,
+        "tail_ids": tail_ids and tail_ids.value,
+        "funnel": funnel and funnel.value,
+    }
+    given = {name: value for name, value in wanted.items() if value is not None}
+    inputs = _inputs(skeleton, common, table)
+    chosen: FeatureMap = replace(load(featuremap), **given)  # type: ignore[arg-type]
+    with meter() as progress:
+        done = built(inputs, chosen, out, vocab=vocab, overwrite=overwrite, progress=progress)
+    if as_json:
+        told = {"out": str(done.out), "already_done": done.already_done, "notes": list(done.notes)}
+        print_json({**told, "manifest": done.manifest, "stats": done.stats})
+        return
+    _print(done)
+
+
+def _inputs(skeleton: str | None, common: str | None, table: str | None) -> "Inputs":
+    from ingot.converters.ctr.inputs import Aliccp, PlainTable
+
+    if table is not None and skeleton is None and common is None:
+        return PlainTable(table=table)
+    if table is None and skeleton is not None and common is not None:
+        return Aliccp(skeleton=skeleton, common=common)
+    raise typer.BadParameter("give --skeleton and --common, or --table alone")
+
+
+def _print(done: "Built") -> None:
+    from ingot.cli.console import output
+    from ingot.cli.show import grid
+
+    grid(output(), list(_lines(done)))
+
+
+def _lines(done: "Built") -> "list[tuple[str, str]]":
+    stats = done.stats
+    rows = stats["rows"]
+    lines = [
+        ("rows", f"{rows['read']:,} read: " + _parts(rows, "train", "valid", "rejected", "dropped"))
+    ]
+    lines += [("rejected", f"{count:,}: {reason}") for reason, count in stats["rejects"].items()]
+    lines += _split_lines(stats)
+    entities, tokens = stats["entities"], stats["tokens"]
+    lines.append(("entities", _parts(entities, "in_rows", "unknown", "repeated")))
+    odd = {name: count for name, count in tokens.items() if count and name != "read"}
+    lines.append(
+        (
+            "tokens",
+            f"{tokens['read']:,} read" + "".join(f", {n:,} {name}" for name, n in odd.items()),
+        )
+    )
+    if stats["samples"]["repeated"]:
+        lines.append(("samples", f"{stats['samples']['repeated']:,} repeated ids"))
+    lines += [("note", note) for note in done.notes]
+    return [*lines, ("files", str(done.out))]
+
+
+def _parts(numbers: "dict[str, Json]", *names: str) -> str:
+    return ", ".join(f"{numbers[name]:,} {name.replace('_', ' ')}" for name in names)
+
+
+def _split_lines(stats: "dict[str, Json]") -> "list[tuple[str, str]]":
+    lines = []
+    for name, split in stats["splits"].items():
+        rows, clicks = split["rows"], split["y_ctr"]
+        said = f"{rows:,} rows"
+        if rows:
+            said += f", ctr {clicks / rows:.3%}, cvr {split['y_cvr'] / rows:.4%} of impressions"
+        if split["funnel_anomalies"]:
+            said += f", {split['funnel_anomalies']:,} conversions without a click"
+        lines.append((name, said))
+    return lines
