@@ -1,8 +1,8 @@
-"""The raw files of Ali-CCP: `sample_skeleton_*.csv` and `common_features_*.csv`.
+r"""The raw files of Ali-CCP: `sample_skeleton_*.csv` and `common_features_*.csv`.
 
 A line of the skeleton is `sample_id,click,purchase,common_feature_index,feature_num,feature_list`,
 one of the common features `common_feature_index,feature_num,feature_list`; no header, no quoting.
-A list is tokens joined by `\\x01`, a token is `field \\x02 id \\x03 value`. Nothing is stripped.
+A list is tokens joined by `\x01`, a token is `field \x02 id \x03 value`. Nothing is stripped.
 """
 
 from collections import Counter

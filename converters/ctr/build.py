@@ -184,7 +184,9 @@ class _Build:
     def _encode(self) -> None:
         """Rank the tokens, encode the common features, then write the rows."""
         collector, featuremap = self._collector, self._featuremap
-        known = self._known and [self._known[name] for name in _first_features(featuremap)]
+        known = None
+        if self._known is not None:
+            known = [self._known[name] for name in _first_features(featuremap)]
         counts = collector.token_counts[: collector.tokens.count]
         places, vocabularies = fit(collector.tokens, counts, len(featuremap.sources), known)
         by_source = dict(zip(featuremap.sources, vocabularies, strict=True))

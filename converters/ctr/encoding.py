@@ -91,22 +91,49 @@ class Encoder:
         offsets = tokens.offsets - first
         codes = tokens.codes[first : first + offsets[-1]]
         values = tokens.values[first : first + offsets[-1]]
-        head = (offsets, places[codes], values, self._priorities, self.ids)
-        tail = (self._oov, self._tail, _MISSING, splits, weights, self.sums.counts)
+        own = places[codes]
         if self.feature.max_len is None:
-            ids, values = select_single(*head, *tail)
+            ids, values = select_single(
+                offsets,
+                own,
+                values,
+                self._priorities,
+                self.ids,
+                self._oov,
+                self._tail,
+                _MISSING,
+                splits,
+                weights,
+                self.sums.counts,
+            )
             return Encoded(offsets=None, ids=ids, values=values)
+        select = self.feature.token_select
         out, ids, values, before = select_lists(
-            *head, *self._selection(self.feature.max_len), *tail, self.sums.values
+            offsets,
+            own,
+            values,
+            self._priorities,
+            self.ids,
+            self.feature.max_len,
+            self._first(self.feature.max_len),
+            self._strategy(),
+            select.non_one_ratio_gte,
+            select.value_std_gte,
+            self._oov,
+            self._tail,
+            _MISSING,
+            splits,
+            weights,
+            self.sums.counts,
+            self.sums.values,
         )
         self.sums.add_lengths(before, splits, weights)
         return Encoded(offsets=out, ids=ids, values=values)
 
-    def _selection(self, longest: int) -> tuple[int, int, int, float, float]:
-        select = self.feature.token_select
-        strategy = _STRATEGIES[select.strategy]
-        if strategy == AUTO and not self.feature.use_value:
-            strategy = TOPK
-        # Rounded, so that 2 / 3 of 3 is 2 and not a little more.
-        first = math.ceil(round(longest * select.value_fraction, 9))
-        return longest, first, strategy, select.non_one_ratio_gte, select.value_std_gte
+    def _first(self, longest: int) -> int:
+        """How many tokens auto_mix takes by value; rounded, so that 2 / 3 of 3 is 2, not more."""
+        return math.ceil(round(longest * self.feature.token_select.value_fraction, 9))
+
+    def _strategy(self) -> int:
+        strategy = _STRATEGIES[self.feature.token_select.strategy]
+        return TOPK if strategy == AUTO and not self.feature.use_value else strategy

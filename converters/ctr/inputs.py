@@ -1,7 +1,7 @@
 """The files that a build reads."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,10 +9,9 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from ingot.converters.ctr.aliccp import COMMON, SKELETON, Fields, Layout, read_rows
+from ingot.converters.ctr.aliccp import BLOCK, COMMON, SKELETON, Fields, Layout, read_rows
 from ingot.converters.ctr.collecting import Collector
 from ingot.converters.ctr.featuremap import FeatureMap
-from ingot.converters.ctr.interning import Interner
 from ingot.converters.ctr.rows import Rows, coded
 from ingot.converters.ctr.table import read_table
 from ingot.converters.errors import FeaturemapError, Problem, SourceError
@@ -20,7 +19,6 @@ from ingot.converters.readers.compression import decompressed
 from ingot.converters.readers.storage import Entry, find
 from ingot.converters.rows import Json
 
-Feed = Callable[[str, Iterator[Rows]], Iterator[Rows]]
 _HASHED: Final = 8 << 20
 
 
@@ -51,10 +49,12 @@ class Aliccp:
     Attributes:
         skeleton: path or URL of `sample_skeleton_*.csv`, compressed or not.
         common: path or URL of `common_features_*.csv`.
+        block_bytes: about how much is read at a time; the result does not depend on it.
     """
 
     skeleton: str
     common: str
+    block_bytes: int = BLOCK
 
     def places(self) -> dict[str, str]:
         """Where each role's file is."""
@@ -72,14 +72,24 @@ class Aliccp:
 
     def feed(self, collector: Collector, featuremap: FeatureMap) -> Iterator[tuple[str, Rows]]:
         """Read everything into a collector; gives a stage and the rows after each block."""
-        entities = collector.entities.names
-        for rows in _rows(self.common, COMMON, _fields(featuremap, 1), collector.tokens, entities):
+        shared = _fields(featuremap, 1)
+        for rows in self._rows(self.common, COMMON, shared, collector):
             collector.add_common(rows)
             yield "common features", rows
         own = _fields(featuremap, 0)
-        for rows in _rows(self.skeleton, SKELETON, own, collector.tokens, entities):
+        for rows in self._rows(self.skeleton, SKELETON, own, collector):
             collector.add_rows(rows)
             yield "rows", rows
+
+    def _rows(
+        self, place: str, layout: Layout, fields: Fields, collector: Collector
+    ) -> Iterator[Rows]:
+        entry = one_file(place)
+        tokens, entities = collector.tokens, collector.entities.names
+        with entry.place.open() as raw, decompressed(raw, place) as stream:
+            yield from read_rows(
+                stream, entry.name, layout, fields, tokens, entities, self.block_bytes
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,14 +132,6 @@ def _fields(featuremap: FeatureMap, src: int) -> Fields:
     places = [at for at, (of, _) in enumerate(featuremap.sources) if of == src]
     names = tuple(featuremap.sources[at][1] for at in places)
     return Fields(names=names, numbers=np.array(places, np.int16))
-
-
-def _rows(
-    place: str, layout: Layout, fields: Fields, tokens: Interner, entities: Interner
-) -> Iterator[Rows]:
-    entry = one_file(place)
-    with entry.place.open() as raw, decompressed(raw, place) as stream:
-        yield from read_rows(stream, entry.name, layout, fields, tokens, entities)
 
 
 def one_file(place: str) -> Entry:

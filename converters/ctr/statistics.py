@@ -56,6 +56,8 @@ class FeatureSums:
         """The feature's entry of a split in stats.json."""
         entry: dict[str, Json] = dict(zip(_NAMES, self.counts[split].tolist(), strict=True))
         multi = self._feature.is_multi_hot
+        if not multi:
+            entry["distinct_before"] = None
         entry["lengths"] = _percentiles(self._lengths[split]) if multi else None
         before, kept = self.values[split].tolist()
         shown = multi and self._feature.use_value and before > 0

@@ -120,7 +120,7 @@ def _is(
     first = ends[code]
     if owners[code] != field or ends[code + 1] - first != length:
         return False
+    different = 0
     for byte in range(length):
-        if arena[first + byte] != text[start + byte]:
-            return False
-    return True
+        different |= arena[first + byte] ^ text[start + byte]
+    return different == 0

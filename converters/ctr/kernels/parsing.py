@@ -1,6 +1,6 @@
-"""Lines and tokens of the raw Ali-CCP files: where they stand in a block of bytes, and their values.
+r"""Lines and tokens of the raw Ali-CCP files: their places in a block of bytes, and values.
 
-A line is `cuts` commas, then tokens joined by byte 1; a token is `field \\x02 id \\x03 value`.
+A line is `cuts` commas, then tokens joined by byte 1; a token is `field \x02 id \x03 value`.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ def scan_lines(
     cuts: NDArray[np.int64],
     plain: NDArray[np.bool_],
 ) -> int:
-    """Find lines and their first commas; a line's `\\r` before its `\\n` is no part of it.
+    r"""Find lines and their first commas; a line's `\r` before its `\n` is no part of it.
 
     Args:
         block: whole lines; the last one may lack its `\\n`.

@@ -4,6 +4,8 @@ Tokens come as positions in the sorted list of all tokens of their field, so tha
 positions is comparing texts. Sort keys are pairs of 32 bits in one unsigned number.
 """
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -47,7 +49,7 @@ def _distinct(tokens: NDArray[np.uint32], keys: NDArray[np.uint32], out: NDArray
 
 
 @njit(cache=True, nogil=True)
-def _value(pair: np.uint64, scratch: NDArray[np.uint32]) -> np.float32:
+def _value(pair: np.uint64, scratch: NDArray[np.uint32]) -> Any:  # noqa: ANN401 - a float32
     """The value of a (token, value) pair; -0.0 has become 0.0."""
     ascending = np.uint32(pair & _LOW) ^ _ALL
     scratch[0] = ascending ^ _SIGN if ascending & _SIGN else ascending ^ _ALL
@@ -67,7 +69,7 @@ def _informative(values: NDArray[np.float32], ratio: float, deviation: float) ->
     mean, squares = total / count, 0.0
     for at in range(count):
         squares += (values[at] - mean) ** 2
-    return np.sqrt(squares / count) >= deviation
+    return bool(np.sqrt(squares / count) >= deviation)
 
 
 @njit(cache=True, nogil=True)
@@ -105,6 +107,76 @@ def _order(
     for at in range(kept, rest):
         order[at] &= _LOW
     return min(last, rest)
+
+
+@njit(cache=True, nogil=True)
+def _room(offsets: NDArray[np.int32], longest: int) -> tuple[int, int]:
+    """The most ids that the lists can have together, and the most tokens of a row, at least 1."""
+    room, widest = 0, 1
+    for row in range(len(offsets) - 1):
+        length = offsets[row + 1] - offsets[row]
+        room += max(1, min(length, longest))
+        widest = max(widest, length)
+    return room, widest
+
+
+@njit(cache=True, nogil=True)
+def _choose(
+    tokens: NDArray[np.uint32],
+    values: NDArray[np.float32],
+    priorities: NDArray[np.uint32],
+    longest: int,
+    first: int,
+    strategy: int,
+    ratio: float,
+    deviation: float,
+    keys: NDArray[np.uint32],
+    pairs: NDArray[np.uint64],
+    distinct: NDArray[np.float32],
+    order: NDArray[np.uint64],
+    taken: NDArray[np.bool_],
+) -> tuple[int, int]:
+    """Select the tokens of a row.
+
+    Fills `pairs` with its distinct tokens, `distinct` with their values and `order` with the places
+    of those that are kept; returns how many are distinct and how many are kept.
+    """
+    _descending(values, keys)
+    count = _distinct(tokens, keys, pairs)
+    scratch = np.empty(1, np.uint32)
+    for at in range(count):
+        distinct[at] = _value(pairs[at], scratch)
+    mixed = strategy == AUTO_MIX
+    if strategy == AUTO:
+        mixed = _informative(distinct[:count], ratio, deviation)
+    kept = _order(pairs[:count], priorities, first if mixed else 0, longest, order, taken)
+    return count, kept
+
+
+@njit(cache=True, nogil=True)
+def _encode(
+    pairs: NDArray[np.uint64],
+    distinct: NDArray[np.float32],
+    order: NDArray[np.uint64],
+    ids: NDArray[np.int64],
+    oov: int,
+    tail: int,
+    weight: int,
+    out_ids: NDArray[np.int64],
+    out_values: NDArray[np.float32],
+    sums: NDArray[np.int64],
+) -> float:
+    """Fill in ids and values of the chosen tokens; returns the sum of their absolute values."""
+    total = 0.0
+    for at in range(len(order)):
+        index = order[at]
+        number = ids[pairs[index] >> _HIGH]
+        out_ids[at] = number
+        out_values[at] = distinct[index]
+        total += abs(distinct[index])
+        sums[OOV_IDS] += weight * (number == oov)
+        sums[TAIL_IDS] += weight * (number >= tail)
+    return total
 
 
 @njit(cache=True, nogil=True)
@@ -152,74 +224,57 @@ def select_lists(
         offsets, ids and values of the lists, and int32[n] distinct tokens before the selection.
     """
     rows = len(offsets) - 1
-    room = 0
-    widest = 1
-    for row in range(rows):
-        length = offsets[row + 1] - offsets[row]
-        room += max(1, min(length, longest))
-        widest = max(widest, length)
-    out_offsets = np.zeros(rows + 1, np.int32)
-    out_ids = np.empty(room, np.int64)
-    out_values = np.empty(room, np.float32)
-    before = np.zeros(rows, np.int32)
-    keys = np.empty(widest, np.uint32)
-    pairs = np.empty(widest, np.uint64)
-    order = np.empty(widest, np.uint64)
+    room, widest = _room(offsets, longest)
+    out_offsets, before = np.zeros(rows + 1, np.int32), np.zeros(rows, np.int32)
+    out_ids, out_values = np.empty(room, np.int64), np.empty(room, np.float32)
+    keys, distinct = np.empty(widest, np.uint32), np.empty(widest, np.float32)
+    pairs, order = np.empty(widest, np.uint64), np.empty(widest, np.uint64)
     taken = np.empty(widest, np.bool_)
-    row_values = np.empty(widest, np.float32)
-    scratch = np.empty(1, np.uint32)
     place = 0
     for row in range(rows):
         start, end = offsets[row], offsets[row + 1]
         split, weight = splits[row], weights[row]
         if start == end:
-            out_ids[place] = missing[0]
-            out_values[place] = missing[1]
+            out_ids[place], out_values[place] = missing
             place += 1
-            out_offsets[row + 1] = place
             sums[split, MISSING_ROWS] += weight
-            continue
-        _descending(values[start:end], keys)
-        count = _distinct(tokens[start:end], keys, pairs)
-        total = 0.0
-        for at in range(count):
-            row_values[at] = _value(pairs[at], scratch)
-            total += abs(row_values[at])
-        mixed = strategy == AUTO_MIX or (
-            strategy == AUTO and _informative(row_values[:count], ratio, deviation)
-        )
-        chosen = _order(pairs[:count], priorities, first if mixed else 0, longest, order, taken)
-        kept = 0.0
-        for at in range(chosen):
-            index = order[at]
-            number = ids[pairs[index] >> _HIGH]
-            out_ids[place] = number
-            out_values[place] = row_values[index]
-            kept += abs(row_values[index])
-            sums[split, OOV_IDS] += weight * (number == oov)
-            sums[split, TAIL_IDS] += weight * (number >= tail)
-            place += 1
-        before[row] = count
+        else:
+            count, kept = _choose(
+                tokens[start:end],
+                values[start:end],
+                priorities,
+                longest,
+                first,
+                strategy,
+                ratio,
+                deviation,
+                keys,
+                pairs,
+                distinct,
+                order,
+                taken,
+            )
+            share = _encode(
+                pairs,
+                distinct,
+                order[:kept],
+                ids,
+                oov,
+                tail,
+                weight,
+                out_ids[place:],
+                out_values[place:],
+                sums[split],
+            )
+            before[row] = count
+            place += kept
+            sums[split, TOKENS] += weight * kept
+            sums[split, DISTINCT] += weight * count
+            sums[split, CUT_ROWS] += weight * (kept < count)
+            shares[split, VALUE_BEFORE] += weight * np.abs(distinct[:count]).sum()
+            shares[split, VALUE_KEPT] += weight * share
         out_offsets[row + 1] = place
-        sums[split, TOKENS] += weight * chosen
-        sums[split, DISTINCT] += weight * count
-        sums[split, CUT_ROWS] += weight * (chosen < count)
-        shares[split, VALUE_BEFORE] += weight * total
-        shares[split, VALUE_KEPT] += weight * kept
     return out_offsets, out_ids[:place], out_values[:place], before
-
-
-@njit(cache=True, nogil=True)
-def _count_distinct(tokens: NDArray[np.uint32]) -> int:
-    """How many different tokens there are; there is at least one."""
-    if len(tokens) == 1:
-        return 1
-    ordered = tokens.copy()
-    ordered.sort()
-    count = 1
-    for at in range(1, len(ordered)):
-        count += ordered[at] != ordered[at - 1]
-    return count
 
 
 @njit(cache=True, nogil=True)
@@ -260,13 +315,14 @@ def select_single(
                 values[at] == values[best] and priorities[tokens[at]] < priorities[tokens[best]]
             ):
                 best = at
-        distinct = _count_distinct(tokens[start:end])
+        others = 0
+        for at in range(start, end):
+            others |= tokens[at] != tokens[best]
         number = ids[tokens[best]]
         out_ids[row] = number
         out_values[row] = values[best]
         sums[split, TOKENS] += weight
-        sums[split, DISTINCT] += weight * distinct
-        sums[split, CUT_ROWS] += weight * (distinct > 1)
+        sums[split, CUT_ROWS] += weight * others
         sums[split, OOV_IDS] += weight * (number == oov)
         sums[split, TAIL_IDS] += weight * (number >= tail)
     return out_ids, out_values
