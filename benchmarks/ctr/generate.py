@@ -132,13 +132,14 @@ def zipf(uniform: Floats, size: int) -> Ints:
     """Numbers of tokens, 0 the most frequent, from uniform variates."""
     power = 1.0 - EXPONENT
     low, high = (1.0 + SHIFT) ** power, (size + 1.0 + SHIFT) ** power
-    places = (low + uniform * (high - low)) ** (1.0 / power) - SHIFT - 1.0
-    return np.minimum(places.astype(np.int64), size - 1)
+    places: Floats = (low + uniform * (high - low)) ** (1.0 / power) - SHIFT - 1.0
+    drawn: Ints = np.minimum(places.astype(np.int64), size - 1)
+    return drawn
 
 
 def mixed(*keys: Ints | int) -> NDArray[np.uint64]:
     """A hash of numbers, element by element (splitmix64)."""
-    state = np.uint64(0)
+    state = np.zeros(1, np.uint64)
     with np.errstate(over="ignore"):
         for key in keys:
             state = np.asarray(key).astype(np.uint64) + state * np.uint64(0x9E3779B97F4A7C15)
@@ -146,7 +147,7 @@ def mixed(*keys: Ints | int) -> NDArray[np.uint64]:
             state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
             state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
             state = state ^ (state >> np.uint64(31))
-    return np.atleast_1d(state)
+    return state
 
 
 def unit(*keys: Ints | int) -> Floats:
