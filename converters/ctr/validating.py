@@ -198,7 +198,7 @@ class _Validation:
         features = tuple(self._features(vocabularies))
         entities = Entities(featuremap=self.featuremap or FeatureMap(features=()), found=self.found)
         rows = _Rows(check=self, features=features, entities=entities, total=_total(schemas))
-        counts = {split: rows.look(split, usable) for split in self.files.parts}
+        counts = {split: rows.look(split, usable) for split in contract.SPLITS}
         self._across(usable, entities)
         if self.profile:
             self._beside(counts, entities, vocabularies)
@@ -261,7 +261,7 @@ class _Rows:
             }
         )
         rules = RowRules(profile=profile, found=self.check.found)
-        for part in self.check.files.parts[split]:
+        for part in self.check.files.parts.get(split, ()):
             if part in usable:
                 self._part(part, usable[part], rules, counts)
         return counts
