@@ -14,7 +14,7 @@ from ingot.converters.commit import writing
 from ingot.converters.ctr.blocks import Reject
 from ingot.converters.ctr.contract import SPLITS
 from ingot.converters.ctr.featuremap import FeatureMap
-from ingot.converters.ctr.interning import Interner
+from ingot.converters.ctr.interning import Interner, grown
 from ingot.converters.ctr.kernels.grouping import count_codes, count_weighted
 from ingot.converters.ctr.repeats import Repeats
 from ingot.converters.ctr.rows import Rows
@@ -24,6 +24,7 @@ from ingot.converters.rows import Json
 
 REJECTS: Final = "rejects.jsonl"
 _FIRST_REJECTS = 3
+_STEP = 1 << 16
 
 
 class Entities:
@@ -31,40 +32,55 @@ class Entities:
 
     Attributes:
         names: their codes.
-        splits: uint8, the split of each.
-        lines: int64, the line of common features of each, -1 for none; the last one counts.
-        rows: int64, how many rows each has.
     """
 
     def __init__(self, featuremap: FeatureMap) -> None:
         self.names = Interner()
         self._seed, self._fraction = featuremap.split_seed, featuremap.train_ratio
-        self.splits = np.empty(0, np.uint8)
-        self.lines = np.empty(0, np.int64)
-        self.rows = np.empty(0, np.int64)
+        self._settled = 0
+        self._splits = np.empty(0, np.uint8)
+        self._lines = np.empty(0, np.int64)
+        self._rows = np.empty(0, np.int64)
+
+    @property
+    def splits(self) -> NDArray[np.uint8]:
+        """The split of each."""
+        return self._splits[: self._settled]
+
+    @property
+    def lines(self) -> NDArray[np.int64]:
+        """The line of common features of each, -1 for none; the last one counts."""
+        return self._lines[: self._settled]
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """How many rows each has."""
+        return self._rows[: self._settled]
 
     def settle(self) -> None:
         """Give new entities their split."""
-        known, count = len(self.splits), self.names.count
-        if known == count:
-            return
+        known, count = self._settled, self.names.count
+        if count > len(self._splits):
+            room = 2 * count
+            self._splits = grown(self._splits, room)
+            self._lines = grown(self._lines, room)
+            self._rows = grown(self._rows, room)
         new = self.names.texts().slice(known)
-        steps = range(0, len(new), 1 << 16)
-        texts = (text for at in steps for text in new.slice(at, 1 << 16).to_pylist())
-        splits = splits_of(texts, self._seed, self._fraction)
-        self.splits = np.concatenate([self.splits, splits])
-        self.lines = np.concatenate([self.lines, np.full(count - known, -1)])
-        self.rows = np.concatenate([self.rows, np.zeros(count - known, np.int64)])
+        steps = range(0, len(new), _STEP)
+        texts = (text for at in steps for text in new.slice(at, _STEP).to_pylist())
+        self._splits[known:count] = splits_of(texts, self._seed, self._fraction)
+        self._lines[known:count] = -1
+        self._settled = count
 
     def add_lines(self, entities: NDArray[np.int32], first: int) -> None:
         """Note lines of common features, int32 entities of lines first, first + 1, ..."""
         self.settle()
         # Where an entity stands twice, numpy keeps the last of them.
-        self.lines[entities] = np.arange(first, first + len(entities))
+        self._lines[entities] = np.arange(first, first + len(entities))
 
     def add_rows(self, entities: NDArray[np.int32]) -> None:
         """Count rows."""
-        self.rows += np.bincount(entities, minlength=len(self.rows))
+        np.add.at(self._rows, entities, 1)
 
 
 class Collector:
@@ -155,9 +171,7 @@ class Collector:
 
     def _grow(self) -> None:
         if len(self.token_counts) < self.tokens.count:
-            larger = np.zeros(self.tokens.count + self.tokens.count // 2, np.int64)
-            larger[: len(self.token_counts)] = self.token_counts
-            self.token_counts = larger
+            self.token_counts = grown(self.token_counts, 2 * self.tokens.count)
 
     def entity_counts(self) -> dict[str, Json]:
         """The entities' part of stats.json."""

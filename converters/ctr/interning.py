@@ -7,6 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ingot.converters.ctr.kernels.interning import intern, rehash
+from ingot.converters.errors import ConversionError
 
 _SLOTS = 1 << 10
 _MOST = (1 << 31) - 1
@@ -92,14 +93,14 @@ class Interner:
     def _make_room(self, tokens: int, size: int) -> None:
         most = self.count + tokens
         if most > _MOST:
-            raise OverflowError(f"more than {_MOST} distinct tokens")
+            raise ConversionError("", f"there are more than {_MOST:,} distinct tokens")
         if most > len(self._hashes):
             room = max(most, 2 * len(self._hashes))
-            self._hashes = _grown(self._hashes, room)
-            self._owners = _grown(self._owners, room)
-            self._ends = _grown(self._ends, room + 1)
+            self._hashes = grown(self._hashes, room)
+            self._owners = grown(self._owners, room)
+            self._ends = grown(self._ends, room + 1)
         if self._ends[self.count] + size > len(self._arena):
-            self._arena = _grown(
+            self._arena = grown(
                 self._arena, int(max(self._ends[self.count] + size, 2 * len(self._arena)))
             )
         if 2 * most > len(self._slots):
@@ -110,7 +111,8 @@ class Interner:
 _Element = TypeVar("_Element", bound=np.generic)
 
 
-def _grown(array: NDArray[_Element], size: int) -> NDArray[_Element]:
+def grown(array: NDArray[_Element], size: int) -> NDArray[_Element]:
+    """A copy with zeros behind it, `size` elements in all."""
     larger = np.zeros(size, array.dtype)
     larger[: len(array)] = array
     return larger
