@@ -219,7 +219,8 @@ class _Block:
 
     def _samples(self, column: int, lines: NDArray[np.int64]) -> NDArray[np.uint64]:
         starts, lengths = self._column(column, lines)
-        return hash_spans(self._block, starts, lengths)
+        hashes: NDArray[np.uint64] = hash_spans(self._block, starts, lengths)
+        return hashes
 
     def _tokens(
         self, lines: NDArray[np.int64], fields: Fields, interner: Interner

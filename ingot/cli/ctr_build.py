@@ -140,11 +140,8 @@ def build(
 ) -> None:
     """Write train/ and valid/ of the processed contract, with vocabularies and statistics."""
     from ingot.cli.console import meter, print_json
-    from ingot.converters.ctr.extra import require_numba
-    from ingot.converters.ctr.featuremap import load
-
-    require_numba()
     from ingot.converters.ctr.build import build as built
+    from ingot.converters.ctr.featuremap import load
 
     wanted = {
         "train_ratio": train_fraction,

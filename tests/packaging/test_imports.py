@@ -13,6 +13,7 @@ HEAVY = (
         "gigatoken",
         "jinja2",
         "langgraph",
+        "numba",
         "numpy",
         "openai",
         "pandas",
@@ -53,6 +54,7 @@ def loaded_by(program: str, arguments: list[str], tmp_path: Path) -> set[str]:
         ["convert", "--help"],
         ["tokens", "build", "--help"],
         ["tokens", "verify", "--help"],
+        ["ctr", "build", "--help"],
     ],
 )
 def test_help_loads_nothing_heavy(arguments, tmp_path):

@@ -1,11 +1,12 @@
 """Tokens by row, then by field: from one list of all to a list for each field."""
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ingot.converters.ctr.kernels.compiling import kernel
 
-@njit(cache=True, nogil=True)
+
+@kernel
 def group(
     rows: NDArray[np.int32],
     fields: NDArray[np.int16],
@@ -47,14 +48,14 @@ def group(
     return starts, offsets, new_codes, new_values
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_codes(codes: NDArray[np.int32], counts: NDArray[np.int64]) -> None:
     """Count occurrences."""
     for at in range(len(codes)):
         counts[codes[at]] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_weighted(
     offsets: NDArray[np.int32],
     codes: NDArray[np.int32],

@@ -6,8 +6,9 @@ its bytes in `arena`.
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from ingot.converters.ctr.kernels.compiling import kernel
 
 _PRIME = np.uint64(0x100000001B3)
 _BASIS = np.uint64(0xCBF29CE484222325)
@@ -16,7 +17,7 @@ _SHIFT = np.uint64(32)
 _BYTE = np.uint64(8)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hash_bytes(text: NDArray[np.uint8], start: int, length: int, field: int) -> np.uint64:
     """FNV-1a of a stretch of bytes and a number, mixed; not a cryptographic hash."""
     value = (_BASIS ^ np.uint64(field)) * _MIX
@@ -26,7 +27,7 @@ def hash_bytes(text: NDArray[np.uint8], start: int, length: int, field: int) -> 
     return value ^ (value >> _SHIFT)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hash_spans(
     text: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int32]
 ) -> NDArray[np.uint64]:
@@ -37,7 +38,7 @@ def hash_spans(
     return hashes
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rehash(slots: NDArray[np.int32], hashes: NDArray[np.uint64], count: int) -> None:
     """Enter all codes into larger, free slots."""
     mask = np.uint64(len(slots) - 1)
@@ -48,7 +49,7 @@ def rehash(slots: NDArray[np.int32], hashes: NDArray[np.uint64], count: int) -> 
         slots[at] = code
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def intern(
     text: NDArray[np.uint8],
     starts: NDArray[np.int64],
@@ -105,7 +106,7 @@ def intern(
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _is(
     text: NDArray[np.uint8],
     start: int,

@@ -4,8 +4,9 @@ A line is `cuts` commas, then tokens joined by byte 1; a token is `field \x02 id
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from ingot.converters.ctr.kernels.compiling import kernel
 
 NEWLINE, RETURN, COMMA, JOIN, ID, VALUE = 10, 13, 44, 1, 2, 3
 _MINUS, _PLUS, _DOT, _ZERO = 45, 43, 46, 48
@@ -14,7 +15,7 @@ _PLACES = 22  # powers of ten up to this one are exact too
 _TENS = 10.0 ** np.arange(_PLACES + 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scan_lines(
     block: NDArray[np.uint8],
     size: int,
@@ -58,7 +59,7 @@ def scan_lines(
     return line
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _number(block: NDArray[np.uint8], start: int, end: int) -> tuple[bool, float]:
     """A plain decimal, exactly as `float` reads it; (False, 0.0) for whatever else it may be."""
     at = start
@@ -84,7 +85,7 @@ def _number(block: NDArray[np.uint8], start: int, end: int) -> tuple[bool, float
     return True, -value if negative else value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _field(
     block: NDArray[np.uint8],
     start: int,
@@ -110,7 +111,7 @@ def _field(
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find(block: NDArray[np.uint8], start: int, end: int, wanted: int) -> int:
     """The first place of a byte; `end` if it is not there."""
     at = start
@@ -119,7 +120,7 @@ def _find(block: NDArray[np.uint8], start: int, end: int, wanted: int) -> int:
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def parse_tokens(
     block: NDArray[np.uint8],
     starts: NDArray[np.int64],
@@ -194,7 +195,7 @@ def parse_tokens(
     return count, no_id, no_value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find_two(block: NDArray[np.uint8], start: int, end: int, wanted: int) -> int:
     """The first place of a byte or of the end of the token."""
     at = start

@@ -7,8 +7,9 @@ positions is comparing texts. Sort keys are pairs of 32 bits in one unsigned num
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from ingot.converters.ctr.kernels.compiling import kernel
 
 # Columns of the sums of a feature, one row per split.
 MISSING_ROWS, TOKENS, DISTINCT, CUT_ROWS, OOV_IDS, TAIL_IDS = 0, 1, 2, 3, 4, 5
@@ -23,7 +24,7 @@ _SIGN = np.uint32(0x80000000)
 _ALL = np.uint32(0xFFFFFFFF)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _descending(values: NDArray[np.float32], keys: NDArray[np.uint32]) -> None:
     """Numbers that are the smaller the larger the value is; -0.0 counts as 0.0."""
     bits = (values + np.float32(0.0)).view(np.uint32)
@@ -33,7 +34,7 @@ def _descending(values: NDArray[np.float32], keys: NDArray[np.uint32]) -> None:
         keys[at] = ascending ^ _ALL
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _distinct(tokens: NDArray[np.uint32], keys: NDArray[np.uint32], out: NDArray[np.uint64]) -> int:
     """(token, value) of each token with its largest value, sorted by token; how many."""
     count = len(tokens)
@@ -48,7 +49,7 @@ def _distinct(tokens: NDArray[np.uint32], keys: NDArray[np.uint32], out: NDArray
     return kept
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _value(pair: np.uint64, scratch: NDArray[np.uint32]) -> Any:  # noqa: ANN401 - a float32
     """The value of a (token, value) pair; -0.0 has become 0.0."""
     ascending = np.uint32(pair & _LOW) ^ _ALL
@@ -56,7 +57,7 @@ def _value(pair: np.uint64, scratch: NDArray[np.uint32]) -> Any:  # noqa: ANN401
     return scratch.view(np.float32)[0]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _informative(values: NDArray[np.float32], ratio: float, deviation: float) -> bool:
     """Whether values say more than that a token is there."""
     count = len(values)
@@ -72,7 +73,7 @@ def _informative(values: NDArray[np.float32], ratio: float, deviation: float) ->
     return bool(np.sqrt(squares / count) >= deviation)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _order(
     pairs: NDArray[np.uint64],
     priorities: NDArray[np.uint32],
@@ -109,7 +110,7 @@ def _order(
     return min(last, rest)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _room(offsets: NDArray[np.int32], longest: int) -> tuple[int, int]:
     """The most ids that the lists can have together, and the most tokens of a row, at least 1."""
     room, widest = 0, 1
@@ -120,7 +121,7 @@ def _room(offsets: NDArray[np.int32], longest: int) -> tuple[int, int]:
     return room, widest
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _choose(
     tokens: NDArray[np.uint32],
     values: NDArray[np.float32],
@@ -153,7 +154,7 @@ def _choose(
     return count, kept
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _encode(
     pairs: NDArray[np.uint64],
     distinct: NDArray[np.float32],
@@ -179,7 +180,7 @@ def _encode(
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def select_lists(
     offsets: NDArray[np.int32],
     tokens: NDArray[np.uint32],
@@ -277,7 +278,7 @@ def select_lists(
     return out_offsets, out_ids[:place], out_values[:place], before
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def select_single(
     offsets: NDArray[np.int32],
     tokens: NDArray[np.uint32],
@@ -328,7 +329,7 @@ def select_single(
     return out_ids, out_values
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather_lists(
     rows: NDArray[np.int64],
     offsets: NDArray[np.int64],
