@@ -1,6 +1,7 @@
 """How kernels are compiled, and what they say where that cannot be."""
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any, Final, NoReturn
 
 from ingot.converters.errors import ConversionError
@@ -17,14 +18,17 @@ def _without_numba(function: Callable[..., Any]) -> Callable[..., Any]:
     return missing
 
 
-def _decorator() -> Any:  # noqa: ANN401 - a decorator of numba's
+def _compiled(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - a dispatcher of numba's
+    """Machine code at the first call, after some seconds; kept for the next process if possible."""
+    from numba import njit
+
     try:
-        from numba import njit
-    except ModuleNotFoundError:
-        return _without_numba
-    # Compiled at the first call, for some seconds; kept beside the source or in the user's cache.
-    return njit(cache=True, nogil=True)
+        return njit(cache=True, nogil=True)(function)
+    except RuntimeError:  # neither the package's folder nor the user's cache can be written
+        return njit(nogil=True)(function)
 
 
-kernel: Final = _decorator()
+kernel: Final[Callable[[Callable[..., Any]], Any]] = (
+    _compiled if find_spec("numba") else _without_numba
+)
 """Compiles a function to machine code that runs without the interpreter's lock."""
