@@ -55,19 +55,8 @@ def movies(tmp_path: Path) -> str:
 def ads(tmp_path: Path) -> str:
     """An advertising log with tabs: weights in lists with pipes, NULL, outcomes."""
     rng = random.Random(2)
-    names = [
-        "impression_id",
-        "uid",
-        "clk",
-        "is_purchase",
-        "ad_id",
-        "city",
-        "tags",
-        "hist",
-        "follow",
-        "none",
-        "site",
-    ]
+    names = ["impression_id", "uid", "clk", "is_purchase", "ad_id", "city"]
+    names += ["tags", "hist", "follow", "none", "site"]
 
     def some(most: int, make: Callable[[], str]) -> str:
         return "|".join(make() for _ in range(rng.randint(0, most)))
@@ -81,9 +70,8 @@ def ads(tmp_path: Path) -> str:
             tags = some(6, lambda: f"t{rng.randint(1, 300)}")
             hist = some(40, lambda: f"{rng.randint(1, 60_000)}:{rng.random():.2f}")
             follow, site = int(rng.random() < 0.1), f"www.site{rng.randint(1, 20)}.com"
-            yield (f"{place:08x}", f"u{rng.randint(1, 700)}", click, bought, ad, city, tags, hist)[
-                :
-            ] + (follow, "", site)
+            row = f"{place:08x}", f"u{rng.randint(1, 700)}", click, bought, ad, city
+            yield *row, tags, hist, follow, "", site
 
     return written(tmp_path / "ads.tsv", names, rows(), delimiter="\t")
 
