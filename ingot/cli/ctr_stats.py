@@ -1,0 +1,181 @@
+"""`ingot ctr stats`: a processed folder in figures, in the terminal or as a page."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ingot.cli import options as o
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ingot.converters.ctr.figures import FeatureFigures, Figures
+
+_SPLIT_HEADS = (
+    "split",
+    "rows",
+    "entities",
+    "clicks",
+    "conversions",
+    "without a click",
+    "ctr",
+    "cvr of clicks",
+    "cvr of impressions",
+)
+_FEATURE_HEADS = (
+    "feature",
+    "encoding",
+    "missing",
+    "oov",
+    "hashed",
+    "mean",
+    "p50",
+    "p90",
+    "p99",
+    "max",
+    "max_len",
+    "rows cut",
+    "tokens kept",
+    "value kept",
+)
+
+
+def stats(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="Folder with train/ and valid/.", show_default=False),
+    ],
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html",
+            metavar="FILE",
+            help="Also write a page with plots; DIR stays as it is.",
+            show_default=False,
+        ),
+    ] = None,
+    featuremap: Annotated[
+        str | None,
+        typer.Option(
+            "--featuremap",
+            metavar="NAME|FILE",
+            help="In place of DIR/featuremap.yaml, for files of another writer.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: o.JsonOption = False,
+) -> None:
+    """Show a processed folder in figures: rows, ctr, cvr, missing, oov, lengths, what was cut.
+
+    They are those of DIR/stats.json; without one the rows are counted.
+    """
+    from ingot.cli.console import output, print_json
+    from ingot.converters.ctr.featuremap import load
+    from ingot.converters.ctr.figures import figures
+
+    told = figures(folder, load(featuremap) if featuremap else None)
+    if html is not None:
+        _write(html, told)
+    if as_json:
+        print_json(told.to_document())
+    else:
+        _show(output(), told, html)
+
+
+def _write(path: Path, told: "Figures") -> None:
+    from ingot.converters.commit import write_file, writing
+    from ingot.converters.ctr.stats_page import render
+
+    page = render(told).encode("utf-8", "backslashreplace")  # a folder's name may be no UTF-8
+    with writing(path):
+        write_file(path, page)
+
+
+def _show(console: "Console", told: "Figures", html: Path | None) -> None:
+    from ingot.cli.console import plain
+    from ingot.cli.show import grid
+
+    grid(console, list(_facts(told, html)))
+    console.print(plain("Splits", "bold"))
+    grid(console, [_SPLIT_HEADS, *_split_rows(told)])
+    for split in told.splits:
+        console.print(plain(f"Features in {split}", "bold"))
+        rows = (_feature_row(told, number, split) for number in range(len(told.features)))
+        grid(console, _filled([_FEATURE_HEADS, *rows]))
+    if told.vocab:
+        console.print(plain("Vocabularies of the train rows", "bold"))
+        grid(console, [("feature", "distinct", "own id", "occurrences covered"), *_vocab(told)])
+    for note in told.notes:
+        console.print(plain(f"note: {note}", "yellow"), soft_wrap=True)
+
+
+def _facts(told: "Figures", html: Path | None) -> Iterator[tuple[str, str]]:
+    yield "folder", told.folder
+    yield "figures of", "the rows" if told.counted else "stats.json"
+    if told.profile:
+        yield "profile", ", ".join(f"{key} {value}" for key, value in told.profile.items())
+    for group, counts in told.odd.items():
+        said = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in counts.items() if n)
+        if said:
+            yield group.replace("_", " "), said
+    if html is not None:
+        yield "page", str(html)
+
+
+def _split_rows(told: "Figures") -> Iterator[tuple[str, ...]]:
+    from ingot.converters.ctr.stats_page import count, percent
+
+    for name, one in told.splits.items():
+        counts = (one.rows, one.entities, one.clicks, one.conversions, one.funnel_anomalies)
+        shares = (one.ctr, one.cvr_of_clicks, one.cvr_of_impressions)
+        yield (name, *map(count, counts), *map(percent, shares))
+
+
+def _feature_row(told: "Figures", number: int, split: str) -> tuple[str, ...]:
+    from ingot.converters.ctr.figures import UNKNOWN
+    from ingot.converters.ctr.stats_page import percent
+
+    one = told.features[number]
+    figures = told.by_feature[one.name][split]
+    oov = "" if figures.oov is None else percent(figures.oov)
+    hashed = "" if figures.hashed in (None, 0) else percent(figures.hashed)
+    return (
+        one.name,
+        one.encoding,
+        percent(figures.missing),
+        oov,
+        hashed,
+        *_length_cells(figures),
+        str(one.max_len) if one.is_multi_hot and one.encoding != UNKNOWN else "",
+        *("" if share is None else percent(share) for share in _kept(figures)),
+    )
+
+
+def _length_cells(figures: "FeatureFigures") -> tuple[str, ...]:
+    from ingot.converters.ctr.stats_page import number
+
+    lengths = figures.lengths
+    names = ("mean", "p50", "p90", "p99", "max")
+    return tuple(number(lengths[name]) if lengths else "" for name in names)
+
+
+def _kept(figures: "FeatureFigures") -> tuple[float | None, ...]:
+    return figures.cut_rows, figures.tokens_kept, figures.value_kept
+
+
+def _filled(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The table without columns that hold nothing below their heads."""
+    used = [any(cells[1:]) for cells in zip(*rows, strict=True)]
+    return [tuple(cell for cell, keep in zip(row, used, strict=True) if keep) for row in rows]
+
+
+def _vocab(told: "Figures") -> Iterator[tuple[str, ...]]:
+    from ingot.converters.ctr.stats_page import count, percent
+
+    for name, held in told.vocab.items():
+        every = held.get("occurrences", 0)
+        covered = held.get("occurrences_kept", 0) / every if every else None
+        own = held.get("kept")
+        yield name, count(held.get("distinct")), count(own), percent(covered) if own else ""
