@@ -1,0 +1,214 @@
+"""Which rows make which batch, and who delivers it: arithmetic only.
+
+An epoch is one sequence of positions 0..N-1: the row groups in the files' order or, where
+shuffled, in an order drawn from (seed, epoch). Rank r takes a contiguous range of it. Its range is
+cut into K batches, K the same on every rank. Shuffling is within windows, which are runs of whole
+batches. So batch k of a rank has fixed rows, whoever reads it, and a position within an epoch is
+the set of batches still to deliver.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+_GROUPS, _WINDOW = 0, 1  # what a permutation is of; parts of its seed
+
+Run = tuple[int, int]
+"""Batches start..stop-1 of a rank."""
+Share = tuple[Run, ...]
+"""The batches of one worker."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How the rows of a split become the batches of one rank.
+
+    Attributes:
+        rows: N, of the split.
+        batch_size: rows of a full batch, B.
+        rank, world_size: which range of the sequence.
+        drop_last: whether all batches are full, rows beyond them left out; else the last ones of
+            a rank may be smaller, none is empty.
+        shuffle: whether the order is drawn.
+        shuffle_buffer: rows of a window, rounded up to whole batches.
+        seed: of the order.
+
+    Raises:
+        ValueError: the rows do not give every rank a batch.
+    """
+
+    rows: int
+    batch_size: int
+    rank: int = 0
+    world_size: int = 1
+    drop_last: bool = False
+    shuffle: bool = False
+    shuffle_buffer: int = 65536
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        least = self.rows // self.world_size
+        if self.drop_last and not self.batches:
+            said = f"{self.rows:,} rows over {self.world_size} ranks leave no batch of"
+            raise ValueError(f"drop_last: {said} {self.batch_size}: take a smaller batch_size")
+        if not least:
+            said = f"{self.rows:,} rows cannot be shared by {self.world_size} ranks"
+            raise ValueError(f"world_size: {said}: take fewer")
+        if least < self.batches:  # with batch_size 1 alone: else a full batch gives a row away
+            said = f"{self.rows:,} rows over {self.world_size} ranks give unequal counts"
+            raise ValueError(f"batch_size 1: {said}: take drop_last=True or larger batches")
+
+    @cached_property
+    def batches(self) -> int:
+        """K, on every rank."""
+        if self.drop_last:
+            return self.rows // self.world_size // self.batch_size
+        return -(-self.rows // (self.world_size * self.batch_size))
+
+    @cached_property
+    def range(self) -> tuple[int, int]:
+        """The positions of this rank; sizes differ by at most one."""
+        start = self.rows * self.rank // self.world_size
+        return start, self.rows * (self.rank + 1) // self.world_size
+
+    @property
+    def dropped(self) -> int:
+        """Rows of the epoch that no rank delivers."""
+        kept = self.batches * self.batch_size * self.world_size if self.drop_last else self.rows
+        return self.rows - kept
+
+    def first(self, batch: int) -> int:
+        """The position of a batch's first row; of batch K, the position behind the last."""
+        start, stop = self.range
+        position = start + batch * self.batch_size
+        if self.drop_last:
+            return position
+        return min(position, stop - (self.batches - batch))  # each later batch keeps a row
+
+    @property
+    def window(self) -> int:
+        """Batches of a window."""
+        return -(-self.shuffle_buffer // self.batch_size)
+
+    def window_of(self, batch: int) -> Run:
+        """The batches of the window that a batch is in."""
+        start = batch // self.window * self.window
+        return start, min(start + self.window, self.batches)
+
+    def group_order(self, groups: int, epoch: int) -> npt.NDArray[np.int64]:
+        """int64[groups], the row groups in the order of an epoch."""
+        if not self.shuffle:
+            return np.arange(groups, dtype=np.int64)
+        return self._permutation(groups, epoch, _GROUPS)
+
+    def window_order(self, rows: int, epoch: int, window: Run) -> npt.NDArray[np.int64]:
+        """int64[rows], the rows of a window in the order of an epoch."""
+        return self._permutation(rows, epoch, _WINDOW, self.rank, window[0])
+
+    def _permutation(self, size: int, *of: int) -> npt.NDArray[np.int64]:
+        # RandomState's stream is frozen; Generator's may change between releases of numpy.
+        seeds = np.random.SeedSequence([self.seed, *of])
+        state = np.random.RandomState(np.random.MT19937(seeds))
+        return state.permutation(size).astype(np.int64, copy=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Span:
+    """Rows start..stop-1 of a row group."""
+
+    group: int
+    start: int
+    stop: int
+
+
+class Sequenced:
+    """The positions of an epoch, as row groups one behind another.
+
+    Args:
+        sizes: int64[G], the rows of each row group.
+        order: int64[G], the row groups as they stand in the sequence.
+    """
+
+    def __init__(self, sizes: npt.NDArray[np.int64], order: npt.NDArray[np.int64]) -> None:
+        self._order = order
+        self._ends = np.cumsum(sizes[order])
+
+    def spans(self, start: int, stop: int) -> Iterator[Span]:
+        """The rows at positions start..stop-1."""
+        place = int(np.searchsorted(self._ends, start, side="right"))
+        while start < stop:
+            end = int(self._ends[place])
+            begin = int(self._ends[place - 1]) if place else 0
+            until = min(stop, end)
+            group = int(self._order[place])
+            yield Span(group=group, start=start - begin, stop=until - begin)
+            start, place = until, place + 1
+
+
+def deal(runs: Sequence[Run], workers: int) -> tuple[Share, ...]:
+    """Batches dealt to workers in contiguous stretches, the first ones one longer if need be.
+
+    Args:
+        runs: batches, ascending.
+        workers: at least one.
+    """
+    total = count(runs)
+    sizes = [total // workers + (number < total % workers) for number in range(workers)]
+    shares, rest = [], list(runs)
+    for size in sizes:
+        taken, rest = _split(rest, size)
+        shares.append(tuple(taken))
+    return tuple(shares)
+
+
+def _split(runs: Sequence[Run], size: int) -> tuple[list[Run], list[Run]]:
+    """The first `size` batches of runs, and the others."""
+    head: list[Run] = []
+    for place, (start, stop) in enumerate(runs):
+        if size <= 0:
+            return head, list(runs[place:])
+        cut = min(stop, start + size)
+        head.append((start, cut))
+        size -= cut - start
+        if cut < stop:
+            return head, [(cut, stop), *runs[place + 1 :]]
+    return head, []
+
+
+def count(runs: Sequence[Run]) -> int:
+    """How many batches."""
+    return sum(stop - start for start, stop in runs)
+
+
+def delivery(shares: Sequence[Share]) -> Iterator[int]:
+    """The batches of dealt shares as they are delivered: one of each worker in turn."""
+    turns = [_batches(share) for share in shares]
+    for _ in range(max(map(count, shares), default=0)):
+        for turn in turns:
+            batch = next(turn, None)
+            if batch is not None:
+                yield batch
+
+
+def _batches(share: Share) -> Iterator[int]:
+    for start, stop in share:
+        yield from range(start, stop)
+
+
+def remaining(shares: Sequence[Share], delivered: int) -> tuple[Share, ...]:
+    """What is left of dealt shares after so many batches, whose turn it is first.
+
+    Args:
+        shares: as `deal` or this function gives them.
+        delivered: batches taken, in the order of `delivery`.
+    """
+    workers = len(shares)
+    left = []
+    for number, share in enumerate(shares):
+        done = max(0, -(-(delivered - number) // workers))
+        left.append(tuple(_split(share, done)[1]))
+    turn = delivered % workers
+    return tuple(left[turn:] + left[:turn])

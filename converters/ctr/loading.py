@@ -1,0 +1,386 @@
+"""Batches of a split for training: `build_dataloader`.
+
+torch's `DataLoader` runs the workers; what a batch is, who reads it and in which order it comes is
+decided here, so that it can be said, stopped and gone on with.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from ingot.converters.ctr.batching import Plan, Run, Sequenced, delivery
+from ingot.converters.ctr.caching import CachedRows, ensure_cache
+from ingot.converters.ctr.collating import (
+    Batch,
+    collate_columns,
+    feature_meta_of,
+    torch_missing,
+)
+from ingot.converters.ctr.locating import Split, StoredFeature, locate
+from ingot.converters.ctr.reading import ParquetRows, Rows, read
+from ingot.converters.ctr.resuming import Progress, fresh, from_state, to_state
+from ingot.converters.ctr.streaming import place
+from ingot.converters.errors import IngotError
+
+Collate = Callable[[list[dict[str, Any]]], Any]
+_LARGEST_SEED: Final = (1 << 64) - 1
+
+
+def build_dataloader(
+    data: str | os.PathLike[str],
+    batch_size: int = 1024,
+    shuffle: bool = False,
+    num_workers: int = 0,
+    *,
+    split: str | None = None,
+    features: Sequence[str] | None = None,
+    shuffle_buffer: int = 65536,
+    seed: int = 0,
+    epoch: int = 0,
+    rank: int | None = None,
+    world_size: int | None = None,
+    drop_last: bool = False,
+    jagged: bool = False,
+    cache: str | os.PathLike[str] | None = None,
+    collate_fn: Collate | None = None,
+    pin_memory: bool = False,
+    persistent_workers: bool = False,
+    prefetch_factor: int | None = None,
+    multiprocessing_context: Any = None,  # noqa: ANN401
+    timeout: float = 0,
+) -> "ProcessedLoader":
+    """Batches of a processed split, as section 4 of the contract has them.
+
+    Order: not shuffled, the rows come as the files have them. Shuffled, the row groups are
+    permuted and then the rows within windows of `shuffle_buffer` rows, which a worker holds in
+    memory: rows of a file that are further apart than a window and a row group do not meet in a
+    batch. Which rows make a batch depends on the data, seed, epoch, batch_size, rank and
+    world_size, not on the workers. With several workers each reads one stretch of the rank's
+    batches and they deliver in turn, so that the order of the batches depends on their number.
+
+    Args:
+        data: the folder of a split (`DIR/train`), of a built set with `split`, or a Parquet file.
+        batch_size: rows of a batch. Without `drop_last` the last one is smaller, or, where a rank
+            has a row less than others, the last two.
+        shuffle: see above; the order is another one in each epoch.
+        num_workers: processes that read; 0 for this one.
+        split: train | valid, where `data` holds both.
+        features: names of those that are read, in any order; None for all.
+        shuffle_buffer: rows of a window, rounded up to whole batches.
+        seed: of the order, from 0.
+        epoch: the first one, from 0; it goes on by itself after each full pass, see
+            `ProcessedLoader.set_epoch`.
+        rank: which contiguous part of the epoch's order; None for torch.distributed's if it is
+            initialised, else the only part.
+        world_size: how many parts; None likewise. Every rank gets as many batches, and every row
+            is on one rank.
+        drop_last: full batches only; `ProcessedLoader.dropped_rows` are left out over all ranks.
+        jagged: whether multi-value features stay jagged: `idx` LongTensor[sum of len], `len`,
+            `offsets` LongTensor[B + 1], `val` FloatTensor[sum of len] or None, `type` "jagged".
+        cache: a folder for an uncompressed copy that is mapped into memory in place of decoding
+            Parquet. It is made at the first call, in the time of a pass, takes about twice the
+            disk space of the Parquet files and may be deleted when nobody reads it.
+        collate_fn: makes a batch of row dicts in place of the vectorised path; it costs a Python
+            object per row and token.
+        pin_memory: whether batches are copied to page-locked memory; nothing happens without CUDA.
+        persistent_workers: whether workers stay from one pass to the next.
+        prefetch_factor: batches that a worker reads ahead; None for torch's default, 2.
+        multiprocessing_context: how workers start, such as "spawn"; None for torch's default.
+        timeout: seconds to wait for a worker's batch; 0 for ever.
+
+    Raises:
+        SourceError: no contract folder, columns or types that are not the contract's; while
+            iterating, a file that is gone, was changed or holds null cells.
+        ValueError: an argument that cannot be, an unknown feature, rows that do not give every
+            rank a batch, WORLD_SIZE set and no rank known.
+        OutputError: the cache cannot be written.
+        ConversionError: torch is not installed.
+    """
+    _whole("batch_size", batch_size, 1)
+    _whole("num_workers", num_workers, 0)
+    _whole("shuffle_buffer", shuffle_buffer, 1)
+    _whole("seed", seed, 0)
+    _whole("epoch", epoch, 0)
+    if jagged and collate_fn is not None:
+        raise ValueError("jagged: a collate_fn of your own decides what a batch is; give one only")
+    _torch()
+    rank, world_size = place(rank, world_size)
+    found = locate(data, split)
+    chosen = found.select(features)
+    plan = Plan(
+        rows=found.rows,
+        batch_size=batch_size,
+        rank=rank,
+        world_size=world_size,
+        drop_last=bool(drop_last),
+        shuffle=bool(shuffle),
+        shuffle_buffer=shuffle_buffer,
+        seed=seed,
+    )
+    source = _Source(
+        split=found,
+        plan=plan,
+        features=chosen,
+        jagged=jagged,
+        cache=ensure_cache(found, Path(cache)) if cache is not None else None,
+        collate=collate_fn,
+    )
+    return ProcessedLoader(
+        source,
+        epoch,
+        num_workers=num_workers,
+        pin_memory=pin_memory and _torch().cuda.is_available(),
+        persistent_workers=persistent_workers,
+        prefetch_factor=prefetch_factor,
+        multiprocessing_context=multiprocessing_context,
+        timeout=timeout,
+    )
+
+
+def _whole(name: str, value: int, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _LARGEST_SEED:
+        raise ValueError(f"{name}: {value!r} is no whole number from {least}")
+
+
+def _torch() -> Any:  # noqa: ANN401
+    try:
+        import torch
+    except ImportError as error:
+        raise torch_missing() from error
+    return torch
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Source:
+    """All that a worker needs to know."""
+
+    split: Split
+    plan: Plan
+    features: tuple[StoredFeature, ...]
+    jagged: bool
+    cache: Path | None
+    collate: Collate | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Failed:
+    """An error on its way out of a worker: torch would make another of it."""
+
+    error: IngotError
+
+
+@dataclass(kw_only=True)
+class _Window:
+    """The shuffled window at hand: `columns` as read, the `order` to take its rows in."""
+
+    epoch: int
+    batches: Run
+    columns: Any
+    order: Any
+
+
+class _Batches:
+    """The batches of a rank by (epoch, number): torch's data set, of which each worker has a copy.
+
+    Any order gives the right batches; ascending order decodes every row once.
+    """
+
+    def __init__(self, source: _Source) -> None:
+        self._source = source
+        self._rows: Rows | None = None
+        self._sequence: tuple[int, Sequenced] | None = None
+        self._window: _Window | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Batches, (self._source,)
+
+    def __len__(self) -> int:
+        return self._source.plan.batches
+
+    def __getitem__(self, place: tuple[int, int]) -> Any:  # noqa: ANN401
+        try:
+            columns = self._columns(*place)
+        except IngotError as error:
+            return _Failed(error=error)
+        source = self._source
+        if source.collate is not None:
+            return source.collate(columns.to_pylist())
+        return collate_columns(columns, source.features, jagged=source.jagged)
+
+    def _columns(self, epoch: int, batch: int) -> Any:  # noqa: ANN401
+        """The record batch of a batch."""
+        plan = self._source.plan
+        start, stop = plan.first(batch), plan.first(batch + 1)
+        if not plan.shuffle:
+            return self._read(epoch, start, stop)
+        window = self._window_of(epoch, batch)
+        before = plan.first(window.batches[0])
+        return window.columns.take(window.order[start - before : stop - before])
+
+    def _window_of(self, epoch: int, batch: int) -> _Window:
+        plan, held = self._source.plan, self._window
+        batches = plan.window_of(batch)
+        if held is not None and (held.epoch, held.batches) == (epoch, batches):
+            return held
+        self._window = held = None  # before the next one is read: one is in memory
+        columns = self._read(epoch, plan.first(batches[0]), plan.first(batches[1]))
+        order = plan.window_order(columns.num_rows, epoch, batches)
+        self._window = _Window(epoch=epoch, batches=batches, columns=columns, order=order)
+        return self._window
+
+    def _read(self, epoch: int, start: int, stop: int) -> Any:  # noqa: ANN401
+        if self._rows is None:
+            self._rows = _rows(self._source)
+        if self._sequence is None or self._sequence[0] != epoch:
+            groups = self._source.split.groups
+            sizes = np.array([group.rows for group in groups], np.int64)
+            order = self._source.plan.group_order(len(groups), epoch)
+            self._sequence = epoch, Sequenced(sizes, order)
+        return read(self._rows, self._sequence[1], start, stop)
+
+
+def _rows(source: _Source) -> Rows:
+    if source.cache is not None:
+        return CachedRows(source.split, source.cache, source.features)
+    alone = _torch().utils.data.get_worker_info() is None
+    return ParquetRows(source.split, source.features, threads=alone)
+
+
+class _Order:
+    """The order of a pass, as torch's sampler."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        progress = self.progress  # of this pass, also when the next one has begun
+        return ((progress.epoch, batch) for batch in delivery(progress.shares))
+
+
+def _as_it_is(batch: Any) -> Any:  # noqa: ANN401
+    return batch
+
+
+class ProcessedLoader:
+    """Batches of a split: what `build_dataloader` returns, used as torch's DataLoader is.
+
+    It holds a DataLoader and is none itself: frameworks deal the samples of a DataLoader to ranks,
+    and here that is done already.
+
+    Attributes:
+        batch_size, drop_last, num_workers, rank, world_size: as given or found.
+        feature_meta: per feature `is_multi_hot` and `use_value`.
+        rows: of the split.
+        dropped_rows: of an epoch that no rank delivers; 0 without `drop_last`.
+    """
+
+    def __init__(self, source: _Source, epoch: int, *, num_workers: int, **options: Any) -> None:  # noqa: ANN401
+        torch = _torch()
+        self._split, self._plan = source.split, source.plan
+        self.num_workers = num_workers
+        self._progress = fresh(epoch, self._plan, num_workers)
+        self._order = _Order(self._progress)
+        self.feature_meta = feature_meta_of(source.features)
+        self.rows = source.split.rows
+        self._loader: Any = torch.utils.data.DataLoader(
+            _Batches(source),
+            batch_size=None,
+            sampler=self._order,
+            collate_fn=_as_it_is,
+            num_workers=num_workers,
+            generator=torch.Generator(),  # the workers' seeds are no draw from the global one
+            **options,
+        )
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of a full batch."""
+        return self._plan.batch_size
+
+    @property
+    def drop_last(self) -> bool:
+        """Whether all batches are full."""
+        return self._plan.drop_last
+
+    @property
+    def rank(self) -> int:
+        """Which part of the epoch's order."""
+        return self._plan.rank
+
+    @property
+    def world_size(self) -> int:
+        """How many parts there are."""
+        return self._plan.world_size
+
+    @property
+    def dropped_rows(self) -> int:
+        """Rows of an epoch that no rank delivers."""
+        return self._plan.dropped
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the pass under way, else of the next one."""
+        return self._progress.epoch
+
+    def __len__(self) -> int:
+        """Batches of a whole epoch on this rank, and on every other."""
+        return self._plan.batches
+
+    def __iter__(self) -> Iterator[Batch]:
+        """A pass: what a loaded state left of the epoch, else the epoch from its beginning.
+
+        A pass to the end goes on to the next epoch; one that was left begins the epoch anew.
+        """
+        shares = self._progress.shares
+        if self._progress.delivered:
+            shares = fresh(self.epoch, self._plan, self.num_workers).shares
+        self._progress = Progress(epoch=self.epoch, shares=shares)
+        self._order.progress = self._progress
+        return self._pass(self._progress, iter(self._loader))
+
+    def _pass(self, progress: Progress, batches: Iterator[Any]) -> Iterator[Batch]:
+        for batch in batches:
+            if isinstance(batch, _Failed):
+                raise batch.error
+            progress.delivered += 1
+            yield batch
+        if self._progress is progress:
+            self._progress = fresh(progress.epoch + 1, self._plan, self.num_workers)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Go to an epoch: the next pass begins with it.
+
+        The epoch that the loader is at keeps its position, so that a training loop may call this
+        at the head of every epoch, also of the one that it goes on with after `load_state_dict`.
+
+        Raises:
+            ValueError: no whole number from 0.
+        """
+        _whole("epoch", epoch, 0)
+        if epoch != self.epoch:
+            self._progress = fresh(epoch, self._plan, self.num_workers)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where this rank stands, as plain JSON: the batches not yet handed to the caller.
+
+        What workers read ahead does not count. Take it in the process that iterates, one of each
+        rank. After a whole pass it is the beginning of the next epoch.
+        """
+        return to_state(self._progress, self._plan, self._split)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where a state was taken; the next pass delivers what was left of its epoch.
+
+        With as many workers the batches come in the very order of the undisturbed pass; with
+        another number every remaining batch comes once, in the order of that number. Data in
+        another folder are the same data if their files are.
+
+        Raises:
+            ValueError: no state of this loader, or one of other data, batch_size, seed, ranks,
+                shuffle or drop_last; every difference is named.
+        """
+        self._progress = from_state(state, self._plan, self._split, self.num_workers)
