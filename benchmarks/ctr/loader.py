@@ -1,0 +1,174 @@
+"""Rows per second of the loader beside row dicts and `collate_fn`, on one process.
+
+Run: .venv/bin/python benchmarks/ctr/loader.py [--rows N] [--data DIR/train] [--workers N]
+
+Without --data a split with the 23 features of Ali-CCP is made: lists as long as theirs (geometric,
+with the public set's mean numbers of tokens, cut to `max_len`), ids of a heavy-tailed distribution.
+The batches of all ways are compared first; then they run in turn, and the medians are told.
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from torch.utils.data import DataLoader
+
+from ingot.converters.ctr import ProcessedIterDataset, build_dataloader, collate_fn
+from ingot.converters.ctr.contract import processed_schema
+from ingot.converters.ctr.featuremap import Feature, FeatureMap, load
+
+MEANS: Final = {"110_14": 250.1, "127_14": 153.7, "150_14": 135.9, "109_14": 69.0, "210": 6.1}
+Way = Callable[[], Iterator[Any]]
+
+
+def write_split(folder: Path, rows: int, group: int) -> None:
+    featuremap = load("aliccp")
+    rng = np.random.default_rng(0)
+    schema = processed_schema(featuremap)
+    with pq.ParquetWriter(folder / "part-00000.parquet", schema, compression="snappy") as writer:
+        for start in range(0, rows, group):
+            count = min(group, rows - start)
+            columns = labels(start, count, rng) | features(featuremap, count, rng)
+            batch = pa.RecordBatch.from_arrays(
+                [columns[name] for name in schema.names], schema=schema
+            )
+            writer.write_batch(batch, row_group_size=group)
+
+
+def labels(start: int, count: int, rng: np.random.Generator) -> dict[str, pa.Array]:
+    click = (rng.random(count) < 0.04).astype(np.float32)
+    bought = click * (rng.random(count) < 0.005).astype(np.float32)
+    entities = rng.zipf(1.2, count) % 730_600
+    return {
+        **{
+            "y_ctr": pa.array(click),
+            "y_cvr": pa.array(bought),
+            "y_ctcvr": pa.array(click * bought),
+        },
+        "click_mask": pa.array(click),
+        "row_id": pa.array(np.arange(start, start + count)),
+        "entity_id": pa.array([f"{one:016x}" for one in entities.tolist()]),
+    }
+
+
+def features(featuremap: FeatureMap, count: int, rng: np.random.Generator) -> dict[str, pa.Array]:
+    columns: dict[str, pa.Array] = {}
+    for one in featuremap.features:
+        columns |= cells(one, count, rng)
+    return columns
+
+
+def cells(one: Feature, count: int, rng: np.random.Generator) -> dict[str, pa.Array]:
+    sizes = np.ones(count, np.int64)
+    if one.max_len is not None:
+        sizes = np.minimum(rng.geometric(1 / MEANS.get(one.field, 1.4), count), one.max_len)
+    total = int(sizes.sum())
+    ids = pa.array(3 + rng.zipf(1.3, total) % (one.num_embeddings() - 3))
+    values = pa.array(np.log1p(rng.integers(1, 50, total)).astype(np.float32))
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+
+    def column(flat: pa.Array, kind: pa.DataType) -> pa.Array:
+        made = pa.ListArray.from_arrays(pa.array(offsets), flat) if one.max_len else flat
+        return made.cast(kind)
+
+    element = pa.field("element", pa.int64(), nullable=False)
+    floats = pa.field("element", pa.float32(), nullable=False)
+    columns = {f"{one.name}_idx": column(ids, pa.list_(element) if one.max_len else pa.int64())}
+    if one.use_value:
+        kind = pa.list_(floats) if one.max_len else pa.float32()
+        columns[f"{one.name}_val"] = column(values, kind)
+    return columns
+
+
+def ways(data: Path, cache: Path, size: int, workers: int) -> dict[str, Way]:
+    def rows() -> Iterator[Any]:
+        dataset = ProcessedIterDataset(data)
+        collate = partial(collate_fn, feature_meta=dataset.feature_meta)
+        return iter(DataLoader(dataset, batch_size=size, collate_fn=collate, num_workers=workers))
+
+    def batches(**options: Any) -> Iterator[Any]:
+        return iter(build_dataloader(data, size, num_workers=workers, **options))
+
+    return {
+        "row dicts, collate_fn": rows,
+        "build_dataloader": batches,
+        "  shuffled": partial(batches, shuffle=True),
+        "  jagged": partial(batches, jagged=True),
+        "  cache": partial(batches, cache=cache),
+        "  cache, shuffled": partial(batches, cache=cache, shuffle=True),
+        "  cache, jagged": partial(batches, cache=cache, jagged=True),
+    }
+
+
+def compare(made: dict[str, Way], batches: int) -> None:
+    for name in ("build_dataloader", "  cache"):
+        for number, (one, other) in enumerate(
+            zip(made["row dicts, collate_fn"](), made[name](), strict=False)
+        ):
+            if number == batches:
+                break
+            if not same(one, other):
+                raise SystemExit(f"batch {number} of {name.strip()} is not that of collate_fn")
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, torch.Tensor):
+        return one.dtype == other.dtype and torch.equal(one, other)
+    return bool(one == other)
+
+
+def seconds(way: Way) -> tuple[float, int]:
+    start = time.perf_counter()
+    rows = sum(len(batch["labels"]["entity_id"]) for batch in way())
+    return time.perf_counter() - start, rows
+
+
+def measure(made: dict[str, Way], runs: int) -> None:
+    speeds: dict[str, list[float]] = {name: [] for name in made}
+    for _ in range(runs):
+        for name, way in made.items():
+            took, rows = seconds(way)
+            speeds[name].append(rows / took)
+    base = statistics.median(speeds["row dicts, collate_fn"])
+    print(f"{'':24}{'rows/s':>10}{'ratio':>8}   {runs} runs")
+    for name, all_of in speeds.items():
+        middle = statistics.median(all_of)
+        each = " ".join(f"{one:,.0f}" for one in all_of)
+        print(f"{name:24}{middle:10,.0f}{middle / base:8.1f}   {each}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=65_536)
+    parser.add_argument("--group", type=int, default=16_384, help="rows of a row group")
+    parser.add_argument("--batch-size", type=int, default=4096)
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--data", type=Path)
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        data = asked.data or Path(folder) / "train"
+        if asked.data is None:
+            data.mkdir()
+            write_split(data, asked.rows, asked.group)
+        made = ways(data, Path(folder) / "cache", asked.batch_size, asked.workers)
+        compare(made, 3)
+        measure(made, asked.runs)
+
+
+if __name__ == "__main__":
+    main()
