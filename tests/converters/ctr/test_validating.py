@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingot.converters.ctr import contract, featuremap
+from ingot.converters.ctr.build import build
 from ingot.converters.ctr.findings import Findings, Place, Report
 from ingot.converters.ctr.folder import find
+from ingot.converters.ctr.inputs import Aliccp
 from ingot.converters.ctr.rules import NUMBERS, RULES
 from ingot.converters.ctr.rules_across import check_row_ids
 from ingot.converters.ctr.validating import validate
@@ -86,6 +89,38 @@ def test_a_right_folder_breaks_no_rule_under_any_profile(choices, right):
     document = report.to_document()
     assert json.loads(json.dumps(document)) == document
     assert document["broken"] == []
+
+
+def raw(root: Path) -> Aliccp:
+    """The golden raw files, with lines that are rejected."""
+    names = {"skeleton": "sample_skeleton_train.csv", "common": "common_features_train.csv"}
+    odd = {"skeleton": b"7,2,0,abc,0,\n8,1\n", "common": b",0,\nno\n"}
+    for role, name in names.items():
+        (root / name).write_bytes((GOLDEN / name).read_bytes() + odd[role])
+    return Aliccp(**{role: str(root / name) for role, name in names.items()})
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {},
+        {"click_mask": "exposed", "tail_ids": "contract", "funnel": "coerce"},
+        {"funnel": "drop"},
+        {"train_ratio": 1.0},
+        {"train_ratio": 0.5, "split_seed": 3, "hash_seed": 5},
+    ],
+)
+def test_what_the_build_writes_is_right(choices, tmp_path):
+    wanted = replace(featuremap.load(GOLDEN / "featuremap_small.yaml"), **choices)
+    inputs = raw(tmp_path)
+    build(inputs, wanted, tmp_path / "first")
+    report = validate(tmp_path / "first")
+    assert {one.rule.number: one.places for one in report.broken} == {}
+    stats = json.loads((tmp_path / "first/stats.json").read_bytes())
+    assert (stats["rows"]["rejected"], sum(stats["common_rejects"].values())) == (2, 2)
+    other = replace(wanted, split_seed=8, train_ratio=0.6)
+    build(inputs, other, tmp_path / "second", vocab=tmp_path / "first")
+    assert {one.rule.number: one.places for one in validate(tmp_path / "second").broken} == {}
 
 
 def golden(root: Path, *, kind: pa.DataType | None) -> Path:
