@@ -39,6 +39,16 @@ _OUTCOME = re.compile(
 )
 
 
+def names_click(name: str) -> bool:
+    """Whether a name says that the column is the click, and nothing else."""
+    return any(words_of(name) in group for group in _CLICKS[:_PLAIN_CLICKS])
+
+
+def names_user(name: str) -> bool:
+    """Whether a name says that the column is a person, or what stands for one."""
+    return any(words_of(name) in group for group in _ENTITIES[:_PLAIN_ENTITIES])
+
+
 def is_outcome(profile: Profile) -> bool:
     """Whether a 0/1 column seems to tell what happened after the row was shown."""
     return profile.is_label and bool(_OUTCOME.search(words_of(profile.name)))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ingot.agent.ctr_data import hint_at_log
 from ingot.agent.mappers.proposal import Evidence, Proposal, Request
 from ingot.agent.mappers.rules.candidates import Candidate, candidates, document_of
 from ingot.agent.mappers.rules.doubts import Trace, elsewhere, traces
@@ -241,14 +242,14 @@ def _nothing(
         request.mode, "running text or a conversation with answers"
     )
     score = best.score if best else 0.0
-    confidence = sureness_of_nothing(
-        [row.value for row in sample.rows], request.mode, score, elsewhere(source).share
-    )
+    rows = [row.value for row in sample.rows]
+    confidence = sureness_of_nothing(rows, request.mode, score, elsewhere(source).share)
+    hint = hint_at_log(source, rows)
     return Proposal(
         decision="irrelevant",
         mapping=None,
         confidence=confidence,
-        reason=f"Nothing in {len(sample.rows)} sampled rows is {what}.",
+        reason=f"Nothing in {len(rows)} sampled rows is {what}.{hint}",
         evidence=(
             Evidence(
                 target="decision",

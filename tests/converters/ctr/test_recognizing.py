@@ -1,0 +1,41 @@
+"""Raw files of Ali-CCP are told by their content."""
+
+from pathlib import Path
+
+import pytest
+
+from ingot.converters.ctr.recognizing import HEAD, raw_kind
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "ctr"
+SKELETON = (GOLDEN / "sample_skeleton_train.csv").read_bytes()
+COMMON = (GOLDEN / "common_features_train.csv").read_bytes()
+
+
+@pytest.mark.parametrize(("data", "kind"), [(SKELETON, "skeleton"), (COMMON, "common")])
+@pytest.mark.parametrize("size", [300, 5000, HEAD])
+def test_however_much_is_seen(data, kind, size):
+    assert raw_kind(data[:size]) == kind
+
+
+def test_one_line_and_a_part_of_one():
+    line = COMMON.split(b"\n")[1]
+    assert raw_kind(line) == raw_kind(line + b"\n") == raw_kind(line[:200]) == "common"
+    assert raw_kind(b"\xef\xbb\xbf" + SKELETON[:9000].replace(b"\n", b"\r\n")) == "skeleton"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\n\n",
+        b"sample_id,click,purchase,common_feature_index,feature_num,feature_list\n",
+        b"1,0,1,ab,2,1:2:3\n" * 9,
+        b"a\x01b\x01c\n" * 9,
+        b"1,2,0,ab,2,1\x02a\x031.0\n" * 9,  # a click of 2
+        b"ab,x,1\x02a\x031.0\n" * 9,  # a count that is none
+        b'{"a": "1,0,0,x,2,1\\u0002a\\u00031.0"}\n' * 9,
+        bytes(range(256)) * 40,
+    ],
+)
+def test_what_is_none(data):
+    assert raw_kind(data) is None
