@@ -1,15 +1,14 @@
 """What asking a model takes and is worth: memory, budgets, second looks, the rules' opinion."""
 
+import contextlib
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner, Result
 
 from ingot.agent.context import Context
 from ingot.agent.mappers.asking import Asking
@@ -18,6 +17,7 @@ from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.model.store import Store
 from ingot.agent.session import Session, once, session
 from ingot.agent.state import Order
+from ingot.cli.app import app
 from ingot.converters.errors import ModelError
 
 META = dict.fromkeys(
@@ -250,24 +250,25 @@ def test_a_dry_run_that_uses_its_budget_up_says_so(desk: Desk, chat: Any) -> Non
     assert (told["status"], told["mapper"], asked(chat)) == ("budget", "rules", 0)
 
 
-def ingot(chat: Any, root: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "INGOT_HOME": str(root / "home")}
-    command = [sys.executable, "-m", "ingot", *words, "--base-url", chat.url, "--model", "m1"]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=env, cwd=root)
+def ingot(chat: Any, root: Path, *words: str) -> Result:
+    asks = ("--base-url", chat.url, "--model", "m1") if chat else ()
+    with contextlib.chdir(root):
+        env = {"INGOT_HOME": str(root / "home")}
+        return CliRunner().invoke(app, [*words, *asks], env=env)
 
 
 def test_the_command_line_rests_and_goes_on(chat: Any, tmp_path: Path) -> None:
     write(tmp_path / "a")
     words = ["run", "a", "--out", "out", "--mode", "sft", "--yes", "--llm-max-calls"]
     stopped = ingot(chat, tmp_path, *words, "0")
-    assert stopped.returncode == 3
+    assert stopped.exit_code == 3
     assert "a budget is used up" in stopped.stderr
     assert "--llm-max-calls" in stopped.stderr
     assert (tmp_path / "out.proposal" / "mapping.json").is_file()
     assert not (tmp_path / "out").exists()
     chat.queue = [reply(), reply()]
     done = ingot(chat, tmp_path, *words, "9")
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     assert "characters in 2 calls" in done.stdout
     usage = json.loads((tmp_path / "out" / "run.json").read_text())["model"]
     sent = sum(len(one["content"]) for each in chat.requests for one in each["messages"])
@@ -292,7 +293,7 @@ def test_options_that_make_no_sense_are_usage_errors(
 ) -> None:
     write(tmp_path / "a")
     done = ingot(chat, tmp_path, "map", "a", *words)
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert done.stderr.startswith("error: ")
     assert len(done.stderr.splitlines()) == 1
 
@@ -445,7 +446,7 @@ def test_both_proposals_lie_in_the_folder(chat: Any, tmp_path: Path) -> None:
     questions(tmp_path / "q")
     chat.queue = [reply("answer", "question", meta=META)] * 3
     done = ingot(chat, tmp_path, "run", "q", "--out", "out", "--mapper", "llm", "--yes")
-    assert done.returncode == 3
+    assert done.exit_code == 3
     folder = tmp_path / "out.proposal"
     theirs = json.loads((folder / "alternative.json").read_text())
     ours = json.loads((folder / "mapping.json").read_text())
@@ -454,10 +455,8 @@ def test_both_proposals_lie_in_the_folder(chat: Any, tmp_path: Path) -> None:
     assert "alternative.json" in (folder / "report.md").read_text()
     command = next(line for line in done.stderr.splitlines() if "alternative.json" in line)
     words = command.split("ingot ", 1)[1].split()
-    taken = subprocess.run(
-        [sys.executable, "-m", "ingot", *words], capture_output=True, text=True, cwd=tmp_path
-    )
-    assert taken.returncode == 0, taken.stderr
+    taken = ingot(None, tmp_path, *words)
+    assert taken.exit_code == 0, taken.stderr
 
 
 @pytest.mark.parametrize("root", ["nosuch", "data[*].x"])

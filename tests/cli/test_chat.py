@@ -1,5 +1,6 @@
 """`ingot chat` as a person meets it: piped, at a terminal, with a model and without one."""
 
+import contextlib
 import json
 import os
 import signal
@@ -9,7 +10,9 @@ import threading
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner, Result
 
+from ingot.cli.app import app
 from tests.agent.conftest import ChatServer
 from tests.cli.test_terminal import Terminal
 
@@ -25,16 +28,11 @@ def folder(tmp_path):
     return tmp_path
 
 
-def ingot(folder: Path, *words: str, lines: str = "", **environment: str):
-    return subprocess.run(
-        [sys.executable, "-m", "ingot", *words],
-        input=lines,
-        text=True,
-        capture_output=True,
-        cwd=folder,
-        env={**os.environ, "INGOT_HOME": str(folder / "home"), **environment},
-        check=False,
-    )
+def ingot(folder: Path, *words: str, lines: str = "", **environment: str) -> Result:
+    """The command in this process, its lines piped in; processes of their own stand below."""
+    env = {"INGOT_HOME": str(folder / "home"), **environment}
+    with contextlib.chdir(folder):
+        return CliRunner().invoke(app, words, input=lines, env=env)
 
 
 @pytest.fixture
@@ -51,7 +49,7 @@ def asked(server: ChatServer) -> dict[str, str]:
 def test_nothing_in_onboarding_needs_a_network(folder):
     lines = "set text body\nundo\ndrop body under 10\nshow 1\nok\nout done\nok\nquit\n"
     said = ingot(folder, "chat", "raw.jsonl", lines=lines)
-    assert said.returncode == 0, said.stderr
+    assert said.exit_code == 0, said.stderr
     assert "text  title + body -> body" in said.stdout
     assert "30/30 rows" in said.stdout
     assert "Where is the result to go? Say: out DIR" in said.stdout
@@ -71,11 +69,11 @@ def test_it_goes_on_where_it_was_left(folder):
         [id_, "open"],
     ]
     again = ingot(folder, "chat", "--resume", id_, "--out", "done", lines="undo\nredo\nok\n")
-    assert again.returncode == 0, again.stderr
+    assert again.exit_code == 0, again.stderr
     assert json.loads((folder / "done" / "mapping.json").read_text())["text"] == "body"
     listed = json.loads(ingot(folder, "chat", "--list", "--json").stdout)
     assert [(one["id"], one["state"]) for one in listed] == [(id_, "converted")]
-    assert ingot(folder, "chat", "--forget", id_).returncode == 0
+    assert ingot(folder, "chat", "--forget", id_).exit_code == 0
     assert "no conversations yet" in ingot(folder, "chat", "--list").stdout
 
 
@@ -86,7 +84,7 @@ def test_plain_language_goes_to_the_model_and_back(folder, model):
     ]
     lines = "leave the title out\nwhy the body?\nquit\n"
     said = ingot(folder, "chat", "raw.jsonl", lines=lines, **asked(model))
-    assert said.returncode == 0, said.stderr
+    assert said.exit_code == 0, said.stderr
     assert said.stdout.count("Nur noch der Text.") == 1
     assert "text  title + body -> body" in said.stdout
     assert "Because it is long." in said.stdout
@@ -99,20 +97,20 @@ def test_an_error_ends_a_turn_and_not_the_conversation(folder):
     (folder / "taken" / "something").touch()
     lines = "out taken\nok\nsave raw.jsonl\nsave m.json\nset text body\n"
     said = ingot(folder, "chat", "raw.jsonl", lines=lines)
-    assert said.returncode == 0, said.stderr
+    assert said.exit_code == 0, said.stderr
     assert "holds files that ingot did not write" in said.stdout
     assert "error: raw.jsonl: is there already" in said.stdout
     assert "written: m.json" in said.stdout
     assert "title + body -> body" in said.stdout
     checked = ingot(folder, "check", "m.json", "raw.jsonl")
-    assert checked.returncode == 0
+    assert checked.exit_code == 0
 
 
 def test_a_set_without_a_mapping_is_mapped_by_hand(folder):
     rows = "".join(json.dumps({"n": n, "t": f"{n} und mehr"}) + "\n" for n in range(30))
     (folder / "raw.jsonl").write_text(rows)
     said = ingot(folder, "chat", "raw.jsonl", "--out", "done", lines="set text t\nok\n")
-    assert said.returncode == 0, said.stderr
+    assert said.exit_code == 0, said.stderr
     assert "-> pt" in said.stdout
     assert "30 written" in said.stdout
 
@@ -122,12 +120,12 @@ def test_what_is_said_when_it_goes_on_counts(folder, model):
     again = ("--records", "jsonl", "--overwrite", "--share-values", "none")
     model.always = {"say": "Aha.", "edits": []}
     said = ingot(folder, "chat", "--resume", id_, *again, lines="what is it?\nok\n", **asked(model))
-    assert said.returncode == 0, said.stderr
+    assert said.exit_code == 0, said.stderr
     assert (folder / "done" / "records" / "part-00000.jsonl").is_file()
     assert "doubled" not in json.dumps(model.requests)
 
 
-def kept(said) -> str:
+def kept(said: Result) -> str:
     return said.stdout.rsplit("--resume ", 1)[1].strip()
 
 
@@ -182,7 +180,7 @@ def test_text_from_the_data_draws_nothing(folder):
         )
     )
     said = ingot(folder, "chat", "raw.jsonl", lines="fields\nshow\nmapping\nwhy\nalternatives\n")
-    assert said.returncode == 0, said.stderr
+    assert said.exit_code == 0, said.stderr
     assert "\x1b" not in said.stdout + said.stderr
     assert "[bold]" in said.stdout
 
@@ -201,13 +199,13 @@ def test_text_from_the_data_draws_nothing(folder):
 )
 def test_usage(folder, words, wrong):
     said = ingot(folder, "chat", *words)
-    assert said.returncode == 2
+    assert said.exit_code == 2
     assert wrong in said.stderr
 
 
 def test_a_source_that_is_not_there(folder):
     said = ingot(folder, "chat", "nowhere.jsonl")
-    assert said.returncode == 1
+    assert said.exit_code == 1
     assert said.stderr.splitlines()[-1].startswith("error: nowhere.jsonl")
 
 

@@ -1,13 +1,11 @@
 """The LLM mapper against a real local server: what is sent, what is made of the replies."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from ingot.agent.context import Context
 from ingot.agent.mappers.asking import Asking
@@ -15,6 +13,7 @@ from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.model.store import Store
 from ingot.agent.session import session
 from ingot.agent.state import Order
+from ingot.cli.app import app
 from ingot.converters.errors import ModelError
 
 META = dict.fromkeys(
@@ -200,9 +199,9 @@ def test_the_key_is_in_no_state(chat: Any, data: Path, monkeypatch: pytest.Monke
 
 def test_the_command_line_asks_the_configured_model(chat: Any, data: Path) -> None:
     chat.queue = [reply()]
-    env = {**os.environ, "OPENAI_BASE_URL": chat.url, "INGOT_MODEL": "m1"}
-    command = [sys.executable, "-m", "ingot", "map", str(data), "--mapper", "llm"]
-    ran = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    env = {"OPENAI_BASE_URL": chat.url, "INGOT_MODEL": "m1"}
+    ran = CliRunner().invoke(app, ["map", str(data), "--mapper", "llm"], env=env)
+    assert ran.exit_code == 0, ran.stderr
     assert json.loads(ran.stdout)["messages"][1]["content"] == "reply"
     assert "sft by llm" in ran.stderr
 
@@ -210,9 +209,8 @@ def test_the_command_line_asks_the_configured_model(chat: Any, data: Path) -> No
 def test_the_command_line_says_that_the_endpoint_is_gone(data: Path) -> None:
     options = ["--mapper", "llm", "--model", "m1", "--base-url", "http://127.0.0.1:9/v1"]
     out = data.parent / "out"
-    command = [sys.executable, "-m", "ingot", "run", str(data), "--out", str(out), *options]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ran.returncode == 4
+    ran = CliRunner().invoke(app, ["run", str(data), "--out", str(out), *options])
+    assert ran.exit_code == 4
     assert ran.stdout == ""
     announced, error = ran.stderr.splitlines()
     assert announced.startswith("asking m1 at 127.0.0.1: about ")
