@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from statistics import median
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,6 +25,7 @@ FEW_VALUES = 12
 MAX_DEPTH = 14
 JUDGED = 1000  # texts of a path whose looks are judged, spread over all; of many paths fewer
 JUDGED_IN_ALL = 40_000
+SHORT = 500  # what is judged of texts up to here is kept: one run looks at its rows several times
 SAME_STEP = 3
 _NUMBERED = re.compile(r"(\D*?)\d+")
 _TYPES = {
@@ -269,6 +271,14 @@ def _places(slot: _Slot, slots: dict[Place, _Slot]) -> int:
     return slots[slot.segments[:-1]].types["object"]
 
 
+def _judged(text: str) -> tuple[tuple[str, ...], Counter[str]]:
+    """The looks of a text and its letters by script."""
+    return looks_of(text), script_counts(text[:2000])
+
+
+_kept = lru_cache(maxsize=8192)(_judged)
+
+
 def _facts(slot: _Slot, slots: dict[Place, _Slot]) -> PathFacts:
     hits = sum(slot.types.values())
     places = _places(slot, slots)
@@ -277,8 +287,9 @@ def _facts(slot: _Slot, slots: dict[Place, _Slot]) -> PathFacts:
     most = max(50, min(JUDGED, JUDGED_IN_ALL // len(slots)))
     judged = spread(slot.texts, most)
     for text in judged:
-        looks.update(looks_of(text))
-        scripts.update(script_counts(text[:2000]))
+        found, letters = _kept(text) if len(text) <= SHORT else _judged(text)
+        looks.update(found)
+        scripts.update(letters)
     few = len(slot.values) <= FEW_VALUES
     return PathFacts(
         path=join_path(*slot.segments),

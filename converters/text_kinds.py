@@ -86,12 +86,13 @@ _SCRIPTS = {
     "tamil": re.compile(r"[\u0b80-\u0bff]"),
     "latin": re.compile(r"[A-Za-z\u00c0-\u024f]"),
 }
+_NO_LETTER = bytes(code for code in range(128) if not chr(code).isalpha())
 _JSON_START = re.compile(r"\s*(?:\[\s*(?:[\[{\"\d-]|$|\])|\{\s*[\"}])")
 
 
 def words_in(text: str) -> int:
     """How many words a text has, about: two characters of Han or Kana count as one."""
-    han = len(_HAN.findall(text))
+    han = 0 if text.isascii() else len(_HAN.findall(text))
     rest = _HAN.sub(" ", text) if han else text
     spaced = sum(1 for token in rest.split() if _WORD.search(token))
     return spaced + (han + 1) // 2
@@ -99,6 +100,9 @@ def words_in(text: str) -> int:
 
 def script_counts(text: str) -> Counter[str]:
     """Letters per script."""
+    if text.isascii():
+        latin = len(text.encode().translate(None, _NO_LETTER))
+        return Counter(latin=latin) if latin else Counter()
     return Counter({name: n for name, rule in _SCRIPTS.items() if (n := len(rule.findall(text)))})
 
 
@@ -110,14 +114,12 @@ def is_time(text: str) -> bool:
 def is_question(text: str) -> bool:
     """Whether a text asks or orders something, as far as its form shows."""
     start, end = text[:400], text[-200:].rstrip()
-    return bool(
-        _QUESTION_END.search(end)
-        or _ASKING.match(start)
-        or (
-            (_HAN.search(start) or script_counts(start[:100])["hangul"])
-            and _ASKING_CJK.search(text[:200])
-        )
-    )
+    if _QUESTION_END.search(end) or _ASKING.match(start):
+        return True
+    if start.isascii():
+        return False
+    cjk = _HAN.search(start) or _SCRIPTS["hangul"].search(start[:100])
+    return bool(cjk and _ASKING_CJK.search(text[:200]))
 
 
 def is_code(text: str) -> bool:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, cast
 
 import httpx2
@@ -116,11 +116,18 @@ def models(endpoint: Endpoint, seconds: float) -> Answer:
         return _answer(watch, seconds, lambda: listed.list(timeout=seconds))
 
 
+@cache
+def _trusted() -> ssl.SSLContext:
+    """The certificates that are trusted, read once: that takes longer than many a request."""
+    return httpx2.create_ssl_context()
+
+
 @contextmanager
 def _opened(endpoint: Endpoint) -> Iterator[tuple[openai.OpenAI, "_Watch"]]:
     watch = _Watch()
     http = openai.DefaultHttpxClient(
         follow_redirects=False,
+        verify=_trusted(),
         event_hooks={"request": [watch.sent], "response": [watch.answered]},
     )
     client = openai.OpenAI(

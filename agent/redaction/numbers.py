@@ -7,6 +7,7 @@ from datetime import date
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
+from string import ascii_uppercase
 
 _CARD = re.compile(r"(?<![0-9A-Za-z])(?<!\d[.,])\d{4}(?:[ .-]{0,3}\d){9,15}(?![0-9A-Za-z])")
 _GROUP = re.compile(r"\d+")
@@ -26,6 +27,7 @@ _ISSUERS = {
     19: re.compile(r"62"),
 }
 _IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}\d{2}(?:[ -]?[A-Za-z0-9]){11,30}(?![A-Za-z0-9])")
+_LETTERS = {ord(letter): str(int(letter, 36)) for letter in ascii_uppercase}
 # Between a label and its number: `CPF: `, `"cpf": "`, `Aadhaar No. `.
 _BETWEEN = r"[\"'’]?[^0-9A-Za-z\n]{0,3}(?:(?:no|nr|number|code|id|is)\b[^0-9A-Za-z\n]{0,4}){0,2}"
 
@@ -80,8 +82,8 @@ def _iban_end(match: re.Match[str]) -> int | None:
 
 
 def _mod_97(iban: str) -> bool:
-    compact = "".join(re.findall(r"[A-Za-z0-9]+", iban))
-    return int("".join(str(int(char, 36)) for char in compact[4:] + compact[:4])) % 97 == 1
+    digits = iban.replace(" ", "").replace("-", "").upper().translate(_LETTERS)
+    return int(digits[6:] + digits[:6]) % 97 == 1  # two letters, of two digits each, and two digits
 
 
 def id_numbers(text: str) -> Iterator[tuple[int, int]]:
