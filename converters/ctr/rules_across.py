@@ -1,7 +1,7 @@
 """The rules on rows that lie far apart: a row_id once in all, an entity in one split.
 
 Memory is bounded: row ids are looked at in several passes over their column, each taking the ids
-of a residue class, so that a pass holds some 16 million of them. Entities are held as 8 bytes per
+of a residue class, so that a pass holds some 8 million of them. Entities are held as 8 bytes per
 distinct one; where two hashes meet, the texts decide.
 """
 
@@ -20,7 +20,7 @@ from ingot.converters.ctr.findings import At, Findings, Place
 from ingot.converters.ctr.folder import Part
 from ingot.converters.errors import SourceError
 
-_IDS_PER_PASS: Final = 1 << 24
+_IDS_PER_PASS: Final = 1 << 23
 _BATCH: Final = 1 << 18  # rows: one column alone is read
 _SCALE: Final = 2.0**-64
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -41,7 +41,9 @@ def check_row_ids(
     passes = max(1, -(-sum(map(_rows, parts)) // ids_per_pass))
     for residue in range(passes):
         held = [ids[_residues(ids, passes) == residue] for part in parts for _, ids in _ids(part)]
-        ordered = np.sort(np.concatenate(held)) if held else np.zeros(0, np.int64)
+        ordered = np.concatenate(held) if held else np.zeros(0, np.int64)
+        held.clear()
+        ordered.sort()
         repeated = ordered[1:][ordered[1:] == ordered[:-1]]
         found.several("R1.8", len(repeated), _repetitions(parts, np.unique(repeated)))
 

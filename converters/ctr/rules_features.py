@@ -132,6 +132,8 @@ class FeatureRules:
         head = np.flatnonzero((one.values >= contract.VOCAB_FIRST) & (one.values < end))
         rows = np.repeat(np.arange(len(one.offsets) - 1), one.lengths)[head]
         keys = rows * end + one.values[head]
+        if len(one.offsets) * end < 1 << 31:
+            keys = keys.astype(np.int32)  # sorts in half the time
         repeated = np.zeros(len(one.values), np.bool_)
         ordered = np.sort(keys)
         if (ordered[1:] == ordered[:-1]).any():
