@@ -9,6 +9,8 @@ In memory are the distinct tokens, the entities, and a block of rows.
 import json
 import shutil
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,7 +36,7 @@ from ingot.converters.ctr.spooling import Spool
 from ingot.converters.ctr.statistics import TOKENS, LabelSums, vocabulary_entry
 from ingot.converters.ctr.vocabulary import Vocabulary, as_table, fit, load, save
 from ingot.converters.ctr.writing import SplitWriter
-from ingot.converters.errors import ConversionError, SourceError
+from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.job import Progress, Watch
 from ingot.converters.manifest import host_facts, list_files
 from ingot.converters.rows import Json
@@ -143,9 +145,11 @@ class _Build:
         self._collector = Collector(staged.work, staged.result, featuremap)
         self._labels = [LabelSums() for _ in SPLITS]
         self._clock = Clock()
+        self._files = ExitStack()
+        self._files.callback(self._collector.close)
 
     def run(self) -> Built:
-        with hashing(self._inputs) as hashes:
+        with hashing(self._inputs) as hashes, self._files_closed():
             self._read()
             self._check_rows()
             self._clock.start("rank")
@@ -153,6 +157,15 @@ class _Build:
             stats = self._stats()
             self._clock.start("hash")
             return self._commit(stats, hashes.result())
+
+    @contextmanager
+    def _files_closed(self) -> Iterator[None]:
+        """Close in the end what a build that failed left open."""
+        try:
+            yield
+        finally:
+            with suppress(OutputError):  # it failed before, and that is told
+                self._files.close()
 
     def _read(self) -> None:
         rows: Counter[str] = Counter()
@@ -221,6 +234,7 @@ class _Build:
         encoders = [self._encoders[feature.name] for feature in features]
         fields = [sources.index(feature.source) for feature in features]
         store = EntityStore(self._staged.work / "entities", encoders, fields)
+        self._files.callback(store.close)
         store.fill(self._collector, places)
         return store
 

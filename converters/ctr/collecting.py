@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -141,10 +142,16 @@ class Collector:
             if split == TRAIN:
                 self._count(written)
 
+    def close(self) -> None:
+        """Close the files; again is no harm."""
+        with ExitStack() as files:
+            files.callback(self.repeats.close)
+            for spool in (*self.spools, self.common):
+                files.callback(spool.close)
+
     def finish(self) -> None:
         """Close what was written and count the tokens of common features."""
-        for spool in (*self.spools, self.common):
-            spool.close()
+        self.close()
         self.entities.settle()
         self._grow()
         weights = self.weights()[TRAIN]

@@ -19,11 +19,10 @@ from ingot.converters.ctr.kernels.selecting import (
 )
 from ingot.converters.ctr.rows import Tokens
 from ingot.converters.ctr.statistics import FeatureSums
-from ingot.converters.ctr.vocabulary import Vocabulary, ids_of, tail_start
+from ingot.converters.ctr.vocabulary import Vocabulary, ids_of
 
 _STRATEGIES: Final = {"auto": AUTO, "auto_mix": AUTO_MIX, "topk_by_freq": TOPK}
 _MISSING: Final = (MISSING, MISSING_VALUE)
-_NEVER: Final = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +32,7 @@ class Encoded:
     Attributes:
         offsets: int32[n + 1] of the lists; None for single values.
         ids: int64[n] or of all lists.
-        values: float32, as ids.
+        values: float32, as ids; may be empty for a feature without `use_value`.
     """
 
     offsets: NDArray[np.int32] | None
@@ -42,12 +41,13 @@ class Encoded:
 
     def columns(self, feature: Feature) -> list[pa.Array]:
         """The contract's columns of the feature."""
-        ids, values = pa.array(self.ids), pa.array(self.values)
-        if self.offsets is not None:
-            offsets = pa.array(self.offsets)
-            ids = pa.ListArray.from_arrays(offsets, ids, type=index_type(feature))
-            values = pa.ListArray.from_arrays(offsets, values, type=value_type(feature))
-        return [ids, values] if feature.use_value else [ids]
+        columns = [(pa.array(self.ids), index_type(feature))]
+        if feature.use_value:
+            columns.append((pa.array(self.values), value_type(feature)))
+        if self.offsets is None:
+            return [elements for elements, _ in columns]
+        offsets = pa.array(self.offsets)
+        return [pa.ListArray.from_arrays(offsets, one, type=kind) for one, kind in columns]
 
 
 class Encoder:
@@ -65,12 +65,9 @@ class Encoder:
         self.sums = FeatureSums(feature)
         self._priorities = vocabulary.priorities
         self._oov = OOV if feature.encoding == VOCAB else -1
-        self._tail = self._first_tail(featuremap)
-
-    def _first_tail(self, featuremap: FeatureMap) -> int:
-        if self.feature.encoding != HYBRID:
-            return _NEVER
-        return tail_start(self.feature, featuremap.tail_ids)
+        # By rank: the contract's tail has the numbers of the head.
+        tails = vocabulary.ranks >= (feature.vocab_num_tokens or 0)
+        self._tails = tails if feature.encoding == HYBRID else np.zeros_like(tails)
 
     def encode(
         self,
@@ -100,7 +97,7 @@ class Encoder:
                 self._priorities,
                 self.ids,
                 self._oov,
-                self._tail,
+                self._tails,
                 _MISSING,
                 splits,
                 weights,
@@ -120,7 +117,7 @@ class Encoder:
             select.non_one_ratio_gte,
             select.value_std_gte,
             self._oov,
-            self._tail,
+            self._tails,
             _MISSING,
             splits,
             weights,

@@ -1,6 +1,7 @@
 """The encoded common features of every entity, on disk, taken by row."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -40,11 +41,14 @@ class _Column:
             if self._feature.use_value:
                 cells.values.tofile(self._files[1])
 
+    def close(self) -> None:
+        with writing(self._paths[0]), ExitStack() as files:
+            for file in self._files:
+                files.callback(file.close)
+
     def finish(self) -> None:
         """Close the files and map them; the pages are the system's to drop."""
-        with writing(self._paths[0]):
-            for file in self._files:
-                file.close()
+        self.close()
         self._ids = np.memmap(self._paths[0], np.uint32, "r")
         if self._feature.use_value:
             self._values = np.memmap(self._paths[1], np.float32, "r")
@@ -107,6 +111,12 @@ class EntityStore:
             column.finish()
         self._lines = entities.lines + _UNKNOWN
         self._lines[unknown] = 0
+
+    def close(self) -> None:
+        """Close the files; again is no harm."""
+        with ExitStack() as files:
+            for column in self._columns.values():
+                files.callback(column.close)
 
     def _add(
         self,

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Event
 from typing import Final, Protocol
 
 import numpy as np
@@ -156,25 +157,35 @@ def stamps(inputs: Inputs) -> list[dict[str, Json]]:
     ]
 
 
-def sha256s(inputs: Inputs) -> list[dict[str, Json]]:
-    """Role, name, size and SHA-256 of every file as stored, as the manifest lists them."""
+def sha256s(inputs: Inputs, stop: Event | None = None) -> list[dict[str, Json]]:
+    """Role, name, size and SHA-256 of every file as stored, as the manifest lists them.
+
+    Args:
+        inputs: the files.
+        stop: when set, nothing more is read, and the hashes are worth nothing.
+    """
+    stop = stop or Event()
     return [
-        {"role": role, "name": entry.name, "bytes": entry.bytes, "sha256": _sha256(entry)}
+        {"role": role, "name": entry.name, "bytes": entry.bytes, "sha256": _sha256(entry, stop)}
         for role, place in inputs.places().items()
         for entry in find(place).entries
     ]
 
 
-def _sha256(entry: Entry) -> str:
+def _sha256(entry: Entry, stop: Event) -> str:
     digest = hashlib.sha256()
     with entry.place.open() as stream:
-        while block := stream.read(_HASHED):
+        while not stop.is_set() and (block := stream.read(_HASHED)):
             digest.update(block)
     return digest.hexdigest()
 
 
 @contextmanager
 def hashing(inputs: Inputs) -> Iterator[Future[list[dict[str, Json]]]]:
-    """Hash the files beside other work."""
+    """Hash the files beside other work; stops where that ends first, as it failed."""
+    stop = Event()
     with ThreadPoolExecutor(1, "hash") as pool:
-        yield pool.submit(sha256s, inputs)
+        try:
+            yield pool.submit(sha256s, inputs, stop)
+        finally:
+            stop.set()

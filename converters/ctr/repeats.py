@@ -29,14 +29,18 @@ class Repeats:
         with writing(self._path):
             hashes.tofile(self._file)
 
+    def close(self) -> None:
+        """Close the file; again is no harm."""
+        with writing(self._path):
+            self._file.close()
+
     def count(self, part: int = PART) -> int | None:
         """Rows whose id stood before; None where no ids were added. Closes the file.
 
         Args:
             part: hashes that are sorted at a time.
         """
-        with writing(self._path):
-            self._file.close()
+        self.close()
         if not self._count:
             return None
         parts = -(-self._count // part)

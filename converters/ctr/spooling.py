@@ -66,9 +66,10 @@ class Spool:
 
     def close(self) -> None:
         """Finish the file; again is no harm."""
-        with writing(self._path):
+        if self._sink.closed:
+            return
+        with writing(self._path), self._sink:
             self._writer.close()
-            self._sink.close()
 
     def read(self) -> Iterator[Rows]:
         """What was written, as the batches that it was written in."""

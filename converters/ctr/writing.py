@@ -43,12 +43,14 @@ class SplitWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with self._pool:
-            if kind is None:
-                self._finish()
-        if self._writer is not None:
-            with writing(self._folder):
-                self._writer.close()
+        try:
+            with self._pool:
+                if kind is None:
+                    self._finish()
+        finally:
+            if self._writer is not None:
+                with writing(self._folder):
+                    self._writer.close()
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows of the split's schema."""

@@ -12,7 +12,7 @@ NEWLINE, RETURN, COMMA, JOIN, ID, VALUE = 10, 13, 44, 1, 2, 3
 _MINUS, _PLUS, _DOT, _ZERO = 45, 43, 46, 48
 _MOST = ((1 << 53) - 10) // 10  # ten times it and a digit is still a whole number of a float64
 _PLACES = 22  # powers of ten up to this one are exact too
-_TENS = 10.0 ** np.arange(_PLACES + 1)
+_TENS = np.array([float(10**place) for place in range(_PLACES + 1)])
 
 
 @kernel

@@ -161,7 +161,7 @@ def _encode(
     order: NDArray[np.uint64],
     ids: NDArray[np.int64],
     oov: int,
-    tail: int,
+    tails: NDArray[np.bool_],
     weight: int,
     out_ids: NDArray[np.int64],
     out_values: NDArray[np.float32],
@@ -171,12 +171,13 @@ def _encode(
     total = 0.0
     for at in range(len(order)):
         index = order[at]
-        number = ids[pairs[index] >> _HIGH]
+        token = pairs[index] >> _HIGH
+        number = ids[token]
         out_ids[at] = number
         out_values[at] = distinct[index]
         total += abs(distinct[index])
         sums[OOV_IDS] += weight * (number == oov)
-        sums[TAIL_IDS] += weight * (number >= tail)
+        sums[TAIL_IDS] += weight * tails[token]
     return total
 
 
@@ -193,7 +194,7 @@ def select_lists(
     ratio: float,
     deviation: float,
     oov: int,
-    tail: int,
+    tails: NDArray[np.bool_],
     missing: tuple[int, float],
     splits: NDArray[np.uint8],
     weights: NDArray[np.int64],
@@ -214,7 +215,7 @@ def select_lists(
         ratio: of values that are not 1.0 from which on AUTO mixes,
         deviation: or population standard deviation.
         oov: the id that counts as out of vocabulary; -1 for none.
-        tail: ids from it on count as tail.
+        tails: for each token of the field whether its id is of a tail.
         missing: id and value that stand for no token.
         splits: split of each row, for the sums.
         weights: how often each row counts in the sums.
@@ -261,7 +262,7 @@ def select_lists(
                 order[:kept],
                 ids,
                 oov,
-                tail,
+                tails,
                 weight,
                 out_ids[place:],
                 out_values[place:],
@@ -286,7 +287,7 @@ def select_single(
     priorities: NDArray[np.uint32],
     ids: NDArray[np.int64],
     oov: int,
-    tail: int,
+    tails: NDArray[np.bool_],
     missing: tuple[int, float],
     splits: NDArray[np.uint8],
     weights: NDArray[np.int64],
@@ -325,7 +326,7 @@ def select_single(
         sums[split, TOKENS] += weight
         sums[split, CUT_ROWS] += weight * others
         sums[split, OOV_IDS] += weight * (number == oov)
-        sums[split, TAIL_IDS] += weight * (number >= tail)
+        sums[split, TAIL_IDS] += weight * tails[tokens[best]]
     return out_ids, out_values
 
 
