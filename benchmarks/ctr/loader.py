@@ -95,7 +95,7 @@ def ways(data: Path, cache: Path, size: int, workers: int) -> dict[str, Way]:
         collate = partial(collate_fn, feature_meta=dataset.feature_meta)
         return iter(DataLoader(dataset, batch_size=size, collate_fn=collate, num_workers=workers))
 
-    def batches(**options: Any) -> Iterator[Any]:
+    def batches(**options: Any) -> Iterator[Any]:  # noqa: ANN401
         return iter(build_dataloader(data, size, num_workers=workers, **options))
 
     return {
@@ -120,7 +120,7 @@ def compare(made: dict[str, Way], batches: int) -> None:
                 raise SystemExit(f"batch {number} of {name.strip()} is not that of collate_fn")
 
 
-def same(one: Any, other: Any) -> bool:
+def same(one: Any, other: Any) -> bool:  # noqa: ANN401
     if isinstance(one, dict):
         return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
     if isinstance(one, torch.Tensor):
@@ -149,9 +149,7 @@ def measure(made: dict[str, Way], runs: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rows", type=int, default=65_536)
     parser.add_argument("--group", type=int, default=16_384, help="rows of a row group")
     parser.add_argument("--batch-size", type=int, default=4096)

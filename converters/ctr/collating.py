@@ -26,7 +26,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ingot.converters.ctr.contract import ENTITY_ID, LABELS, PAD, PAD_VALUE, REQUIRED, ROW_ID
+from ingot.converters.ctr.contract import ENTITY_ID, LABELS, REQUIRED, ROW_ID
 from ingot.converters.ctr.locating import StoredFeature
 from ingot.converters.ctr.reading import lengths
 from ingot.converters.errors import ConversionError
@@ -135,14 +135,14 @@ def _listed(ids: Array, sizes: Array, values: Array | None, jagged: bool) -> Bat
     real = np.arange(sizes.max(initial=0)) < sizes[:, None]
     return {
         "type": "multi",
-        "idx": _tensor(_padded(ids, real, PAD)),
+        "idx": _tensor(_padded(ids, real)),
         "len": _tensor(np.array(sizes)),
-        "val": None if values is None else _tensor(_padded(values, real, PAD_VALUE)),
+        "val": None if values is None else _tensor(_padded(values, real)),
     }
 
 
-def _padded(flat: Array, real: npt.NDArray[np.bool_], filling: float) -> Array:
-    padded = np.full(real.shape, filling, flat.dtype)
+def _padded(flat: Array, real: npt.NDArray[np.bool_]) -> Array:
+    padded = np.zeros(real.shape, flat.dtype)  # the contract's PAD and PAD_VALUE
     padded[real] = flat
     return padded
 

@@ -7,10 +7,12 @@ decided here, so that it can be said, stopped and gone on with.
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from ingot.converters.ctr.batching import Plan, Run, Sequenced, delivery
 from ingot.converters.ctr.caching import CachedRows, ensure_cache
@@ -21,13 +23,14 @@ from ingot.converters.ctr.collating import (
     torch_missing,
 )
 from ingot.converters.ctr.locating import Split, StoredFeature, locate
-from ingot.converters.ctr.reading import ParquetRows, Rows, read
+from ingot.converters.ctr.packing import Packed, pack, unpack
+from ingot.converters.ctr.reading import Gathering, ParquetRows, Rows, joined, pieces
 from ingot.converters.ctr.resuming import Progress, fresh, from_state, to_state
 from ingot.converters.ctr.streaming import place
 from ingot.converters.errors import IngotError
 
 Collate = Callable[[list[dict[str, Any]]], Any]
-_LARGEST_SEED: Final = (1 << 64) - 1
+_LARGEST: Final = (1 << 64) - 1
 
 
 def build_dataloader(
@@ -56,11 +59,12 @@ def build_dataloader(
     """Batches of a processed split, as section 4 of the contract has them.
 
     Order: not shuffled, the rows come as the files have them. Shuffled, the row groups are
-    permuted and then the rows within windows of `shuffle_buffer` rows, which a worker holds in
-    memory: rows of a file that are further apart than a window and a row group do not meet in a
-    batch. Which rows make a batch depends on the data, seed, epoch, batch_size, rank and
-    world_size, not on the workers. With several workers each reads one stretch of the rank's
-    batches and they deliver in turn, so that the order of the batches depends on their number.
+    permuted and then rows are drawn within windows of `shuffle_buffer` rows, which a worker holds
+    in memory: smaller row groups and larger windows mix better. Within a batch rows keep the order
+    they were read in. Which rows make a batch depends on the data, seed, epoch, batch_size,
+    shuffle_buffer, rank and world_size, not on the workers. With several workers each reads one
+    stretch of the rank's batches and they deliver in turn, so that the order of the batches depends
+    on their number.
 
     Args:
         data: the folder of a split (`DIR/train`), of a built set with `split`, or a Parquet file.
@@ -100,11 +104,10 @@ def build_dataloader(
         OutputError: the cache cannot be written.
         ConversionError: torch is not installed.
     """
-    _whole("batch_size", batch_size, 1)
-    _whole("num_workers", num_workers, 0)
-    _whole("shuffle_buffer", shuffle_buffer, 1)
-    _whole("seed", seed, 0)
-    _whole("epoch", epoch, 0)
+    batch_size = _whole("batch_size", batch_size, 1)
+    num_workers = _whole("num_workers", num_workers, 0)
+    shuffle_buffer = _whole("shuffle_buffer", shuffle_buffer, 1)
+    seed, epoch = _whole("seed", seed, 0), _whole("epoch", epoch, 0)
     if jagged and collate_fn is not None:
         raise ValueError("jagged: a collate_fn of your own decides what a batch is; give one only")
     _torch()
@@ -141,9 +144,13 @@ def build_dataloader(
     )
 
 
-def _whole(name: str, value: int, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _LARGEST_SEED:
-        raise ValueError(f"{name}: {value!r} is no whole number from {least}")
+def _whole(name: str, value: int, least: int) -> int:
+    # numpy's integers are welcome, a bool is a slip.
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ValueError(f"{name}: {value!r} is no whole number")
+    if not least <= value <= _LARGEST:
+        raise ValueError(f"{name}: {value} is not from {least} to 2**64 - 1")
+    return int(value)
 
 
 def _torch() -> Any:  # noqa: ANN401
@@ -175,12 +182,12 @@ class _Failed:
 
 @dataclass(kw_only=True)
 class _Window:
-    """The shuffled window at hand: `columns` as read, the `order` to take its rows in."""
+    """The shuffled window at hand: its `rows`, and the `order` to take them in."""
 
     epoch: int
     batches: Run
-    columns: Any
-    order: Any
+    rows: Gathering
+    order: npt.NDArray[np.int64]
 
 
 class _Batches:
@@ -209,17 +216,18 @@ class _Batches:
         source = self._source
         if source.collate is not None:
             return source.collate(columns.to_pylist())
-        return collate_columns(columns, source.features, jagged=source.jagged)
+        batch = collate_columns(columns, source.features, jagged=source.jagged)
+        return pack(batch) if _in_worker() else batch
 
     def _columns(self, epoch: int, batch: int) -> Any:  # noqa: ANN401
         """The record batch of a batch."""
         plan = self._source.plan
         start, stop = plan.first(batch), plan.first(batch + 1)
         if not plan.shuffle:
-            return self._read(epoch, start, stop)
+            return joined(list(self._read(epoch, start, stop)))
         window = self._window_of(epoch, batch)
         before = plan.first(window.batches[0])
-        return window.columns.take(window.order[start - before : stop - before])
+        return window.rows.take(window.order[start - before : stop - before])
 
     def _window_of(self, epoch: int, batch: int) -> _Window:
         plan, held = self._source.plan, self._window
@@ -227,12 +235,12 @@ class _Batches:
         if held is not None and (held.epoch, held.batches) == (epoch, batches):
             return held
         self._window = held = None  # before the next one is read: one is in memory
-        columns = self._read(epoch, plan.first(batches[0]), plan.first(batches[1]))
-        order = plan.window_order(columns.num_rows, epoch, batches)
-        self._window = _Window(epoch=epoch, batches=batches, columns=columns, order=order)
+        rows = Gathering(self._read(epoch, plan.first(batches[0]), plan.first(batches[1])))
+        order = plan.window_order(len(rows), epoch, batches)
+        self._window = _Window(epoch=epoch, batches=batches, rows=rows, order=order)
         return self._window
 
-    def _read(self, epoch: int, start: int, stop: int) -> Any:  # noqa: ANN401
+    def _read(self, epoch: int, start: int, stop: int) -> Iterator[Any]:
         if self._rows is None:
             self._rows = _rows(self._source)
         if self._sequence is None or self._sequence[0] != epoch:
@@ -240,14 +248,17 @@ class _Batches:
             sizes = np.array([group.rows for group in groups], np.int64)
             order = self._source.plan.group_order(len(groups), epoch)
             self._sequence = epoch, Sequenced(sizes, order)
-        return read(self._rows, self._sequence[1], start, stop)
+        return pieces(self._rows, self._sequence[1], start, stop)
 
 
 def _rows(source: _Source) -> Rows:
     if source.cache is not None:
         return CachedRows(source.split, source.cache, source.features)
-    alone = _torch().utils.data.get_worker_info() is None
-    return ParquetRows(source.split, source.features, threads=alone)
+    return ParquetRows(source.split, source.features, threads=not _in_worker())
+
+
+def _in_worker() -> bool:
+    return _torch().utils.data.get_worker_info() is not None
 
 
 class _Order:
@@ -347,7 +358,7 @@ class ProcessedLoader:
             if isinstance(batch, _Failed):
                 raise batch.error
             progress.delivered += 1
-            yield batch
+            yield unpack(batch) if isinstance(batch, Packed) else batch
         if self._progress is progress:
             self._progress = fresh(progress.epoch + 1, self._plan, self.num_workers)
 
@@ -360,7 +371,7 @@ class ProcessedLoader:
         Raises:
             ValueError: no whole number from 0.
         """
-        _whole("epoch", epoch, 0)
+        epoch = _whole("epoch", epoch, 0)
         if epoch != self.epoch:
             self._progress = fresh(epoch, self._plan, self.num_workers)
 

@@ -6,6 +6,7 @@ the values keep the contract's other rules is `ingot ctr validate`'s to say.
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -277,7 +278,7 @@ def _required(types: dict[str, Any]) -> Iterator[str]:
         if found is None:
             yield f"no column {name}"
         elif found != kind and not (name == ENTITY_ID and pa.types.is_large_string(found)):
-            yield f"{name} is {found}, not {kind}"
+            yield f"{name} is {_told(found)}, not {_told(kind)}"
 
 
 def _problems(name: str, types: dict[str, Any]) -> Iterator[str]:
@@ -285,13 +286,18 @@ def _problems(name: str, types: dict[str, Any]) -> Iterator[str]:
     index, value = types[f"{name}{_IDX}"], types.get(f"{name}{_VAL}")
     element = _listed(index)
     if (index if element is None else element) != pa.int64():
-        yield f"{name}{_IDX} is {index}, not int64 or a list of it"
+        yield f"{name}{_IDX} is {_told(index)}, not int64 or a list of it"
     if value is None:
         return
     if (_listed(value) is None) != (element is None):
-        yield f"{name}{_VAL} is {value}, {name}{_IDX} is {index}: a list and no list"
+        yield f"{name}{_VAL} is {_told(value)}, {name}{_IDX} {_told(index)}: a list and no list"
     elif (_listed(value) or value) != pa.float32():
-        yield f"{name}{_VAL} is {value}, not float32 or a list of it"
+        yield f"{name}{_VAL} is {_told(value)}, not float32 or a list of it"
+
+
+def _told(kind: Any) -> str:  # noqa: ANN401
+    """A type by the contract's names: Arrow says float and double."""
+    return re.sub(r"\bfloat\b", "float32", re.sub(r"\bdouble\b", "float64", str(kind)))
 
 
 def _listed(kind: Any) -> Any:  # noqa: ANN401

@@ -29,10 +29,10 @@ class ProcessedIterDataset(_Rows):  # type: ignore[misc]
         DataLoader(ProcessedIterDataset("ctr/train"), batch_size=1024, collate_fn=collate_fn)
 
     Every row comes once, whatever the number of workers and ranks: a worker reads one stretch of
-    its rank's rows. The row groups of many small files are no matter. With several workers each
-    forms batches of its own rows, so that each may end on a smaller one: the batches may be more
-    than `len(DataLoader)`, of which torch warns. `build_dataloader` counts them exactly, and is
-    many times as fast; this is for code that wants the rows.
+    its rank's rows. With several workers each forms batches of its own rows, so that each may end
+    on a smaller one: the batches may be more than `len(DataLoader)`, of which torch warns. An error
+    of a worker is a RuntimeError to the caller: torch makes it so. `build_dataloader` has neither
+    of it and is many times as fast; this is for code that wants the rows.
 
     Args:
         data: the folder of a split, or of a built set with `split`, or one Parquet file.

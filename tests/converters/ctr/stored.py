@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
+from hypothesis import strategies as st
 
 from ingot.converters.ctr.contract import processed_schema
 from ingot.converters.ctr.featuremap import HASH, Feature, FeatureMap
@@ -29,6 +30,24 @@ FEATURES = FeatureMap(
         Feature(name="f0_210", src=0, field="210", encoding=HASH, hash_bucket=50, max_len=4),
     )
 )
+
+
+def _made(number: int, max_len: int | None, use_value: bool) -> Feature:
+    return Feature(
+        name=f"f0_{number}",
+        src=0,
+        field=str(number),
+        encoding=HASH,
+        hash_bucket=9,
+        max_len=max_len,
+        use_value=use_value,
+    )
+
+
+FEATUREMAPS = st.lists(
+    st.tuples(st.none() | st.integers(1, 9), st.booleans()), min_size=1, max_size=6
+).map(lambda kinds: FeatureMap(features=tuple(_made(n, *kind) for n, kind in enumerate(kinds))))
+"""Featuremaps of all kinds of features."""
 
 
 def rows_of(count: int, *, features: FeatureMap = FEATURES, seed: int = 0) -> list[Row]:

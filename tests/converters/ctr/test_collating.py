@@ -14,10 +14,16 @@ from hypothesis import strategies as st
 
 from ingot.converters.ctr import collate_fn
 from ingot.converters.ctr.collating import collate_columns, feature_meta_of
-from ingot.converters.ctr.featuremap import HASH, Feature, FeatureMap
+from ingot.converters.ctr.featuremap import FeatureMap
 from ingot.converters.ctr.locating import StoredFeature
 from ingot.converters.ctr.reading import layout
-from tests.converters.ctr.stored import FEATURES, assert_same, plain_batch, rows_of
+from tests.converters.ctr.stored import (
+    FEATUREMAPS,
+    FEATURES,
+    assert_same,
+    plain_batch,
+    rows_of,
+)
 
 
 def stored(features: FeatureMap) -> list[StoredFeature]:
@@ -29,23 +35,6 @@ def stored(features: FeatureMap) -> list[StoredFeature]:
 
 def columns(rows: list[dict[str, Any]], features: FeatureMap) -> Any:
     return pa.RecordBatch.from_pylist(rows, schema=layout(stored(features)))
-
-
-def made(number: int, max_len: int | None, use_value: bool) -> Feature:
-    return Feature(
-        name=f"f0_{number}",
-        src=0,
-        field=str(number),
-        encoding=HASH,
-        hash_bucket=9,
-        max_len=max_len,
-        use_value=use_value,
-    )
-
-
-FEATUREMAPS = st.lists(
-    st.tuples(st.none() | st.integers(1, 9), st.booleans()), min_size=1, max_size=6
-).map(lambda kinds: FeatureMap(features=tuple(made(n, *kind) for n, kind in enumerate(kinds))))
 
 
 @given(FEATUREMAPS, st.integers(0, 12), st.integers(0, 1000))

@@ -1,11 +1,17 @@
 """The loader: equal to collate_fn, every row once, the same batches, positions that go on."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -13,8 +19,11 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 from ingot.converters.ctr import ProcessedIterDataset, ProcessedLoader, build_dataloader, collate_fn
+from ingot.converters.ctr.contract import processed_schema
+from ingot.converters.ctr.featuremap import FeatureMap, load
 from ingot.converters.errors import SourceError
 from tests.converters.ctr.stored import (
+    FEATUREMAPS,
     FEATURES,
     assert_same,
     plain_batch,
@@ -67,6 +76,34 @@ def test_every_batch_is_that_of_its_rows(
     if not options["shuffle"]:
         assert ids(batches) == IDS
     assert sorted(ids(batches)) == IDS
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    features=FEATUREMAPS,
+    count=st.integers(1, 30),
+    group=st.integers(1, 12),
+    batch_size=st.integers(1, 12),
+    shuffle=st.booleans(),
+)
+def test_any_featuremap(
+    tmp_path_factory: pytest.TempPathFactory,
+    features: FeatureMap,
+    count: int,
+    group: int,
+    batch_size: int,
+    shuffle: bool,
+) -> None:
+    rows = rows_of(count, features=features)
+    folder = tmp_path_factory.mktemp("set")
+    data = write_split(folder / "train", rows, features=features, files=2, group=group)
+    whole = {row["row_id"]: row for row in rows}
+    for cache in (None, folder):
+        left = dict(whole)
+        for batch in build_dataloader(data, batch_size, shuffle, cache=cache):
+            chosen = [left.pop(one) for one in batch["labels"]["row_id"].tolist()]
+            assert_same(batch, plain_batch(chosen, features))
+        assert not left
 
 
 def test_the_order_of_the_files_is_kept(train: Path) -> None:
@@ -143,15 +180,32 @@ def test_a_pass_that_was_left_begins_anew(train: Path) -> None:
 def test_persistent_workers_follow_the_epoch(train: Path) -> None:
     loader = build_dataloader(train, 10, True, 2, persistent_workers=True, shuffle_buffer=30)
     plain = build_dataloader(train, 10, True, 2, shuffle_buffer=30)
-    for _ in range(3):
+    for _ in range(2):
         assert row_ids(loader) == row_ids(plain)
+    left = row_ids(islice(loader, 3))
+    assert row_ids(loader)[:3] == left
+    assert loader.epoch == 3
 
 
 def test_rows_are_mixed_within_windows(train: Path) -> None:
     loader = build_dataloader(train, 10, True, shuffle_buffer=97)
-    assert ids(loader) != IDS
+    got = row_ids(loader)
+    assert list(chain.from_iterable(got)) != IDS
+    assert max(max(batch) - min(batch) for batch in got) > 60
     first = next(iter(build_dataloader(train, 97, True)))
     assert sorted(first["labels"]["row_id"].tolist()) == IDS
+
+
+def test_many_workers_take_few_descriptors(train: Path) -> None:
+    batches = list(build_dataloader(train, 2, num_workers=2))
+    kept = {
+        tensor.untyped_storage().data_ptr()
+        for batch in batches
+        for feature in batch["features"].values()
+        for tensor in feature.values()
+        if isinstance(tensor, torch.Tensor)
+    }
+    assert len(kept) <= 2 * len(batches)
 
 
 @pytest.mark.parametrize(("context", "cached"), [("spawn", True), ("fork", False)])
@@ -187,6 +241,43 @@ def test_jagged_features(train: Path, workers: int) -> None:
         assert one["idx"].tolist() == two["idx"][real].tolist()
         assert one["val"].tolist() == two["val"][real].tolist()
         assert one["offsets"].diff().tolist() == two["len"].tolist()
+
+
+PEAK = """
+import sys
+import pyarrow as pa
+from ingot.converters.ctr import build_dataloader
+for folder in sys.argv[1:]:
+    for shuffle in (False, True):
+        for _ in build_dataloader(folder, 2048, shuffle, shuffle_buffer=4096):
+            pass
+    print(pa.default_memory_pool().max_memory())
+"""
+
+
+def write_large(folder: Path, count: int) -> None:
+    """One row group of so many rows, a list of 20 ids and values in each."""
+    feature = replace(FEATURES.features[2], max_len=20)
+    schema = processed_schema(FeatureMap(features=(feature,)))
+    rng = np.random.default_rng(0)
+    ids, values = rng.integers(2, 50, 20 * count), rng.random(20 * count, np.float32)
+    offsets = pa.array(np.arange(0, 20 * count + 1, 20, dtype=np.int32))
+    columns = [pa.array(np.zeros(count, np.float32))] * 4
+    columns += [pa.array(np.arange(count)), pa.array(["entity"] * count)]
+    for flat, field in zip((ids, values), list(schema)[6:], strict=True):
+        columns.append(pa.ListArray.from_arrays(offsets, pa.array(flat), type=field.type))
+    folder.mkdir()
+    table = pa.Table.from_arrays(columns, schema=schema)
+    pq.write_table(table, folder / "part-00000.parquet", row_group_size=count)
+
+
+def test_memory_does_not_grow_with_a_row_group(tmp_path: Path) -> None:
+    write_large(tmp_path / "small", 60_000)
+    write_large(tmp_path / "large", 240_000)
+    argv = [sys.executable, "-c", PEAK, tmp_path / "small", tmp_path / "large"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    small, large = map(int, done.stdout.split())
+    assert large < 1.25 * small
 
 
 # going on
@@ -338,12 +429,12 @@ def test_what_is_no_state_is_refused(train: Path, change: dict[str, Any]) -> Non
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"batch_size": 0}, "batch_size: 0 is no whole number from 1"),
-        ({"batch_size": 2.5}, "batch_size: 2.5 is no"),
-        ({"num_workers": -1}, "num_workers: -1 is no whole number from 0"),
+        ({"batch_size": 0}, r"batch_size: 0 is not from 1 to 2\*\*64 - 1"),
+        ({"batch_size": 2.5}, "batch_size: 2.5 is no whole number"),
+        ({"num_workers": -1}, "num_workers: -1 is not from 0"),
         ({"shuffle_buffer": 0}, "shuffle_buffer: 0"),
         ({"seed": -1}, "seed: -1"),
-        ({"epoch": True}, "epoch: True"),
+        ({"epoch": True}, "epoch: True is no whole number"),
         ({"features": ["f1_110"]}, "has no feature 'f1_110'; it has f1_1"),
         ({"rank": 1}, "give both"),
         ({"rank": 2, "world_size": 2}, "rank: 2 of 2"),
@@ -381,6 +472,25 @@ def test_ranks_of_torch_distributed(train: Path, tmp_path: Path) -> None:
         assert (loader.rank, loader.world_size) == (0, 1)
     finally:
         torch.distributed.destroy_process_group()
+
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "ctr"
+
+
+def test_the_public_projects_files(tmp_path: Path) -> None:
+    source = GOLDEN / "upstream_fullrank_valid.parquet"
+    with pytest.raises(SourceError, match="y_ctr is int8, not float32; y_cvr is int8"):
+        build_dataloader(source)
+    table = pq.read_table(source)
+    for place, name in enumerate(("y_ctr", "y_cvr", "y_ctcvr", "click_mask")):
+        table = table.set_column(place, name, table[name].cast(pa.float32()))
+    pq.write_table(table, tmp_path / "x.parquet", row_group_size=100)
+    rows = {row["row_id"]: row for row in table.to_pylist()}
+    features = load(GOLDEN / "featuremap_small.yaml")
+    for batch in build_dataloader(tmp_path, 64, True):
+        chosen = [rows.pop(one) for one in batch["labels"]["row_id"].tolist()]
+        assert_same(batch, plain_batch(chosen, features))
+    assert not rows
 
 
 # rows for torch's own DataLoader

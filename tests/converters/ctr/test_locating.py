@@ -66,13 +66,13 @@ def test_hidden_files_and_files_without_rows_are_no_part(tmp_path: Path) -> None
     ("types", "said"),
     [
         ({"y_cvr": None}, "no column y_cvr"),
-        ({"y_ctr": pa.int8()}, "y_ctr is int8, not float"),
+        ({"y_ctr": pa.int8()}, "y_ctr is int8, not float32"),
         ({"row_id": pa.int32()}, "row_id is int32, not int64"),
         ({"entity_id": pa.binary()}, "entity_id is binary, not string"),
         ({"f1_121_idx": pa.int32()}, "f1_121_idx is int32, not int64 or a list of it"),
         ({"f0_210_idx": pa.list_(pa.int32())}, "f0_210_idx is list<.*int32.*not int64"),
-        ({"f0_508_val": pa.float64()}, "f0_508_val is double, not float32"),
-        ({"f1_110_14_val": pa.list_(pa.float64())}, "f1_110_14_val is list.*not float32"),
+        ({"f0_508_val": pa.float64()}, "f0_508_val is float64, not float32"),
+        ({"f1_110_14_val": pa.list_(pa.float64())}, "f1_110_14_val is list.*float64.*not float32"),
         ({"f1_121_idx": None, "f1_121_val": pa.float32()}, "f1_121_val is no column of"),
         ({"f0_210_off": pa.int64()}, "f0_210_off is no column of the contract"),
         (

@@ -131,3 +131,11 @@ def test_bytes_that_cannot_be_decoded(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(SourceError, match=r"part-00000\.parquet: cannot be read"):
         rows_in(split)
+
+
+def test_an_entity_that_is_no_text(tmp_path: Path) -> None:
+    made = table(rows_of(3), other)
+    bad = pa.array([b"a", b"\xff", b"c"]).view(pa.string())
+    pq.write_table(made.set_column(5, "entity_id", bad), tmp_path / "x.parquet")
+    with pytest.raises(SourceError, match="entity_id holds bytes that are no UTF-8"):
+        rows_in(locate(tmp_path))
