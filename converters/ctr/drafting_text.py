@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from ingot.converters.ctr.drafting_profile import Sample
+from ingot.converters.ctr.featuremap_yaml import flow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +46,9 @@ def written(path: str, sample: Sample, table: Sequence[Line], decisions: Sequenc
     features = [one for one in decisions if one.feature is not None]
     left_out = [one for one in decisions if one.role == "left_out"]
     lines = [*_heading(path, sample), "table:"]
-    lines += [_with(f"  {one.key}: {_flow(one.value)}", one.why) for one in table]
+    lines += [_with(f"  {one.key}: {flow(one.value)}", one.why) for one in table]
     lines.append("features:")
-    lines += [_with(f"  - {_flow(one.feature)}", one.why) for one in features]
+    lines += [_with(f"  - {flow(one.feature)}", one.why) for one in features]
     if left_out:
         lines += [
             "# Left out:",
@@ -68,13 +67,6 @@ def _heading(path: str, sample: Sample) -> list[str]:
     if sample.rejects:
         lines.append(f"# {sample.rejects:,} lines have another number of cells: rejects.")
     return lines
-
-
-def _flow(value: Any) -> str:  # noqa: ANN401
-    text: str = yaml.safe_dump(
-        value, default_flow_style=True, allow_unicode=True, sort_keys=False, width=10**9
-    )
-    return text.removesuffix("...\n").rstrip("\n")
 
 
 def _with(line: str, why: str) -> str:

@@ -6,21 +6,22 @@ meaning. What the schema cannot say is checked here, and every problem is told a
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from ingot.converters.contracts import violations
+from ingot.converters.ctr import featuremap_yaml
+from ingot.converters.ctr.featuremap_yaml import flow
 from ingot.converters.errors import FeaturemapError, Problem
 
 BUNDLED: Final = ("aliccp",)
 VOCAB, HASH, HYBRID = "vocab", "hash", "hybrid"
-_LARGEST = 32 << 20  # bytes of a featuremap file
+_LARGEST = 4 << 20  # bytes of a featuremap file: some 20,000 features
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,8 +141,9 @@ def load(name: str | Path) -> FeatureMap:
         if path.stat().st_size > _LARGEST:
             raise _unreadable(where, f"larger than {_LARGEST >> 20} MiB: no featuremap")
         return parse(path.read_text("utf-8"), where)
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # no UTF-8, or a name that no file can have
         said = getattr(error, "strerror", None) or "not UTF-8"
+        said = said if isinstance(error, OSError | UnicodeDecodeError) else str(error)
         known = f"; there is {', '.join(BUNDLED)} and the path of any file"
         raise _unreadable(where, f"cannot be read: {said}{known}") from error
 
@@ -157,9 +159,9 @@ def parse(text: str, where: str) -> FeatureMap:
         FeaturemapError: no YAML, against the schema, or contradicting itself.
     """
     try:
-        document = yaml.load(text, _Loader)
-    except (yaml.YAMLError, RecursionError) as error:
-        said = " ".join(str(error).split()) or "nested too deep"
+        document = featuremap_yaml.read(text)
+    except ValueError as error:
+        said = " ".join(str(error).split())[:300]
         raise _unreadable(where, f"no YAML: {said}") from error
     problems = list(_shape(document))
     if not problems:
@@ -204,17 +206,12 @@ def dump(document: Mapping[str, Any], *, heading: str = "") -> str:
         document: as the schema has it.
         heading: comment lines before it, each with its `#`.
     """
-    features = document["features"]
-    rest = {key: value for key, value in document.items() if key != "features"}
+    rest = [(key, value) for key, value in document.items() if key not in ("features", "table")]
     lines = [heading.rstrip("\n")] if heading else []
-    if rest:
-        lines.append(yaml.safe_dump(rest, sort_keys=False, allow_unicode=True).rstrip("\n"))
-    lines.append("features:")
-    for one in features:
-        flow = yaml.safe_dump(
-            one, sort_keys=False, allow_unicode=True, default_flow_style=True, width=10**9
-        )
-        lines.append(f"  - {flow.rstrip()}")
+    lines += [f"{key}: {flow(value)}" for key, value in rest]
+    if "table" in document:
+        lines += ["table:", *(f"  {key}: {flow(one)}" for key, one in document["table"].items())]
+    lines += ["features:", *(f"  - {flow(one)}" for one in document["features"])]
     return "\n".join(lines) + "\n"
 
 
@@ -222,24 +219,8 @@ def _unreadable(where: str, said: str) -> FeaturemapError:
     return FeaturemapError(where, (Problem("", "unreadable", "a featuremap", said),))
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML without aliases, which can blow up, and without keys that stand twice."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401
-        if self.check_event(yaml.events.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.constructor.ConstructorError(None, None, "an alias is not read", mark)
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: ANN401
-        seen: set[object] = set()
-        for key, _ in node.value:
-            name = key.value if isinstance(key, yaml.ScalarNode) else None
-            if name in seen:
-                said = f"the key {name!r} stands twice"
-                raise yaml.constructor.ConstructorError(None, None, said, key.start_mark)
-            seen.add(name)
-        return super().construct_mapping(node, deep)
+_WHOLE = frozenset({"split_seed", "hash_seed", "vocab_num_tokens", "hash_bucket", "max_len"})
+_TEXTS = frozenset({"field", "column", "entity_id", "y_ctr", "y_cvr", "sample_id", "missing"})
 
 
 def _shape(document: object) -> Iterator[Problem]:
@@ -248,10 +229,28 @@ def _shape(document: object) -> Iterator[Problem]:
         yield Problem("", "schema", "keys and values", type(document).__name__)
         return
     for pointer, message in violations("featuremap", document):
-        hint = ""
-        if pointer.endswith("/field") and "is not of type 'string'" in message:
-            hint = " (quote it: field: '110_14')"
+        is_text = _TEXTS.intersection(pointer.split("/"))
+        unquoted = is_text and "is not of type 'string'" in message
+        hint = " (quote it: '110_14' is a text, 110_14 a number)" if unquoted else ""
         yield Problem(pointer, "schema", "what docs/ctr.md says", message[:300] + hint)
+    yield from _values("", document)
+
+
+def _values(at: str, value: object) -> Iterator[Problem]:
+    """What a schema takes and nobody can use: NaN, 5.0 for a count, halves of characters."""
+    if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
+        yield Problem(at, "schema", "whole characters", ascii(value))
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            yield Problem(at, "schema", "a finite number", str(value))
+        elif at.rpartition("/")[2] in _WHOLE:
+            yield Problem(at, "schema", "a whole number without a point", str(value))
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _values(f"{at}/{key}", inner)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _values(f"{at}/{index}", inner)
 
 
 _SIZES = {
@@ -275,16 +274,38 @@ def _contradictions(document: Mapping[str, Any]) -> Iterator[Problem]:
     taken = {f"{name}_idx" for name in names} | {f"{name}_val" for name in names}
     for name in names.keys() & taken:
         yield Problem(f"/features/{names[name]}/name", "repeated", "no other's column", name)
-    table = document.get("table")
-    if table is None:
-        return
-    for index, one in enumerate(document["features"]):
+    if "table" in document:
+        yield from _table_contradictions(document["table"], document["features"])
+
+
+def _table_contradictions(
+    table: Mapping[str, Any], features: Sequence[Mapping[str, Any]]
+) -> Iterator[Problem]:
+    """What cannot be of a plain table: common features, labels that are features, ..."""
+    roles: dict[str, str] = {}
+    for key in ("entity_id", "y_ctr", "y_cvr", "sample_id"):
+        column = table.get(key)
+        if column is not None and roles.setdefault(column, key) != key:
+            expected = f"another column than {roles[column]}"
+            yield Problem(f"/table/{key}", "contradiction", expected, column)
+    of_field: dict[str, str] = {}
+    for index, one in enumerate(features):
+        at, field_name = f"/features/{index}", one["field"]
+        column = one.get("column") or field_name
         if one.get("src", 0) != 0:
             expected = "0: a table has no common features"
-            yield Problem(f"/features/{index}/src", "contradiction", expected, "1")
-    if table.get("token_separator", ",") == table.get("value_separator", ":"):
-        got = repr(table.get("value_separator", ":"))
-        yield Problem("/table/value_separator", "contradiction", "not the token_separator", got)
+            yield Problem(f"{at}/src", "contradiction", expected, "1")
+        if roles.get(column) in ("y_ctr", "y_cvr"):
+            expected = f"no label, as {column} is the table's {roles[column]}"
+            key = "column" if one.get("column") else "field"
+            yield Problem(f"{at}/{key}", "contradiction", expected, column)
+        if of_field.setdefault(field_name, column) != column:
+            expected = f"{of_field[field_name]}, as of the other feature of field {field_name}"
+            yield Problem(f"{at}/column", "contradiction", expected, column)
+    tokens, values = table.get("token_separator", ","), table.get("value_separator", ":")
+    if tokens in values:
+        expected = f"no text with the token_separator {tokens!r} in it"
+        yield Problem("/table/value_separator", "contradiction", expected, repr(values))
 
 
 def _feature_contradictions(at: str, one: Mapping[str, Any]) -> Iterator[Problem]:
