@@ -8,7 +8,7 @@ import fcntl
 import json
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -109,17 +109,31 @@ def write_cache(split: Split, target: Path, *, block: int = BLOCK) -> None:
 def _write_blocks(split: Split, stream: Any, size: int) -> None:  # noqa: ANN401
     schema = layout(split.features).with_metadata({_KEY: _stamp(split), _BLOCK_KEY: b"%d" % size})
     rows = ParquetRows(split, split.features, threads=True)
+    pieces = (
+        piece
+        for number, group in enumerate(split.groups)
+        for piece in rows.pieces(Span(group=number, start=0, stop=group.rows))
+    )
     with pa.ipc.new_file(stream, schema) as writer:
-        held: list[Any] = []
-        for number, group in enumerate(split.groups):
-            for piece in rows.pieces(Span(group=number, start=0, stop=group.rows)):
-                held.append(piece)
-                while sum(one.num_rows for one in held) >= size:
-                    block = joined(held)
-                    writer.write_batch(block.slice(0, size))
-                    held = [block.slice(size)] if block.num_rows > size else []
-        if held:
-            writer.write_batch(joined(held))
+        for block in _blocks(pieces, size):
+            writer.write_batch(block)
+
+
+def _blocks(pieces: Iterable[Any], size: int) -> Iterator[Any]:
+    """The rows of record batches in batches of `size` rows, the last one smaller."""
+    held: list[Any] = []
+    rows = 0
+    for piece in pieces:
+        held.append(piece)
+        rows += piece.num_rows
+        if rows < size:
+            continue
+        whole = joined(held)
+        full = rows - rows % size
+        yield from (whole.slice(start, size) for start in range(0, full, size))
+        held, rows = ([whole.slice(full)], rows - full) if full < rows else ([], 0)
+    if held:
+        yield joined(held)
 
 
 def _stamp(split: Split) -> bytes:

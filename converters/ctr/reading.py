@@ -107,22 +107,18 @@ class ParquetRows:
 
     def _next(self) -> Any:  # noqa: ANN401
         """The next piece, checked."""
-        path = self._split.files[self._split.groups[self._group].file]
+        number, self._group = self._group, -1  # an error leaves nothing to read on from
+        path = self._split.files[self._split.groups[number].file]
         try:
             piece = next(self._coming, None)
         except (OSError, pa.ArrowException) as error:
-            self._group = -1
             raise _unreadable(path, error) from error
         if piece is None:
-            self._group = -1
             raise SourceError(str(path), "holds fewer rows than its footer says")
         # A file may have its columns in another order than the first one.
         piece = piece.select(columns_of(self._features))
         _check(piece, self._features, path)
-        try:
-            piece.column(ENTITY_ID).validate(full=True)
-        except pa.ArrowException as error:
-            raise SourceError(str(path), f"{ENTITY_ID} holds bytes that are no UTF-8") from error
+        self._group = number
         return _laid_out(piece, self._layout)
 
 
@@ -135,21 +131,33 @@ def _unreadable(path: Path, error: Exception) -> SourceError:
 def _check(piece: Any, features: Sequence[StoredFeature], path: Path) -> None:  # noqa: ANN401
     """Hold a piece to what the tensors depend on."""
     for name, column in zip(piece.schema.names, piece.columns, strict=True):
-        nulls = column.null_count
-        if not nulls and isinstance(column, pa.ListArray | pa.LargeListArray):
-            nulls = column.flatten().null_count
-        if nulls:
-            said = f"{name} holds {nulls:,} null cells{_among(piece)}"
-            raise SourceError(str(path), said, "the contract knows none: missing is id 1")
+        _hold_cells(piece, name, column, path)
+    try:
+        piece.column(ENTITY_ID).validate(full=True)
+    except pa.ArrowException as error:
+        raise SourceError(str(path), f"{ENTITY_ID} holds bytes that are no UTF-8") from error
     for feature in features:
         if feature.is_multi_hot and feature.use_value:
-            index, value = (lengths(piece.column(name)) for name in feature.columns)
-            differing = np.flatnonzero(index != value)
-            if differing.size:
-                row = int(differing[0])
-                said = f"{feature.name} has {index[row]} ids and {value[row]} values in the row"
-                where = f"with {ROW_ID} {piece.column(ROW_ID)[row].as_py()}"
-                raise SourceError(str(path), f"{said} {where}", "`ingot ctr validate` finds all")
+            _hold_lengths(piece, feature, path)
+
+
+def _hold_cells(piece: Any, name: str, column: Any, path: Path) -> None:  # noqa: ANN401
+    nulls = column.null_count
+    if not nulls and isinstance(column, pa.ListArray | pa.LargeListArray):
+        nulls = column.flatten().null_count
+    if nulls:
+        said = f"{name} holds {nulls:,} null cells{_among(piece)}"
+        raise SourceError(str(path), said, "the contract knows none: missing is id 1")
+
+
+def _hold_lengths(piece: Any, feature: StoredFeature, path: Path) -> None:  # noqa: ANN401
+    index, value = (lengths(piece.column(name)) for name in feature.columns)
+    differing = np.flatnonzero(index != value)
+    if differing.size:
+        row = int(differing[0])
+        said = f"{feature.name} has {index[row]} ids and {value[row]} values in the row"
+        where = f"with {ROW_ID} {piece.column(ROW_ID)[row].as_py()}"
+        raise SourceError(str(path), f"{said} {where}", "`ingot ctr validate` finds all")
 
 
 def _among(piece: Any) -> str:  # noqa: ANN401
@@ -192,11 +200,13 @@ class Gathering:
     def __init__(self, coming: Iterable[Any]) -> None:
         self._pieces: list[Any] = []
         small: list[Any] = []
+        rows = 0
         for piece in coming:
             small.append(piece)
-            if sum(one.num_rows for one in small) >= PIECE:
+            rows += piece.num_rows
+            if rows >= PIECE:
                 self._pieces.append(joined(small))
-                small = []
+                small, rows = [], 0
         if small:
             self._pieces.append(joined(small))
         self._starts = np.cumsum([0, *(piece.num_rows for piece in self._pieces)])

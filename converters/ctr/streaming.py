@@ -62,11 +62,11 @@ class ProcessedIterDataset(_Rows):  # type: ignore[misc]
         if IterableDataset is None:
             raise torch_missing()
         rank, world_size = place(rank, world_size)
-        self.split: Split = locate(data, split)
-        self._features = self.split.select(features)
+        self._split: Split = locate(data, split)
+        self._features = self._split.select(features)
         self.feature_meta = feature_meta_of(self._features)
         self._range = Plan(
-            rows=self.split.rows, batch_size=self.split.rows, rank=rank, world_size=world_size
+            rows=self._split.rows, batch_size=self._split.rows, rank=rank, world_size=world_size
         ).range
 
     def __len__(self) -> int:
@@ -82,9 +82,9 @@ class ProcessedIterDataset(_Rows):  # type: ignore[misc]
         return self._rows(start + rows * number // workers, start + rows * (number + 1) // workers)
 
     def _rows(self, start: int, stop: int) -> Iterator[dict[str, Any]]:
-        sizes = np.array([group.rows for group in self.split.groups], np.int64)
+        sizes = np.array([group.rows for group in self._split.groups], np.int64)
         sequence = Sequenced(sizes, np.arange(len(sizes)))
-        source = ParquetRows(self.split, self._features)
+        source = ParquetRows(self._split, self._features)
         for first in range(start, stop, _ROWS):
             yield from read(source, sequence, first, min(first + _ROWS, stop)).to_pylist()
 

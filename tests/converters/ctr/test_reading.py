@@ -113,6 +113,17 @@ def test_lists_of_ids_and_values_that_differ(tmp_path: Path) -> None:
         rows_in(locate(write_split(tmp_path, rows)))
 
 
+def test_an_error_does_not_move_the_rows_behind_it(tmp_path: Path) -> None:
+    rows = rows_of(9)
+    rows[4] |= {"f1_110_14_idx": [3, 4], "f1_110_14_val": [0.5]}
+    split = locate(write_split(tmp_path, rows, group=9))
+    source = ParquetRows(split, split.features, piece=3)
+    for _ in range(2):
+        with pytest.raises(SourceError, match="row_id 14"):
+            read(source, whole(split), 3, 9)
+    assert read(source, whole(split), 0, 3).to_pylist() == rows[:3]
+
+
 def test_files_that_go_away_or_change(tmp_path: Path) -> None:
     split = locate(write_split(tmp_path, rows_of(9), files=2))
     split.files[1].unlink()
