@@ -186,10 +186,17 @@ def load(folder: Path, featuremap: FeatureMap) -> dict[str, pa.Table]:
     """
     if (folder / "vocab").is_dir():
         folder = folder / "vocab"
-    return {
-        one.name: _load(folder / f"{one.name}.parquet", one, featuremap)
-        for one in featuremap.features
-    }
+    tables = {}
+    of_source: dict[tuple[int, str], pa.Table] = {}
+    for one in featuremap.features:
+        path = folder / f"{one.name}.parquet"
+        table = _load(path, one, featuremap)
+        first = of_source.setdefault(one.source, table)
+        if not table["token"].equals(first["token"]):
+            problem = f"has other tokens than another feature of field {one.field!r}"
+            raise SourceError(str(path), problem, "take the whole vocab folder of one build")
+        tables[one.name] = table
+    return tables
 
 
 def _load(path: Path, feature: Feature, featuremap: FeatureMap) -> pa.Table:
@@ -201,13 +208,15 @@ def _load(path: Path, feature: Feature, featuremap: FeatureMap) -> pa.Table:
         raise SourceError(str(path), f"cannot be read as a vocabulary: {said}", hint) from error
     if not table.schema.remove_metadata().equals(SCHEMA):
         raise SourceError(str(path), "is no vocabulary: it needs token, count and id")
+    if pc.count_distinct(table["token"], mode="all").as_py() != len(table):
+        raise SourceError(str(path), "is no vocabulary: a token stands twice in it")
     ranks = np.arange(len(table), dtype=np.int64)
     texts = table["token"].combine_chunks().cast(pa.large_binary())
     ids = ids_of(feature, featuremap, texts, ranks)
     saved = table["id"].to_numpy()
     if not np.array_equal(ids, saved):
         at = int(np.flatnonzero(ids != saved)[0])
-        problem = f"token {texts[at].as_py()!r} has id {saved[at]}, this featuremap gives {ids[at]}"
+        problem = f"token {table['token'][at].as_py()!r} has id {saved[at]}, this featuremap gives {ids[at]}"
         hint = f"use the featuremap that the vocabulary was made with: {path.parent.parent}"
         raise SourceError(str(path), problem, hint)
     return table
