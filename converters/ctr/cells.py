@@ -71,7 +71,7 @@ def cells(column: pa.Array, kind: pa.DataType) -> "Scalars | Lists | None":
     """
     try:
         column = column.cast(kind)
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
     if not pa.types.is_list(kind):
         values, null = _numbers(column)

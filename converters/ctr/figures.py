@@ -16,8 +16,9 @@ from ingot.converters.ctr import contract, featuremap, folder
 from ingot.converters.ctr.cells import cells
 from ingot.converters.ctr.counting import FeatureCounts, SplitCounts, quantile
 from ingot.converters.ctr.featuremap import HASH, HYBRID, Feature, FeatureMap
+from ingot.converters.ctr.findings import Findings
 from ingot.converters.ctr.folder import Folder
-from ingot.converters.ctr.rules_columns import parquet_type
+from ingot.converters.ctr.rules_columns import check_columns, parquet_type
 from ingot.converters.ctr.rules_counts import load_json
 from ingot.converters.errors import SourceError
 from ingot.converters.rows import Json
@@ -328,12 +329,14 @@ def _count(files: Folder, split: str, features: tuple[Feature, ...], tail_ids: s
     counts = SplitCounts(
         features={one.name: FeatureCounts(feature=one, tail_ids=tail_ids) for one in features}
     )
-    kinds = {name: pa.float32() for name in contract.LABELS}
-    for one in features:
-        kinds[contract.index_column(one)] = parquet_type(contract.index_type(one))
+    wanted = [*contract.LABELS, *(contract.index_column(one) for one in features)]
     for part in files.parts[split]:
-        there = set(folder.schema(part).names)
-        wanted = [name for name in kinds if name in there]
+        kinds = check_columns(
+            folder.schema(part), FeatureMap(features=features), part.name, Findings()
+        )
+        if missing := [name for name in wanted if name not in kinds]:
+            problem = f"no column {', '.join(missing)} that can be counted"
+            raise SourceError(str(part.path), problem, "ingot ctr validate says more")
         for _, batch in folder.batches(part, wanted):
             columns = {name: cells(batch.column(name), kinds[name]) for name in wanted}
             known = {name: one for name, one in columns.items() if one is not None}

@@ -15,6 +15,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from ingot.converters.ctr import contract, folder
+from ingot.converters.ctr.cells import Scalars, cells
 from ingot.converters.ctr.featuremap import FeatureMap
 from ingot.converters.ctr.findings import At, Findings, Place
 from ingot.converters.ctr.folder import Part
@@ -78,11 +79,11 @@ def _ids(part: Part) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Rows and their ids, int64 both, without null ones, as far as the file can be read."""
     try:
         for start, batch in folder.batches(part, [contract.ROW_ID], _BATCH):
-            column = batch.column(0).cast(pa.int64())
-            rows = np.arange(start, start + len(column))
-            if column.null_count:
-                rows = rows[column.is_valid().to_numpy(zero_copy_only=False)]
-            yield rows, column.drop_null().to_numpy(zero_copy_only=False)
+            column = cells(batch.column(0), pa.int64())
+            if not isinstance(column, Scalars):
+                continue  # R1.3 says so
+            there = column.present(np.ones(len(column.values), np.bool_))
+            yield start + np.flatnonzero(there), column.values[there]
     except SourceError:
         return  # R0.2 says so
 

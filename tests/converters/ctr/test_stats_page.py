@@ -10,11 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingot.converters.ctr import featuremap
-from ingot.converters.ctr.build import build
+from ingot.converters.ctr import contract, featuremap
+from ingot.converters.ctr.build import Built
 from ingot.converters.ctr.counting import quantile
 from ingot.converters.ctr.figures import FeatureFigures, figures
-from ingot.converters.ctr.inputs import Aliccp
 from ingot.converters.ctr.stats_page import number, percent, render
 from ingot.converters.errors import SourceError
 from tests.converters.ctr.right import make
@@ -22,14 +21,10 @@ from tests.converters.ctr.right import make
 GOLDEN = Path(__file__).parents[2] / "golden/ctr"
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def built(golden_build: Built) -> Path:
     """The golden raw files, built."""
-    out = tmp_path_factory.mktemp("built") / "out"
-    skeleton, common = GOLDEN / "sample_skeleton_train.csv", GOLDEN / "common_features_train.csv"
-    inputs = Aliccp(skeleton=str(skeleton), common=str(common))
-    build(inputs, featuremap.load(GOLDEN / "featuremap_small.yaml"), out)
-    return out
+    return golden_build.out
 
 
 def test_rates_are_those_of_the_rows(built):
@@ -250,10 +245,23 @@ def test_lists_of_other_writers_are_counted_with_their_nulls(tmp_path):
     root = tmp_path / "out"
     (root / "train").mkdir(parents=True)
     cells = pa.array([[3, 4], None, [], [1], [5, None]], pa.list_(pa.int64()))
-    pq.write_table(
-        pa.table({"y_ctr": [1.0, 0, 0, 0, None], "f0_1_idx": cells}), root / "train/a.parquet"
-    )
+    labels = dict.fromkeys(contract.LABELS, pa.array([1, 0, 0, 0, None], pa.int8()))
+    pq.write_table(pa.table({**labels, "f0_1_idx": cells}), root / "train/a.parquet")
+    assert figures(root).splits["train"].ctr == 0.2
     one = figures(root).by_feature["f0_1"]["train"]
     assert (one.missing, one.tokens) == (0.2, 3)
     assert one.lengths is not None
     assert (one.lengths["min"], one.lengths["max"]) == (0, 2)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.list_(pa.float32()), pa.timestamp("s")])
+def test_columns_that_cannot_be_counted_are_told_not_taken_for_0(tmp_path, kind):
+    root = make(tmp_path / "out")
+    (root / "stats.json").unlink()
+    path = root / "train/part-00000.parquet"
+    table = pq.read_table(path)
+    odd = pa.nulls(len(table), kind)
+    at = table.schema.names.index("f0_3_idx")
+    pq.write_table(table.set_column(0, "y_ctr", odd).set_column(at, "f0_3_idx", odd), path)
+    with pytest.raises(SourceError, match="no column y_ctr, f0_3_idx that can be counted"):
+        figures(root)

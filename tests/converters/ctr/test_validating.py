@@ -247,3 +247,50 @@ def test_what_is_no_processed_folder(tmp_path):
         validate(tmp_path / "nothing")
     with pytest.raises(SourceError, match="neither train/ nor valid/"):
         validate(tmp_path)
+
+
+ODD = {
+    "struct": pa.array([{"a": 1}] * 9),
+    "decimal": pa.array([1] * 9).cast(pa.decimal128(20, 0)),
+    "nested": pa.array([[[1]]] * 9),
+    "null": pa.nulls(9),
+    "text": pa.array(["x"] * 9),
+    "time": pa.array([1] * 9, pa.timestamp("us")),
+    "uint64": pa.array([2**63 + 5] * 9, pa.uint64()),
+    "fractions": pa.array([1.5] * 9),
+    "map": pa.array([[("a", 1)]] * 9, pa.map_(pa.string(), pa.int64())),
+    "texts": pa.array([["x"]] * 9),
+    "nulls": pa.array([[None]] * 9),
+}
+
+
+@pytest.mark.parametrize("name", ["y_ctr", "row_id", "entity_id", "f1_5_idx"])
+@pytest.mark.parametrize("odd", ODD)
+def test_any_type_of_a_column_is_a_finding(right, tmp_path, name, odd):
+    root = shutil.copytree(right(None), tmp_path / "out")
+    table = pq.read_table(root / TRAIN).slice(0, 9)
+    at = table.schema.names.index(name)
+    pq.write_table(table.set_column(at, name, ODD[odd]), root / TRAIN)
+    expected = {"y_ctr": "R1.2", "row_id": "R1.3", "entity_id": "R1.3"}.get(name)
+    scalar = not pa.types.is_list(ODD[odd].type) and name.startswith("f1")
+    expected = expected or ("R2.4" if scalar or name[:2] == "f0" else "R2.5")
+    found = broken(validate(root))
+    if odd == "text" and name == "entity_id":
+        assert "R1.3" not in found
+    else:
+        assert {expected, "R2.5"} & set(found)
+
+
+def test_damaged_files_never_end_the_look(right, tmp_path):
+    root = shutil.copytree(right(None), tmp_path / "out")
+    files = sorted(path for path in root.rglob("*") if path.is_file())
+    rng = np.random.default_rng(11)
+    for _ in range(25):
+        path = files[rng.integers(len(files))]
+        whole = path.read_bytes()
+        damaged = bytearray(whole)
+        for at in rng.integers(len(whole), size=3):
+            damaged[at] ^= 1 << rng.integers(8)
+        path.write_bytes(damaged)
+        assert validate(root).broken
+        path.write_bytes(whole)
