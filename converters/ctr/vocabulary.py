@@ -216,7 +216,8 @@ def _load(path: Path, feature: Feature, featuremap: FeatureMap) -> pa.Table:
     saved = table["id"].to_numpy()
     if not np.array_equal(ids, saved):
         at = int(np.flatnonzero(ids != saved)[0])
-        problem = f"token {table['token'][at].as_py()!r} has id {saved[at]}, this featuremap gives {ids[at]}"
+        token = table["token"][at].as_py()
+        problem = f"token {token!r} has id {saved[at]}, this featuremap gives {ids[at]}"
         hint = f"use the featuremap that the vocabulary was made with: {path.parent.parent}"
         raise SourceError(str(path), problem, hint)
     return table
