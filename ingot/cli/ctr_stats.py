@@ -11,25 +11,11 @@ from ingot.cli import options as o
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ingot.converters.ctr.figures import FeatureFigures, Figures
+    from ingot.converters.ctr.figures import Figures
 
-_SPLIT_HEADS = (
-    "split",
-    "rows",
-    "entities",
-    "clicks",
-    "conversions",
-    "without a click",
-    "ctr",
-    "cvr of clicks",
-    "cvr of impressions",
-)
-_FEATURE_HEADS = (
-    "feature",
-    "encoding",
-    "missing",
-    "oov",
-    "hashed",
+_FEATURE_HEADS = ("feature", "encoding", "missing", "oov", "hashed")
+_LIST_HEADS = (
+    "list",
     "mean",
     "p50",
     "p90",
@@ -37,7 +23,7 @@ _FEATURE_HEADS = (
     "max",
     "max_len",
     "rows cut",
-    "tokens kept",
+    "kept",
     "value kept",
 )
 
@@ -98,12 +84,14 @@ def _show(console: "Console", told: "Figures", html: Path | None) -> None:
     from ingot.cli.show import grid
 
     grid(console, list(_facts(told, html)))
-    console.print(plain("Splits", "bold"))
-    grid(console, [_SPLIT_HEADS, *_split_rows(told)])
+    grid(console, [("", *told.splits), *_rates(told)])
     for split in told.splits:
         console.print(plain(f"Features in {split}", "bold"))
-        rows = (_feature_row(told, number, split) for number in range(len(told.features)))
-        grid(console, _filled([_FEATURE_HEADS, *rows]))
+        grid(console, _filled([_FEATURE_HEADS, *_features(told, split)]))
+        lists = list(_lists(told, split))
+        if lists:
+            console.print(plain(f"Lists in {split}", "bold"))
+            grid(console, _filled([_LIST_HEADS, *lists]))
     if told.vocab:
         console.print(plain("Vocabularies of the train rows", "bold"))
         grid(console, [("feature", "distinct", "own id", "occurrences covered"), *_vocab(told)])
@@ -124,45 +112,45 @@ def _facts(told: "Figures", html: Path | None) -> Iterator[tuple[str, str]]:
         yield "page", str(html)
 
 
-def _split_rows(told: "Figures") -> Iterator[tuple[str, ...]]:
+def _rates(told: "Figures") -> Iterator[tuple[str, ...]]:
+    """A line per figure, a column per split."""
     from ingot.converters.ctr.stats_page import count, percent
 
-    for name, one in told.splits.items():
-        counts = (one.rows, one.entities, one.clicks, one.conversions, one.funnel_anomalies)
-        shares = (one.ctr, one.cvr_of_clicks, one.cvr_of_impressions)
-        yield (name, *map(count, counts), *map(percent, shares))
+    splits = told.splits.values()
+    yield "rows", *(count(one.rows) for one in splits)
+    yield "entities", *(count(one.entities) for one in splits)
+    yield "clicks", *(count(one.clicks) for one in splits)
+    yield "conversions", *(count(one.conversions) for one in splits)
+    yield "without a click", *(count(one.funnel_anomalies) for one in splits)
+    yield "ctr", *(percent(one.ctr) for one in splits)
+    yield "cvr of clicks", *(percent(one.cvr_of_clicks) for one in splits)
+    yield "cvr of impressions", *(percent(one.cvr_of_impressions) for one in splits)
+    yield "ctcvr", *(percent(one.ctcvr) for one in splits)
 
 
-def _feature_row(told: "Figures", number: int, split: str) -> tuple[str, ...]:
-    from ingot.converters.ctr.figures import UNKNOWN
+def _features(told: "Figures", split: str) -> Iterator[tuple[str, ...]]:
     from ingot.converters.ctr.stats_page import percent
 
-    one = told.features[number]
-    figures = told.by_feature[one.name][split]
-    oov = "" if figures.oov is None else percent(figures.oov)
-    hashed = "" if figures.hashed in (None, 0) else percent(figures.hashed)
-    return (
-        one.name,
-        one.encoding,
-        percent(figures.missing),
-        oov,
-        hashed,
-        *_length_cells(figures),
-        str(one.max_len) if one.is_multi_hot and one.encoding != UNKNOWN else "",
-        *("" if share is None else percent(share) for share in _kept(figures)),
-    )
+    for one in told.features:
+        figures = told.by_feature[one.name][split]
+        oov = "" if figures.oov is None else percent(figures.oov)
+        hashed = percent(figures.hashed) if figures.hashed else ""
+        yield one.name, one.encoding, percent(figures.missing), oov, hashed
 
 
-def _length_cells(figures: "FeatureFigures") -> tuple[str, ...]:
-    from ingot.converters.ctr.stats_page import number
+def _lists(told: "Figures", split: str) -> Iterator[tuple[str, ...]]:
+    from ingot.converters.ctr.figures import UNKNOWN
+    from ingot.converters.ctr.stats_page import number, percent
 
-    lengths = figures.lengths
-    names = ("mean", "p50", "p90", "p99", "max")
-    return tuple(number(lengths[name]) if lengths else "" for name in names)
-
-
-def _kept(figures: "FeatureFigures") -> tuple[float | None, ...]:
-    return figures.cut_rows, figures.tokens_kept, figures.value_kept
+    for one in told.features:
+        figures = told.by_feature[one.name][split]
+        if not one.is_multi_hot or figures.lengths is None:
+            continue
+        lengths = (figures.lengths[name] for name in ("mean", "p50", "p90", "p99", "max"))
+        longest = "" if one.encoding == UNKNOWN else str(one.max_len)
+        kept = (figures.cut_rows, figures.tokens_kept, figures.value_kept)
+        shares = ("" if share is None else percent(share) for share in kept)
+        yield one.name, *map(number, lengths), longest, *shares
 
 
 def _filled(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
