@@ -22,7 +22,6 @@ class IdRanges:
         end: one more than the largest.
         head_end: one more than the largest id that a vocabulary of full size has; 3 for a hash.
         given_end: one more than the largest id that the vocabulary at hand gives, or None.
-        tail_start: the first id of a hash that is not a head's, or `end` where there is none.
         two: whether id 2 stands for anything.
         own: whether ids of the head stand for one token each.
     """
@@ -30,7 +29,6 @@ class IdRanges:
     end: int
     head_end: int
     given_end: int | None
-    tail_start: int
     two: bool
     own: bool
 
@@ -50,7 +48,6 @@ def id_ranges(feature: Feature, profile: Profile | None, given: int | None) -> I
         end=max(feature.num_embeddings(one) for one in tails),
         head_end=head_end,
         given_end=None if given is None or hashes_low else contract.VOCAB_FIRST + given,
-        tail_start=head_end,
         two=feature.encoding == VOCAB or hashes_low,
         own=feature.encoding != HASH and not hashes_low,
     )
