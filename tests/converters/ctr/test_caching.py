@@ -2,6 +2,8 @@
 
 import fcntl
 import stat
+import subprocess
+import sys
 from concurrent.futures import ProcessPoolExecutor, wait
 from multiprocessing import get_context
 from pathlib import Path
@@ -118,4 +120,26 @@ def test_a_source_that_cannot_be_read_leaves_nothing(split: Split, tmp_path: Pat
     split.files[2].unlink()
     with pytest.raises(SourceError, match="is gone"):
         ensure_cache(split, tmp_path / "cache")
+    assert [one.suffix for one in (tmp_path / "cache").iterdir()] == [".lock"]
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from ingot.converters.ctr.caching import ensure_cache
+from ingot.converters.ctr.locating import locate
+from ingot.converters.errors import OutputError
+split = locate(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
+try:
+    ensure_cache(split, Path(sys.argv[2]))
+except OutputError as error:
+    print(error)
+"""
+
+
+def test_a_disk_that_is_full_leaves_nothing(split: Split, tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", FULL, split.where, tmp_path / "cache"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert "cannot be written: File too large (give another folder" in done.stdout
     assert [one.suffix for one in (tmp_path / "cache").iterdir()] == [".lock"]

@@ -493,6 +493,29 @@ def test_the_public_projects_files(tmp_path: Path) -> None:
     assert not rows
 
 
+RANK = """
+import sys
+import torch
+from ingot.converters.ctr import build_dataloader
+folder, store, rank = sys.argv[1], sys.argv[2], int(sys.argv[3])
+torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+loader = build_dataloader(folder, 10, True, 1)
+for batch in loader:
+    torch.distributed.all_reduce(torch.ones(1))  # hangs where one has fewer batches
+    print(*batch["labels"]["row_id"].tolist())
+torch.distributed.destroy_process_group()
+"""
+
+
+@pytest.mark.long
+def test_processes_of_torch_distributed(train: Path, tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", RANK, train, tmp_path / "store"]
+    ranks = [subprocess.Popen([*argv, str(rank)], stdout=-1, text=True) for rank in range(2)]
+    told = [rank.communicate(timeout=120)[0] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0]
+    assert sorted(int(one) for each in told for one in each.split()) == IDS
+
+
 # rows for torch's own DataLoader
 
 
