@@ -70,7 +70,7 @@ NOT_CHECKED: Final = (
     "that labels, ids and values are those of the raw data (the build's own tests show that)",
     "which tokens a longer list has lost, and the order of those that stayed",
     "that one token stands once in a list where ids are hashes: two tokens may share one",
-    "whether a hybrid's id is a token's own or a hash, under tail_ids contract (so no R3.6, R3.8, R3.9)",
+    "under tail_ids contract, whether a hybrid's id is a token's own (so no R3.6, R3.8, R3.9)",
     "click_mask against who was shown what: the raw data holds shown rows only",
     "the batches: section 4 is the loader's, and its tests'",
 )
