@@ -4,7 +4,7 @@
 PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3,$(shell \
 	$(p) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $(p))))
 VENV ?= .venv
-PYTEST_ARGS ?= -n auto --maxprocesses 4
+PYTEST_ARGS ?= -n auto --maxprocesses 4 --dist worksteal
 # The trainers' own environments, about 2 GB each.
 PEERS ?= .peers
 
@@ -13,6 +13,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 # The tests read tokens back with Megatron's own reader. Its declared dependencies are GPU training's;
 # reading an index needs only torch (in the dev extra), numpy and packaging.
 MEGATRON := megatron-core==0.16.1
+
+# Where nothing may be cached, the tests are compiled anew by every process of theirs: some ten seconds each.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test test-long test-peers served studio review-picture lint format types imports wheel-check check graph clean
 .DELETE_ON_ERROR:

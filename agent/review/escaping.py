@@ -148,6 +148,9 @@ def wrapped(text: str, columns: int = _COLUMNS) -> Iterator[str]:
 
 def _folded(line: str, columns: int) -> Iterator[str]:
     """A line in pieces of so many columns, if possible after a blank; nothing is lost."""
+    if len(line) <= columns and line.isascii():
+        yield line
+        return
     begun = width = 0
     blank = -1
     for place, char in enumerate(line):

@@ -281,7 +281,8 @@ def test_no_canary_is_left_by_a_command(
     roles = {"path": "c1", "map": {"nobody": "user"}}
     said = [{"role": roles, "content": "c2"}, {"role": "assistant", "content": "c2"}]
     mapping(tmp_path, "roles.json", messages=said)
-    aviary.drifted(tmp_path)
+    if "drifted.json" in words:
+        aviary.drifted(tmp_path)
     assert aviary.ingot(*words) in codes
     assert aviary.escaped(NEEDLES) == set()
 

@@ -256,11 +256,12 @@ def test_numbers_are_found_in_windows_as_in_the_whole(pairs: list[tuple[str, str
         assert sorted(found) == sorted(finder(text))
 
 
-@pytest.mark.parametrize(("kind", "text"), SECRETS)
 @pytest.mark.parametrize("filler", [" ", "x ", "-", "\n", "1 2\n", "ab12 "])
-def test_a_secret_is_found_far_from_the_ends(kind: str, text: str, filler: str) -> None:
+def test_a_secret_is_found_far_from_the_ends(filler: str) -> None:
     around = filler * (700 // len(filler))
-    assert (f"[{kind}]" in redact(f"{around} {text}\n{around}")) == (text not in MISSED)
+    found = [f"[{kind}]" in redact(f"{around} {text}\n{around}") for kind, text in SECRETS]
+    missed = [text for (_, text), one in zip(SECRETS, found, strict=True) if not one]
+    assert missed == [text for _, text in SECRETS if text in MISSED]
 
 
 def test_windows_are_apart_and_hold_whatever_is_near() -> None:

@@ -212,12 +212,18 @@ def test_a_source_that_is_not_there(folder):
 # --- at a terminal
 
 
-def test_at_a_terminal_the_mapping_is_a_tree(folder):
-    home = str(folder / "home")
-    terminal = Terminal(["chat", "raw.jsonl", "--out", "done"], folder, INGOT_HOME=home)
+def test_at_a_terminal_the_mapping_is_a_tree_and_edited(folder):
+    editor = folder / "editor.sh"
+    editor.write_text('#!/bin/sh\nsed -i \'s/"title",//\' "$1"\n')
+    editor.chmod(0o755)
+    surroundings = {"INGOT_HOME": str(folder / "home"), "EDITOR": str(editor)}
+    terminal = Terminal(["chat", "raw.jsonl", "--out", "done"], folder, **surroundings)
     terminal.until("quit leaves")
     assert "├──" in terminal.shown
-    terminal.type("set text body\n")
+    terminal.type("edit\n")
+    terminal.until("Changed")
+    terminal.shown = ""
+    terminal.type("set text title\n")
     terminal.until("Changed")
     terminal.type("ok\n")
     terminal.until("30 converted")
@@ -225,20 +231,6 @@ def test_at_a_terminal_the_mapping_is_a_tree(folder):
     assert terminal.end() == 0
     assert "--resume" in terminal.shown
     assert (folder / "done" / "manifest.json").is_file()
-
-
-def test_at_a_terminal_the_mapping_is_edited(folder):
-    editor = folder / "editor.sh"
-    editor.write_text('#!/bin/sh\nsed -i \'s/"title",//\' "$1"\n')
-    editor.chmod(0o755)
-    terminal = Terminal(
-        ["chat", "raw.jsonl"], folder, INGOT_HOME=str(folder / "home"), EDITOR=str(editor)
-    )
-    terminal.until("quit leaves")
-    terminal.type("edit\n")
-    terminal.until("Changed")
-    terminal.type("quit\n")
-    assert terminal.end() == 0
 
 
 def test_at_a_terminal_a_question_can_be_interrupted(folder, model):

@@ -60,15 +60,14 @@ def test_every_data_file_is_matched_by_package_data(setuptools_table):
     assert sorted(data - shipped) == []
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_module_says_what_it_is(module):
-    tree = ast.parse(module.read_text(encoding="utf-8"))
-    assert ast.get_docstring(tree), "every module opens with a docstring"
+def test_every_module_opens_with_a_docstring():
+    trees = {module: ast.parse(module.read_text(encoding="utf-8")) for module in MODULES}
+    assert [module for module, tree in trees.items() if not ast.get_docstring(tree)] == []
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_module_name_says_what_it_holds(module):
-    assert module.stem not in {"utils", "util", "helpers", "helper", "common", "misc"}
+def test_names_of_modules_say_what_they_hold():
+    nothing = {"utils", "util", "helpers", "helper", "common", "misc"}
+    assert [module for module in MODULES if module.stem in nothing] == []
 
 
 def test_version_is_stated_once_for_users_and_packaging():

@@ -40,10 +40,15 @@ def asked(file: Path, rows: Any = ROWS, **options: Any) -> str:
     return user["content"]
 
 
-@pytest.mark.parametrize("tokens", [1500, 2000, 3000, 6000, 8000, 20_000])
-def test_both_messages_fit(tmp_path: Path, tokens: int) -> None:
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> tuple[Source, Sample]:
     rows = [{f"k{n}": "words 和 文字 " * 60 for n in range(200)} for _ in range(9)]
-    system, user = opening(*data(tmp_path / "w.jsonl", rows), Request(), tokens=tokens)
+    return data(tmp_path_factory.mktemp("wide") / "w.jsonl", rows)
+
+
+@pytest.mark.parametrize("tokens", [1500, 2000, 3000, 6000, 8000, 20_000])
+def test_both_messages_fit(wide: tuple[Source, Sample], tokens: int) -> None:
+    system, user = opening(*wide, Request(), tokens=tokens)
     assert (system["role"], user["role"]) == ("system", "user")
     assert tokens_in(system["content"]) + tokens_in(user["content"]) <= tokens
 

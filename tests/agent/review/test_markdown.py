@@ -9,6 +9,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable
+from functools import cache
 from html.parser import HTMLParser
 from importlib.resources import files
 from itertools import cycle
@@ -170,6 +171,11 @@ def all_lines(text: str) -> list[str]:
     return text.split("\n")
 
 
+@cache
+def harmless_page(renderer: str) -> Page:
+    return rendered(renderer, markdown(filled(DOCUMENT, lambda: "word")))
+
+
 @pytest.fixture(scope="module", params=RENDERERS)
 def renderer(request) -> str:
     return str(request.param)
@@ -212,7 +218,7 @@ def test_what_differs_in_a_record_is_shown_with_what_is_around_it():
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_nothing_is_made_of_an_attack(attack, renderer):
-    harmless = rendered(renderer, markdown(filled(DOCUMENT, lambda: "word")))
+    harmless = harmless_page(renderer)
     page = rendered(renderer, markdown(filled(DOCUMENT, lambda: attack)))
     assert page.skeleton == harmless.skeleton
     assert page.comments == COMMENTS
@@ -249,7 +255,7 @@ def test_nothing_is_made_of_any_text(texts):
     pool = cycle(texts)
     hostile = markdown(filled(DOCUMENT, lambda: next(pool)))
     for renderer in RENDERERS:
-        harmless = rendered(renderer, markdown(filled(DOCUMENT, lambda: "word")))
+        harmless = harmless_page(renderer)
         page = rendered(renderer, hostile)
         assert page.comments == COMMENTS
         for tag in ("table", "details", "h4", "pre", "ul"):
@@ -341,9 +347,13 @@ def many(count: int, text: str = "reason", **given: Any) -> dict[str, Any]:
     return {**DOCUMENT, "mappings": mappings}
 
 
-@pytest.mark.parametrize("limit", [8_192, 10_000, 20_000, COMMENT_LIMIT])
+LIMITS = (8_192, 10_000, 20_000, COMMENT_LIMIT)
+COUNTS = [(limit, count) for count in (1, 2, 40) for limit in LIMITS]
+MANY = [pytest.param(limit, 500, marks=pytest.mark.long) for limit in LIMITS[1:3]]
+
+
 @pytest.mark.parametrize("text", ["reason", "中文" * 300, "`" * 300, "@a " * 200])
-@pytest.mark.parametrize("count", [1, 2, 40, 500])
+@pytest.mark.parametrize(("limit", "count"), [*COUNTS, (8_192, 500), (COMMENT_LIMIT, 500), *MANY])
 def test_a_comment_keeps_its_limit_and_says_what_is_left_out(count, text, limit):
     review = many(count, text)
     said = markdown(review, limit=limit)

@@ -43,11 +43,16 @@ def test_texts_of_json_are_parsed(tmp_path: Path) -> None:
     assert "chat[*].content: " in block
 
 
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Shown:
+    rows = [{f"column {n}": f"word {n} " * 100 for n in range(300)} for _ in range(6)]
+    return of(tmp_path_factory.mktemp("wide") / "w.jsonl", rows)
+
+
 @pytest.mark.parametrize("most", [200, 400, 800, 1600, 3200, 6400, 12800])
 @pytest.mark.parametrize("small", [True, False])
-def test_it_fits_whatever_the_data(tmp_path: Path, most: int, small: bool) -> None:
-    wide = [{f"column {n}": f"word {n} " * 100 for n in range(300)} for _ in range(6)]
-    block = told(of(tmp_path / "w.jsonl", wide), "redacted", lambda t: len(t) <= most, small=small)
+def test_it_fits_whatever_the_data(wide: Shown, most: int, small: bool) -> None:
+    block = told(wide, "redacted", lambda t: len(t) <= most, small=small)
     assert len(block) <= most
     assert block.startswith("1 file(s): w.jsonl")
 
