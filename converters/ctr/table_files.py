@@ -30,6 +30,7 @@ TABLES = ("csv", "parquet", "arrow")
 _ROWS = 8192  # of a batch of a columnar file: lists of hundreds of tokens stay small
 _OPEN = 8 << 20  # bytes after which a quoted cell counts as one that never ends
 _STAND_IN = b"\x1f"  # for a delimiter of several bytes, which Arrow does not know
+_END = b"\x02 end of a block \x02"
 _BLANK_LINE = re.compile(rb"(?:\A|\n)[\t \x0b\x0c\x1c-\x1f]+\r?(?:\n|\Z)")
 _OTHER_TABLE = re.compile(r"another shape than the main files: (?:csv|parquet|arrow)\b")
 _PLACE = re.compile(r"c\d+")
@@ -190,26 +191,37 @@ def _each(batches: Iterator[pa.RecordBatch], where: str) -> Iterator[pa.RecordBa
 def _delimited(table: TableFile, wanted: Sequence[str]) -> Iterator[Piece]:
     facts, where = table.file.facts, str(table.file.place)
     dialect = Dialect(delimiter=facts.delimiter, quote=facts.quote)
-    fast, slow = _Quick(table.columns, dialect, wanted), _Careful(table, dialect, wanted)
+    quick, careful = _Quick(table.columns, dialect, wanted), _Careful(table, dialect, wanted)
     first = -1 if table.header else 0  # the header is the record before row 0
     with table.file.place.open() as raw:
         stream = decompressed(raw, where)
         parts = utf8_blocks(stream, where, facts.encoding, facts.newline)
-        for block in _line_blocks(parts, facts.quote.encode(), where):
-            columns, begun = fast(block), first
-            piece = slow(block, first) if columns is None else _sound(columns, first)
-            first += piece.read
+        for piece in _read(_line_blocks(parts, where), first, quick, careful):
+            begun, first = first, first + piece.read
             if first >= 0:
                 yield piece.part(0, first) if begun < 0 else piece
 
 
-def _sound(columns: pa.RecordBatch, first: int) -> Piece:
-    rows = np.arange(first, first + len(columns), dtype=np.int64)
-    return Piece(rows=rows, columns=columns, read=len(columns))
+def _read(
+    blocks: Iterator[bytes], first: int, quick: "_Quick", careful: "_Careful"
+) -> Iterator[Piece]:
+    """Blocks of lines to rows; one that ends inside of a quoted cell is read with the next."""
+    held = b""
+    for block in blocks:
+        held += block
+        enough = len(held) > _OPEN
+        if quick.is_open(held) and not enough:
+            continue
+        piece = quick(held, first) or careful(held, first, last=enough)
+        if piece is not None:
+            yield piece
+            first, held = first + piece.read, b""
+    if held:
+        yield from filter(None, [quick(held, first) or careful(held, first, last=True)])
 
 
-def _line_blocks(parts: Iterator[bytes], quote: bytes, where: str) -> Iterator[bytes]:
-    """Blocks of whole lines that no quoted cell reaches over, as far as the quotes tell."""
+def _line_blocks(parts: Iterator[bytes], where: str) -> Iterator[bytes]:
+    """Blocks of whole lines."""
     held = b""
     for part in parts:
         held += part
@@ -217,8 +229,7 @@ def _line_blocks(parts: Iterator[bytes], quote: bytes, where: str) -> Iterator[b
         if not cut and len(held) > MAX_ROW_BYTES:
             said = f"a line of more than {MAX_ROW_BYTES >> 20} MiB"
             raise SourceError(where, said, "is it a table?")
-        is_open = quote and held.count(quote, 0, cut) % 2 and len(held) < _OPEN
-        if cut and not is_open:
+        if cut:
             yield held[:cut]
             held = held[cut:]
     if held:
@@ -231,9 +242,9 @@ class _Quick:
     def __init__(self, names: Sequence[str], dialect: Dialect, wanted: Sequence[str]) -> None:
         self._mark = dialect.delimiter.encode()
         self._quote = dialect.quote.encode()
-        plain = len(self._mark) == 1
+        self._long = len(self._mark) > 1
         self._parse = pa.csv.ParseOptions(
-            delimiter=dialect.delimiter if plain else _STAND_IN.decode(),
+            delimiter=_STAND_IN.decode() if self._long else dialect.delimiter,
             quote_char=dialect.quote or False,
             newlines_in_values=bool(dialect.quote),
         )
@@ -244,11 +255,29 @@ class _Quick:
         )
         self._wanted = list(wanted)
 
-    def __call__(self, block: bytes) -> pa.RecordBatch | None:
-        if not self._is_plain(block):
+    def __call__(self, block: bytes, first: int) -> Piece | None:
+        """The rows of a block, the first of which has that number."""
+        columns = self._columns(block) if self._is_plain(block) else None
+        if columns is None:
             return None
-        if len(self._mark) > 1:
-            block = block.replace(self._mark, _STAND_IN)
+        rows = np.arange(first, first + len(columns), dtype=np.int64)
+        return Piece(rows=rows, columns=columns, read=len(columns))
+
+    def is_open(self, block: bytes) -> bool:
+        """Whether a block seems to end inside of a quoted cell."""
+        return bool(self._quote) and block.count(self._quote) % 2 == 1
+
+    def _columns(self, block: bytes) -> pa.RecordBatch | None:
+        if not self._has_quotes(block):
+            return self._parsed(block.replace(self._mark, _STAND_IN) if self._long else block)
+        # Arrow closes at the end what is open there: a last line of our own shows whether it was.
+        last = self._mark.join([_END] * len(self._names))
+        columns = self._parsed(b"%b%b%b" % (block, b"" if block.endswith(b"\n") else b"\n", last))
+        if columns is None or any(one[-1].as_py() != _END for one in columns.columns):
+            return None
+        return columns.slice(0, len(columns) - 1)
+
+    def _parsed(self, block: bytes) -> pa.RecordBatch | None:
         options = pa.csv.ReadOptions(
             column_names=self._names, use_threads=False, block_size=len(block) + 1
         )
@@ -270,8 +299,10 @@ class _Quick:
             return False
         if len(self._names) == 1 or (self._mark.isspace() and _BLANK_LINE.search(block)):
             return False
-        quoted = self._quote and self._quote in block
-        return len(self._mark) == 1 or not (quoted or _STAND_IN in block)
+        return not self._long or not (self._has_quotes(block) or _STAND_IN in block)
+
+    def _has_quotes(self, block: bytes) -> bool:
+        return bool(self._quote) and self._quote in block
 
 
 class _Careful:
@@ -280,11 +311,16 @@ class _Careful:
     def __init__(self, table: TableFile, dialect: Dialect, wanted: Sequence[str]) -> None:
         self._table, self._dialect, self._wanted = table, dialect, list(wanted)
 
-    def __call__(self, block: bytes, first: int) -> Piece:
+    def __call__(self, block: bytes, first: int, *, last: bool) -> Piece | None:
+        """The rows of a block; None where it ends in a cell that may go on, unless it is `last`."""
         names = self._table.columns
         reader = Table(names, self._dialect, len(names))
         text = block.decode("utf-8", "surrogateescape").removesuffix("\n")
-        found = [*reader.rows(text), *reader.finish()]
+        found = reader.rows(text)
+        rest = reader.finish()
+        if rest and not last:
+            return None
+        found += rest
         good = [place for place, row in enumerate(found) if type(row) is not Broken]
         arrays = [self._array([found[place][name] for place in good]) for name in self._wanted]
         return Piece(
