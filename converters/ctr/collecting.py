@@ -111,6 +111,7 @@ class Collector:
         self.dropped = 0
         self.repeats = Repeats(work / "samples")
         self._funnel = featuremap.funnel
+        self._is_table = featuremap.table is not None
         self._rejects = result / REJECTS
         self._own = [at for at, (src, _) in enumerate(featuremap.sources) if src == 0]
         self._shared = [at for at, (src, _) in enumerate(featuremap.sources) if src == 1]
@@ -181,16 +182,19 @@ class Collector:
             self.token_counts = grown(self.token_counts, 2 * self.tokens.count)
 
     def entity_counts(self) -> dict[str, Json]:
-        """The entities' part of stats.json."""
+        """The entities' part of stats.json; what is about common features is null for a table."""
         entities, lines = self.entities, self.entities.lines
         used = entities.rows > 0
         unknown = used & (lines < 0)
-        return {
+        common = {
             "rows_of_common": self.common.rows,
             "repeated": self.common.rows - int(np.count_nonzero(lines >= 0)),
-            "in_rows": int(np.count_nonzero(used)),
             "unknown": int(np.count_nonzero(unknown)),
             "rows_of_unknown": int(entities.rows[unknown].sum()),
+        }
+        return {
+            **(dict.fromkeys(common) if self._is_table else common),
+            "in_rows": int(np.count_nonzero(used)),
             **{
                 name: int(np.count_nonzero(used & (entities.splits == split)))
                 for split, name in enumerate(SPLITS)

@@ -202,7 +202,8 @@ def _lines(done: "Built") -> "list[tuple[str, str]]":
 
 
 def _parts(numbers: "dict[str, Json]", *names: str) -> str:
-    return ", ".join(f"{numbers[name]:,} {name.replace('_', ' ')}" for name in names)
+    there = [name for name in names if numbers[name] is not None]
+    return ", ".join(f"{numbers[name]:,} {name.replace('_', ' ')}" for name in there)
 
 
 def _split_lines(stats: "dict[str, Json]") -> "list[tuple[str, str]]":
