@@ -35,7 +35,7 @@ from ingot.converters.ctr.splitting import TRAIN
 from ingot.converters.ctr.spooling import Spool
 from ingot.converters.ctr.statistics import TOKENS, LabelSums, vocabulary_entry
 from ingot.converters.ctr.vocabulary import Vocabulary, as_table, fit, load, save
-from ingot.converters.ctr.writing import SplitWriter
+from ingot.converters.ctr.writing import GROUP_ROWS, SplitWriter
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.job import Progress, Watch
 from ingot.converters.manifest import host_facts, list_files
@@ -44,6 +44,10 @@ from ingot.converters.rows import Json
 FEATUREMAP: Final = "featuremap.yaml"
 STATS: Final = "stats.json"
 VOCAB: Final = "vocab"
+_CELLS: Final = 32 << 20
+"""The most elements of lists that are made at a time,"""
+_FEWEST: Final = 256
+"""but for this number of rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,9 +247,14 @@ class _Build:
         total = sum(one.rows for one in self._collector.spools)
         before = sum(one.rows for one in self._collector.spools[:split])
         with SplitWriter(folder, self._schema) as writer:
-            for rows in spool.read():
+            for rows in spool.read(self._rows_at_a_time()):
                 writer.write(self._batch(split, rows, places))
                 self._tell("write", before + writer.rows, total)
+
+    def _rows_at_a_time(self) -> int:
+        """Few where lists may be long: a short row can name an entity with very many tokens."""
+        longest = sum(one.max_len or 0 for one in self._featuremap.features)
+        return min(GROUP_ROWS, max(_FEWEST, _CELLS // max(1, longest)))
 
     def _batch(self, split: int, rows: Rows, places: NDArray[np.uint32]) -> pa.RecordBatch:
         labels = self._label_columns(rows)

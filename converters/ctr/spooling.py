@@ -71,12 +71,18 @@ class Spool:
         with writing(self._path), self._sink:
             self._writer.close()
 
-    def read(self) -> Iterator[Rows]:
-        """What was written, as the batches that it was written in."""
+    def read(self, most: int | None = None) -> Iterator[Rows]:
+        """What was written, as the batches that it was written in.
+
+        Args:
+            most: rows at a time; longer batches come in parts.
+        """
         with pa.OSFile(str(self._path)) as source:
             reader = pa.ipc.open_file(source)
             for at in range(reader.num_record_batches):
-                yield self._rows(reader.get_batch(at))
+                batch = reader.get_batch(at)
+                for first in range(0, batch.num_rows, most or batch.num_rows):
+                    yield self._rows(batch.slice(first, most))
 
     def _batch(self, rows: Rows) -> pa.RecordBatch:
         columns = [rows.rows, rows.clicks, rows.purchases, rows.entities]
