@@ -13,9 +13,9 @@ turn, each in a process of its own from start to exit:
 
 Prints seconds and CPU seconds, rows/s, MB/s of raw text (10^6 bytes), rows/s over those of plain
 Python by wall clock and by CPU (the latter says more on a busy machine); the peak memory of all
-processes of a run together (Linux: proportional set size, looked at every 200 ms; `own` leaves out mapped
-files), the disk space taken while it runs and afterwards, and the seconds of each phase. Of the
-rounds the one with the fewest CPU seconds.
+processes of a run together (Linux: proportional set size, looked at every 200 ms; `own` leaves out
+mapped files), the disk space taken while it runs and afterwards, and the seconds of each phase. Of
+the rounds the one with the fewest CPU seconds.
 """
 
 import argparse
