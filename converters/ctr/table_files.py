@@ -15,6 +15,7 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from ingot.converters.ctr.blocks import Reject
+from ingot.converters.ctr.recognizing import HEAD, raw_kind
 from ingot.converters.errors import SourceError
 from ingot.converters.readers import Source, SourceFile, SourceSpec, columnar, open_source
 from ingot.converters.readers.archives import kept_open
@@ -85,6 +86,8 @@ def open_table(path: str) -> Source:
         SourceError: nothing there, no table, or tables with other columns beside it.
     """
     source = open_source(path)
+    if source.files and source.files[0].facts.format in ("csv", "text"):
+        _see_that_plain(path, source.files[0])
     if [file.facts.format for file in source.files] == ["text"]:
         source = source.with_spec(SourceSpec(format="csv"))
     if not source.files or source.files[0].facts.format not in TABLES:
@@ -95,6 +98,15 @@ def open_table(path: str) -> Source:
         problem = f"tables of several kinds, such as {source.files[0].name} and {other[0]}"
         raise SourceError(path, problem, "name the files of one table with a glob")
     return source
+
+
+def _see_that_plain(path: str, file: SourceFile) -> None:
+    where = str(file.place)
+    with kept_open(), file.place.open() as raw, reading(where):
+        kind = raw_kind(decompressed(raw, where).read(HEAD))
+    if kind is not None:
+        hint = "ingot ctr build --skeleton FILE --common FILE --featuremap aliccp"
+        raise SourceError(path, f"no plain table: a raw file of Ali-CCP ({kind})", hint)
 
 
 def with_columns(file: SourceFile, wanted: Sequence[str]) -> TableFile:

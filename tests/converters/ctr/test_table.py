@@ -6,6 +6,7 @@ import io
 import json
 import math
 import struct
+import zipfile
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
@@ -159,8 +160,10 @@ def as_csv(rows: list[list[str]], delimiter: str = ",", header: bool = True) -> 
     return out.getvalue().encode()
 
 
-@given(st.lists(cells, max_size=12), st.integers(1, 90), st.sampled_from([",", "\t", ";"]))
-@settings(deadline=None)
+@given(
+    st.lists(cells, max_size=12), st.sampled_from([1, 7, 33, 90]), st.sampled_from([",", "\t", ";"])
+)
+@settings(deadline=None, max_examples=40)
 def test_equals_reading_row_by_row(tmp_path_factory, rows, batch_rows, delimiter):
     path = tmp_path_factory.mktemp("t") / "log.csv"
     rows = ORDINARY + rows
@@ -279,6 +282,31 @@ def test_what_the_readers_find_out_about_a_file(tmp_path, name):
         "token_separator: '|',", "token_separator: '|', value_separator: ':',"
     )
     assert of_blocks(list(read_table(str(path), featuremap(text)))) == reference(rows)
+
+
+def test_files_in_an_archive(tmp_path):
+    path = tmp_path / "log.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("log/b.csv", as_csv(ORDINARY[20:]))
+        archive.writestr("log/a.csv", as_csv(ORDINARY[:20]))
+    assert of_blocks(list(read_table(str(path), featuremap()))) == reference(ORDINARY)
+
+
+def test_raw_files_of_aliccp_are_no_plain_table():
+    path = Path(__file__).parents[2] / "golden" / "ctr" / "sample_skeleton_train.csv"
+    with pytest.raises(SourceError, match=r"raw file of Ali-CCP .*--featuremap aliccp"):
+        read_table(str(path), featuremap())
+
+
+def test_columns_of_one_name_are_told_apart(tmp_path):
+    cells = [pa.array(["u", "v"]), pa.array([0, 1]), pa.array(["a", "b"]), pa.array(["c", "d"])]
+    table = pa.Table.from_arrays(cells, names=["user", "click", "x", "x"])
+    pq.write_table(table, tmp_path / "log.parquet")
+    (block,) = read_table(str(tmp_path / "log.parquet"), featuremap(SMALL))
+    assert block.tokens[0].tokens.to_pylist() == [b"a", b"b"]
+    second = SMALL.replace("field: x", "field: x.1")
+    (block,) = read_table(str(tmp_path / "log.parquet"), featuremap(second))
+    assert block.tokens[0].tokens.to_pylist() == [b"c", b"d"]
 
 
 def test_files_of_a_folder_in_sorted_order(tmp_path):
