@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ingot.converters.commit import writing
 
-PART: Final = 1 << 24  # hashes that are sorted at a time: 128 MiB
+PART: Final = 1 << 22  # hashes that are sorted at a time: 32 MiB
 
 
 class Repeats:
@@ -46,14 +46,15 @@ class Repeats:
         parts = -(-self._count // part)
         distinct = 0
         for at in range(parts):
-            distinct += len(np.unique(self._part(at, parts, part)))
+            hashes = self._part(at, parts, part)
+            hashes.sort()
+            distinct += int(np.count_nonzero(hashes[1:] != hashes[:-1])) + bool(len(hashes))
         return self._count - distinct
 
     def _part(self, at: int, parts: int, size: int) -> NDArray[np.uint64]:
         """The hashes that belong to a part."""
         held = []
-        hashes = np.memmap(self._path, np.uint64, "r")
-        for first in range(0, len(hashes), size):
-            some = np.asarray(hashes[first : first + size])
-            held.append(some[some % np.uint64(parts) == at])
+        with self._path.open("rb") as file:
+            while len(some := np.fromfile(file, np.uint64, size)):
+                held.append(some[some % np.uint64(parts) == at])
         return np.concatenate(held)
