@@ -33,6 +33,7 @@ from typing import Final
 
 from ingot.converters.commit import encode, sync, writing
 from ingot.converters.errors import OutputError
+from ingot.converters.megatron.filenames import name_of, text_of
 from ingot.converters.megatron.journal import FILES
 from ingot.converters.rows import Json
 
@@ -81,7 +82,7 @@ class Staging:
             # Files of another build must not come back beside this identity after a power cut.
             self._sync_folders()
             self.base = self.wanted
-            noted = {"base": _text(self.base), "identity": identity}
+            noted = {"base": text_of(self.base.absolute()), "identity": identity}
             place = _file(self.prefix, _LOCK)
             place.write_bytes(encode(noted, sort_keys=False))
             sync(place)
@@ -106,8 +107,8 @@ class Staging:
                 raise OutputError(str(to), "is no file that can be replaced", "name another")
         with writing(self.prefix):
             order = {
-                "stale": [_text(path) for path in stale],
-                "renames": [[_text(source), _text(to)] for source, to in renames],
+                "stale": [text_of(path.absolute()) for path in stale],
+                "renames": [[text_of(path.absolute()) for path in pair] for pair in renames],
             }
             written = _file(self.prefix, "order")
             written.write_bytes(encode(order))
@@ -133,11 +134,11 @@ class Staging:
 
 
 def _rename_all(order: dict[str, Json]) -> None:
-    renames = [(_path(source), _path(to)) for source, to in order["renames"]]
+    renames = [(Path(name_of(source)), Path(name_of(to))) for source, to in order["renames"]]
     left = [(source, to) for source, to in renames if source.exists()]
     # What was renamed before the build was killed is no file of an older data set.
     new = {to for source, to in renames if not source.exists()}
-    gone = [path for path in map(_path, order["stale"]) if path not in new]
+    gone = [path for path in map(Path, map(name_of, order["stale"])) if path not in new]
     if not left:
         return
     for path in gone:  # the old index first
@@ -163,14 +164,6 @@ def _document(path: Path) -> dict[str, Json]:
     except (OSError, ValueError):
         return {}
     return document if isinstance(document, dict) else {}
-
-
-def _text(path: Path) -> str:
-    return os.fsencode(path.absolute()).decode("latin-1")
-
-
-def _path(text: str) -> Path:
-    return Path(os.fsdecode(text.encode("latin-1")))
 
 
 def _unfinished(base: Path) -> list[Path]:
@@ -205,7 +198,7 @@ def staging(prefix: Path, tmp_dir: Path | None) -> Iterator[Staging]:
     base = _noted(prefix).get("base")
     place = Staging(
         prefix=prefix,
-        base=wanted if base is None else _path(base),
+        base=wanted if base is None else Path(name_of(base)),
         wanted=wanted,
         lock=lock,
         beside=beside,

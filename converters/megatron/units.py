@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingot.converters.errors import SourceError
+from ingot.converters.megatron.filenames import name_of, text_of
 from ingot.converters.rows import Json
 
 UNIT_BYTES: Final = 64 << 20  # compressed; larger files are cut between row groups
@@ -39,8 +40,8 @@ class InputFile:
     def to_document(self) -> dict[str, Json]:
         """As JSON, for another process."""
         return {
-            "name": os.fsencode(self.name).decode("latin-1"),
-            "path": os.fsencode(self.path).decode("latin-1"),
+            "name": text_of(self.name),
+            "path": text_of(self.path),
             "bytes": self.bytes,
             "mtime_ns": self.mtime_ns,
         }
@@ -48,7 +49,7 @@ class InputFile:
     @staticmethod
     def from_document(document: dict[str, Json]) -> "InputFile":
         """The file of such a document."""
-        name, path = (os.fsdecode(document[key].encode("latin-1")) for key in ("name", "path"))
+        name, path = (name_of(document[key]) for key in ("name", "path"))
         size, changed = document["bytes"], document["mtime_ns"]
         return InputFile(name=name, path=Path(path), bytes=size, mtime_ns=changed)
 

@@ -20,6 +20,7 @@ from ingot.converters.commit import writing
 from ingot.converters.errors import ConversionError, IngotError, OutputError, SourceError
 from ingot.converters.megatron.engines.choice import Choice
 from ingot.converters.megatron.engines.engine import EngineWrongError
+from ingot.converters.megatron.filenames import name_of, text_of
 from ingot.converters.megatron.lanes import Lane
 from ingot.converters.megatron.layouts import Layout
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
@@ -71,10 +72,10 @@ class Assignment:
         return {
             "lane": self.lane,
             "processes": self.processes,
-            "prefix": _text(self.prefix),
-            "base": _text(self.base),
+            "prefix": text_of(self.prefix.absolute()),
+            "base": text_of(self.base.absolute()),
             "files": [file.to_document() for file in self.files],
-            "tokenizer": _text(self.tokenizer),
+            "tokenizer": text_of(self.tokenizer.absolute()),
             "made_of": self.made_of,
             "options": self.options.to_document(),
             "layout": self.layout.to_document(),
@@ -88,10 +89,10 @@ class Assignment:
         return Assignment(
             lane=document["lane"],
             processes=document["processes"],
-            prefix=_path(document["prefix"]),
-            base=_path(document["base"]),
+            prefix=Path(name_of(document["prefix"])),
+            base=Path(name_of(document["base"])),
             files=tuple(InputFile.from_document(one) for one in document["files"]),
-            tokenizer=_path(document["tokenizer"]),
+            tokenizer=Path(name_of(document["tokenizer"])),
             made_of=document["made_of"],
             options=BuildOptions.from_document(document["options"]),
             layout=Layout.from_document(document["layout"]),
@@ -129,14 +130,6 @@ def unit_document(unit: Unit) -> dict[str, Json]:
 def _unit(document: dict[str, Json]) -> Unit:
     groups = document["row_groups"]
     return Unit(**{**document, "row_groups": None if groups is None else tuple(groups)})
-
-
-def _text(path: Path) -> str:
-    return os.fsencode(path.absolute()).decode("latin-1")
-
-
-def _path(text: str) -> Path:
-    return Path(os.fsdecode(text.encode("latin-1")))
 
 
 class _Voice:
