@@ -188,12 +188,15 @@ def check_kills(place: Scene, count: int, seed: int) -> Counter[str]:
     raise AssertionError(f"only {left.total()} of {4 * count} runs were killed")
 
 
+@pytest.mark.long
 def test_a_kill_of_processes(tmp_path: Path) -> None:
     place = scene(tmp_path, 2, files=6, rows=40, chats=False)
     assert check_kills(place, count=1, seed=1).total() == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM]
+)
 def test_signals_end_the_command_and_its_processes(tmp_path: Path, number: signal.Signals) -> None:
     place = scene(tmp_path, 2, files=6, rows=100, chats=False)
     process = place.start()
