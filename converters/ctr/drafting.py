@@ -17,6 +17,7 @@ from ingot.converters.ctr.drafting_features import (
     features,
     separators_of,
 )
+from ingot.converters.ctr.drafting_leaks import telling
 from ingot.converters.ctr.drafting_profile import Profile, Sample, take
 from ingot.converters.ctr.drafting_text import Decision, Line, written
 from ingot.converters.ctr.featuremap import FeatureMap, parse
@@ -85,6 +86,7 @@ def draft(path: str, *, rows: int | None = ROWS, chosen: Chosen = Chosen()) -> D
     separators = separators_of(sample.profiles)
     taken = {one.column: one.role for one in found.decisions}
     decisions = [*found.decisions, *features(sample, taken, separators, doubts)]
+    doubts += _leaks(sample, decisions, found.click)
     if not any(one.feature for one in decisions):
         raise ReviewNeeded(path, "no column is left that could be a feature", "is it a CTR log?")
     table = _table(sample, found, separators)
@@ -141,6 +143,14 @@ def _found_roles(path: str, sample: Sample, chosen: Chosen) -> tuple[_Roles, lis
         decisions=tuple(decisions),
     )
     return held, [one for one in doubts if one]
+
+
+def _leaks(sample: Sample, decisions: Sequence[Decision], click: Profile) -> list[str]:
+    single = [one.column for one in decisions if one.feature and "max_len" not in one.feature]
+    return [
+        f"{name} tells the click: each of its values has one label; is it known before?"
+        for name in telling(sample.head, single, click.name)
+    ]
 
 
 def _named(

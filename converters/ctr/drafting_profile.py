@@ -1,10 +1,10 @@
 """What a sample of a table says about each of its columns."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -106,6 +106,7 @@ class Sample:
         whole: whether there are no more.
         total: rows of the table where the files say it, else None.
         rejects: lines with another number of cells.
+        head: the first rows.
     """
 
     profiles: tuple[Profile, ...]
@@ -113,6 +114,7 @@ class Sample:
     whole: bool
     total: int | None
     rejects: int
+    head: tuple[pa.RecordBatch, ...]
 
 
 def take(path: str, rows: int | None) -> Sample:
@@ -129,34 +131,55 @@ def take(path: str, rows: int | None) -> Sample:
     files = [with_columns(file, ()) for file in source.files]
     names = [name for name in files[0].columns if all(name in one.columns for one in files)]
     stretches = _stretches(files, names, rows)
-    head: list[pa.RecordBatch] = []
+    head = list(_head(stretches))
+    if not any(len(batch) for batch, _ in head):
+        raise SourceError(path, "no rows in it", "draft needs some to look at")
+    batches = tuple(batch for batch, _ in head)
+    profiles = tuple(_profile(name, batches, path) for name in names)
+    seen, rejects = _count(profiles, chain(head, stretches), path)
+    counts = [file.facts.rows for file in source.files]
+    total = sum(one for one in counts if one is not None) if None not in counts else None
+    return Sample(
+        profiles=profiles,
+        rows=seen,
+        whole=rows is None or seen + rejects < rows or total == seen + rejects,
+        total=total,
+        rejects=rejects,
+        head=batches,
+    )
+
+
+_Stretch: TypeAlias = tuple[pa.RecordBatch, int]
+
+
+def _head(stretches: Iterator[_Stretch]) -> Iterator[_Stretch]:
+    """The first rows; what follows them stays in the iterator."""
+    seen = 0
+    for batch, bad in stretches:
+        yield batch, bad
+        seen += len(batch)
+        if seen >= LOOKED_AT:
+            return
+
+
+def _count(
+    profiles: Sequence[Profile], stretches: Iterable[_Stretch], path: str
+) -> tuple[int, int]:
+    """Count every column; gives the rows that could be read, and the others."""
     seen = rejects = 0
     for batch, bad in stretches:
-        head.append(batch)
         seen, rejects = seen + len(batch), rejects + bad
-        if seen >= LOOKED_AT:
-            break
-    if not seen:
-        raise SourceError(path, "no rows in it", "draft needs some to look at")
-    profiles = [_profile(name, head, path) for name in names]
-    rest = 0
-    for batch, bad in chain(((one, 0) for one in head), stretches):
-        rest += len(batch)
-        rejects += bad
         for one in profiles:
             if not one.shape.unread:
                 one.add(batch[one.name], f"{path}: column {one.name}")
-    counts = [file.facts.rows for file in source.files]
-    total = sum(one for one in counts if one is not None) if None not in counts else None
-    whole = rows is None or rest + rejects < rows or total == rest + rejects
     for one in profiles:
-        one.rows = rest
-    return Sample(profiles=tuple(profiles), rows=rest, whole=whole, total=total, rejects=rejects)
+        one.rows = seen
+    return seen, rejects
 
 
 def _stretches(
     files: Sequence[TableFile], names: Sequence[str], most: int | None
-) -> Iterator[tuple[pa.RecordBatch, int]]:
+) -> Iterator[_Stretch]:
     """Rows and the number of broken ones among them, at most so many in all."""
     left = most
     for file in files:

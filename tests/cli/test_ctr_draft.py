@@ -29,13 +29,13 @@ def ran(*words: object, code: int = 0) -> Any:
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     rng = random.Random(5)
-    lines = ["user,item,click,buy,tags,price,odd\x1b[2J"]
-    for _ in range(1500):
+    lines = ["log_id,user,item,click,buy,tags,price,odd\x1b[2J"]
+    for number in range(1500):
         click = rng.random() < 0.3
         tags = "|".join(
             f"t{rng.randint(1, 40)}:{rng.random():.2f}" for _ in range(rng.randint(0, 9))
         )
-        cells = [f"u{rng.randint(1, 90)}", f"i{rng.randint(1, 200)}", int(click)]
+        cells = [number, f"u{rng.randint(1, 90)}", f"i{rng.randint(1, 200)}", int(click)]
         cells += [int(click and rng.random() < 0.4), tags, f"{rng.random():.4f}", rng.choice("ab")]
         lines.append(",".join(map(str, cells)))
     path = tmp_path / "log.csv"
@@ -66,7 +66,8 @@ def test_json_says_everything(table, tmp_path):
     assert told["featuremap"] == made.read_text()
     assert (told["rows"], told["whole"]) == (500, False)
     roles = {one["column"]: one["role"] for one in told["columns"] if one["role"] != "feature"}
-    assert roles == {"click": "click", "buy": "conversion", "user": "entity", "price": "left_out"}
+    wanted = {"click": "click", "buy": "conversion", "user": "entity", "log_id": "sample"}
+    assert roles == {**wanted, "price": "left_out"}
 
 
 def test_a_file_that_is_there_stays(table, tmp_path):

@@ -128,6 +128,13 @@ def test_ratings_of_movies(movies):
     assert "liked is taken as the click" in made.doubts
     assert any(one.startswith("rating: is it known before") for one in made.doubts)
     assert any("y_cvr is 0 in every row" in one for one in made.doubts)
+    telling = [one.split(" tells")[0] for one in made.doubts if " tells the click: " in one]
+    assert telling == ["rating"]
+
+
+def test_what_tells_the_label_only_by_chance_is_not_told(ads, log):
+    for path in (ads, log):
+        assert not any(" tells the click: " in one for one in draft(path).doubts)
 
 
 def test_an_advertising_log(ads):
