@@ -5,6 +5,7 @@ one of the common features `common_feature_index,feature_num,feature_list`; no h
 A list is tokens joined by `\x01`, a token is `field \x02 id \x03 value`. Nothing is stripped.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ _LONGEST: Final = 1 << 30
 _SHOWN: Final = 200
 _LABELS: Final = {b"0": 0, b"1": 1}
 _NEWLINE, _JOIN = 10, 1
+_END: Final = re.compile(rb"[\x01\n]")
 
 _Bytes = NDArray[np.uint8]
 
@@ -306,36 +308,47 @@ class _Found:
     def settle(self, unknown: int) -> None:
         """Read what the kernel left to Python; drop what is malformed and what is not wanted."""
         good = np.ones(len(self.rows), np.bool_)
-        for at in np.flatnonzero(self.doubtful).tolist():
-            problem = self._reread(at)
-            if problem:
-                self.counts[problem] += 1
-                good[at] = False
+        doubtful = np.flatnonzero(self.doubtful)
+        if len(doubtful):
+            good[doubtful] = self._reread(doubtful)
         wanted = self.fields != unknown
         self.counts["unmapped"] = int(np.count_nonzero(good & ~wanted))
         if not (good & wanted).all():
             self._keep(np.flatnonzero(good & wanted))
 
-    def _reread(self, at: int) -> str | None:
-        """Read one token as Python does; what is wrong with it."""
-        block = self.block
-        end = self.ids[at] + self.lengths[at]
-        if not _is_utf8(block[self.ids[at] : end].tobytes()):
-            return "not_utf8"
-        start = stop = int(self.numbers[at])
-        while stop < len(block) and block[stop] not in (_JOIN, _NEWLINE):
-            stop += 1
-        try:
-            number = float(block[start:stop].tobytes().decode())
-        except ValueError:  # no UTF-8 is one of them
-            return "bad_number"
+    def _reread(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Read tokens as Python does; whether each of them is one."""
+        text = self.block.tobytes()
+        columns = (self.ids[places], self.lengths[places], self.numbers[places])
+        spans = zip(*(column.tolist() for column in columns), strict=True)
+        numbers = [
+            self._number(text[first : first + length], _value_text(text, number))
+            for first, length, number in spans
+        ]
+        good = np.array([one is not None for one in numbers])
         with np.errstate(over="ignore"):
-            value = np.float32(number)
-        if not np.isfinite(value):
-            self.counts["not_finite"] += 1
-            value = np.float32(0.0)
-        self.values[at] = value
-        return None
+            values = np.array(numbers, np.float64).astype(np.float32)
+        odd = ~np.isfinite(values)
+        self.counts["not_finite"] += int(np.count_nonzero(odd & good))
+        self.values[places] = np.where(odd, np.float32(0.0), values)
+        return good
+
+    def _number(self, name: bytes, number: bytes) -> float | None:
+        """The value of a token; None for a malformed one, which is counted."""
+        if not _is_utf8(name):
+            self.counts["not_utf8"] += 1
+            return None
+        try:
+            return float(number.decode())
+        except ValueError:  # no UTF-8 is one of them
+            self.counts["bad_number"] += 1
+            return None
+
+
+def _value_text(text: bytes, start: int) -> bytes:
+    """What stands from a place to the end of its token."""
+    found = _END.search(text, start)
+    return text[start : found.start() if found else len(text)]
 
 
 def _is_utf8(text: bytes) -> bool:
