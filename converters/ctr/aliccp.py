@@ -309,6 +309,8 @@ class _Found:
         """Read what the kernel left to Python; drop what is malformed and what is not wanted."""
         good = np.ones(len(self.rows), np.bool_)
         doubtful = np.flatnonzero(self.doubtful)
+        if len(doubtful) and _is_utf8(self.block.tobytes()):  # then every id is
+            doubtful = np.flatnonzero(np.isnan(self.values))
         if len(doubtful):
             good[doubtful] = self._reread(doubtful)
         wanted = self.fields != unknown

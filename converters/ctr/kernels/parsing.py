@@ -148,7 +148,7 @@ def parse_tokens(
         fields: filled: its field, `len(name_ends)` for an unknown one.
         ids: filled: where its id starts.
         lengths: filled: bytes of its id.
-        values: filled: its value.
+        values: filled: its value; NaN where it is no plain decimal.
         numbers: filled: where the text of its value starts.
         doubtful: filled: whether the value is no plain decimal or the id is not ASCII, so that it
             has to be looked at again.
@@ -179,7 +179,7 @@ def parse_tokens(
                     fields[count] = field
                     ids[count] = first + 1
                     lengths[count] = second - first - 1
-                    values[count] = np.float32(value)
+                    values[count] = np.float32(value if exact else np.nan)
                     numbers[count] = second + 1
                     doubtful[count] = not exact or high >= 128
                     count += 1

@@ -86,7 +86,7 @@ def check_kills(scene: Scene, count: int, seed: int) -> list[str]:
     cuts: list[str] = []
     for number in range(4 * count):
         before = None if number % 2 else scene.build("drop", scene.out)
-        cut = scene.kill("keep", moments.uniform(0.1, 1.0) * whole)
+        cut = scene.kill("keep", moments.uniform(0.35, 1.0) * whole)
         left = tree(scene.out)
         assert left in (before, new)
         if cut:
