@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingot.converters.ctr.drafting import Chosen, Draft, draft
@@ -21,7 +21,7 @@ from ingot.converters.ctr.drafting_features import round_up
 from ingot.converters.ctr.drafting_shapes import shape_of_cells, words_of
 from ingot.converters.ctr.featuremap import parse
 from ingot.converters.ctr.table import read_table
-from ingot.converters.errors import ReviewNeeded, SourceError
+from ingot.converters.errors import IngotError, ReviewNeeded, SourceError
 
 GENRES = ["Action", "Comedy", "Sci-Fi", "Film Noir", "Drama"]
 
@@ -383,3 +383,30 @@ def test_yaml_of_any_separator(tmp_path):
         )
         made = draft(path)
         assert yaml.safe_load(made.text)["table"]["token_separator"] == mark
+
+
+odd_names = st.sampled_from(
+    ["a", "A", "a_idx", "tags", "time", "价格", "", "x|y", "#", "user id", "is_buy", "1", "a.b"]
+)
+odd_cells = st.one_of(
+    st.sampled_from(["", "NULL", "0", "1", "1.5", "a|b", "1:2,3:4", "2020-01-01", "[1]", "nan"]),
+    st.text(st.characters(exclude_characters="\r\n\x00", exclude_categories=["Cs"]), max_size=5),
+)
+
+
+@given(
+    st.lists(odd_names, max_size=4),
+    st.lists(st.lists(odd_cells, min_size=4, max_size=4), min_size=1, max_size=9),
+)
+@settings(max_examples=40)
+def test_any_table_is_drafted_or_refused(tmp_path_factory, names, rows):
+    repeated = [rows[place % len(rows)] for place in range(60)]
+    cells = ([f"u{n % 9}", n % 2, *row[: len(names)]] for n, row in enumerate(repeated))
+    path = tmp_path_factory.mktemp("t") / "t.csv"
+    table = written(path, ["user", "click", *names], cells)
+    try:
+        made = draft(table)
+    except IngotError:
+        return
+    assert parse(made.text, "draft") == made.featuremap
+    assert sum(len(one.rows) for one in read_table(table, made.featuremap)) <= 60
