@@ -71,7 +71,7 @@ def _settled(text: str) -> list[tuple[int, int, str]]:
 def _found(text: str) -> Iterator[tuple[int, int, int, str]]:
     """(start, precedence, -end, kind) in the original text."""
     raw = view(text, escapes=False)
-    read = view(text, escapes=True)
+    read = view(text, escapes=True) if "\\" in text or "＼" in text else raw
     digits = windows(read.text)
     of_text = ((kind, finder(read.text)) for kind, finder in _FINDERS)
     # An account may be all letters but for two digits, so it is looked for everywhere.
