@@ -97,7 +97,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 def _float_texts(column: pa.Array) -> pa.LargeBinaryArray:
     """Floats as JSON writes them: whole ones at once, the others once for each number."""
-    numbers = column.to_numpy(zero_copy_only=False)
+    numbers = column.to_numpy(zero_copy_only=False).astype(np.float64)
     known = ~np.isnan(numbers)
     near = np.where(known & (np.abs(numbers) < _EXACT), numbers, 0.5)
     whole = near == np.floor(near)
@@ -112,8 +112,10 @@ def _float_texts(column: pa.Array) -> pa.LargeBinaryArray:
 
 
 def _float_text(number: pa.Scalar) -> str:
-    """The shortest text that reads as the number, in its own width."""
+    """The shortest text that reads as the number, in its own width; all digits of a whole one."""
     kind, value = number.type, number.as_py()
+    if value.is_integer() and abs(value) < _EXACT:  # as a column of whole numbers has it
+        return json.dumps(float(value))
     if pa.types.is_float32(kind) or pa.types.is_float16(kind):
         narrow = np.float32 if pa.types.is_float32(kind) else np.float16
         value = float(str(narrow(value)))

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from ingot.converters.ctr.blocks import RawBlock
 from ingot.converters.ctr.featuremap import FeatureMap, parse
 from ingot.converters.ctr.table import read_table
+from ingot.converters.ctr.table_cells import texts as cell_texts
 from ingot.converters.ctr.table_files import open_table, pieces, with_columns
 from ingot.converters.errors import FeaturemapError, SourceError
 from ingot.converters.readers import SourceSpec
@@ -433,6 +434,7 @@ def column(tmp_path: Path, cells: pa.Array, *, many: bool = False, valued: bool 
         (pa.array([5.0, None, math.nan, 2.0**53, -0.0]), ["5.0", None, None, str(2.0**53), "-0.0"]),
         (pa.array([0.1, 1e300, math.inf]), ["0.1", "1e+300", "Infinity"]),
         (pa.array([0.1, 16777216.0], pa.float32()), ["0.1", "16777216.0"]),
+        (pa.array([1.0, 0.1, None, 65504.0], pa.float16()), ["1.0", "0.1", None, "65504.0"]),
         (pa.array([True, None, False]), ["true", None, "false"]),
         (pa.array(["a", "", None, " a "]), ["a", None, None, " a "]),
         (pa.array([b"a", None]), ["a", None]),
@@ -536,6 +538,15 @@ def test_a_damaged_file_is_told(tmp_path):
     path.write_bytes(gzip.compress(as_csv(ORDINARY * 900))[:-200])
     with pytest.raises(SourceError, match="cut off"):
         list(read_table(str(path), featuremap()))
+
+
+@given(st.lists(st.one_of(st.floats(width=32), st.integers(-(2**30), 2**30).map(float))))
+def test_the_text_of_a_float_is_its_own(numbers):
+    """Whatever stands beside it: batches of whole numbers are read in another way."""
+    for kind in (pa.float32(), pa.float64()):
+        together = cell_texts(pa.array(numbers, kind), "here").to_pylist()
+        alone = [cell_texts(pa.array([one], kind), "here")[0].as_py() for one in numbers]
+        assert together == alone
 
 
 def test_numbers_of_json(tmp_path):
