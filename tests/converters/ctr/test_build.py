@@ -483,8 +483,9 @@ def test_a_full_disk_leaves_the_old_result(place: Place, limit: int) -> None:
     assert place.hidden() == []
 
 
+# Not run.json's peak_rss_bytes: the system hands a process the peak of the one that started it.
 MEASURED = """
-import json, sys
+import sys
 from pathlib import Path
 from ingot.converters.ctr.build import build
 from ingot.converters.ctr.inputs import Aliccp
@@ -493,7 +494,7 @@ folder = Path(sys.argv[1])
 names = {role: str(folder / f"{role}.csv") for role in ("skeleton", "common")}
 inputs = Aliccp(**names, block_bytes=1 << 20)
 build(inputs, load(folder / "featuremap.yaml"), folder / "out", overwrite=True)
-print(json.loads((folder / "out/run.json").read_bytes())["peak_rss_bytes"])
+print(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
 """
 
 
@@ -503,10 +504,11 @@ def measured(place: Place, rows: int, entities: int) -> int:
     place.common.write_bytes(common_of(entities))
     command = [sys.executable, "-c", MEASURED, str(place.folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return int(done.stdout)
+    return int(done.stdout) << 10
 
 
 @pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the peak")
 def test_memory_does_not_grow_with_rows(place: Place) -> None:
     place.build()
     shutil.copy(place.out / "featuremap.yaml", place.folder)
