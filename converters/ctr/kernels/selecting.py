@@ -122,6 +122,27 @@ def _room(offsets: NDArray[np.int32], longest: int) -> tuple[int, int]:
 
 
 @kernel
+def _keep_signs(
+    tokens: NDArray[np.uint32],
+    values: NDArray[np.float32],
+    pairs: NDArray[np.uint64],
+    distinct: NDArray[np.float32],
+) -> None:
+    """Give zeros the sign that they came with; of equal values of a token the first one's."""
+    negative = False
+    for at in range(len(values)):
+        negative |= values[at] == 0 and np.signbit(values[at])
+    if not negative:
+        return
+    for at in range(len(tokens) - 1, -1, -1):
+        if values[at] == 0:
+            # Behind all pairs of smaller tokens, at the first of this one: there is one only.
+            place = np.searchsorted(pairs, np.uint64(tokens[at]) << _HIGH)
+            if distinct[place] == 0:
+                distinct[place] = values[at]
+
+
+@kernel
 def _choose(
     tokens: NDArray[np.uint32],
     values: NDArray[np.float32],
@@ -147,6 +168,7 @@ def _choose(
     scratch = np.empty(1, np.uint32)
     for at in range(count):
         distinct[at] = _value(pairs[at], scratch)
+    _keep_signs(tokens, values, pairs[:count], distinct)
     mixed = strategy == AUTO_MIX
     if strategy == AUTO:
         mixed = _informative(distinct[:count], ratio, deviation)
