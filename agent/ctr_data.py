@@ -42,7 +42,7 @@ def hint_at_log(source: Source, rows: Sequence[Json]) -> str:
         source: where the rows come from.
         rows: sampled rows, of which nothing can be converted.
     """
-    from ingot.converters.ctr.drafting_roles import names_click, names_user
+    from ingot.converters.ctr.drafting.roles import names_click, names_user
 
     tables = [row for row in rows if isinstance(row, dict)]
     if len(tables) < _LEAST_ROWS or source.files[0].facts.format not in ("csv", "parquet", "arrow"):

@@ -12,9 +12,9 @@ import pytest
 
 from ingot.converters.contracts import schema
 from ingot.converters.ctr import build_dataloader
+from ingot.converters.ctr.checking.rules import NOT_CHECKED, RULES
 from ingot.converters.ctr.contract import METADATA_KEY, Profile, processed_schema
 from ingot.converters.ctr.featuremap import load, parse
-from ingot.converters.ctr.rules import NOT_CHECKED, RULES
 from tests.converters.ctr.planting import violations
 from tests.converters.ctr.right import make
 
@@ -124,7 +124,7 @@ def test_every_key_of_stats_json_is_named(tmp_path):
     named = set(re.findall(r"`(\w+)`", part("stats.json")))
     wanted = {*told, *told["rows"], *split, *split["features"]["f0_1"], *vocab}
     assert wanted <= named
-    from ingot.converters.ctr.statistics import TOKENS
+    from ingot.converters.ctr.building.statistics import TOKENS
 
     assert set(TOKENS) <= named
 

@@ -7,17 +7,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ingot.converters.ctr.collating import collate_fn
-    from ingot.converters.ctr.loading import ProcessedLoader, build_dataloader
-    from ingot.converters.ctr.streaming import ProcessedIterDataset
+    from ingot.converters.ctr.loading.collating import collate_fn
+    from ingot.converters.ctr.loading.dataloader import ProcessedLoader, build_dataloader
+    from ingot.converters.ctr.loading.streaming import ProcessedIterDataset
 
 __all__ = ["ProcessedIterDataset", "ProcessedLoader", "build_dataloader", "collate_fn"]
 
 _MODULES = {
-    "ProcessedIterDataset": "streaming",
-    "ProcessedLoader": "loading",
-    "build_dataloader": "loading",
-    "collate_fn": "collating",
+    "ProcessedIterDataset": "loading.streaming",
+    "ProcessedLoader": "loading.dataloader",
+    "build_dataloader": "loading.dataloader",
+    "collate_fn": "loading.collating",
 }
 
 

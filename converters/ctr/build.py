@@ -21,21 +21,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ingot.converters.commit import Staged, encode, stage, writing
-from ingot.converters.ctr.collecting import Collector
+from ingot.converters.ctr.building.collecting import Collector
+from ingot.converters.ctr.building.encoding import Encoded, Encoder
+from ingot.converters.ctr.building.entity_store import EntityStore
+from ingot.converters.ctr.building.identity import Identity, check_unchanged
+from ingot.converters.ctr.building.inputs import Inputs, hashing, stamps
+from ingot.converters.ctr.building.interning import Interner
+from ingot.converters.ctr.building.measuring import Clock, peak_rss
+from ingot.converters.ctr.building.rows import Rows
+from ingot.converters.ctr.building.splitting import TRAIN
+from ingot.converters.ctr.building.spooling import Spool
+from ingot.converters.ctr.building.statistics import TOKENS, LabelSums, vocabulary_entry
+from ingot.converters.ctr.building.vocabulary import Vocabulary, as_table, fit, load, save
+from ingot.converters.ctr.building.writing import GROUP_ROWS, SplitWriter
 from ingot.converters.ctr.contract import LABELS, SPLITS, processed_schema
-from ingot.converters.ctr.encoding import Encoded, Encoder
-from ingot.converters.ctr.entity_store import EntityStore
 from ingot.converters.ctr.featuremap import Feature, FeatureMap, dump, to_document
-from ingot.converters.ctr.identity import Identity, check_unchanged
-from ingot.converters.ctr.inputs import Inputs, hashing, stamps
-from ingot.converters.ctr.interning import Interner
-from ingot.converters.ctr.measuring import Clock, peak_rss
-from ingot.converters.ctr.rows import Rows
-from ingot.converters.ctr.splitting import TRAIN
-from ingot.converters.ctr.spooling import Spool
-from ingot.converters.ctr.statistics import TOKENS, LabelSums, vocabulary_entry
-from ingot.converters.ctr.vocabulary import Vocabulary, as_table, fit, load, save
-from ingot.converters.ctr.writing import GROUP_ROWS, SplitWriter
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.job import Progress, Watch
 from ingot.converters.manifest import host_facts, list_files
@@ -44,6 +44,8 @@ from ingot.converters.rows import Json
 FEATUREMAP: Final = "featuremap.yaml"
 STATS: Final = "stats.json"
 VOCAB: Final = "vocab"
+_ENOUGH: Final = 1_000
+"""Rejects without one good row after which a file is another than it should be."""
 _CELLS: Final = 32 << 20
 """The most elements of lists that are made at a time,"""
 _FEWEST: Final = 256
@@ -104,7 +106,11 @@ def build(
             )
         _clear(staged)
         watch = progress or (lambda _: None)
-        return _Build(inputs, featuremap, known, identity, staged, watch).run()
+        try:
+            return _Build(inputs, featuremap, known, identity, staged, watch).run()
+        except BaseException:
+            _clear(staged)  # nothing is gone on with, and it may be large
+            raise
 
 
 def _clear(staged: Staged) -> None:
@@ -173,12 +179,24 @@ class _Build:
 
     def _read(self) -> None:
         rows: Counter[str] = Counter()
+        good: Counter[str] = Counter()
         for stage_name, block in self._inputs.feed(self._collector, self._featuremap):
             self._clock.start(stage_name)
             rows[stage_name] += block.read
+            good[stage_name] += len(block.rows)
+            if not good[stage_name] and rows[stage_name] >= _ENOUGH:
+                raise ConversionError(self._where(), *self._no_such_file(rows[stage_name]))
             self._tell(stage_name, rows[stage_name], 0)
         self._clock.start("count")
         self._collector.finish()
+
+    def _where(self) -> str:
+        return ", ".join(self._inputs.places().values())
+
+    def _no_such_file(self, rows: int) -> tuple[str, str]:
+        """What is wrong with a file that begins with rejects only, and what to do."""
+        said = f"none of the first {rows:,} rows of a file can be read"
+        return said + _first(self._collector), "is each file given under its own option?"
 
     def _tell(self, stage_name: str, rows: int, total: int) -> None:
         done = rows if total else 0
@@ -189,7 +207,7 @@ class _Build:
     def _check_rows(self) -> None:
         collector = self._collector
         rows = [spool.rows for spool in collector.spools]
-        where = ", ".join(self._inputs.places().values())
+        where = self._where()
         if not sum(rows):
             raise ConversionError(where, *_nothing(collector))
         if self._known is None and not rows[TRAIN]:
@@ -353,7 +371,12 @@ def _nothing(collector: Collector) -> tuple[str, str]:
         return "there is no row", "is it the right file?"
     reasons = ", ".join(f"{reason} {count}" for reason, count in collector.rejects.most_common(3))
     said = f"no row is left of {collector.read} read: {reasons or 'the funnel policy dropped all'}"
-    first = "".join(
-        f"\n  {r.file}, row {r.row}: {r.reason} {r.found!r}" for r in collector.first_rejects
+    return said + _first(collector), ""
+
+
+def _first(collector: Collector) -> str:
+    """The first rejects, a line each."""
+    return "".join(
+        f"\n  {one.file}, row {one.row}: {one.reason} {one.found!r}"
+        for one in collector.first_rejects
     )
-    return said + first, ""

@@ -46,7 +46,7 @@ class _Told:
             complain(*_parts(error))
             raise typer.Exit(error.exit_code) from error
         except KeyboardInterrupt as error:
-            complain("interrupted: nothing was replaced; the same command takes the work up again")
+            complain("interrupted: nothing was replaced; run the same command again")
             raise typer.Exit(_INTERRUPTED) from error
 
 

@@ -11,8 +11,8 @@ from ingot.cli import options as o
 
 if TYPE_CHECKING:
     from ingot.converters.ctr.build import Built
+    from ingot.converters.ctr.building.inputs import Inputs
     from ingot.converters.ctr.featuremap import FeatureMap
-    from ingot.converters.ctr.inputs import Inputs
     from ingot.converters.rows import Json
 
 
@@ -162,7 +162,7 @@ def build(
 
 
 def _inputs(skeleton: str | None, common: str | None, table: str | None) -> "Inputs":
-    from ingot.converters.ctr.inputs import Aliccp, PlainTable
+    from ingot.converters.ctr.building.inputs import Aliccp, PlainTable
 
     if table is not None and skeleton is None and common is None:
         return PlainTable(table=table)
@@ -184,7 +184,13 @@ def _lines(done: "Built") -> "list[tuple[str, str]]":
     lines = [
         ("rows", f"{rows['read']:,} read: " + _parts(rows, "train", "valid", "rejected", "dropped"))
     ]
-    lines += [("rejected", f"{count:,}: {reason}") for reason, count in stats["rejects"].items()]
+    told = [f"{count:,}: {reason}" for reason, count in stats["rejects"].items()]
+    told += [
+        f"{n:,}: {reason}, of common features" for reason, n in stats["common_rejects"].items()
+    ]
+    lines += [("rejected", one) for one in told]
+    if told:
+        lines.append(("", f"each with its place in {done.out / 'rejects.jsonl'}"))
     lines += _split_lines(stats)
     entities, tokens = stats["entities"], stats["tokens"]
     lines.append(("entities", _parts(entities, "in_rows", "unknown", "repeated")))
@@ -214,6 +220,7 @@ def _split_lines(stats: "dict[str, Json]") -> "list[tuple[str, str]]":
         if rows:
             said += f", ctr {clicks / rows:.3%}, cvr {split['y_cvr'] / rows:.4%} of impressions"
         if split["funnel_anomalies"]:
-            said += f", {split['funnel_anomalies']:,} conversions without a click"
+            count = split["funnel_anomalies"]
+            said += f", {count:,} conversion{'s' * (count != 1)} without a click"
         lines.append((name, said))
     return lines

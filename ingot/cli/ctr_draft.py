@@ -8,7 +8,7 @@ import typer
 from ingot.cli import options as o
 
 if TYPE_CHECKING:
-    from ingot.converters.ctr.drafting import Draft
+    from ingot.converters.ctr.drafting.draft import Draft
 
 _KNOWN = "Columns that you know"
 
@@ -83,8 +83,8 @@ def draft(
 ) -> None:
     """Propose a featuremap for a table from its statistics, with the reasons, for review."""
     from ingot.converters.commit import write_file, writing
-    from ingot.converters.ctr.drafting import Chosen
-    from ingot.converters.ctr.drafting import draft as drafted
+    from ingot.converters.ctr.drafting.draft import Chosen
+    from ingot.converters.ctr.drafting.draft import draft as drafted
     from ingot.converters.errors import OutputError
 
     if out is not None and out.exists() and not overwrite:

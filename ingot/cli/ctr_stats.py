@@ -11,7 +11,7 @@ from ingot.cli import options as o
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ingot.converters.ctr.figures import Figures
+    from ingot.converters.ctr.checking.figures import Figures
 
 _FEATURE_HEADS = ("feature", "encoding", "missing", "oov", "hashed")
 _LIST_HEADS = (
@@ -58,8 +58,8 @@ def stats(
     They are those of DIR/stats.json; without one the rows are counted.
     """
     from ingot.cli.console import output, print_json
+    from ingot.converters.ctr.checking.figures import figures
     from ingot.converters.ctr.featuremap import load
-    from ingot.converters.ctr.figures import figures
 
     told = figures(folder, load(featuremap) if featuremap else None)
     if html is not None:
@@ -72,7 +72,7 @@ def stats(
 
 def _write(path: Path, told: "Figures") -> None:
     from ingot.converters.commit import write_file, writing
-    from ingot.converters.ctr.stats_page import render
+    from ingot.converters.ctr.checking.stats_page import render
 
     page = render(told).encode("utf-8", "backslashreplace")  # a folder's name may be no UTF-8
     with writing(path):
@@ -114,7 +114,7 @@ def _facts(told: "Figures", html: Path | None) -> Iterator[tuple[str, str]]:
 
 def _rates(told: "Figures") -> Iterator[tuple[str, ...]]:
     """A line per figure, a column per split."""
-    from ingot.converters.ctr.stats_page import count, percent
+    from ingot.converters.ctr.checking.stats_page import count, percent
 
     splits = told.splits.values()
     yield "rows", *(count(one.rows) for one in splits)
@@ -129,7 +129,7 @@ def _rates(told: "Figures") -> Iterator[tuple[str, ...]]:
 
 
 def _features(told: "Figures", split: str) -> Iterator[tuple[str, ...]]:
-    from ingot.converters.ctr.stats_page import percent
+    from ingot.converters.ctr.checking.stats_page import percent
 
     for one in told.features:
         figures = told.by_feature[one.name][split]
@@ -139,8 +139,8 @@ def _features(told: "Figures", split: str) -> Iterator[tuple[str, ...]]:
 
 
 def _lists(told: "Figures", split: str) -> Iterator[tuple[str, ...]]:
-    from ingot.converters.ctr.figures import UNKNOWN
-    from ingot.converters.ctr.stats_page import number, percent
+    from ingot.converters.ctr.checking.figures import UNKNOWN
+    from ingot.converters.ctr.checking.stats_page import number, percent
 
     for one in told.features:
         figures = told.by_feature[one.name][split]
@@ -160,7 +160,7 @@ def _filled(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 
 def _vocab(told: "Figures") -> Iterator[tuple[str, ...]]:
-    from ingot.converters.ctr.stats_page import count, percent
+    from ingot.converters.ctr.checking.stats_page import count, percent
 
     for name, held in told.vocab.items():
         every = held.get("occurrences", 0)

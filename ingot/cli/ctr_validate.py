@@ -12,8 +12,8 @@ from ingot.cli import options as o
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ingot.converters.ctr.findings import Place, Report, Verdict
-    from ingot.converters.ctr.validating import Watch
+    from ingot.converters.ctr.checking.findings import Place, Report, Verdict
+    from ingot.converters.ctr.checking.validating import Watch
 
 _STYLES = {"passed": "green", "broken": "red", "not checked": "yellow"}
 
@@ -43,8 +43,8 @@ def validate(
     Exit code 1 if one is broken; file, row, column and what was found are told.
     """
     from ingot.cli.console import output, print_json
+    from ingot.converters.ctr.checking.validating import validate as check
     from ingot.converters.ctr.featuremap import load
-    from ingot.converters.ctr.validating import validate as check
     from ingot.converters.errors import ConversionError
 
     given = load(featuremap) if featuremap else None

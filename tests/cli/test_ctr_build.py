@@ -109,7 +109,7 @@ def test_a_build_and_the_same_again(place: Place) -> None:
     done = place.build()
     assert done.code == 0, done.err
     assert "4 read: 4 train, 0 valid, 0 rejected, 0 dropped" in done.out
-    assert "1 conversions without a click" in done.out
+    assert "1 conversion without a click" in done.out
     assert "1 no_id" in done.out
     assert "1 unknown" in done.out
     again = place.build()

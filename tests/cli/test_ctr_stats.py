@@ -12,7 +12,7 @@ from ingot.cli.app import Commands
 from ingot.cli.ctr_stats import stats
 from ingot.converters.ctr import featuremap
 from ingot.converters.ctr.build import build
-from ingot.converters.ctr.inputs import Aliccp
+from ingot.converters.ctr.building.inputs import Aliccp
 
 GOLDEN = Path(__file__).parents[1] / "golden/ctr"
 app = typer.Typer(cls=Commands)

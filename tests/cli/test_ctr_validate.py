@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from ingot.cli.app import Commands
 from ingot.cli.ctr_validate import validate
-from ingot.converters.ctr.rules import NUMBERS
+from ingot.converters.ctr.checking.rules import NUMBERS
 from tests.converters.ctr.planting import cell
 from tests.converters.ctr.right import TRAIN, VALID, make
 

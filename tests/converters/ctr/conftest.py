@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from ingot.converters.ctr.build import Built, build
+from ingot.converters.ctr.building.inputs import Aliccp
 from ingot.converters.ctr.featuremap import load
-from ingot.converters.ctr.inputs import Aliccp
 
 GOLDEN = Path(__file__).parents[2] / "golden/ctr"
 

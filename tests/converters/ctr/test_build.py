@@ -17,8 +17,8 @@ import pytest
 import zstandard
 
 from ingot.converters.ctr.build import Built, build, read_stats
+from ingot.converters.ctr.building.inputs import Aliccp, PlainTable
 from ingot.converters.ctr.featuremap import Feature, FeatureMap, Table
-from ingot.converters.ctr.inputs import Aliccp, PlainTable
 from ingot.converters.errors import ConversionError, FeaturemapError, OutputError, SourceError
 from ingot.converters.job import Progress
 from tests.converters.ctr.reference import token_hash
@@ -156,12 +156,30 @@ def test_a_damaged_result_is_told(place: Place) -> None:
 
 
 OTHERS: dict[str, tuple[Callable[[FeatureMap], FeatureMap], str]] = {
-    "features": (lambda one: replace(one, features=one.features[:2]), "another featuremap"),
-    "fraction": (lambda one: replace(one, train_ratio=0.71), "another featuremap"),
-    "seed": (lambda one: replace(one, split_seed=1), "another featuremap"),
-    "mask": (lambda one: replace(one, click_mask="exposed"), "another reading of the contract"),
-    "tails": (lambda one: replace(one, tail_ids="contract"), "another reading of the contract"),
-    "funnel": (lambda one: replace(one, funnel="drop"), "another reading of the contract"),
+    "features": (
+        lambda one: replace(one, features=one.features[:2]),
+        r"another featuremap \(features\)",
+    ),
+    "fraction": (
+        lambda one: replace(one, train_ratio=0.71),
+        r"another featuremap \(train_ratio 0.71, there 0.7\)",
+    ),
+    "seed": (
+        lambda one: replace(one, split_seed=1),
+        r"another featuremap \(split_seed 1, there 20260121\)",
+    ),
+    "mask": (
+        lambda one: replace(one, click_mask="exposed"),
+        r"another reading of the contract \(click_mask exposed, there clicked\)",
+    ),
+    "tails": (
+        lambda one: replace(one, tail_ids="contract"),
+        r"another reading of the contract \(tail_ids contract, there disjoint\)",
+    ),
+    "funnel": (
+        lambda one: replace(one, funnel="drop"),
+        r"another reading of the contract \(funnel drop, there keep\)",
+    ),
 }
 
 
@@ -338,6 +356,23 @@ def test_no_row(place: Place, content: bytes) -> None:
     assert place.hidden() == []
 
 
+def test_another_file_is_told_before_it_is_read_to_its_end(place: Place) -> None:
+    place.skeleton.write_bytes(common_of(5_000) + skeleton_of(60))
+    inputs = replace(place.inputs, block_bytes=2_000)
+    seen: list[Progress] = []
+    with pytest.raises(ConversionError, match=r"none of the first \d,\d{3} rows") as raised:
+        build(inputs, MAP, place.out, progress=seen.append)
+    assert "skeleton.csv, row 0: columns" in str(raised.value)
+    assert max(one.rows for one in seen if one.stage == "rows") < 1_000
+    assert place.hidden() == []
+
+
+def test_a_good_row_among_the_first_lets_the_file_be_read(place: Place) -> None:
+    place.skeleton.write_bytes(skeleton_of(60) + common_of(5_000))
+    built = build(replace(place.inputs, block_bytes=1_000), MAP, place.out)
+    assert built.stats["rows"]["rejected"] == 5_000
+
+
 def test_no_common_features(place: Place) -> None:
     place.common.write_bytes(b"")
     built = place.build()
@@ -420,6 +455,7 @@ def test_an_interrupt_leaves_the_old_result(place: Place) -> None:
     with pytest.raises(KeyboardInterrupt):
         place.build(other, overwrite=True, progress=interrupt)
     assert tree(place.out) == before
+    assert all(name.endswith("-lock") for name in place.hidden())  # nothing large stays
     place.build(other, overwrite=True)
     assert tree(place.out) != before
     assert place.hidden() == []
@@ -441,7 +477,7 @@ LIMITED = """
 import resource, sys
 from pathlib import Path
 from ingot.converters.ctr.build import build
-from ingot.converters.ctr.inputs import Aliccp
+from ingot.converters.ctr.building.inputs import Aliccp
 from ingot.converters.ctr.featuremap import load
 from ingot.converters.errors import OutputError
 folder, limit = Path(sys.argv[1]), int(sys.argv[2])
@@ -488,7 +524,7 @@ MEASURED = """
 import sys
 from pathlib import Path
 from ingot.converters.ctr.build import build
-from ingot.converters.ctr.inputs import Aliccp
+from ingot.converters.ctr.building.inputs import Aliccp
 from ingot.converters.ctr.featuremap import load
 folder = Path(sys.argv[1])
 names = {role: str(folder / f"{role}.csv") for role in ("skeleton", "common")}

@@ -99,6 +99,7 @@ def check_kills(scene: Scene, count: int, seed: int) -> list[str]:
     raise AssertionError(f"only {len(cuts)} of {4 * count} builds were cut")
 
 
+@pytest.mark.long
 def test_a_kill(tmp_path: Path) -> None:
     assert len(check_kills(Scene(tmp_path, times=5), count=1, seed=1)) == 1
 

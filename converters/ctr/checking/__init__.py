@@ -1,0 +1,1 @@
+"""A processed folder looked at: every rule of the contract, and figures of it."""

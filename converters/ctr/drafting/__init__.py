@@ -1,0 +1,1 @@
+"""A featuremap proposed for a table, with the reasons."""

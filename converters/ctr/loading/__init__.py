@@ -1,0 +1,1 @@
+"""A split as batches for training."""

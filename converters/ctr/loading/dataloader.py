@@ -1,0 +1,288 @@
+"""Batches of a split for training: `build_dataloader`.
+
+torch's `DataLoader` runs the workers; what a batch is, who reads it and in which order it comes is
+decided here, so that it can be said, stopped and gone on with.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Integral
+from pathlib import Path
+from typing import Any, Final
+
+from ingot.converters.ctr.loading.batching import Plan, delivery
+from ingot.converters.ctr.loading.caching import ensure_cache
+from ingot.converters.ctr.loading.collating import Batch, feature_meta_of, torch_missing
+from ingot.converters.ctr.loading.delivering import Batches, Collate, Failed, Source
+from ingot.converters.ctr.loading.locating import locate
+from ingot.converters.ctr.loading.packing import Packed, unpack
+from ingot.converters.ctr.loading.resuming import Progress, fresh, from_state, to_state
+from ingot.converters.ctr.loading.streaming import place
+
+_LARGEST: Final = (1 << 64) - 1
+
+
+def build_dataloader(
+    data: str | os.PathLike[str],
+    batch_size: int = 1024,
+    shuffle: bool = False,
+    num_workers: int = 0,
+    *,
+    split: str | None = None,
+    features: Sequence[str] | None = None,
+    shuffle_buffer: int = 65536,
+    seed: int = 0,
+    epoch: int = 0,
+    rank: int | None = None,
+    world_size: int | None = None,
+    drop_last: bool = False,
+    jagged: bool = False,
+    cache: str | os.PathLike[str] | None = None,
+    collate_fn: Collate | None = None,
+    pin_memory: bool = False,
+    persistent_workers: bool = False,
+    prefetch_factor: int | None = None,
+    multiprocessing_context: Any = None,  # noqa: ANN401
+    timeout: float = 0,
+) -> "ProcessedLoader":
+    """Batches of a processed split, as section 4 of the contract has them.
+
+    Order: not shuffled, the rows come as the files have them. Shuffled, the row groups are
+    permuted and then rows are drawn within windows of `shuffle_buffer` rows, which a worker holds
+    in memory: smaller row groups and larger windows mix better. Within a batch rows keep the order
+    they were read in. Which rows make a batch depends on the data, seed, epoch, batch_size,
+    shuffle_buffer, rank and world_size, not on the workers. With several workers each reads one
+    stretch of the rank's batches and they deliver in turn, so that the order of the batches depends
+    on their number.
+
+    Args:
+        data: the folder of a split (`DIR/train`), of a built set with `split`, or a Parquet file.
+        batch_size: rows of a batch. Without `drop_last` the last one is smaller, or, where a rank
+            has a row less than others, the last two.
+        shuffle: see above; the order is another one in each epoch.
+        num_workers: processes that read; 0 for this one.
+        split: train | valid, where `data` holds both.
+        features: names of those that are read, in any order; None for all.
+        shuffle_buffer: rows of a window, rounded up to whole batches. 65,536 rows of the 23
+            features of Ali-CCP take some 200 MB in each worker; none where they are cached.
+        seed: of the order, from 0.
+        epoch: the first one, from 0; it goes on by itself after each full pass, see
+            `ProcessedLoader.set_epoch`.
+        rank: which contiguous part of the epoch's order; None for torch.distributed's if it is
+            initialised, else the only part.
+        world_size: how many parts; None likewise. Every rank gets as many batches, and every row
+            is on one rank.
+        drop_last: full batches only; `ProcessedLoader.dropped_rows` are left out over all ranks.
+        jagged: whether multi-value features stay jagged: `idx` LongTensor[sum of len], `len`,
+            `offsets` LongTensor[B + 1], `val` FloatTensor[sum of len] or None, `type` "jagged".
+        cache: a folder for an uncompressed copy that is mapped into memory in place of decoding
+            Parquet. It is made at the first call, in the time of a pass, takes about twice the
+            disk space of the Parquet files and may be deleted when nobody reads it.
+        collate_fn: makes a batch of row dicts in place of the vectorised path; it costs a Python
+            object per row and token.
+        pin_memory: whether batches are copied to page-locked memory; nothing happens without CUDA.
+        persistent_workers: whether workers stay from one pass to the next.
+        prefetch_factor: batches that a worker reads ahead; None for torch's default, 2.
+        multiprocessing_context: how workers start, such as "spawn"; None for torch's default.
+        timeout: seconds to wait for a worker's batch; 0 for ever.
+
+    Raises:
+        SourceError: no contract folder, columns or types that are not the contract's; while
+            iterating, a file that is gone, was changed or holds null cells.
+        ValueError: an argument that cannot be, an unknown feature, rows that do not give every
+            rank a batch, WORLD_SIZE set and no rank known.
+        OutputError: the cache cannot be written.
+        ConversionError: torch is not installed.
+    """
+    batch_size = _whole("batch_size", batch_size, 1)
+    num_workers = _whole("num_workers", num_workers, 0)
+    shuffle_buffer = _whole("shuffle_buffer", shuffle_buffer, 1)
+    seed, epoch = _whole("seed", seed, 0), _whole("epoch", epoch, 0)
+    if jagged and collate_fn is not None:
+        raise ValueError("jagged: a collate_fn of your own decides what a batch is; give one only")
+    _torch()
+    rank, world_size = place(rank, world_size)
+    found = locate(data, split)
+    chosen = found.select(features)
+    plan = Plan(
+        rows=found.rows,
+        batch_size=batch_size,
+        rank=rank,
+        world_size=world_size,
+        drop_last=bool(drop_last),
+        shuffle=bool(shuffle),
+        shuffle_buffer=shuffle_buffer,
+        seed=seed,
+    )
+    source = Source(
+        split=found,
+        plan=plan,
+        features=chosen,
+        jagged=jagged,
+        cache=ensure_cache(found, Path(cache)) if cache is not None else None,
+        collate=collate_fn,
+    )
+    return ProcessedLoader(
+        source,
+        epoch,
+        num_workers=num_workers,
+        pin_memory=pin_memory and _torch().cuda.is_available(),
+        persistent_workers=persistent_workers,
+        prefetch_factor=prefetch_factor,
+        multiprocessing_context=multiprocessing_context,
+        timeout=timeout,
+    )
+
+
+def _whole(name: str, value: int, least: int) -> int:
+    # numpy's integers are welcome, a bool is a slip.
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ValueError(f"{name}: {value!r} is no whole number")
+    if not least <= value <= _LARGEST:
+        raise ValueError(f"{name}: {value} is not from {least} to 2**64 - 1")
+    return int(value)
+
+
+def _torch() -> Any:  # noqa: ANN401
+    try:
+        import torch
+    except ImportError as error:
+        raise torch_missing() from error
+    return torch
+
+
+class _Order:
+    """The order of a pass, as torch's sampler."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        progress = self.progress  # of this pass, also when the next one has begun
+        return ((progress.epoch, batch) for batch in delivery(progress.shares))
+
+
+def _as_it_is(batch: Any) -> Any:  # noqa: ANN401
+    return batch
+
+
+class ProcessedLoader:
+    """Batches of a split: what `build_dataloader` returns, used as torch's DataLoader is.
+
+    It holds a DataLoader and is none itself: frameworks deal the samples of a DataLoader to ranks,
+    and here that is done already.
+
+    Attributes:
+        batch_size, drop_last, num_workers, rank, world_size: as given or found.
+        feature_meta: per feature `is_multi_hot` and `use_value`.
+        rows: of the split.
+        dropped_rows: of an epoch that no rank delivers; 0 without `drop_last`.
+    """
+
+    def __init__(self, source: Source, epoch: int, *, num_workers: int, **options: Any) -> None:  # noqa: ANN401
+        torch = _torch()
+        self._split, self._plan = source.split, source.plan
+        self.num_workers = num_workers
+        self._progress = fresh(epoch, self._plan, num_workers)
+        self._order = _Order(self._progress)
+        self.feature_meta = feature_meta_of(source.features)
+        self.rows = source.split.rows
+        self._loader: Any = torch.utils.data.DataLoader(
+            Batches(source),
+            batch_size=None,
+            sampler=self._order,
+            collate_fn=_as_it_is,
+            num_workers=num_workers,
+            # The seeds of workers, for a collate_fn that draws: none is taken from the global one.
+            generator=torch.Generator().manual_seed(self._plan.seed % (1 << 63)),
+            **options,
+        )
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of a full batch."""
+        return self._plan.batch_size
+
+    @property
+    def drop_last(self) -> bool:
+        """Whether all batches are full."""
+        return self._plan.drop_last
+
+    @property
+    def rank(self) -> int:
+        """Which part of the epoch's order."""
+        return self._plan.rank
+
+    @property
+    def world_size(self) -> int:
+        """How many parts there are."""
+        return self._plan.world_size
+
+    @property
+    def dropped_rows(self) -> int:
+        """Rows of an epoch that no rank delivers."""
+        return self._plan.dropped
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the pass under way, else of the next one."""
+        return self._progress.epoch
+
+    def __len__(self) -> int:
+        """Batches of a whole epoch on this rank, and on every other."""
+        return self._plan.batches
+
+    def __iter__(self) -> Iterator[Batch]:
+        """A pass: what a loaded state left of the epoch, else the epoch from its beginning.
+
+        A pass to the end goes on to the next epoch; one that was left begins the epoch anew.
+        """
+        shares = self._progress.shares
+        if self._progress.delivered:
+            shares = fresh(self.epoch, self._plan, self.num_workers).shares
+        self._progress = Progress(epoch=self.epoch, shares=shares)
+        self._order.progress = self._progress
+        return self._pass(self._progress, iter(self._loader))
+
+    def _pass(self, progress: Progress, batches: Iterator[Any]) -> Iterator[Batch]:
+        for batch in batches:
+            if isinstance(batch, Failed):
+                raise batch.error
+            progress.delivered += 1
+            yield unpack(batch) if isinstance(batch, Packed) else batch
+        if self._progress is progress:
+            self._progress = fresh(progress.epoch + 1, self._plan, self.num_workers)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Go to an epoch: the next pass begins with it.
+
+        The epoch that the loader is at keeps its position, so that a training loop may call this
+        at the head of every epoch, also of the one that it goes on with after `load_state_dict`.
+
+        Raises:
+            ValueError: no whole number from 0.
+        """
+        epoch = _whole("epoch", epoch, 0)
+        if epoch != self.epoch:
+            self._progress = fresh(epoch, self._plan, self.num_workers)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where this rank stands, as plain JSON: the batches not yet handed to the caller.
+
+        What workers read ahead does not count. Take it in the process that iterates, one of each
+        rank. After a whole pass it is the beginning of the next epoch.
+        """
+        return to_state(self._progress, self._plan, self._split)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where a state was taken; the next pass delivers what was left of its epoch.
+
+        With as many workers the batches come in the very order of the undisturbed pass; with
+        another number every remaining batch comes once, in the order of that number. Data in
+        another folder are the same data if their files are.
+
+        Raises:
+            ValueError: no state of this loader, or one of other data, batch_size, seed, ranks,
+                shuffle or drop_last; every difference is named.
+        """
+        self._progress = from_state(state, self._plan, self._split, self.num_workers)

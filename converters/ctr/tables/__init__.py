@@ -1,0 +1,1 @@
+"""Plain tables as rows of raw tokens."""

@@ -1,0 +1,117 @@
+"""Row groups and files of a split, however its rows come."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ingot.converters.ctr.building import writing
+from ingot.converters.ctr.building.writing import SplitWriter
+from ingot.converters.errors import OutputError
+
+SCHEMA = pa.schema(
+    [
+        pa.field("row_id", pa.int64(), nullable=False),
+        pa.field("ids", pa.list_(pa.field("element", pa.int64(), nullable=False)), nullable=False),
+    ],
+    metadata={"ingot.ctr": "{}"},
+)
+
+
+def batch(first: int, rows: int) -> pa.RecordBatch:
+    numbers = range(first, first + rows)
+    lists = pa.array([[one] * (one % 4) for one in numbers], SCHEMA.field("ids").type)
+    return pa.RecordBatch.from_arrays([pa.array(numbers, pa.int64()), lists], schema=SCHEMA)
+
+
+def write(folder: Path, sizes: list[int]) -> list[Path]:
+    """Write batches of so many rows; gives the files."""
+    first = 0
+    with SplitWriter(folder, SCHEMA) as writer:
+        for rows in sizes:
+            writer.write(batch(first, rows))
+            first += rows
+        assert writer.rows == first
+    return sorted(folder.iterdir())
+
+
+def groups(path: Path) -> list[int]:
+    metadata = pq.read_metadata(path)
+    return [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)]
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row groups of 5 rows, files of 3 row groups."""
+    monkeypatch.setattr(writing, "GROUP_ROWS", 5)
+    monkeypatch.setattr(writing, "GROUPS_PER_FILE", 3)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ([], [[0]]),
+        ([0, 0], [[0]]),
+        ([4], [[4]]),
+        ([5], [[5]]),
+        ([1] * 6, [[5, 1]]),
+        ([17], [[5, 5, 5], [2]]),
+        ([15], [[5, 5, 5]]),
+        ([3, 0, 9, 4, 16], [[5, 5, 5], [5, 5, 5], [2]]),
+        ([30], [[5, 5, 5], [5, 5, 5]]),
+    ],
+)
+def test_groups_and_files(tmp_path: Path, sizes: list[int], expected: list[list[int]]) -> None:
+    files = write(tmp_path / "train", sizes)
+    assert [one.name for one in files] == [f"part-{at:05d}.parquet" for at in range(len(expected))]
+    found = [groups(one) for one in files]
+    assert found in (expected, [[]]), "an empty split may have a group of no rows, or none"
+    table = pa.concat_tables([pq.read_table(one) for one in files])
+    assert table.to_pylist() == pa.Table.from_batches([batch(0, sum(sizes))]).to_pylist()
+    assert all(pq.read_schema(one).equals(SCHEMA, check_metadata=True) for one in files)
+
+
+@pytest.mark.usefixtures("small")
+def test_bytes_do_not_depend_on_the_batches(tmp_path: Path) -> None:
+    written = [
+        [one.read_bytes() for one in write(tmp_path / str(number), sizes)]
+        for number, sizes in enumerate(([33], [1] * 33, [7, 0, 20, 6], [5, 5, 5, 5, 5, 5, 3]))
+    ]
+    assert all(one == written[0] for one in written)
+
+
+def test_what_is_told_of_a_folder_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "train").mkdir()
+    with pytest.raises(OutputError, match="cannot be written"):
+        SplitWriter(tmp_path / "train", SCHEMA)
+
+
+def write_then(folder: Path, disturb: Callable[[], object]) -> None:
+    """Write a row group, do something, and write more."""
+    with SplitWriter(folder, SCHEMA) as writer:
+        writer.write(batch(0, 7))
+        disturb()
+        writer.write(batch(7, 7))
+
+
+@pytest.mark.usefixtures("small")
+def test_a_failure_while_rows_are_made(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        write_then(tmp_path / "train", lambda: 1 // 0)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    folder = tmp_path / "train"
+    with pytest.raises(OutputError, match="cannot be written") as raised:
+        write_without_folder(folder)
+    assert str(folder) in str(raised.value)
+
+
+def write_without_folder(folder: Path) -> None:
+    with SplitWriter(folder, SCHEMA) as writer:
+        folder.rmdir()
+        writer.write(batch(0, 7))

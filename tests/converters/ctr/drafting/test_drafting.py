@@ -1,0 +1,412 @@
+"""Drafted featuremaps: what is proposed for tables of different shapes, and that it is read."""
+
+import csv
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingot.converters.ctr.drafting.counts import Distinct
+from ingot.converters.ctr.drafting.draft import Chosen, Draft, draft
+from ingot.converters.ctr.drafting.features import round_up
+from ingot.converters.ctr.drafting.shapes import shape_of_cells, words_of
+from ingot.converters.ctr.featuremap import parse
+from ingot.converters.ctr.tables.table import read_table
+from ingot.converters.errors import IngotError, ReviewNeeded, SourceError
+
+GENRES = ["Action", "Comedy", "Sci-Fi", "Film Noir", "Drama"]
+
+
+def written(path: Path, names: Sequence[str], rows: Iterator[Sequence[Any]], **dialect: Any) -> str:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n", **dialect)
+        writer.writerow(names)
+        writer.writerows(rows)
+    return str(path)
+
+
+@pytest.fixture
+def movies(tmp_path: Path) -> str:
+    """Ratings of movies: no click, genres with pipes, times, prices."""
+    rng = random.Random(1)
+    names = ["userId", "movieId", "rating", "liked", "timestamp", "genres", "age", "price"]
+
+    def rows() -> Iterator[Sequence[Any]]:
+        for place in range(4000):
+            rating = rng.randint(1, 5)
+            genres = "|".join(sorted(rng.sample(GENRES, rng.randint(1, 3))))
+            movie, age, price = rng.randint(1, 900), rng.randint(18, 69), f"{rng.random() * 30:.2f}"
+            time = 1_000_000_000 + 37 * place
+            yield rng.randint(1, 400), movie, rating, int(rating > 3), time, genres, age, price
+
+    return written(tmp_path / "movies.csv", names, rows())
+
+
+@pytest.fixture
+def ads(tmp_path: Path) -> str:
+    """An advertising log with tabs: weights in lists with pipes, NULL, outcomes."""
+    rng = random.Random(2)
+    names = ["impression_id", "uid", "clk", "is_purchase", "ad_id", "city"]
+    names += ["tags", "hist", "follow", "none", "site"]
+
+    def some(most: int, make: Callable[[], str]) -> str:
+        return "|".join(make() for _ in range(rng.randint(0, most)))
+
+    def rows() -> Iterator[Sequence[Any]]:
+        for place in range(5000):
+            click = int(rng.random() < 0.1)
+            bought = int(click and rng.random() < 0.3)
+            ad = "a1" if rng.random() < 0.9 else f"a{rng.randint(2, 30_000)}"
+            city = "NULL" if rng.random() < 0.1 else f"c{rng.randint(1, 30)}"
+            tags = some(6, lambda: f"t{rng.randint(1, 300)}")
+            hist = some(40, lambda: f"{rng.randint(1, 60_000)}:{rng.random():.2f}")
+            follow, site = int(rng.random() < 0.1), f"www.site{rng.randint(1, 20)}.com"
+            row = f"{place:08x}", f"u{rng.randint(1, 700)}", click, bought, ad, city
+            yield *row, tags, hist, follow, "", site
+
+    return written(tmp_path / "ads.tsv", names, rows(), delimiter="\t")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> str:
+    """Parquet with lists, weights in texts and in objects, vectors, times."""
+    rng, count = np.random.default_rng(3), 3000
+    table = {
+        "user_id": rng.integers(0, 900, count),
+        "click": rng.random(count) < 0.2,
+        "items": [rng.integers(0, 2000, rng.integers(0, 9)).tolist() for _ in range(count)],
+        "weights": [[f"k{k}:{rng.random():.3f}" for k in rng.integers(0, 50, 3)]] * count,
+        "pairs": [[{"id": int(k), "weight": 1.5} for k in rng.integers(0, 50, 2)]] * count,
+        "emb": [rng.random(4).tolist() for _ in range(count)],
+        "seen": pa.array(np.arange(count), pa.timestamp("s")),
+        "const": ["x"] * count,
+        "os": rng.choice(["ios", "android"], count),
+        "context": [{"a": 1}] * count,
+        "点位": rng.integers(0, 3, count),
+    }
+    pq.write_table(pa.table(table), tmp_path / "log.parquet", row_group_size=700)
+    return str(tmp_path / "log.parquet")
+
+
+def features(made: Draft) -> dict[str, dict[str, Any]]:
+    """The features by column, without what all of them have."""
+    found = {one.column: dict(one.feature) for one in made.decisions if one.feature}
+    return {
+        column: {key: value for key, value in one.items() if key not in ("name", "src", "field")}
+        for column, one in found.items()
+    }
+
+
+def left_out(made: Draft) -> dict[str, str]:
+    return {one.column: one.why for one in made.decisions if one.role == "left_out"}
+
+
+def test_ratings_of_movies(movies):
+    made = draft(movies)
+    assert made.featuremap.table is not None
+    assert (made.featuremap.table.entity_id, made.featuremap.table.y_ctr) == ("userId", "liked")
+    assert made.featuremap.table.y_cvr is None
+    assert made.featuremap.table.token_separator == "|"
+    assert features(made) == {
+        "userId": {"encoding": "vocab", "vocab_num_tokens": 400},
+        "movieId": {"encoding": "vocab", "vocab_num_tokens": 1000},
+        "rating": {"encoding": "vocab", "vocab_num_tokens": 5},
+        "genres": {"encoding": "vocab", "vocab_num_tokens": 5, "max_len": 3},
+        "age": {"encoding": "vocab", "vocab_num_tokens": 60},
+    }
+    assert left_out(made)["timestamp"] == "a time, in seconds or parts of them"
+    assert left_out(made)["price"].startswith("a measure: ")
+    assert "liked is taken as the click" in made.doubts
+    assert any(one.startswith("rating: is it known before") for one in made.doubts)
+    assert any("y_cvr is 0 in every row" in one for one in made.doubts)
+    telling = [one.split(" tells")[0] for one in made.doubts if " tells the click: " in one]
+    assert telling == ["rating"]
+
+
+def test_what_tells_the_label_only_by_chance_is_not_told(ads, log):
+    for path in (ads, log):
+        assert not any(" tells the click: " in one for one in draft(path).doubts)
+
+
+def test_an_advertising_log(ads):
+    made = draft(ads)
+    table = made.featuremap.table
+    assert table is not None
+    assert (table.entity_id, table.y_ctr, table.y_cvr) == ("uid", "clk", "is_purchase")
+    assert table.sample_id == "impression_id"
+    assert (table.token_separator, table.value_separator) == ("|", ":")
+    assert table.missing == ("", "NULL")
+    found = features(made)
+    assert found["city"] == {"encoding": "vocab", "vocab_num_tokens": 30}
+    assert found["tags"] == {"encoding": "vocab", "vocab_num_tokens": 300, "max_len": 6}
+    assert found["site"] == {"encoding": "vocab", "vocab_num_tokens": 20}
+    assert found["ad_id"]["encoding"] == "vocab"
+    assert found["hist"]["encoding"] == "hash"
+    assert found["hist"]["hash_bucket"] == 262144
+    assert found["hist"]["max_len"] == 40
+    assert found["hist"]["use_value"]
+    assert set(left_out(made)) == {"follow", "none"}
+    assert any(one.startswith("follow is left out") for one in made.doubts)
+
+
+def test_parquet_with_lists(log):
+    made = draft(log)
+    found = features(made)
+    assert found["items"] == {"encoding": "vocab", "vocab_num_tokens": 2000, "max_len": 8}
+    assert found["weights"]["use_value"]
+    assert found["pairs"]["use_value"]
+    assert found["pairs"]["max_len"] == 2
+    assert "use_value" not in found["os"]
+    assert left_out(made) == {
+        "emb": "lists of numbers with fractions: a vector",
+        "seen": "a date or time",
+        "const": "the same value in every row",
+        "context": "cells of type struct<a: int64>",
+    }
+    assert [one.name for one in made.featuremap.features][-1] == "f0_c10"  # no Latin letter in it
+
+
+@pytest.mark.parametrize("table", ["movies", "ads", "log"])
+def test_the_text_is_read_and_says_why(table, request):
+    path = request.getfixturevalue(table)
+    made = draft(path)
+    assert parse(made.text, "draft") == made.featuremap
+    for line in made.text.splitlines():
+        if line.startswith(("  - ", "  y_", "  entity")):
+            assert "  # " in line, line
+    blocks = list(read_table(path, made.featuremap))
+    assert sum(len(one.rows) for one in blocks) == made.rows
+    assert not any(one.rejects or one.malformed for one in blocks)
+    lengths = [
+        np.diff(block.tokens[place].offsets).max()
+        for block in blocks
+        for place, feature in enumerate(made.featuremap.features)
+        if not feature.is_multi_hot
+    ]
+    assert max(lengths) == 1
+    assert draft(path).text == made.text
+
+
+def test_a_part_expects_more_than_it_holds(movies, ads):
+    whole, part = features(draft(ads)), draft(ads, rows=1000)
+    assert not part.whole
+    assert part.rows == 1000
+    assert "about" in part.text
+    assert features(part)["hist"]["hash_bucket"] >= whole["hist"]["hash_bucket"]
+    assert features(part)["city"] == whole["city"]
+    assert draft(movies, rows=4000).rows == draft(movies, rows=None).rows == 4000
+
+
+def rows_with(**columns: Sequence[Any]) -> tuple[list[str], Iterator[Sequence[Any]]]:
+    return list(columns), zip(*columns.values(), strict=True)
+
+
+def table_of(tmp_path: Path, **columns: Sequence[Any]) -> str:
+    names, rows = rows_with(**columns)
+    return written(tmp_path / "t.csv", names, rows)
+
+
+ONES = [0, 1] * 100
+USERS = [f"u{n % 17}" for n in range(200)]
+
+
+def test_what_is_not_found_is_asked_for(tmp_path):
+    path = table_of(tmp_path, who=USERS, seen=ONES, x=["a", "b"] * 100)
+    with pytest.raises(ReviewNeeded) as raised:
+        draft(path)
+    assert raised.value.exit_code == 3
+    assert "no column is plainly the click, and none the entity" in str(raised.value)
+    assert "--label COLUMN (0 or 1 only: seen)" in str(raised.value)
+    made = draft(path, chosen=Chosen(click="seen", entity="who"))
+    assert list(features(made)) == ["who", "x"]
+    with pytest.raises(ReviewNeeded, match="plainly the entity"):
+        draft(path, chosen=Chosen(click="seen"))
+
+
+def test_a_chosen_column_has_to_serve(tmp_path):
+    path = table_of(tmp_path, user=USERS, click=ONES, stars=[n % 5 for n in range(200)])
+    with pytest.raises(SourceError, match=r"no column clik \(nearest: click\)"):
+        draft(path, chosen=Chosen(click="clik"))
+    with pytest.raises(SourceError, match=r"column stars is no label: 120 of 200 cells"):
+        draft(path, chosen=Chosen(conversion="stars"))
+
+
+def test_conversions_alone_are_no_clicks(tmp_path):
+    path = table_of(tmp_path, user=USERS, purchase=ONES, x=["a", "b"] * 100)
+    with pytest.raises(ReviewNeeded, match="purchase"):
+        draft(path)
+
+
+def test_a_conversion_that_never_happens_counts(tmp_path):
+    path = table_of(tmp_path, user=USERS, click=ONES, buy=[0] * 200, x=["a", "b"] * 100)
+    made = draft(path)
+    assert made.featuremap.table is not None
+    assert made.featuremap.table.y_cvr == "buy"
+    assert "buy has only zeros in the sample" in made.doubts
+
+
+def test_lists_with_another_separator_are_left_out(tmp_path):
+    lists = [f"a{n % 7};b{n % 5}" for n in range(200)]
+    pipes = [one.replace(";", "|") for one in lists]
+    path = table_of(tmp_path, user=USERS, click=ONES, x=pipes, y1=pipes, z=lists)
+    made = draft(path)
+    assert left_out(made) == {"z": "its separator is ';', and that of more columns is '|'"}
+    assert any(one.startswith("z is left out") for one in made.doubts)
+
+
+def test_names_of_features_are_their_own(tmp_path):
+    path = table_of(
+        tmp_path,
+        user=USERS,
+        click=ONES,
+        **{"a b": ["x", "y"] * 100, "a-b": ["x", "y"] * 100, "a_b_idx": ["x", "y"] * 100},
+    )
+    names = [one.name for one in draft(path).featuremap.features]
+    assert len(set(names)) == 4
+    assert names[:2] == ["f0_user", "f0_a_b"]
+
+
+def test_hostile_names_stay_in_their_line(tmp_path):
+    odd = "x\n: [\x1b[2J # é {"
+    path = table_of(tmp_path, user=USERS, click=ONES, **{odd: ["a#b", "c: d"] * 100})
+    made = draft(path)
+    assert [one.field for one in made.featuremap.features] == ["user", odd]
+    assert "\x1b" not in made.text
+
+
+def test_a_table_without_features(tmp_path):
+    path = table_of(tmp_path, user=[f"{n}.5" for n in range(200)], click=ONES)
+    with pytest.raises(ReviewNeeded):
+        draft(path, chosen=Chosen(entity="click"))
+    empty = tmp_path / "empty.csv"
+    empty.write_text("user,click,x\n")
+    with pytest.raises(SourceError, match="no rows"):
+        draft(str(empty))
+
+
+SHAPES: list[tuple[str, list[str], dict[str, Any]]] = [
+    ("tags", ["a|b", "c", "a|d"] * 9, {"separator": "|"}),
+    ("tags", ["a, b", "c", "a, d"] * 9, {"separator": ", "}),
+    ("ids", ["1 2 3", "4 5", "6"] * 9, {"separator": " "}),
+    ("words", ["red house", "big tree", "old car"] * 9, {}),
+    ("hist", ["1:0.5,2:1", "3:2.25", ""] * 9, {"separator": ",", "value_separator": ":"}),
+    ("w", ["a:0.5", "b:1", "c:-2e-3"] * 9, {"value_separator": ":"}),
+    ("shop", [f"shop:{n}" for n in range(90)], {}),
+    ("at", ["12:30", "09:15", "23:59"] * 9, {}),
+    ("amount", ["1,234", "2,345,678", "12"] * 9, {"number": True}),
+    ("price", ["1.5", "2", "3.25"] * 9, {"number": True, "fraction": True}),
+    ("n", ["1.0", "2.0", "nan"] * 9, {"number": True}),
+    ("site", ["www.a.com", "b.org"] * 9, {}),
+]
+
+
+@pytest.mark.parametrize(("name", "cells", "expected"), SHAPES, ids=[one[0] for one in SHAPES])
+def test_shapes_of_cells(name, cells, expected):
+    shape = shape_of_cells(name, [cell for cell in cells if cell])
+    got = {
+        key: getattr(shape, key) for key in ("separator", "value_separator", "number", "fraction")
+    }
+    assert {key: value for key, value in got.items() if value} == expected
+    assert not shape.unread
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        ("day", ["2020-01-02", "2021-12-31"]),
+        ("when", ["2020-01-02 03:04:05", "2021-12-31T00:00"]),
+        ("create_time", ["1600000000", "1600000300"]),
+        ("ts", ["1600000000123", "1600000300456"]),
+        ("list", ["[1, 2]", "[3]"]),
+        ("title", ["The long and winding road to the old house", "A tale of two or three cities"]),
+        ("nothing", []),
+    ],
+)
+def test_shapes_that_are_no_tokens(name, cells):
+    assert shape_of_cells(name, cells).unread
+
+
+@given(st.lists(st.binary(max_size=2)), st.integers(1, 9))
+def test_counts_of_distinct_tokens(tokens, parts):
+    found = Distinct()
+    for part in range(parts):
+        found.add(pa.array(tokens[part::parts], pa.large_binary()))
+    counts = Counter(tokens)
+    assert found.exact
+    assert found.distinct == len(counts)
+    assert found.once == sum(count == 1 for count in counts.values())
+    assert found.occurrences == len(tokens)
+    most = [count for _, count in counts.most_common()]
+    half = next((n for n in range(len(most)) if sum(most[: n + 1]) * 2 >= len(tokens)), -1) + 1
+    assert found.holding(0.5) == half
+
+
+def test_counts_beyond_the_memory_are_estimates():
+    found = Distinct(most=1000)
+    for part in range(20):
+        numbers = [b"%d" % (n % 30_000) for n in range(part * 4000, part * 4000 + 4000)]
+        found.add(pa.array(numbers, pa.large_binary()))
+    assert not found.exact
+    assert abs(found.distinct - 30_000) < 3_000
+    assert abs(found.holding(0.5) - 11_250) < 2_500  # 20,000 of them three times, the others twice
+
+
+def test_names_and_numbers():
+    assert [words_of(one) for one in ("userId", "User ID", "is-click", "C14")] == [
+        "user_id",
+        "user_id",
+        "is_click",
+        "c14",
+    ]
+    numbers = [round_up(n) for n in (0, 7, 20, 21, 101, 1000, 1001, 78_300)]
+    assert numbers == [1, 7, 20, 25, 120, 1000, 1200, 80_000]
+    assert all(round_up(n) >= n for n in range(1, 5000))
+
+
+def test_yaml_of_any_separator(tmp_path):
+    """Separators that mean something in YAML come back as they are."""
+    for mark in ("|", ", ", "\x01"):
+        lists = [f"a{n % 7}{mark}b{n % 5}" for n in range(200)]
+        path = written(
+            tmp_path / "t.csv",
+            *rows_with(user=USERS, click=ONES, x=lists),
+            delimiter=";",
+        )
+        made = draft(path)
+        assert yaml.safe_load(made.text)["table"]["token_separator"] == mark
+
+
+odd_names = st.sampled_from(
+    ["a", "A", "a_idx", "tags", "time", "价格", "", "x|y", "#", "user id", "is_buy", "1", "a.b"]
+)
+odd_cells = st.one_of(
+    st.sampled_from(["", "NULL", "0", "1", "1.5", "a|b", "1:2,3:4", "2020-01-01", "[1]", "nan"]),
+    st.text(st.characters(exclude_characters="\r\n\x00", exclude_categories=["Cs"]), max_size=5),
+)
+
+
+@given(
+    st.lists(odd_names, max_size=4),
+    st.lists(st.lists(odd_cells, min_size=4, max_size=4), min_size=1, max_size=9),
+)
+@settings(max_examples=40)
+def test_any_table_is_drafted_or_refused(tmp_path_factory, names, rows):
+    repeated = [rows[place % len(rows)] for place in range(60)]
+    cells = ([f"u{n % 9}", n % 2, *row[: len(names)]] for n, row in enumerate(repeated))
+    path = tmp_path_factory.mktemp("t") / "t.csv"
+    table = written(path, ["user", "click", *names], cells)
+    try:
+        made = draft(table)
+    except IngotError:
+        return
+    assert parse(made.text, "draft") == made.featuremap
+    assert sum(len(one.rows) for one in read_table(table, made.featuremap)) <= 60

@@ -1,0 +1,164 @@
+"""The arithmetic of batches: every row once, equal counts, positions that can be left and taken."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from ingot.converters.ctr.loading.batching import (
+    Plan,
+    Sequenced,
+    Share,
+    count,
+    deal,
+    delivery,
+    remaining,
+)
+
+PLANS = st.fixed_dictionaries(
+    {
+        "rows": st.integers(1, 200),
+        "batch_size": st.integers(1, 20),
+        "world_size": st.integers(1, 7),
+        "shuffle_buffer": st.integers(1, 50),
+    }
+)
+
+
+def ranks(**options: int | bool) -> list[Plan]:
+    try:
+        return [Plan(rank=rank, **options) for rank in range(int(options["world_size"]))]  # type: ignore[arg-type]
+    except ValueError:
+        assume(False)
+        raise
+
+
+def bounds(plan: Plan) -> list[int]:
+    return [plan.first(batch) for batch in range(plan.batches + 1)]
+
+
+@given(PLANS)
+def test_every_position_is_in_one_batch_of_one_rank(options: dict[str, int]) -> None:
+    plans = ranks(**options)
+    assert len({plan.batches for plan in plans}) == 1
+    position = 0
+    for plan in plans:
+        cuts = bounds(plan)
+        assert cuts[0] == position
+        assert all(0 < size <= plan.batch_size for size in np.diff(cuts))
+        assert plan.dropped == 0
+        position = cuts[-1]
+    assert position == options["rows"]
+    sizes = [plan.range[1] - plan.range[0] for plan in plans]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@given(PLANS)
+def test_drop_last_leaves_equal_full_batches(options: dict[str, int]) -> None:
+    plans = ranks(**options, drop_last=True)
+    taken = 0
+    for plan in plans:
+        assert set(np.diff(bounds(plan))) == {plan.batch_size}
+        assert bounds(plan)[-1] <= plan.range[1]
+        taken += plan.batches * plan.batch_size
+    assert {plan.dropped for plan in plans} == {options["rows"] - taken}
+    assert options["rows"] - taken < options["world_size"] * (options["batch_size"] + 1)
+
+
+@given(PLANS)
+def test_windows_are_runs_of_whole_batches(options: dict[str, int]) -> None:
+    plan = ranks(**options)[0]
+    windows = [plan.window_of(batch) for batch in range(plan.batches)]
+    runs = list(dict.fromkeys(windows))
+    assert [start for start, _ in runs] == [0, *(stop for _, stop in runs[:-1])]
+    assert runs[-1][1] == plan.batches
+    assert all(start <= batch < stop for batch, (start, stop) in enumerate(windows))
+    assert plan.window * plan.batch_size >= plan.shuffle_buffer
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"rows": 3, "batch_size": 2, "world_size": 4}, "3 rows cannot be shared by 4 ranks"),
+        ({"rows": 7, "batch_size": 1, "world_size": 2}, "batch_size 1: .* drop_last=True"),
+        ({"rows": 7, "batch_size": 4, "world_size": 2, "drop_last": True}, "smaller batch_size"),
+    ],
+)
+def test_rows_that_give_no_rank_a_batch(options: dict[str, int], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        Plan(**options)  # type: ignore[arg-type]
+
+
+def test_orders_follow_seed_epoch_rank_and_window() -> None:
+    def order(seed: int, rank: int, epoch: int, window: int) -> list[int]:
+        plan = Plan(rows=900, batch_size=10, rank=rank, world_size=3, shuffle=True, seed=seed)
+        return plan.window_order(50, epoch, (window, window + 5)).tolist()
+
+    one = order(0, 0, 0, 0)
+    assert one == order(0, 0, 0, 0)
+    assert sorted(one) == list(range(50))
+    others = [order(1, 0, 0, 0), order(0, 1, 0, 0), order(0, 0, 1, 0), order(0, 0, 0, 5)]
+    assert one not in others
+
+
+def test_orders_do_not_change_with_releases() -> None:
+    plan = Plan(rows=8, batch_size=4, shuffle=True, seed=1)
+    assert plan.group_order(8, 2).tolist() == GROUPS
+    assert plan.window_order(8, 2, (0, 2)).tolist() == WINDOW
+
+
+GROUPS = [4, 6, 7, 3, 5, 0, 2, 1]
+WINDOW = [2, 6, 5, 4, 3, 0, 7, 1]
+
+
+def test_row_groups_are_permuted_only_when_shuffling() -> None:
+    assert Plan(rows=8, batch_size=4).group_order(5, 3).tolist() == [0, 1, 2, 3, 4]
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=9), st.data())
+def test_spans_cover_positions_in_order(sizes: list[int], data: st.DataObject) -> None:
+    order = data.draw(st.permutations(range(len(sizes))))
+    flat = [(group, row) for group in order for row in range(sizes[group])]
+    start = data.draw(st.integers(0, len(flat)))
+    stop = data.draw(st.integers(start, len(flat)))
+    sequence = Sequenced(np.array(sizes), np.array(order))
+    spans = sequence.spans(start, stop)
+    got = [(span.group, row) for span in spans for row in range(span.start, span.stop)]
+    assert got == flat[start:stop]
+
+
+RUNS = st.lists(st.integers(1, 9), max_size=8).map(
+    lambda sizes: [(20 * place, 20 * place + size) for place, size in enumerate(sizes)]
+)
+
+
+def flat(shares: tuple[Share, ...]) -> list[int]:
+    return [batch for share in shares for run in share for batch in range(*run)]
+
+
+@given(RUNS, st.integers(1, 5))
+def test_shares_are_even_and_in_order(runs: list[tuple[int, int]], workers: int) -> None:
+    shares = deal(runs, workers)
+    assert flat(shares) == [batch for run in runs for batch in range(*run)]
+    sizes = [count(share) for share in shares]
+    assert len(sizes) == workers
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] - sizes[-1] <= 1
+    assert sorted(delivery(shares)) == flat(shares)
+
+
+def test_workers_deliver_in_turn() -> None:
+    assert list(delivery(deal([(0, 5)], 2))) == [0, 3, 1, 4, 2]
+
+
+@given(RUNS, st.integers(1, 5), st.data())
+def test_what_remains_is_delivered_as_if_nothing_happened(
+    runs: list[tuple[int, int]], workers: int, data: st.DataObject
+) -> None:
+    shares = deal(runs, workers)
+    order = list(delivery(shares))
+    first = data.draw(st.integers(0, len(order)))
+    second = data.draw(st.integers(0, len(order) - first))
+    left = remaining(shares, first)
+    assert list(delivery(left)) == order[first:]
+    assert list(delivery(remaining(left, second))) == order[first + second :]
