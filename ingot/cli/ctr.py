@@ -13,7 +13,7 @@ ctr = typer.Typer(
     rich_markup_mode=None,
     no_args_is_help=True,
 )
-ctr.command("build", cls=Sections)(build)
-ctr.command("draft")(draft)
-ctr.command("validate")(validate)
-ctr.command("stats")(stats)
+ctr.command("build", cls=Sections, short_help="Raw rows to train/ and valid/.")(build)
+ctr.command("draft", short_help="Propose a featuremap for a table.")(draft)
+ctr.command("validate", short_help="Check every rule of the contract.")(validate)
+ctr.command("stats", short_help="Show what a build counted.")(stats)
