@@ -99,9 +99,18 @@ def out(inputs: Path, tokenizer_file: Path, tmp_path: Path) -> Out:
     return Out(inputs, tokenizer_file, tmp_path / "out")
 
 
+_strangers: set[int] = set()
+
+
+@pytest.fixture(autouse=True)
+def _know_strangers() -> None:
+    """Children of this process that other tests have left, perhaps dead, are no workers."""
+    _strangers.clear()
+    _strangers.update(child.pid for child in psutil.Process().children())
+
+
 def workers() -> list[psutil.Process]:
-    own: list[psutil.Process] = psutil.Process().children()
-    return own
+    return [one for one in psutil.Process().children() if one.pid not in _strangers]
 
 
 def kill(processes: list[psutil.Process]) -> None:
