@@ -109,7 +109,9 @@ def build(
         try:
             return _Build(inputs, featuremap, known, identity, staged, watch).run()
         except BaseException:
-            _clear(staged)  # nothing is gone on with, and it may be large
+            # Nothing of it is gone on with, and it may be large; the error at hand is what counts.
+            for folder in (staged.work, staged.result):
+                shutil.rmtree(folder, ignore_errors=True)
             raise
 
 

@@ -25,7 +25,6 @@ from ingot.converters.errors import SourceError
 BLOCK: Final = 8 << 20
 _LONGEST: Final = 1 << 30
 _SHOWN: Final = 200
-_LABELS: Final = {b"0": 0, b"1": 1}
 _NEWLINE, _JOIN = 10, 1
 _END: Final = re.compile(rb"[\x01\n]")
 
