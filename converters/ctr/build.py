@@ -27,7 +27,7 @@ from ingot.converters.ctr.building.entity_store import EntityStore
 from ingot.converters.ctr.building.identity import Identity, check_unchanged
 from ingot.converters.ctr.building.inputs import Inputs, hashing, stamps
 from ingot.converters.ctr.building.interning import Interner
-from ingot.converters.ctr.building.measuring import Clock, peak_rss
+from ingot.converters.ctr.building.measuring import Clock
 from ingot.converters.ctr.building.rows import Rows
 from ingot.converters.ctr.building.splitting import TRAIN
 from ingot.converters.ctr.building.spooling import Spool
@@ -40,6 +40,7 @@ from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.job import Progress, Watch
 from ingot.converters.manifest import host_facts, list_files
 from ingot.converters.rows import Json
+from ingot.converters.shard import peak_rss
 
 FEATUREMAP: Final = "featuremap.yaml"
 STATS: Final = "stats.json"

@@ -118,7 +118,7 @@ def check_unchanged(before: list[dict[str, Json]], after: list[dict[str, Json]])
     Raises:
         SourceError: one did.
     """
-    for old, new in zip(before, after, strict=False):
-        if old != new:
+    for one in (*before, *after):  # a file may be gone, or new
+        if one not in before or one not in after:
             problem = "changed while it was read"
-            raise SourceError(str(old["name"]), problem, "run again when nothing writes to it")
+            raise SourceError(str(one["name"]), problem, "run again when nothing writes to it")

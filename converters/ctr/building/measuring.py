@@ -1,7 +1,5 @@
-"""How long the phases of a build take, and how much memory it took."""
+"""How long the phases of a build take."""
 
-import resource
-import sys
 import time
 
 
@@ -22,9 +20,3 @@ class Clock:
         """Seconds of every phase so far."""
         self.start(self._phase)
         return {phase: round(seconds, 3) for phase, seconds in self._seconds.items()}
-
-
-def peak_rss() -> int:
-    """The most memory that this process has had resident, in bytes, mapped files included."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024

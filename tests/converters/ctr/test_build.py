@@ -435,6 +435,27 @@ def test_a_file_that_changes_while_it_is_read(place: Place, role: str) -> None:
     assert place.hidden() == []
 
 
+def test_a_file_more_or_less_of_a_table_is_a_change(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in ("a.csv", "b.csv"):
+        (folder / name).write_text("user,click,shop\n" + "u1,1,s1\nu2,0,s2\n" * 20)
+    shop = Feature(name="f0_shop", src=0, field="shop", encoding="vocab", vocab_num_tokens=5)
+    table = Table(entity_id="user", y_ctr="click", y_cvr=None)
+    featuremap = FeatureMap(features=(shop,), table=table, train_ratio=1.0)
+
+    def more(progress: Progress) -> None:
+        (folder / "c.csv").write_text("user,click,shop\nu3,1,s3\n")
+
+    def less(progress: Progress) -> None:
+        (folder / "c.csv").unlink(missing_ok=True)
+
+    for change in (more, less):
+        with pytest.raises(SourceError, match=r"c\.csv: changed while it was read"):
+            build(PlainTable(table=str(folder)), featuremap, tmp_path / "out", progress=change)
+        assert not (tmp_path / "out").exists()
+
+
 def test_progress_counts_rows(place: Place) -> None:
     seen: list[Progress] = []
     place.build(progress=seen.append)

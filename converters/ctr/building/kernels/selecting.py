@@ -13,7 +13,6 @@ from ingot.converters.ctr.building.kernels.compiling import kernel
 
 # Columns of the sums of a feature, one row per split.
 MISSING_ROWS, TOKENS, DISTINCT, CUT_ROWS, OOV_IDS, TAIL_IDS = 0, 1, 2, 3, 4, 5
-SUMS = 6
 # Columns of its float sums.
 VALUE_BEFORE, VALUE_KEPT = 0, 1
 
@@ -241,7 +240,7 @@ def select_lists(
         missing: id and value that stand for no token.
         splits: split of each row, for the sums.
         weights: how often each row counts in the sums.
-        sums: int64[splits, SUMS], added to.
+        sums: int64[splits, 6], the columns above, added to.
         shares: float64[splits, 2], added to.
 
     Returns:
