@@ -13,6 +13,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 # The tests read tokens back with Megatron's own reader. Its declared dependencies are GPU training's;
 # reading an index needs only torch (in the dev extra), numpy and packaging.
 MEGATRON := megatron-core==0.16.1
+# And Criteo batches with torchrec's own class, on the CPU: it declares the CUDA build of its kernels.
+TORCHREC := torchrec==1.8.0 fbgemm-gpu-cpu==1.8.0
 
 # Where nothing may be cached, the tests are compiled anew by every process of theirs: some ten seconds each.
 unexport PYTHONDONTWRITEBYTECODE
@@ -81,5 +83,5 @@ $(VENV)/.core.stamp: pyproject.toml | $(VENV)/bin/python
 $(VENV)/.dev.stamp: pyproject.toml Makefile | $(VENV)/bin/python
 	@echo "installing ingot, its extras and the test tools into $(VENV): a few minutes the first time"
 	$(PIP) install --editable ".[all,dev]"
-	$(PIP) install --no-deps "$(MEGATRON)"
+	$(PIP) install --no-deps "$(MEGATRON)" $(TORCHREC)
 	@touch $@ $(VENV)/.core.stamp

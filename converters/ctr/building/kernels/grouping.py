@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.ctr.building.kernels.compiling import kernel
+from ingot.converters.compiling import kernel
 
 
 @kernel

@@ -8,7 +8,7 @@ its bytes in `arena`.
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.ctr.building.kernels.compiling import kernel
+from ingot.converters.compiling import kernel
 
 _PRIME = np.uint64(0x100000001B3)
 _BASIS = np.uint64(0xCBF29CE484222325)

@@ -6,7 +6,7 @@ A line is `cuts` commas, then tokens joined by byte 1; a token is `field \x02 id
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.ctr.building.kernels.compiling import kernel
+from ingot.converters.compiling import kernel
 
 NEWLINE, RETURN, COMMA, JOIN, ID, VALUE = 10, 13, 44, 1, 2, 3
 _MINUS, _PLUS, _DOT, _ZERO = 45, 43, 46, 48

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.ctr.building.kernels.compiling import kernel
+from ingot.converters.compiling import kernel
 
 # Columns of the sums of a feature, one row per split.
 MISSING_ROWS, TOKENS, DISTINCT, CUT_ROWS, OOV_IDS, TAIL_IDS = 0, 1, 2, 3, 4, 5

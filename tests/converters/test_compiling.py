@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from ingot.converters.ctr.building.kernels.compiling import kernel
+from ingot.converters.compiling import kernel
 
 SOURCE = "def double(value):\n    return 2 * value\n"
 

@@ -1,0 +1,1 @@
+"""From raw lines to arrays: read, parsed, given ids, shuffled."""
