@@ -1,1 +1,1 @@
-"""Criteo click logs to what DLRM trains on: arrays, ids, KeyedJaggedTensor. Text: `docs/criteo.md`."""
+"""Criteo click logs to what DLRM trains on. Text and decisions: `docs/criteo.md`."""
