@@ -58,40 +58,33 @@ def stats(
     They are those of DIR/stats.json; without one the rows are counted.
     """
     from ingot.cli.console import output, print_json
+    from ingot.cli.show import write_page
     from ingot.converters.ctr.checking.figures import figures
+    from ingot.converters.ctr.checking.stats_page import render
     from ingot.converters.ctr.featuremap import load
 
     told = figures(folder, load(featuremap) if featuremap else None)
     if html is not None:
-        _write(html, told)
+        write_page(html, render(told))
     if as_json:
         print_json(told.to_document())
     else:
         _show(output(), told, html)
 
 
-def _write(path: Path, told: "Figures") -> None:
-    from ingot.converters.commit import write_file, writing
-    from ingot.converters.ctr.checking.stats_page import render
-
-    page = render(told).encode("utf-8", "backslashreplace")  # a folder's name may be no UTF-8
-    with writing(path):
-        write_file(path, page)
-
-
 def _show(console: "Console", told: "Figures", html: Path | None) -> None:
     from ingot.cli.console import plain
-    from ingot.cli.show import grid
+    from ingot.cli.show import filled, grid
 
     grid(console, list(_facts(told, html)))
     grid(console, [("", *told.splits), *_rates(told)])
     for split in told.splits:
         console.print(plain(f"Features in {split}", "bold"))
-        grid(console, _filled([_FEATURE_HEADS, *_features(told, split)]))
+        grid(console, filled([_FEATURE_HEADS, *_features(told, split)]))
         lists = list(_lists(told, split))
         if lists:
             console.print(plain(f"Lists in {split}", "bold"))
-            grid(console, _filled([_LIST_HEADS, *lists]))
+            grid(console, filled([_LIST_HEADS, *lists]))
     if told.vocab:
         console.print(plain("Vocabularies of the train rows", "bold"))
         grid(console, [("feature", "distinct", "own id", "occurrences covered"), *_vocab(told)])
@@ -114,7 +107,7 @@ def _facts(told: "Figures", html: Path | None) -> Iterator[tuple[str, str]]:
 
 def _rates(told: "Figures") -> Iterator[tuple[str, ...]]:
     """A line per figure, a column per split."""
-    from ingot.converters.ctr.checking.stats_page import count, percent
+    from ingot.converters.pages import count, percent
 
     splits = told.splits.values()
     yield "rows", *(count(one.rows) for one in splits)
@@ -129,7 +122,7 @@ def _rates(told: "Figures") -> Iterator[tuple[str, ...]]:
 
 
 def _features(told: "Figures", split: str) -> Iterator[tuple[str, ...]]:
-    from ingot.converters.ctr.checking.stats_page import percent
+    from ingot.converters.pages import percent
 
     for one in told.features:
         figures = told.by_feature[one.name][split]
@@ -140,7 +133,7 @@ def _features(told: "Figures", split: str) -> Iterator[tuple[str, ...]]:
 
 def _lists(told: "Figures", split: str) -> Iterator[tuple[str, ...]]:
     from ingot.converters.ctr.checking.figures import UNKNOWN
-    from ingot.converters.ctr.checking.stats_page import number, percent
+    from ingot.converters.pages import number, percent
 
     for one in told.features:
         figures = told.by_feature[one.name][split]
@@ -153,14 +146,8 @@ def _lists(told: "Figures", split: str) -> Iterator[tuple[str, ...]]:
         yield one.name, *map(number, lengths), longest, *shares
 
 
-def _filled(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The table without columns that hold nothing below their heads."""
-    used = [any(cells[1:]) for cells in zip(*rows, strict=True)]
-    return [tuple(cell for cell, keep in zip(row, used, strict=True) if keep) for row in rows]
-
-
 def _vocab(told: "Figures") -> Iterator[tuple[str, ...]]:
-    from ingot.converters.ctr.checking.stats_page import count, percent
+    from ingot.converters.pages import count, percent
 
     for name, held in told.vocab.items():
         every = held.get("occurrences", 0)

@@ -1,6 +1,7 @@
 """How previews, checks and outcomes look in a terminal."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingot.cli.console import plain, safe
@@ -194,6 +195,12 @@ def grid(console: "Console", rows: Iterable[Sequence[str]]) -> None:
         _plain_row(console, row, widths)
 
 
+def filled(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The table without columns that hold nothing below their heads."""
+    used = [any(cells[1:]) for cells in zip(*rows, strict=True)]
+    return [tuple(cell for cell, keep in zip(row, used, strict=True) if keep) for row in rows]
+
+
 def _table(cells: Sequence[Sequence[str]]) -> "Table":
     from rich.table import Table
 
@@ -223,3 +230,16 @@ def cell_width(text: str) -> int:
     from rich.cells import cell_len
 
     return max(map(cell_len, text.split("\n")))
+
+
+def write_page(path: Path, page: str) -> None:
+    """Write a page of HTML, whole or not at all.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    from ingot.converters.commit import write_file, writing
+
+    content = page.encode("utf-8", "backslashreplace")  # a folder's name may be no UTF-8
+    with writing(path):
+        write_file(path, content)

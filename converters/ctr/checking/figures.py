@@ -19,9 +19,9 @@ from ingot.converters.ctr.checking.counting import FeatureCounts, SplitCounts, q
 from ingot.converters.ctr.checking.findings import Findings
 from ingot.converters.ctr.checking.folder import Folder
 from ingot.converters.ctr.checking.rules_columns import check_columns, parquet_type
-from ingot.converters.ctr.checking.rules_counts import load_json
 from ingot.converters.ctr.featuremap import HASH, HYBRID, Feature, FeatureMap
 from ingot.converters.errors import SourceError
+from ingot.converters.json_files import load_json
 from ingot.converters.rows import Json
 
 UNKNOWN: Final = "unknown"

@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Final
 
 from ingot.converters.commit import MANIFEST, RUN
 from ingot.converters.ctr import contract
@@ -12,30 +11,11 @@ from ingot.converters.ctr.checking import folder
 from ingot.converters.ctr.checking.counting import FeatureCounts, SplitCounts
 from ingot.converters.ctr.checking.findings import Findings, Place
 from ingot.converters.ctr.checking.rules_vocab import Vocabulary
+from ingot.converters.json_files import load_json
 from ingot.converters.rows import Json
 
 _STATS, _MANIFEST = "R7.4", "R7.5"
-_LARGEST: Final = 64 << 20  # bytes of a JSON document
 _Figures = Iterator[tuple[tuple[str, ...], int]]
-
-
-def load_json(path: Path) -> dict[str, Json]:
-    """A JSON object of a file.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        OSError: it cannot be read.
-        ValueError: it holds no JSON object, or is larger than 64 MiB.
-    """
-    if path.stat().st_size > _LARGEST:
-        raise ValueError("larger than 64 MiB")
-    try:
-        document = json.loads(path.read_bytes())
-    except RecursionError as error:
-        raise ValueError("nested too deep") from error
-    if not isinstance(document, dict):
-        raise ValueError("no JSON object")
-    return document
 
 
 def _document(root: Path, name: str, rule: str, found: Findings) -> dict[str, Json] | None:

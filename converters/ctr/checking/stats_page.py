@@ -1,28 +1,18 @@
 """The figures of a processed folder as one HTML page: no script, nothing from elsewhere."""
 
 import math
-from importlib import resources
-from typing import Final
 
+from ingot.converters import pages
 from ingot.converters.ctr.checking.figures import UNKNOWN, FeatureFigures, Figures
 from ingot.converters.ctr.featuremap import HASH, HYBRID, VOCAB, Feature
 from ingot.converters.rows import Json
 
-_TEMPLATE: Final = "stats.html.j2"
-_MINUS: Final = "–"
-
 
 def render(told: Figures) -> str:
     """The page, UTF-8 text. Names and texts of the folder are escaped."""
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters.update(percent=percent, count=count, number=number)
-    text = resources.files("ingot.converters.ctr.checking") / _TEMPLATE
-    template = environment.from_string(text.read_text("utf-8"))
-    return template.render(
+    return pages.render(
+        "ingot.converters.ctr.checking",
+        "stats.html.j2",
         told=told,
         missing=_by_split(told, "missing"),
         ids=[_ids(one, _first(told, one)) for one in told.features],
@@ -32,27 +22,6 @@ def render(told: Figures) -> str:
         odd={group: counts for group, counts in told.odd.items() if counts},
         names={one.name: _kind(one) for one in told.features},
     )
-
-
-def percent(share: float | None) -> str:
-    """A share in percent with three figures that count; a dash where it is not known."""
-    if share is None:
-        return _MINUS
-    hundredths = 100 * share
-    if hundredths == 0 or hundredths >= 100:
-        return f"{hundredths:.0f} %"
-    places = min(6, max(0, 2 - math.floor(math.log10(hundredths))))
-    return f"{hundredths:.{places}f} %"
-
-
-def count(value: int | None) -> str:
-    """A count with thousands apart; a dash where it is not known."""
-    return _MINUS if value is None else f"{value:,}"
-
-
-def number(value: float) -> str:
-    """A length, with one place where it is no whole number."""
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
 
 
 def _kind(one: Feature) -> str:

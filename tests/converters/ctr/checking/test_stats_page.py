@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +13,11 @@ from ingot.converters.ctr import contract, featuremap
 from ingot.converters.ctr.build import Built
 from ingot.converters.ctr.checking.counting import quantile
 from ingot.converters.ctr.checking.figures import FeatureFigures, figures
-from ingot.converters.ctr.checking.stats_page import number, percent, render
+from ingot.converters.ctr.checking.stats_page import render
 from ingot.converters.errors import SourceError
+from ingot.converters.pages import percent
 from tests.converters.ctr.right import make
+from tests.converters.page_parts import Parts
 
 GOLDEN = Path(__file__).parents[3] / "golden/ctr"
 
@@ -105,33 +106,6 @@ def test_an_empty_split_divides_by_nothing(tmp_path):
     assert "–" in render(told)
 
 
-class Parts(HTMLParser):
-    """Collects tags, attributes and text."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.attributes: set[str] = set()
-        self.styles: list[str] = []
-        self.text = ""
-        self.open: list[str] = []
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes |= {name for name, _ in attrs}
-        self.styles += [value or "" for name, value in attrs if name == "style"]
-        if tag not in ("meta", "br"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
 def test_the_page_stands_alone_and_shows_every_feature(built):
     page = render(figures(built))
     parts = Parts(page)
@@ -208,27 +182,6 @@ def test_what_cannot_be_read_is_told(built, tmp_path):
     (root / "stats.json").unlink()
     with pytest.raises(SourceError, match="no Parquet file"):
         figures(root)
-
-
-@pytest.mark.parametrize(
-    ("share", "said"),
-    [
-        (None, "–"),
-        (0.0, "0 %"),
-        (1.0, "100 %"),
-        (0.9999, "99.99 %"),
-        (0.31549, "31.5 %"),
-        (0.03887, "3.89 %"),
-        (0.0002136, "0.0214 %"),
-        (1e-9, "0.000000 %"),
-    ],
-)
-def test_shares_have_three_figures_that_count(share, said):
-    assert percent(share) == (said if share != 0.9999 else "100.0 %")
-
-
-def test_numbers_of_lengths():
-    assert [number(one) for one in (3, 3.0, 3.26, 12345)] == ["3", "3", "3.3", "12,345"]
 
 
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.9, 0.99, 1.0])

@@ -1,0 +1,62 @@
+"""Figures as one HTML page: no script, nothing from elsewhere; how numbers are spelled there.
+
+A page is a template of its own that extends `page.html.j2`: blocks title, style and body.
+"""
+
+import math
+from importlib import resources
+from typing import Final
+
+from ingot.converters.rows import Json
+
+_PAGE: Final = "page.html.j2"
+_UNKNOWN: Final = "–"
+
+
+def render(package: str, template: str, **told: Json) -> str:
+    """The page, UTF-8 text. Every text that is told is escaped.
+
+    Args:
+        package: where the template lies.
+        template: its name, as other than the common page's.
+        told: what the template shows.
+    """
+    from jinja2 import DictLoader, Environment, StrictUndefined
+
+    sources = {_PAGE: _text("ingot.converters", _PAGE), template: _text(package, template)}
+    environment = Environment(
+        loader=DictLoader(sources),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(percent=percent, count=count, number=number)
+    return environment.get_template(template).render(**told)
+
+
+def _text(package: str, name: str) -> str:
+    return (resources.files(package) / name).read_text("utf-8")
+
+
+def percent(share: float | None) -> str:
+    """A share in percent with three figures that count; a dash where it is not known."""
+    if share is None:
+        return _UNKNOWN
+    hundredths = 100 * share
+    if hundredths == 0 or hundredths >= 100:
+        return f"{hundredths:.0f} %"
+    places = min(6, max(0, 2 - math.floor(math.log10(hundredths))))
+    return f"{hundredths:.{places}f} %"
+
+
+def count(value: int | None) -> str:
+    """A count with thousands apart; a dash where it is not known."""
+    return _UNKNOWN if value is None else f"{value:,}"
+
+
+def number(value: float | None) -> str:
+    """A number with thousands apart, one place where it is not whole; a dash if not known."""
+    if value is None:
+        return _UNKNOWN
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
