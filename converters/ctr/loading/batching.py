@@ -7,19 +7,16 @@ batches. So batch k of a rank has fixed rows, whoever reads it, and a position w
 the set of batches still to deliver.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-_GROUPS, _WINDOW = 0, 1  # what a permutation is of; parts of its seed
+from ingot.converters.loading.dealing import Run
 
-Run = tuple[int, int]
-"""Batches start..stop-1 of a rank."""
-Share = tuple[Run, ...]
-"""The batches of one worker."""
+_GROUPS, _WINDOW = 0, 1  # what a permutation is of; parts of its seed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,69 +143,3 @@ class Sequenced:
             group = int(self._order[place])
             yield Span(group=group, start=start - begin, stop=until - begin)
             start, place = until, place + 1
-
-
-def deal(runs: Sequence[Run], workers: int) -> tuple[Share, ...]:
-    """Batches dealt to workers in contiguous stretches, the first ones one longer if need be.
-
-    Args:
-        runs: batches, ascending.
-        workers: at least one.
-    """
-    total = count(runs)
-    sizes = [total // workers + (number < total % workers) for number in range(workers)]
-    shares, rest = [], list(runs)
-    for size in sizes:
-        taken, rest = _split(rest, size)
-        shares.append(tuple(taken))
-    return tuple(shares)
-
-
-def _split(runs: Sequence[Run], size: int) -> tuple[list[Run], list[Run]]:
-    """The first `size` batches of runs, and the others."""
-    head: list[Run] = []
-    for place, (start, stop) in enumerate(runs):
-        if size <= 0:
-            return head, list(runs[place:])
-        cut = min(stop, start + size)
-        head.append((start, cut))
-        size -= cut - start
-        if cut < stop:
-            return head, [(cut, stop), *runs[place + 1 :]]
-    return head, []
-
-
-def count(runs: Sequence[Run]) -> int:
-    """How many batches."""
-    return sum(stop - start for start, stop in runs)
-
-
-def delivery(shares: Sequence[Share]) -> Iterator[int]:
-    """The batches of dealt shares as they are delivered: one of each worker in turn."""
-    turns = [_batches(share) for share in shares]
-    for _ in range(max(map(count, shares), default=0)):
-        for turn in turns:
-            batch = next(turn, None)
-            if batch is not None:
-                yield batch
-
-
-def _batches(share: Share) -> Iterator[int]:
-    for start, stop in share:
-        yield from range(start, stop)
-
-
-def remaining(shares: Sequence[Share], delivered: int) -> tuple[Share, ...]:
-    """What is left of dealt shares after so many batches, whose turn it is first.
-
-    Args:
-        shares: as `deal` or this function gives them.
-        delivered: batches taken, in the order of `delivery`.
-    """
-    workers = len(shares)
-    left = []
-    for number, share in enumerate(shares):
-        done = max(0, -(-(delivered - number) // workers))
-        left.append(tuple(_split(share, done)[1]))
-    turn = delivered % workers
-    return tuple(left[turn:] + left[:turn])

@@ -29,7 +29,7 @@ import numpy.typing as npt
 from ingot.converters.ctr.contract import ENTITY_ID, LABELS, REQUIRED, ROW_ID
 from ingot.converters.ctr.loading.locating import StoredFeature
 from ingot.converters.ctr.loading.reading import lengths
-from ingot.converters.errors import ConversionError
+from ingot.converters.loading.passing import torch
 
 Row = Mapping[str, Any]
 Batch = dict[str, Any]
@@ -153,16 +153,7 @@ def _copied(column: Any) -> Any:  # noqa: ANN401
 
 
 def _tensor(array: Array) -> Any:  # noqa: ANN401
-    try:
-        import torch
-    except ImportError as error:
-        raise torch_missing() from error
-    return torch.from_numpy(array)
-
-
-def torch_missing() -> ConversionError:
-    """The error of an environment without torch."""
-    return ConversionError("", "torch is not installed", "pip install 'ingot[torch]'")
+    return torch().from_numpy(array)
 
 
 def feature_meta_of(features: Sequence[StoredFeature]) -> dict[str, dict[str, bool]]:

@@ -1,25 +1,22 @@
 """Batches of a split for training: `build_dataloader`.
 
-torch's `DataLoader` runs the workers; what a batch is, who reads it and in which order it comes is
-decided here, so that it can be said, stopped and gone on with.
+What runs them is `ingot.converters.loading.passing`.
 """
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from numbers import Integral
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from ingot.converters.ctr.loading.batching import Plan, delivery
+from ingot.converters.ctr.loading.batching import Plan
 from ingot.converters.ctr.loading.caching import ensure_cache
-from ingot.converters.ctr.loading.collating import Batch, feature_meta_of, torch_missing
-from ingot.converters.ctr.loading.delivering import Batches, Collate, Failed, Source
-from ingot.converters.ctr.loading.locating import locate
+from ingot.converters.ctr.loading.collating import Batch, feature_meta_of
+from ingot.converters.ctr.loading.delivering import Batches, Collate, Source
+from ingot.converters.ctr.loading.locating import Split, locate
 from ingot.converters.ctr.loading.packing import Packed, unpack
-from ingot.converters.ctr.loading.resuming import Progress, fresh, from_state, to_state
-from ingot.converters.ctr.loading.streaming import place
-
-_LARGEST: Final = (1 << 64) - 1
+from ingot.converters.loading.passing import Passes, torch
+from ingot.converters.loading.ranks import place, whole
+from ingot.converters.loading.resuming import Course
 
 
 def build_dataloader(
@@ -94,13 +91,13 @@ def build_dataloader(
         OutputError: the cache cannot be written.
         ConversionError: torch is not installed.
     """
-    batch_size = _whole("batch_size", batch_size, 1)
-    num_workers = _whole("num_workers", num_workers, 0)
-    shuffle_buffer = _whole("shuffle_buffer", shuffle_buffer, 1)
-    seed, epoch = _whole("seed", seed, 0), _whole("epoch", epoch, 0)
+    batch_size = whole("batch_size", batch_size, 1)
+    num_workers = whole("num_workers", num_workers, 0)
+    shuffle_buffer = whole("shuffle_buffer", shuffle_buffer, 1)
+    seed, epoch = whole("seed", seed, 0), whole("epoch", epoch, 0)
     if jagged and collate_fn is not None:
         raise ValueError("jagged: a collate_fn of your own decides what a batch is; give one only")
-    _torch()
+    torch()
     rank, world_size = place(rank, world_size)
     found = locate(data, split)
     chosen = found.select(features)
@@ -126,44 +123,12 @@ def build_dataloader(
         source,
         epoch,
         num_workers=num_workers,
-        pin_memory=pin_memory and _torch().cuda.is_available(),
+        pin_memory=pin_memory,
         persistent_workers=persistent_workers,
         prefetch_factor=prefetch_factor,
         multiprocessing_context=multiprocessing_context,
         timeout=timeout,
     )
-
-
-def _whole(name: str, value: int, least: int) -> int:
-    # numpy's integers are welcome, a bool is a slip.
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise ValueError(f"{name}: {value!r} is no whole number")
-    if not least <= value <= _LARGEST:
-        raise ValueError(f"{name}: {value} is not from {least} to 2**64 - 1")
-    return int(value)
-
-
-def _torch() -> Any:  # noqa: ANN401
-    try:
-        import torch
-    except ImportError as error:
-        raise torch_missing() from error
-    return torch
-
-
-class _Order:
-    """The order of a pass, as torch's sampler."""
-
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
-
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        progress = self.progress  # of this pass, also when the next one has begun
-        return ((progress.epoch, batch) for batch in delivery(progress.shares))
-
-
-def _as_it_is(batch: Any) -> Any:  # noqa: ANN401
-    return batch
 
 
 class ProcessedLoader:
@@ -180,23 +145,13 @@ class ProcessedLoader:
     """
 
     def __init__(self, source: Source, epoch: int, *, num_workers: int, **options: Any) -> None:  # noqa: ANN401
-        torch = _torch()
-        self._split, self._plan = source.split, source.plan
+        self._plan = source.plan
         self.num_workers = num_workers
-        self._progress = fresh(epoch, self._plan, num_workers)
-        self._order = _Order(self._progress)
         self.feature_meta = feature_meta_of(source.features)
         self.rows = source.split.rows
-        self._loader: Any = torch.utils.data.DataLoader(
-            Batches(source),
-            batch_size=None,
-            sampler=self._order,
-            collate_fn=_as_it_is,
-            num_workers=num_workers,
-            # The seeds of workers, for a collate_fn that draws: none is taken from the global one.
-            generator=torch.Generator().manual_seed(self._plan.seed % (1 << 63)),
-            **options,
-        )
+        course = _course(source.plan, source.split, num_workers)
+        seed, options["num_workers"] = source.plan.seed, num_workers
+        self._passes = Passes(Batches(source), course, epoch=epoch, seed=seed, **options)
 
     @property
     def batch_size(self) -> int:
@@ -226,7 +181,7 @@ class ProcessedLoader:
     @property
     def epoch(self) -> int:
         """The epoch of the pass under way, else of the next one."""
-        return self._progress.epoch
+        return self._passes.epoch
 
     def __len__(self) -> int:
         """Batches of a whole epoch on this rank, and on every other."""
@@ -237,21 +192,7 @@ class ProcessedLoader:
 
         A pass to the end goes on to the next epoch; one that was left begins the epoch anew.
         """
-        shares = self._progress.shares
-        if self._progress.delivered:
-            shares = fresh(self.epoch, self._plan, self.num_workers).shares
-        self._progress = Progress(epoch=self.epoch, shares=shares)
-        self._order.progress = self._progress
-        return self._pass(self._progress, iter(self._loader))
-
-    def _pass(self, progress: Progress, batches: Iterator[Any]) -> Iterator[Batch]:
-        for batch in batches:
-            if isinstance(batch, Failed):
-                raise batch.error
-            progress.delivered += 1
-            yield unpack(batch) if isinstance(batch, Packed) else batch
-        if self._progress is progress:
-            self._progress = fresh(progress.epoch + 1, self._plan, self.num_workers)
+        return map(_unpacked, self._passes)
 
     def set_epoch(self, epoch: int) -> None:
         """Go to an epoch: the next pass begins with it.
@@ -262,9 +203,7 @@ class ProcessedLoader:
         Raises:
             ValueError: no whole number from 0.
         """
-        epoch = _whole("epoch", epoch, 0)
-        if epoch != self.epoch:
-            self._progress = fresh(epoch, self._plan, self.num_workers)
+        self._passes.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """Where this rank stands, as plain JSON: the batches not yet handed to the caller.
@@ -272,7 +211,7 @@ class ProcessedLoader:
         What workers read ahead does not count. Take it in the process that iterates, one of each
         rank. After a whole pass it is the beginning of the next epoch.
         """
-        return to_state(self._progress, self._plan, self._split)
+        return self._passes.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where a state was taken; the next pass delivers what was left of its epoch.
@@ -285,4 +224,22 @@ class ProcessedLoader:
             ValueError: no state of this loader, or one of other data, batch_size, seed, ranks,
                 shuffle or drop_last; every difference is named.
         """
-        self._progress = from_state(state, self._plan, self._split, self.num_workers)
+        self._passes.load_state_dict(state)
+
+
+def _unpacked(batch: Any) -> Batch:  # noqa: ANN401
+    unpacked: Batch = unpack(batch) if isinstance(batch, Packed) else batch
+    return unpacked
+
+
+def _course(plan: Plan, split: Split, workers: int) -> Course:
+    names = ["batch_size", "drop_last", "rank", "world_size", "shuffle"]
+    if plan.shuffle:
+        names += ["seed", "window"]
+    return Course(
+        batches=plan.batches,
+        streams=max(workers, 1),
+        settings={name: getattr(plan, name) for name in names},
+        data={"rows": split.rows, "files": len(split.files), "fingerprint": split.fingerprint},
+        names={"window": "batches of a shuffle_buffer"},
+    )

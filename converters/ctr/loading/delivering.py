@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ingot.converters.ctr.loading.batching import Plan, Run, Sequenced
+from ingot.converters.ctr.loading.batching import Plan, Sequenced
 from ingot.converters.ctr.loading.caching import CachedRows
 from ingot.converters.ctr.loading.collating import collate_columns
 from ingot.converters.ctr.loading.locating import Split, StoredFeature
 from ingot.converters.ctr.loading.packing import pack
 from ingot.converters.ctr.loading.reading import Gathering, ParquetRows, Rows, joined, pieces
 from ingot.converters.errors import IngotError
+from ingot.converters.loading.dealing import Run
+from ingot.converters.loading.passing import Failed, in_worker
 
 Collate = Callable[[list[dict[str, Any]]], Any]
 
@@ -38,13 +40,6 @@ class Source:
     jagged: bool
     cache: Path | None
     collate: Collate | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Failed:
-    """An `error` on its way out of a worker: torch would make another of it."""
-
-    error: IngotError
 
 
 @dataclass(kw_only=True)
@@ -86,7 +81,7 @@ class Batches:
         if source.collate is not None:
             return source.collate(columns.to_pylist())
         batch = collate_columns(columns, source.features, jagged=source.jagged)
-        return pack(batch) if _in_worker() else batch
+        return pack(batch) if in_worker() else batch
 
     def _columns(self, epoch: int, batch: int) -> Any:  # noqa: ANN401
         """The record batch of a batch."""
@@ -123,10 +118,4 @@ class Batches:
 def _rows(source: Source) -> Rows:
     if source.cache is not None:
         return CachedRows(source.split, source.cache, source.features)
-    return ParquetRows(source.split, source.features, threads=not _in_worker())
-
-
-def _in_worker() -> bool:
-    from torch.utils.data import get_worker_info
-
-    return get_worker_info() is not None
+    return ParquetRows(source.split, source.features, threads=not in_worker())

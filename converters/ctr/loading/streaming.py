@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ingot.converters.ctr.loading.batching import Plan, Sequenced
-from ingot.converters.ctr.loading.collating import feature_meta_of, torch_missing
+from ingot.converters.ctr.loading.collating import feature_meta_of
 from ingot.converters.ctr.loading.locating import Split, locate
 from ingot.converters.ctr.loading.reading import ParquetRows, read
+from ingot.converters.loading.passing import torch_missing
+from ingot.converters.loading.ranks import place
 
 if TYPE_CHECKING:
     from torch.utils.data import IterableDataset
@@ -87,33 +89,3 @@ class ProcessedIterDataset(_Rows):  # type: ignore[misc]
         source = ParquetRows(self._split, self._features)
         for first in range(start, stop, _ROWS):
             yield from read(source, sequence, first, min(first + _ROWS, stop)).to_pylist()
-
-
-def place(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """The rank and the number of ranks, given or torch.distributed's.
-
-    Environment variables are not taken for it: they may be another program's, and a guess that is
-    wrong would lose rows or give them twice without a word.
-
-    Raises:
-        ValueError: one of them alone, a rank that is not below world_size, or neither given, no
-            torch.distributed and WORLD_SIZE above 1.
-    """
-    if rank is None and world_size is None:
-        return _surroundings()
-    if rank is None or world_size is None:
-        raise ValueError("rank and world_size: give both, or neither")
-    if world_size < 1 or not 0 <= rank < world_size:
-        raise ValueError(f"rank: {rank} of {world_size}: ranks are 0 to world_size - 1")
-    return rank, world_size
-
-
-def _surroundings() -> tuple[int, int]:
-    from torch import distributed
-
-    if distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank(), distributed.get_world_size()
-    if os.environ.get("WORLD_SIZE", "").strip() not in ("", "1"):
-        said = "WORLD_SIZE is set, but torch.distributed is not initialised"
-        raise ValueError(f"rank: {said}: call init_process_group before, or give rank, world_size")
-    return 0, 1

@@ -1,19 +1,11 @@
-"""The arithmetic of batches: every row once, equal counts, positions that can be left and taken."""
+"""The arithmetic of batches: every row once, equal counts."""
 
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ingot.converters.ctr.loading.batching import (
-    Plan,
-    Sequenced,
-    Share,
-    count,
-    deal,
-    delivery,
-    remaining,
-)
+from ingot.converters.ctr.loading.batching import Plan, Sequenced
 
 PLANS = st.fixed_dictionaries(
     {
@@ -125,40 +117,3 @@ def test_spans_cover_positions_in_order(sizes: list[int], data: st.DataObject) -
     spans = sequence.spans(start, stop)
     got = [(span.group, row) for span in spans for row in range(span.start, span.stop)]
     assert got == flat[start:stop]
-
-
-RUNS = st.lists(st.integers(1, 9), max_size=8).map(
-    lambda sizes: [(20 * place, 20 * place + size) for place, size in enumerate(sizes)]
-)
-
-
-def flat(shares: tuple[Share, ...]) -> list[int]:
-    return [batch for share in shares for run in share for batch in range(*run)]
-
-
-@given(RUNS, st.integers(1, 5))
-def test_shares_are_even_and_in_order(runs: list[tuple[int, int]], workers: int) -> None:
-    shares = deal(runs, workers)
-    assert flat(shares) == [batch for run in runs for batch in range(*run)]
-    sizes = [count(share) for share in shares]
-    assert len(sizes) == workers
-    assert sizes == sorted(sizes, reverse=True)
-    assert sizes[0] - sizes[-1] <= 1
-    assert sorted(delivery(shares)) == flat(shares)
-
-
-def test_workers_deliver_in_turn() -> None:
-    assert list(delivery(deal([(0, 5)], 2))) == [0, 3, 1, 4, 2]
-
-
-@given(RUNS, st.integers(1, 5), st.data())
-def test_what_remains_is_delivered_as_if_nothing_happened(
-    runs: list[tuple[int, int]], workers: int, data: st.DataObject
-) -> None:
-    shares = deal(runs, workers)
-    order = list(delivery(shares))
-    first = data.draw(st.integers(0, len(order)))
-    second = data.draw(st.integers(0, len(order) - first))
-    left = remaining(shares, first)
-    assert list(delivery(left)) == order[first:]
-    assert list(delivery(remaining(left, second))) == order[first + second :]

@@ -1,0 +1,45 @@
+"""Ranks that are given, found or refused, and arguments that are whole numbers."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ingot.converters.loading.ranks import place, whole
+
+
+def test_given_ranks_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    assert place(3, 4) == (3, 4)
+    for rank, world_size in ((1, None), (None, 2), (2, 2), (-1, 2), (0, 0)):
+        with pytest.raises(ValueError, match="rank"):
+            place(rank, world_size)
+
+
+def test_ranks_are_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ValueError, match="init_process_group before, or give rank, world_size"):
+        place(None, None)
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert place(None, None) == (0, 1)
+
+
+def test_whole_numbers() -> None:
+    given: Any = np.int64(3)
+    assert whole("n", given, 1) == 3
+    assert type(whole("n", given, 1)) is int
+
+
+@pytest.mark.parametrize(
+    ("value", "most", "said"),
+    [
+        (True, 9, "n: True is no whole number"),
+        (2.0, 9, "n: 2.0 is no whole number"),
+        (0, 9, "n: 0 is not from 1 to 9"),
+        (1 << 64, (1 << 64) - 1, r"is not from 1 to 2\*\*64 - 1"),
+        (1 << 32, (1 << 32) - 1, r"is not from 1 to 2\*\*32 - 1"),
+    ],
+)
+def test_what_is_no_whole_number(value: Any, most: int, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        whole("n", value, 1, most)
