@@ -7,7 +7,6 @@ batches. So batch k of a rank has fixed rows, whoever reads it, and a position w
 the set of batches still to deliver.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ingot.converters.loading.dealing import Run
+from ingot.converters.loading.sequencing import permutation
 
 _GROUPS, _WINDOW = 0, 1  # what a permutation is of; parts of its seed
 
@@ -99,47 +99,8 @@ class Plan:
         """int64[groups], the row groups in the order of an epoch."""
         if not self.shuffle:
             return np.arange(groups, dtype=np.int64)
-        return self._permutation(groups, epoch, _GROUPS)
+        return permutation(groups, self.seed, epoch, _GROUPS)
 
     def window_order(self, rows: int, epoch: int, window: Run) -> npt.NDArray[np.int64]:
         """int64[rows], the rows of a window in the order of an epoch."""
-        return self._permutation(rows, epoch, _WINDOW, self.rank, window[0])
-
-    def _permutation(self, size: int, *of: int) -> npt.NDArray[np.int64]:
-        # RandomState's stream is frozen; Generator's may change between releases of numpy.
-        seeds = np.random.SeedSequence([self.seed, *of])
-        state = np.random.RandomState(np.random.MT19937(seeds))
-        return state.permutation(size).astype(np.int64, copy=False)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Span:
-    """Rows start..stop-1 of a row group."""
-
-    group: int
-    start: int
-    stop: int
-
-
-class Sequenced:
-    """The positions of an epoch, as row groups one behind another.
-
-    Args:
-        sizes: int64[G], the rows of each row group.
-        order: int64[G], the row groups as they stand in the sequence.
-    """
-
-    def __init__(self, sizes: npt.NDArray[np.int64], order: npt.NDArray[np.int64]) -> None:
-        self._order = order
-        self._ends = np.cumsum(sizes[order])
-
-    def spans(self, start: int, stop: int) -> Iterator[Span]:
-        """The rows at positions start..stop-1."""
-        place = int(np.searchsorted(self._ends, start, side="right"))
-        while start < stop:
-            end = int(self._ends[place])
-            begin = int(self._ends[place - 1]) if place else 0
-            until = min(stop, end)
-            group = int(self._order[place])
-            yield Span(group=group, start=start - begin, stop=until - begin)
-            start, place = until, place + 1
+        return permutation(rows, self.seed, epoch, _WINDOW, self.rank, window[0])

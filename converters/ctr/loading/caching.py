@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from ingot.converters.ctr.loading.batching import Span
 from ingot.converters.ctr.loading.locating import Split, StoredFeature, columns_of
 from ingot.converters.ctr.loading.reading import ParquetRows, joined, layout
 from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.loading.sequencing import Span
 
 BLOCK: Final = 16384
 """Rows of a record batch of the cache, the last one aside."""

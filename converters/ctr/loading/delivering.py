@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ingot.converters.ctr.loading.batching import Plan, Sequenced
+from ingot.converters.ctr.loading.batching import Plan
 from ingot.converters.ctr.loading.caching import CachedRows
 from ingot.converters.ctr.loading.collating import collate_columns
 from ingot.converters.ctr.loading.locating import Split, StoredFeature
@@ -17,6 +17,7 @@ from ingot.converters.ctr.loading.reading import Gathering, ParquetRows, Rows, j
 from ingot.converters.errors import IngotError
 from ingot.converters.loading.dealing import Run
 from ingot.converters.loading.passing import Failed, in_worker
+from ingot.converters.loading.sequencing import Sequenced
 
 Collate = Callable[[list[dict[str, Any]]], Any]
 

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingot.converters.ctr.contract import ENTITY_ID, LABELS, ROW_ID
-from ingot.converters.ctr.loading.batching import Sequenced, Span
 from ingot.converters.ctr.loading.locating import Split, StoredFeature, changed, columns_of, gone
 from ingot.converters.errors import SourceError
+from ingot.converters.loading.sequencing import Sequenced, Span
 
 PIECE: Final = 8192
 """Rows that are decoded at a time."""

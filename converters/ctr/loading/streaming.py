@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ingot.converters.ctr.loading.batching import Plan, Sequenced
+from ingot.converters.ctr.loading.batching import Plan
 from ingot.converters.ctr.loading.collating import feature_meta_of
 from ingot.converters.ctr.loading.locating import Split, locate
 from ingot.converters.ctr.loading.reading import ParquetRows, read
 from ingot.converters.loading.passing import torch_missing
 from ingot.converters.loading.ranks import place
+from ingot.converters.loading.sequencing import Sequenced
 
 if TYPE_CHECKING:
     from torch.utils.data import IterableDataset

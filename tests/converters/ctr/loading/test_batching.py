@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ingot.converters.ctr.loading.batching import Plan, Sequenced
+from ingot.converters.ctr.loading.batching import Plan
 
 PLANS = st.fixed_dictionaries(
     {
@@ -105,15 +105,3 @@ WINDOW = [2, 6, 5, 4, 3, 0, 7, 1]
 
 def test_row_groups_are_permuted_only_when_shuffling() -> None:
     assert Plan(rows=8, batch_size=4).group_order(5, 3).tolist() == [0, 1, 2, 3, 4]
-
-
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=9), st.data())
-def test_spans_cover_positions_in_order(sizes: list[int], data: st.DataObject) -> None:
-    order = data.draw(st.permutations(range(len(sizes))))
-    flat = [(group, row) for group in order for row in range(sizes[group])]
-    start = data.draw(st.integers(0, len(flat)))
-    stop = data.draw(st.integers(start, len(flat)))
-    sequence = Sequenced(np.array(sizes), np.array(order))
-    spans = sequence.spans(start, stop)
-    got = [(span.group, row) for span in spans for row in range(span.start, span.stop)]
-    assert got == flat[start:stop]

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 from ingot.converters.ctr.loading import caching
-from ingot.converters.ctr.loading.batching import Sequenced
 from ingot.converters.ctr.loading.caching import CachedRows, cache_file, ensure_cache
 from ingot.converters.ctr.loading.locating import Split, locate
 from ingot.converters.ctr.loading.reading import read
 from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.loading.sequencing import Sequenced
 from tests.converters.ctr.stored import Row, rows_of, write_split
 
 ROWS = rows_of(40)

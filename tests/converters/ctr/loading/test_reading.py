@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingot.converters.ctr.contract import processed_schema
-from ingot.converters.ctr.loading.batching import Sequenced
 from ingot.converters.ctr.loading.locating import Split, locate
 from ingot.converters.ctr.loading.reading import ParquetRows, read
 from ingot.converters.errors import SourceError
+from ingot.converters.loading.sequencing import Sequenced
 from tests.converters.ctr.stored import FEATURES, Row, rows_of, write_split
 
 ROWS = rows_of(50)
