@@ -1,0 +1,493 @@
+"""`KeyedJaggedTensor`: the sparse features of a batch, as torchrec has them, without torchrec.
+
+Cells are counted feature by feature: cell i * stride + b is example b of feature i. `lengths` says
+how many values each cell holds, `offsets` where they begin in `values`.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ingot.converters.criteo.contract import KEYS, SPARSE
+from ingot.converters.errors import ConversionError
+from ingot.converters.loading.passing import torch as installed_torch
+from ingot.converters.loading.ranks import whole
+
+if TYPE_CHECKING:
+    import torch
+
+MOST_EMBEDDINGS: Final = (1 << 31) - 1
+"""Rows of an embedding table: ids are int32."""
+_KEPT: Final = 16
+
+
+class JaggedTensor:
+    """One feature of a `KeyedJaggedTensor`: example b has values[offsets[b] : offsets[b + 1]].
+
+    `values()`, `lengths()` and `offsets()` are the tensors' public names; `_values`, `_length` and
+    `_offset` the document's, `_lengths` and `_offsets` torchrec's: the same objects.
+    """
+
+    def __init__(
+        self, values: "torch.Tensor", lengths: "torch.Tensor", offsets: "torch.Tensor"
+    ) -> None:
+        self._values, self._lengths, self._offsets = values, lengths, offsets
+
+    @property
+    def _length(self) -> "torch.Tensor":
+        return self._lengths
+
+    @property
+    def _offset(self) -> "torch.Tensor":
+        return self._offsets
+
+    def values(self) -> "torch.Tensor":
+        """[sum of lengths], example after example."""
+        return self._values
+
+    def lengths(self) -> "torch.Tensor":
+        """[B]."""
+        return self._lengths
+
+    def offsets(self) -> "torch.Tensor":
+        """[B + 1], from 0."""
+        return self._offsets
+
+    def to_dense(self) -> "list[torch.Tensor]":
+        """The values of each example: B tensors."""
+        return list(self._values.split(self._lengths.tolist()))
+
+    def to_padded_dense(
+        self, desired_length: int | None = None, padding_value: float = 0
+    ) -> "torch.Tensor":
+        """[B, desired_length], values cut or filled up at their ends.
+
+        Args:
+            desired_length: None for the longest example's.
+            padding_value: cast to the values' type.
+        """
+        torch = installed_torch()
+        width = desired_length
+        if width is None:
+            width = int(self._lengths.max()) if len(self._lengths) else 0
+        steps = torch.arange(width, device=self._values.device)
+        there = steps < self._lengths[:, None]
+        places = self._offsets[:-1, None] + steps
+        padded: torch.Tensor = self._values.new_full(there.shape, padding_value)
+        padded[there] = self._values[places[there]]
+        return padded
+
+    def __repr__(self) -> str:
+        return f"JaggedTensor(values={self._values}, lengths={self._lengths})"
+
+
+class KeyedJaggedTensor:
+    """Sparse features of a batch: F keys, B examples, values of each cell one after another.
+
+    The document's fields: `value`, `offset`, `length` and `key` are properties, `stride()`,
+    `length_per_key()` and `offset_per_key()` methods as in torchrec, whose names for the others
+    are the methods `values()`, `offsets()`, `lengths()` and `keys()`. There are no weights and one
+    stride for all keys.
+
+    `from_matrix` is the quick way where every cell holds one id. Batches of one shape then share
+    their `lengths` and `offsets`, which are not to be written into.
+
+    Args:
+        keys: F names, each once.
+        values: [V], feature by feature, then example by example.
+        lengths: [F * B], int32 or int64: values of each cell. Give this, `offsets`, or both.
+        offsets: [F * B + 1]: where each cell's values begin, and V.
+        stride: B; None to find it from the others.
+
+    Raises:
+        ValueError: shapes, types or sums that do not fit together.
+        ConversionError: torch is not installed.
+    """
+
+    def __init__(
+        self,
+        keys: Sequence[str],
+        values: "torch.Tensor",
+        *,
+        lengths: "torch.Tensor | None" = None,
+        offsets: "torch.Tensor | None" = None,
+        stride: int | None = None,
+    ) -> None:
+        names = _checked_keys(keys)
+        _check_one_dimension("values", values)
+        cells = _checked_cells(lengths, offsets)
+        if stride is None:
+            stride = cells // len(names)
+        if whole("stride", stride, 0) * len(names) != cells:
+            said = f"{len(names)} keys of {stride} examples are not {cells} cells"
+            raise ValueError(f"stride: {said}: lengths has one for each, offsets one more")
+        if lengths is not None:
+            _check_lengths(lengths, len(values))
+        if offsets is not None:
+            _check_offsets(offsets, len(values), lengths)
+        self._set(names, values, lengths, offsets, int(stride))
+
+    def _set(
+        self,
+        keys: list[str],
+        values: "torch.Tensor",
+        lengths: "torch.Tensor | None",
+        offsets: "torch.Tensor | None",
+        stride: int,
+        *,
+        single: bool = False,
+    ) -> None:
+        self._keys, self._values, self._stride = keys, values, stride
+        self._lengths, self._offsets = lengths, offsets
+        self._single = single  # known to hold one value a cell
+        self._offset_per_key: list[int] | None = None
+
+    @classmethod
+    def _made(cls, *fields: Any, single: bool = False) -> Self:  # noqa: ANN401
+        """Of fields that fit: see `_set`."""
+        made = cls.__new__(cls)
+        made._set(*fields, single=single)
+        return made
+
+    @classmethod
+    def from_matrix(
+        cls,
+        sparse: "npt.NDArray[Any] | torch.Tensor",
+        num_embeddings: Sequence[int] | None = None,
+        *,
+        keys: Sequence[str] | None = None,
+    ) -> Self:
+        """One id a cell, from a row for each example.
+
+        Args:
+            sparse: int32 or int64 [B, F], such as a slice of `day_0_sparse.npy`; it is copied.
+            num_embeddings: F sizes; ids are taken modulo them, as the reference's `hashes`.
+            keys: F names; None for cat_0, cat_1, ...
+
+        Returns:
+            `values` of the ids' type, `lengths` int32 ones, `offsets` int32 from 0 to F * B.
+
+        Raises:
+            ValueError: another shape or type, sizes that do not fit.
+            ConversionError: torch is not installed.
+        """
+        columns = _transposed(sparse)
+        if num_embeddings is not None:
+            sizes = checked_sizes(num_embeddings, len(columns))
+            _take_modulo(columns, sizes)
+        names = _default_keys(len(columns)) if keys is None else _checked_keys(keys)
+        if len(names) != len(columns):
+            raise ValueError(f"keys: {len(names)} names of {len(columns)} columns")
+        return cls._made(*_one_each(names, columns), single=True)
+
+    @property
+    def value(self) -> "torch.Tensor":
+        """`values()`."""
+        return self._values
+
+    @property
+    def offset(self) -> "torch.Tensor":
+        """`offsets()`."""
+        return self.offsets()
+
+    @property
+    def length(self) -> "torch.Tensor":
+        """`lengths()`."""
+        return self.lengths()
+
+    @property
+    def key(self) -> list[str]:
+        """`keys()`."""
+        return self._keys
+
+    def keys(self) -> list[str]:
+        """The F names."""
+        return self._keys
+
+    def values(self) -> "torch.Tensor":
+        """[V]: feature by feature, then example by example."""
+        return self._values
+
+    def lengths(self) -> "torch.Tensor":
+        """[F * B]: values of each cell; int32 ones where each holds one id."""
+        if self._lengths is None:
+            offsets = self.offsets()
+            self._lengths = offsets[1:] - offsets[:-1]
+        return self._lengths
+
+    def offsets(self) -> "torch.Tensor":
+        """[F * B + 1]: where each cell's values begin, and V."""
+        if self._offsets is None:
+            self._offsets = _summed(self.lengths())
+        return self._offsets
+
+    def stride(self) -> int:
+        """B, the examples of the batch."""
+        return self._stride
+
+    def length_per_key(self) -> list[int]:
+        """F numbers of values: B each where every cell holds one id."""
+        return [stop - start for start, stop in pairwise(self.offset_per_key())]
+
+    def offset_per_key(self) -> list[int]:
+        """F + 1: where each key's values begin, and V."""
+        if self._offset_per_key is None:
+            if self._single:
+                self._offset_per_key = [i * self._stride for i in range(len(self._keys) + 1)]
+            elif self._stride:
+                self._offset_per_key = self.offsets()[:: self._stride].tolist()
+            else:
+                self._offset_per_key = [0] * (len(self._keys) + 1)
+        return self._offset_per_key
+
+    def index_per_key(self) -> dict[str, int]:
+        """The place of each key."""
+        return {key: place for place, key in enumerate(self._keys)}
+
+    def device(self) -> "torch.device":
+        """Where the tensors are."""
+        return self._values.device
+
+    def __getitem__(self, key: str) -> JaggedTensor:
+        """The feature of a key.
+
+        Raises:
+            KeyError: there is none of that name.
+        """
+        if key not in self._keys:
+            known = ", ".join(self._keys[:3]) + (", ..." if len(self._keys) > 3 else "")
+            raise KeyError(f"{key!r} is no key of this batch: {known}")
+        return self._feature(self._keys.index(key))
+
+    def _feature(self, place: int) -> JaggedTensor:
+        starts, stride = self.offset_per_key(), self._stride
+        offsets = self.offsets()[place * stride : (place + 1) * stride + 1]
+        return JaggedTensor(
+            self._values[starts[place] : starts[place + 1]],
+            self.lengths()[place * stride : (place + 1) * stride],
+            offsets - starts[place] if place else offsets,
+        )
+
+    def to_dict(self) -> dict[str, JaggedTensor]:
+        """Each key's values, lengths and offsets; `values` and `lengths` are views."""
+        return {key: self._feature(place) for place, key in enumerate(self._keys)}
+
+    def to(self, device: "torch.device | str | int", *, non_blocking: bool = False) -> Self:
+        """The same on a device; itself where it is there."""
+        values = self._values.to(device, non_blocking=non_blocking)
+        if values is self._values:
+            return self
+        if self._single:  # made there: a third of the bytes has to be moved
+            fields = _one_each(self._keys, values.view(len(self._keys), -1))
+            return self._made(*fields, single=True)
+        lengths, offsets = self._lengths, self._offsets
+        if lengths is not None:
+            lengths = lengths.to(device, non_blocking=non_blocking)
+        if offsets is not None:
+            offsets = offsets.to(device, non_blocking=non_blocking)
+        moved = self._made(self._keys, values, lengths, offsets, self._stride)
+        moved._offset_per_key = self.offset_per_key()
+        return moved
+
+    def pin_memory(self) -> Self:
+        """A copy in page-locked memory, as a `DataLoader` asks for; needs CUDA."""
+        lengths, offsets = self._lengths, self._offsets
+        if not self._single:
+            lengths = None if lengths is None else lengths.pin_memory()
+            offsets = None if offsets is None else offsets.pin_memory()
+        fields = (self._keys, self._values.pin_memory(), lengths, offsets, self._stride)
+        pinned = self._made(*fields, single=self._single)
+        pinned._offset_per_key = self.offset_per_key()
+        return pinned
+
+    def record_stream(self, stream: Any) -> None:  # noqa: ANN401 - of any accelerator
+        """Tell the allocator that a stream uses the tensors."""
+        for tensor in (self._values, self._lengths, self._offsets):
+            if tensor is not None:
+                tensor.record_stream(stream)
+
+    def to_torchrec(self) -> Any:  # noqa: ANN401 - a class of an optional package
+        """The `KeyedJaggedTensor` of torchrec, of the same tensors.
+
+        Raises:
+            ConversionError: torchrec is not installed, or does not fit torch.
+        """
+        try:
+            from torchrec.sparse.jagged_tensor import KeyedJaggedTensor as OfTorchrec
+        except (ImportError, OSError) as error:  # OSError: fbgemm's library is of another torch
+            said = " ".join(str(error).split())[:200]
+            hint = "pip install --no-deps torchrec==1.8.0 fbgemm-gpu-cpu==1.8.0 for torch 2.13"
+            raise ConversionError("", f"torchrec cannot be loaded: {said}", hint) from error
+        return OfTorchrec(
+            keys=list(self._keys),
+            values=self._values,
+            lengths=self.lengths(),
+            offsets=self.offsets(),
+            stride=self._stride,
+            length_per_key=self.length_per_key(),
+            offset_per_key=list(self.offset_per_key()),
+            index_per_key=self.index_per_key(),
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What can be made again does not travel from a worker.
+        if self._single:
+            return _unpacked_single, (type(self), self._keys, self._values)
+        fields = (self._keys, self._values, self._lengths, self._offsets, self._stride)
+        return _unpacked, (type(self), *fields)
+
+    def __repr__(self) -> str:
+        said = f"{len(self._keys)} keys, stride {self._stride}, {len(self._values)} values"
+        return f"KeyedJaggedTensor({said} of {self._values.dtype} on {self._values.device})"
+
+
+def _unpacked_single(
+    cls: type[KeyedJaggedTensor], keys: list[str], values: "torch.Tensor"
+) -> KeyedJaggedTensor:
+    return cls._made(*_one_each(keys, values.view(len(keys), -1)), single=True)
+
+
+def _unpacked(cls: type[KeyedJaggedTensor], *fields: Any) -> KeyedJaggedTensor:  # noqa: ANN401
+    return cls._made(*fields)
+
+
+def _one_each(
+    keys: list[str], columns: "torch.Tensor"
+) -> "tuple[list[str], torch.Tensor, torch.Tensor, torch.Tensor, int]":
+    """The fields of ids [F, B]: see `KeyedJaggedTensor._set`."""
+    cells = columns.numel()
+    lengths, offsets = _counted(cells) if columns.is_cpu else _count(cells, columns.device)
+    return keys, columns.reshape(-1), lengths, offsets, columns.shape[1]
+
+
+@lru_cache(_KEPT)
+def _counted(cells: int) -> "tuple[torch.Tensor, torch.Tensor]":
+    # A tensor made under inference mode could be used in no later training step.
+    with installed_torch().inference_mode(False):
+        return _count(cells, "cpu")
+
+
+def _count(cells: int, device: "torch.device | str") -> "tuple[torch.Tensor, torch.Tensor]":
+    """`lengths` and `offsets` of so many cells of one id."""
+    torch = installed_torch()
+    ones = torch.ones(cells, dtype=torch.int32, device=device)
+    return ones, torch.arange(cells + 1, dtype=torch.int32, device=device)
+
+
+def _summed(lengths: "torch.Tensor") -> "torch.Tensor":
+    offsets = lengths.new_zeros(len(lengths) + 1)
+    installed_torch().cumsum(lengths, 0, dtype=lengths.dtype, out=offsets[1:])
+    return offsets
+
+
+def _transposed(sparse: "npt.NDArray[Any] | torch.Tensor") -> "torch.Tensor":
+    """Ids [B, F] as [F, B] in memory of their own.
+
+    Raises:
+        ValueError: another shape or type.
+    """
+    torch = installed_torch()
+    if not isinstance(sparse, torch.Tensor):
+        matrix = np.asarray(sparse)
+        _check_matrix(matrix.shape, matrix.dtype, (np.int32, np.int64))
+        # A mapped file is read-only, and torch warns of that: so the copy is numpy's.
+        return torch.from_numpy(np.array(matrix.T, matrix.dtype.newbyteorder("="), order="C"))
+    _check_matrix(sparse.shape, sparse.dtype, (torch.int32, torch.int64))
+    return sparse.t().clone(memory_format=torch.contiguous_format)
+
+
+def _check_matrix(shape: Sequence[int], dtype: object, types: tuple[object, object]) -> None:
+    if len(shape) != 2 or not shape[1]:
+        raise ValueError(f"sparse: shape {tuple(shape)}: a row for each example is needed, [B, F]")
+    if dtype not in types:
+        raise ValueError(f"sparse: {dtype}: ids are int32 or int64")
+
+
+def checked_sizes(num_embeddings: Sequence[int], features: int) -> list[int]:
+    """The rows of each embedding table.
+
+    Raises:
+        ValueError: not so many, or one that is no whole number from 1 to 2**31 - 1.
+    """
+    if len(num_embeddings) != features:
+        said = f"{len(num_embeddings)} sizes, and {features} features"
+        raise ValueError(f"num_embeddings: {said}: give one for each")
+    return [
+        whole(f"num_embeddings[{place}]", size, 1, MOST_EMBEDDINGS)
+        for place, size in enumerate(num_embeddings)
+    ]
+
+
+def _take_modulo(columns: "torch.Tensor", sizes: list[int]) -> None:
+    """Ids [F, B] modulo the tables' sizes, in place."""
+    if not columns.shape[1]:
+        return
+    # Division is slow, and few columns have an id beyond their table.
+    least, most = columns.amin(1).tolist(), columns.amax(1).tolist()
+    for column, size, low, high in zip(columns, sizes, least, most, strict=True):
+        if low < 0 or high >= size:
+            column.remainder_(size)
+
+
+def _default_keys(count: int) -> list[str]:
+    return list(KEYS) if count == SPARSE else [f"cat_{place}" for place in range(count)]
+
+
+def _checked_keys(keys: Sequence[str]) -> list[str]:
+    names = list(keys)
+    if not names or isinstance(keys, str) or len(set(names)) != len(names):
+        raise ValueError(f"keys: {keys!r}: names are needed, each once")
+    return names
+
+
+def _check_one_dimension(name: str, tensor: "torch.Tensor") -> None:
+    torch = installed_torch()
+    if not isinstance(tensor, torch.Tensor) or tensor.dim() != 1:
+        raise ValueError(f"{name}: a tensor of one dimension is needed")
+
+
+def _checked_cells(lengths: "torch.Tensor | None", offsets: "torch.Tensor | None") -> int:
+    """F * B, as lengths and offsets have it.
+
+    Raises:
+        ValueError: none given, no whole numbers, or two numbers of cells.
+    """
+    torch = installed_torch()
+    cells = set()
+    for name, tensor, more in (("lengths", lengths, 0), ("offsets", offsets, 1)):
+        if tensor is None:
+            continue
+        _check_one_dimension(name, tensor)
+        if tensor.dtype not in (torch.int32, torch.int64):
+            raise ValueError(f"{name}: {tensor.dtype}: int32 or int64 is needed")
+        if len(tensor) < more:
+            raise ValueError(f"{name}: it is empty: 0 and the end of each cell are needed")
+        cells.add(len(tensor) - more)
+    if not cells:
+        raise ValueError("lengths: give these or offsets")
+    if len(cells) > 1:
+        raise ValueError("offsets: as many as lengths and one more are needed")
+    return cells.pop()
+
+
+def _check_lengths(lengths: "torch.Tensor", values: int) -> None:
+    if len(lengths) and int(lengths.min()) < 0:
+        raise ValueError("lengths: one is below 0")
+    total = int(lengths.sum())
+    if total != values:
+        raise ValueError(f"lengths: they add up to {total}, and there are {values} values")
+
+
+def _check_offsets(offsets: "torch.Tensor", values: int, lengths: "torch.Tensor | None") -> None:
+    if int(offsets[0]) != 0 or int(offsets[-1]) != values:
+        said = f"they go from {int(offsets[0])} to {int(offsets[-1])}"
+        raise ValueError(f"offsets: {said}: 0 to {values}, the number of values, is needed")
+    steps = offsets[1:] - offsets[:-1]
+    if len(steps) and int(steps.min()) < 0:
+        raise ValueError("offsets: one is below the one before it")
+    if lengths is not None and not bool((steps == lengths).all()):
+        raise ValueError("offsets: they contradict lengths")
