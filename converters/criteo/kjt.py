@@ -13,6 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ingot.converters.criteo.contract import KEYS, SPARSE
+from ingot.converters.criteo.jagged import JaggedTensor
+from ingot.converters.criteo.kjt_checks import (
+    check_lengths,
+    check_matrix,
+    check_offsets,
+    check_one_dimension,
+    checked_cells,
+    checked_keys,
+    checked_sizes,
+)
 from ingot.converters.errors import ConversionError
 from ingot.converters.loading.passing import torch as installed_torch
 from ingot.converters.loading.ranks import whole
@@ -20,69 +30,7 @@ from ingot.converters.loading.ranks import whole
 if TYPE_CHECKING:
     import torch
 
-MOST_EMBEDDINGS: Final = (1 << 31) - 1
-"""Rows of an embedding table: ids are int32."""
 _KEPT: Final = 16
-
-
-class JaggedTensor:
-    """One feature of a `KeyedJaggedTensor`: example b has values[offsets[b] : offsets[b + 1]].
-
-    `values()`, `lengths()` and `offsets()` are the tensors' public names; `_values`, `_length` and
-    `_offset` the document's, `_lengths` and `_offsets` torchrec's: the same objects.
-    """
-
-    def __init__(
-        self, values: "torch.Tensor", lengths: "torch.Tensor", offsets: "torch.Tensor"
-    ) -> None:
-        self._values, self._lengths, self._offsets = values, lengths, offsets
-
-    @property
-    def _length(self) -> "torch.Tensor":
-        return self._lengths
-
-    @property
-    def _offset(self) -> "torch.Tensor":
-        return self._offsets
-
-    def values(self) -> "torch.Tensor":
-        """[sum of lengths], example after example."""
-        return self._values
-
-    def lengths(self) -> "torch.Tensor":
-        """[B]."""
-        return self._lengths
-
-    def offsets(self) -> "torch.Tensor":
-        """[B + 1], from 0."""
-        return self._offsets
-
-    def to_dense(self) -> "list[torch.Tensor]":
-        """The values of each example: B tensors."""
-        return list(self._values.split(self._lengths.tolist()))
-
-    def to_padded_dense(
-        self, desired_length: int | None = None, padding_value: float = 0
-    ) -> "torch.Tensor":
-        """[B, desired_length], values cut or filled up at their ends.
-
-        Args:
-            desired_length: None for the longest example's.
-            padding_value: cast to the values' type.
-        """
-        torch = installed_torch()
-        width = desired_length
-        if width is None:
-            width = int(self._lengths.max()) if len(self._lengths) else 0
-        steps = torch.arange(width, device=self._values.device)
-        there = steps < self._lengths[:, None]
-        places = self._offsets[:-1, None] + steps
-        padded: torch.Tensor = self._values.new_full(there.shape, padding_value)
-        padded[there] = self._values[places[there]]
-        return padded
-
-    def __repr__(self) -> str:
-        return f"JaggedTensor(values={self._values}, lengths={self._lengths})"
 
 
 class KeyedJaggedTensor:
@@ -117,18 +65,18 @@ class KeyedJaggedTensor:
         offsets: "torch.Tensor | None" = None,
         stride: int | None = None,
     ) -> None:
-        names = _checked_keys(keys)
-        _check_one_dimension("values", values)
-        cells = _checked_cells(lengths, offsets)
+        names = checked_keys(keys)
+        check_one_dimension("values", values)
+        cells = checked_cells(lengths, offsets)
         if stride is None:
             stride = cells // len(names)
         if whole("stride", stride, 0) * len(names) != cells:
             said = f"{len(names)} keys of {stride} examples are not {cells} cells"
             raise ValueError(f"stride: {said}: lengths has one for each, offsets one more")
         if lengths is not None:
-            _check_lengths(lengths, len(values))
+            check_lengths(lengths, len(values))
         if offsets is not None:
-            _check_offsets(offsets, len(values), lengths)
+            check_offsets(offsets, len(values), lengths)
         self._set(names, values, lengths, offsets, int(stride))
 
     def _set(
@@ -175,11 +123,32 @@ class KeyedJaggedTensor:
             ValueError: another shape or type, sizes that do not fit.
             ConversionError: torch is not installed.
         """
-        columns = _transposed(sparse)
+        return cls.from_columns(_transposed(sparse), num_embeddings, keys=keys)
+
+    @classmethod
+    def from_columns(
+        cls,
+        columns: "torch.Tensor",
+        num_embeddings: Sequence[int] | None = None,
+        *,
+        keys: Sequence[str] | None = None,
+    ) -> Self:
+        """One id a cell, from a row for each feature: `from_matrix` without the copy.
+
+        Args:
+            columns: int32 or int64 [F, B], taken over: `num_embeddings` change it.
+            num_embeddings: as `from_matrix`.
+            keys: as `from_matrix`.
+
+        Raises:
+            ValueError: another shape or type, sizes that do not fit.
+        """
+        torch = installed_torch()
+        check_matrix(columns.shape[::-1], columns.dtype, (torch.int32, torch.int64))
         if num_embeddings is not None:
             sizes = checked_sizes(num_embeddings, len(columns))
             _take_modulo(columns, sizes)
-        names = _default_keys(len(columns)) if keys is None else _checked_keys(keys)
+        names = _default_keys(len(columns)) if keys is None else checked_keys(keys)
         if len(names) != len(columns):
             raise ValueError(f"keys: {len(names)} names of {len(columns)} columns")
         return cls._made(*_one_each(names, columns), single=True)
@@ -390,36 +359,17 @@ def _transposed(sparse: "npt.NDArray[Any] | torch.Tensor") -> "torch.Tensor":
     Raises:
         ValueError: another shape or type.
     """
-    torch = installed_torch()
-    if not isinstance(sparse, torch.Tensor):
-        matrix = np.asarray(sparse)
-        _check_matrix(matrix.shape, matrix.dtype, (np.int32, np.int64))
-        # A mapped file is read-only, and torch warns of that: so the copy is numpy's.
-        return torch.from_numpy(np.array(matrix.T, matrix.dtype.newbyteorder("="), order="C"))
-    _check_matrix(sparse.shape, sparse.dtype, (torch.int32, torch.int64))
-    return sparse.t().clone(memory_format=torch.contiguous_format)
-
-
-def _check_matrix(shape: Sequence[int], dtype: object, types: tuple[object, object]) -> None:
-    if len(shape) != 2 or not shape[1]:
-        raise ValueError(f"sparse: shape {tuple(shape)}: a row for each example is needed, [B, F]")
-    if dtype not in types:
-        raise ValueError(f"sparse: {dtype}: ids are int32 or int64")
-
-
-def checked_sizes(num_embeddings: Sequence[int], features: int) -> list[int]:
-    """The rows of each embedding table.
-
-    Raises:
-        ValueError: not so many, or one that is no whole number from 1 to 2**31 - 1.
-    """
-    if len(num_embeddings) != features:
-        said = f"{len(num_embeddings)} sizes, and {features} features"
-        raise ValueError(f"num_embeddings: {said}: give one for each")
-    return [
-        whole(f"num_embeddings[{place}]", size, 1, MOST_EMBEDDINGS)
-        for place, size in enumerate(num_embeddings)
-    ]
+    loaded = installed_torch()
+    columns: torch.Tensor
+    if isinstance(sparse, loaded.Tensor):
+        check_matrix(sparse.shape, sparse.dtype, (loaded.int32, loaded.int64))
+        columns = sparse.t().clone(memory_format=loaded.contiguous_format)
+        return columns
+    matrix = np.asarray(sparse)
+    check_matrix(matrix.shape, matrix.dtype, (np.int32, np.int64))
+    # A mapped file is read-only, and torch warns of that: so the copy is numpy's.
+    columns = loaded.from_numpy(np.array(matrix.T, order="C"))
+    return columns
 
 
 def _take_modulo(columns: "torch.Tensor", sizes: list[int]) -> None:
@@ -435,59 +385,3 @@ def _take_modulo(columns: "torch.Tensor", sizes: list[int]) -> None:
 
 def _default_keys(count: int) -> list[str]:
     return list(KEYS) if count == SPARSE else [f"cat_{place}" for place in range(count)]
-
-
-def _checked_keys(keys: Sequence[str]) -> list[str]:
-    names = list(keys)
-    if not names or isinstance(keys, str) or len(set(names)) != len(names):
-        raise ValueError(f"keys: {keys!r}: names are needed, each once")
-    return names
-
-
-def _check_one_dimension(name: str, tensor: "torch.Tensor") -> None:
-    torch = installed_torch()
-    if not isinstance(tensor, torch.Tensor) or tensor.dim() != 1:
-        raise ValueError(f"{name}: a tensor of one dimension is needed")
-
-
-def _checked_cells(lengths: "torch.Tensor | None", offsets: "torch.Tensor | None") -> int:
-    """F * B, as lengths and offsets have it.
-
-    Raises:
-        ValueError: none given, no whole numbers, or two numbers of cells.
-    """
-    torch = installed_torch()
-    cells = set()
-    for name, tensor, more in (("lengths", lengths, 0), ("offsets", offsets, 1)):
-        if tensor is None:
-            continue
-        _check_one_dimension(name, tensor)
-        if tensor.dtype not in (torch.int32, torch.int64):
-            raise ValueError(f"{name}: {tensor.dtype}: int32 or int64 is needed")
-        if len(tensor) < more:
-            raise ValueError(f"{name}: it is empty: 0 and the end of each cell are needed")
-        cells.add(len(tensor) - more)
-    if not cells:
-        raise ValueError("lengths: give these or offsets")
-    if len(cells) > 1:
-        raise ValueError("offsets: as many as lengths and one more are needed")
-    return cells.pop()
-
-
-def _check_lengths(lengths: "torch.Tensor", values: int) -> None:
-    if len(lengths) and int(lengths.min()) < 0:
-        raise ValueError("lengths: one is below 0")
-    total = int(lengths.sum())
-    if total != values:
-        raise ValueError(f"lengths: they add up to {total}, and there are {values} values")
-
-
-def _check_offsets(offsets: "torch.Tensor", values: int, lengths: "torch.Tensor | None") -> None:
-    if int(offsets[0]) != 0 or int(offsets[-1]) != values:
-        said = f"they go from {int(offsets[0])} to {int(offsets[-1])}"
-        raise ValueError(f"offsets: {said}: 0 to {values}, the number of values, is needed")
-    steps = offsets[1:] - offsets[:-1]
-    if len(steps) and int(steps.min()) < 0:
-        raise ValueError("offsets: one is below the one before it")
-    if lengths is not None and not bool((steps == lengths).all()):
-        raise ValueError("offsets: they contradict lengths")
