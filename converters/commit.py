@@ -379,6 +379,7 @@ def stage(
     key: str,
     difference: Callable[[Finished], str | None],
     overwrite: bool = False,
+    keep_work: bool = False,
 ) -> Iterator[Staged]:
     """Take hold of a destination, for one run.
 
@@ -388,8 +389,8 @@ def stage(
     followed.
 
     If the caller's block raises a SourceError or ConversionError nothing stays; after any other
-    error (disk full, interrupt) what lies in `Staged.work` stays for the next run with the same
-    key.
+    error (disk full, interrupt), and with `keep_work` after these too, what lies in `Staged.work`
+    stays for the next run with the same key.
 
     Args:
         out: the destination folder.
@@ -397,6 +398,7 @@ def stage(
         difference: what tells a finished result from the one that this run would make, for people;
             None if it is the same.
         overwrite: replace another result.
+        keep_work: the work serves a later run even if the input was at fault.
 
     Raises:
         OutputError: the destination is taken, locked by another run, or cannot be written.
@@ -421,7 +423,7 @@ def stage(
         try:
             yield staged
         except (SourceError, ConversionError):
-            _end_failed(places, staged, keep=False)
+            _end_failed(places, staged, keep=keep_work)
             raise
         except OutputError as error:
             _end_failed(places, staged, keep=True)

@@ -36,7 +36,7 @@ from typing import Final
 
 from ingot import __version__
 from ingot.converters.commit import MANIFEST, RUN, Finished
-from ingot.converters.errors import IngotError
+from ingot.converters.errors import IngotError, SourceError
 from ingot.converters.language import Mapping, to_document
 from ingot.converters.readers import Source, SourceFile
 from ingot.converters.rows import Json
@@ -228,6 +228,18 @@ def list_files(folder: Path, known: Iterable[dict[str, Json]] = ()) -> list[dict
         for path in files
         if path.as_posix() not in (MANIFEST, RUN)
     ]
+
+
+def check_unchanged(before: list[dict[str, Json]], after: list[dict[str, Json]]) -> None:
+    """See that no input changed in between.
+
+    Raises:
+        SourceError: one did.
+    """
+    for one in (*before, *after):  # a file may be gone, or new
+        if one not in before or one not in after:
+            problem = "changed while it was read"
+            raise SourceError(str(one["name"]), problem, "run again when nothing writes to it")
 
 
 def host_facts() -> dict[str, Json]:

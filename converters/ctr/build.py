@@ -24,10 +24,10 @@ from ingot.converters.commit import Staged, encode, stage, writing
 from ingot.converters.ctr.building.collecting import Collector
 from ingot.converters.ctr.building.encoding import Encoded, Encoder
 from ingot.converters.ctr.building.entity_store import EntityStore
-from ingot.converters.ctr.building.identity import Identity, check_unchanged
+from ingot.converters.ctr.building.identity import Identity
 from ingot.converters.ctr.building.inputs import Inputs, hashing, stamps
 from ingot.converters.ctr.building.interning import Interner
-from ingot.converters.ctr.building.measuring import Clock
+from ingot.converters.measuring import Clock
 from ingot.converters.ctr.building.rows import Rows
 from ingot.converters.ctr.building.splitting import TRAIN
 from ingot.converters.ctr.building.spooling import Spool
@@ -38,7 +38,7 @@ from ingot.converters.ctr.contract import LABELS, SPLITS, processed_schema
 from ingot.converters.ctr.featuremap import Feature, FeatureMap, dump, to_document
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.job import Progress, Watch
-from ingot.converters.manifest import host_facts, list_files
+from ingot.converters.manifest import check_unchanged, host_facts, list_files
 from ingot.converters.rows import Json
 from ingot.converters.shard import peak_rss
 

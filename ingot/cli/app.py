@@ -12,6 +12,7 @@ from ingot.cli.chat import chat
 from ingot.cli.check import check
 from ingot.cli.console import complain
 from ingot.cli.convert import convert
+from ingot.cli.criteo import criteo
 from ingot.cli.ctr import ctr
 from ingot.cli.doctor import doctor
 from ingot.cli.export import export
@@ -118,6 +119,7 @@ app.command("doctor")(doctor)
 app.command("export")(export)
 app.command("review")(review)
 app.add_typer(ctr, name="ctr")
+app.add_typer(criteo, name="criteo")
 app.add_typer(tokens, name="tokens")
 
 parquet2mbt = typer.Typer(

@@ -12,7 +12,7 @@ from ingot.converters.commit import Finished
 from ingot.converters.ctr.building.inputs import Inputs, sha256s, stamps
 from ingot.converters.ctr.contract import Profile
 from ingot.converters.ctr.featuremap import FeatureMap, load, to_document
-from ingot.converters.errors import IngotError, SourceError
+from ingot.converters.errors import IngotError
 from ingot.converters.rows import Json
 
 FORMAT: Final = 1
@@ -110,15 +110,3 @@ def _digest(tables: dict[str, pa.Table]) -> str:
                 writer.write_batch(batch)
             digest.update(sink.getvalue())
     return digest.hexdigest()
-
-
-def check_unchanged(before: list[dict[str, Json]], after: list[dict[str, Json]]) -> None:
-    """See that no input changed in between.
-
-    Raises:
-        SourceError: one did.
-    """
-    for one in (*before, *after):  # a file may be gone, or new
-        if one not in before or one not in after:
-            problem = "changed while it was read"
-            raise SourceError(str(one["name"]), problem, "run again when nothing writes to it")

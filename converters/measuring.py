@@ -1,4 +1,4 @@
-"""How long the phases of a build take."""
+"""How long the phases of a run take."""
 
 import time
 

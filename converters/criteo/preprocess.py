@@ -1,0 +1,278 @@
+"""Raw Criteo logs to arrays, vocabularies and statistics.
+
+A run goes in steps, and a run that was broken off is gone on with: parts are read one after another
+(parsed, dense values transformed, values given ids by first sight), vocabularies are saved, the
+training days are shuffled, the other parts are written as they are.
+"""
+
+import json
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ingot.converters.commit import Staged, encode, stage, writing
+from ingot.converters.criteo.contract import KEYS, REJECTS, STATS
+from ingot.converters.criteo.preprocessing.identity import Identity
+from ingot.converters.criteo.preprocessing.inputs import Inputs
+from ingot.converters.criteo.preprocessing.placing import place
+from ingot.converters.criteo.preprocessing.reading_parts import Reading
+from ingot.converters.criteo.preprocessing.settings import Settings
+from ingot.converters.criteo.preprocessing.shuffling import Shuffle
+from ingot.converters.criteo.preprocessing.sources import PartRows
+from ingot.converters.criteo.preprocessing.statistics import part_entry, stats_document
+from ingot.converters.criteo.preprocessing.work import Work
+from ingot.converters.errors import ConversionError, SourceError
+from ingot.converters.job import Progress, Watch
+from ingot.converters.manifest import check_unchanged, host_facts, list_files
+from ingot.converters.measuring import Clock
+from ingot.converters.rows import Json
+from ingot.converters.shard import file_entry, peak_rss
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preprocessed:
+    """A finished run: its folder, its manifest and what it counted.
+
+    `already_done`: the folder held this very run before, nothing was done.
+    """
+
+    out: Path
+    manifest: dict[str, Json]
+    stats: dict[str, Json]
+    already_done: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def preprocess(
+    inputs: Inputs,
+    settings: Settings,
+    out: Path,
+    *,
+    resume: bool = True,
+    overwrite: bool = False,
+    progress: Watch | None = None,
+) -> Preprocessed:
+    """Write a folder of preprocessed Criteo data, see `contract`.
+
+    Memory: the maps (12 bytes a distinct value at best, 23 while one is doubled) or, with
+    `encode="columns"`, the largest of them; then 4 bytes a training row; and a few blocks.
+
+    Args:
+        inputs: the raw files, see `find_inputs`.
+        settings: what becomes of them.
+        out: the destination, see `commit.stage`.
+        resume: go on with a run that was broken off; else it begins anew.
+        overwrite: replace another result.
+        progress: called after every block.
+
+    Raises:
+        SourceError: an input cannot be read, changed while it was read, or is no such file.
+        ConversionError: there is no row, or a reject where `settings.strict` allows none.
+        OutputError: the destination is taken or cannot be written.
+    """
+    identity = Identity.of(inputs, settings)
+    with stage(
+        out,
+        key=identity.key(),
+        difference=identity.difference,
+        overwrite=overwrite,
+        keep_work=True,
+    ) as staged:
+        if staged.done:
+            notes = (*staged.notes, "this result was there already: nothing to do")
+            stats = read_stats(staged.done.folder)
+            manifest = staged.done.manifest
+            return Preprocessed(
+                out=staged.out, manifest=manifest, stats=stats, already_done=True, notes=notes
+            )
+        with writing(staged.work):
+            return _Run(identity, staged, progress or (lambda _: None), resume=resume).run()
+
+
+def read_stats(folder: Path) -> dict[str, Json]:
+    """The stats.json of a result.
+
+    Raises:
+        SourceError: there is none, or it is no JSON object.
+    """
+    path = folder / STATS
+    hint = "`ingot criteo preprocess` writes it"
+    try:
+        stats = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise SourceError(str(path), "cannot be read", hint) from error
+    if not isinstance(stats, dict):
+        raise SourceError(str(path), "is no JSON object", hint)
+    return stats
+
+
+class _Run:
+    """One run, from its inputs to the committed folder."""
+
+    def __init__(self, identity: Identity, staged: Staged, watch: Watch, *, resume: bool) -> None:
+        self._identity, self._staged, self._watch = identity, staged, watch
+        self._inputs, self._settings = identity.inputs, identity.settings
+        self._work = Work(staged.work)
+        self._clock = Clock()
+        self._rows: dict[str, int] = {}
+        self._notes = list(staged.notes)
+        self._reading = Reading(self._inputs, self._settings, self._work, staged.result, self._tell)
+        self._take_up(resume=resume)
+
+    def _take_up(self, *, resume: bool) -> None:
+        """Keep of a broken-off run what serves this one."""
+        known, parts = self._reading.taken_up(), len(self._inputs.parts)
+        if not resume or (known < parts and self._reading.begun()):
+            self._clear()
+        elif known:
+            self._notes.append(f"went on with a run that had read {known} of {parts} files")
+
+    def _clear(self) -> None:
+        for folder in (self._staged.work, self._staged.result):
+            shutil.rmtree(folder)
+            folder.mkdir()
+
+    def run(self) -> Preprocessed:
+        self._clock.start("read")
+        before = self._inputs.stamps()
+        self._reading.run()
+        check_unchanged([one["stamp"] for one in self._reading.facts()], before)
+        check_unchanged(before, self._inputs.stamps())
+        self._check_rows()
+        self._arrange()
+        self._clock.start("hash")
+        return self._commit()
+
+    def _tell(self, stage_name: str, done: int, rows: int) -> None:
+        self._clock.start(stage_name)
+        total = {"read": len(self._inputs.parts), "shuffle": 0, "write": 0}.get(stage_name, 26)
+        self._rows[stage_name] = self._rows.get(stage_name, 0) + rows
+        so_far = self._rows[stage_name]
+        self._watch(
+            Progress(stage=stage_name, shards_done=done, shards=total, rows=so_far, records=so_far)
+        )
+
+    def _check_rows(self) -> None:
+        facts = self._reading.facts()
+        if any(one["rows"] for one in facts):
+            return
+        rejects = sum(one["lines"] for one in facts)
+        said = f"all {rejects:,} lines are rejects" if rejects else "the files are empty"
+        raise ConversionError(
+            self._inputs.where, f"there is no row: {said}", "are these the files?"
+        )
+
+    def _arrange(self) -> None:
+        """Write the arrays: training days shuffled, others as they are."""
+        count = self._inputs.shuffled if self._settings.shuffle_seed is not None else 0
+        sources = self._sources(count)
+        if count and self._work.facts("gathered") is None:
+            self._shuffle(sources[:count])
+        for source in sources[count:]:
+            if self._work.facts(f"placed-{source.name}") is None:
+                self._tell("write", 0, 0)
+                place(source, self._work, self._staged.result)
+                self._work.done(f"placed-{source.name}", {})
+            self._work.drop(source.name)
+
+    def _sources(self, shuffled: int) -> list[PartRows]:
+        columns = self._reading.columns()
+        remapped = frozenset(
+            key for key, facts in zip(KEYS, columns, strict=True) if facts["remapped"]
+        )
+        rounded = self._settings.compat == "torchrec_f32"
+        return [
+            PartRows(
+                work=self._work,
+                name=part.name,
+                rows=facts["rows"],
+                remapped=remapped,
+                rounded=rounded and number < shuffled,
+            )
+            for number, (part, facts) in enumerate(
+                zip(self._inputs.parts, self._reading.facts(), strict=True)
+            )
+        ]
+
+    def _shuffle(self, sources: list[PartRows]) -> None:
+        self._tell("shuffle", 0, 0)
+        seed = self._settings.shuffle_seed or 0
+        shuffle = Shuffle(
+            [(source.name, source.rows) for source in sources],
+            self._work,
+            self._staged.result,
+            seed,
+            self._settings.workers,
+        )
+        for source in sources:
+            if self._work.facts(f"scattered-{source.name}") is None:
+                shuffle.scatter(source, lambda rows: self._tell("shuffle", 0, rows))
+                self._work.done(f"scattered-{source.name}", {})
+            else:
+                shuffle.pass_over(source.rows)
+            self._work.drop(source.name)
+        shuffle.gather(lambda rows: self._tell("write", 0, rows))
+        self._work.done("gathered", {})
+
+    def _commit(self) -> Preprocessed:
+        staged, facts = self._staged, self._reading.facts()
+        stats = self._stats(facts)
+        self._write_rejects()
+        (staged.result / STATS).write_bytes(encode(stats, sort_keys=False))
+        inputs = [
+            self._inputs.listed(part, one["sha256"])
+            for part, one in zip(self._inputs.parts, facts, strict=True)
+        ]
+        manifest: dict[str, Json] = {
+            **self._identity.settled(),
+            "inputs": inputs,
+            "rows": stats["rows"],
+            "rejects": stats["rejects"],
+            "files": self._files(),
+        }
+        run: dict[str, Json] = {
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "host": host_facts(),
+            "encode": self._settings.encode,
+            "threads": self._settings.workers,
+            "seconds": self._clock.seconds(),
+            "peak_rss_bytes": peak_rss(),
+            "inputs": [one["stamp"] for one in facts],
+            "notes": self._notes,
+        }
+        staged.commit(manifest, run)
+        return Preprocessed(
+            out=staged.out, manifest=manifest, stats=stats, notes=tuple(self._notes)
+        )
+
+    def _stats(self, facts: list[dict[str, Json]]) -> dict[str, Json]:
+        shuffled = self._inputs.shuffled if self._settings.shuffle_seed is not None else 0
+        parts = [
+            part_entry(part.name, part.entry.name, one, shuffled=number < shuffled)
+            for number, (part, one) in enumerate(zip(self._inputs.parts, facts, strict=True))
+        ]
+        columns = [
+            {name: value for name, value in one.items() if name != "remapped"}
+            for one in self._reading.columns()
+        ]
+        return stats_document(parts, facts, columns)
+
+    def _write_rejects(self) -> None:
+        rejects = [self._work.part(part.name) / REJECTS for part in self._inputs.parts]
+        there = [path for path in rejects if path.exists()]
+        if not there:
+            return
+        with (self._staged.result / REJECTS).open("wb") as whole:
+            for path in there:
+                with path.open("rb") as part:
+                    shutil.copyfileobj(part, whole)
+
+    def _files(self) -> list[dict[str, Json]]:
+        """Every file of the result with its hash, several hashed at a time."""
+        result = self._staged.result
+        arrays = [path.relative_to(result) for path in result.glob("*.npy")]
+        with ThreadPoolExecutor(self._settings.workers, "hash") as pool:
+            known = list(pool.map(lambda path: file_entry(result, path), arrays))
+        return list_files(result, known)

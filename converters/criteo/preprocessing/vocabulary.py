@@ -1,0 +1,173 @@
+"""The vocabulary of a column: which value has which id, and how often it was seen."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from ingot.converters.commit import writing
+from ingot.converters.criteo.contract import (
+    FIRST_ID,
+    KEYS,
+    METADATA_KEY,
+    RARE_ID,
+    vocabulary_path,
+)
+from ingot.converters.errors import SourceError
+
+_ROWS: Final = 1 << 20
+SCHEMA: Final = pa.schema(
+    [
+        pa.field("value", pa.uint32(), nullable=False),
+        pa.field("id", pa.int32(), nullable=False),
+        pa.field("count", pa.int64(), nullable=False),
+    ]
+)
+_HINT: Final = "give the folder of an earlier run as it was written"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vocabulary:
+    """A saved vocabulary.
+
+    Attributes:
+        values: uint32[n], in first-seen order.
+        ids: int32[n].
+        counts: int64[n].
+        next_id: of the next new value.
+    """
+
+    values: NDArray[np.uint32]
+    ids: NDArray[np.int32]
+    counts: NDArray[np.int64]
+    next_id: int
+
+    @classmethod
+    def empty(cls) -> "Vocabulary":
+        """Of a first run."""
+        return cls(
+            values=np.empty(0, np.uint32),
+            ids=np.empty(0, np.int32),
+            counts=np.empty(0, np.int64),
+            next_id=FIRST_ID,
+        )
+
+
+def load(folder: Path, key: str) -> Vocabulary:
+    """The vocabulary of a column in the folder of a run.
+
+    Raises:
+        SourceError: there is none, or it is damaged.
+    """
+    path = vocabulary_path(folder, key)
+    try:
+        with pq.ParquetFile(path) as file:
+            table = file.read()
+        told = json.loads((table.schema.metadata or {})[METADATA_KEY])
+        next_id = int(told["next_id"])
+        values, ids, counts = (_column(table, field) for field in SCHEMA)
+    except FileNotFoundError as error:
+        raise SourceError(str(path), "there is no such vocabulary", _HINT) from error
+    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
+        raise SourceError(str(path), f"is no vocabulary of ingot: {error}", _HINT) from error
+    found = Vocabulary(values=values, ids=ids, counts=counts, next_id=next_id)
+    _check(path, found)
+    return found
+
+
+def _column(table: pa.Table, field: pa.Field) -> NDArray[np.generic]:
+    column = table[field.name]
+    if column.type != field.type or column.null_count:
+        raise ValueError(f"the column {field.name} is not {field.type}")
+    values: NDArray[np.generic] = column.to_numpy()
+    return values
+
+
+def _check(path: Path, found: Vocabulary) -> None:
+    own = found.ids[found.ids != RARE_ID]
+    least, most = own.min(initial=FIRST_ID), own.max(initial=FIRST_ID - 1)
+    once = len(np.unique(found.values)) == len(found.values)
+    if least < FIRST_ID or most >= found.next_id or len(np.unique(own)) != len(own) or not once:
+        raise SourceError(str(path), "is damaged: ids or values stand in it twice", _HINT)
+
+
+def digest(folder: Path) -> str:
+    """SHA-256 over the vocabularies of a folder.
+
+    Raises:
+        SourceError: one cannot be read.
+    """
+    whole = hashlib.sha256()
+    for key in KEYS:
+        path = vocabulary_path(folder, key)
+        try:
+            with path.open("rb") as file:
+                whole.update(hashlib.file_digest(file, "sha256").digest())
+        except OSError as error:
+            raise SourceError(str(path), f"cannot be read: {error.strerror}", _HINT) from error
+    return whole.hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinalIds:
+    """What the values of a run are in the end."""
+
+    ids: NDArray[np.int32]
+    counts: NDArray[np.int64]
+    next_id: int
+
+
+def final_ids(prior: Vocabulary, counts: NDArray[np.int64], threshold: int) -> FinalIds:
+    """Ids by number of a value; those of `prior` stay, new ones follow in first-seen order.
+
+    A value that is rare in `prior` gets an id once it was seen again and reaches the threshold.
+
+    Args:
+        prior: the vocabulary that the run began with, its values first.
+        counts: int64[n], how often each was seen in the run.
+        threshold: values seen less often, in all, get id 1.
+    """
+    known = len(prior.ids)
+    total = counts.copy()
+    total[:known] += prior.counts
+    ids = np.full(len(counts), RARE_ID, np.int32)
+    ids[:known] = prior.ids
+    new = (ids == RARE_ID) & (counts > 0) & (total >= threshold)
+    added = int(np.count_nonzero(new))
+    ids[new] = np.arange(prior.next_id, prior.next_id + added, dtype=np.int32)
+    return FinalIds(ids=ids, counts=total, next_id=prior.next_id + added)
+
+
+def save(
+    folder: Path, key: str, values: NDArray[np.uint32], final: FinalIds, threshold: int
+) -> None:
+    """Write the vocabulary of a column.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    told = {"column": key, "frequency_threshold": threshold, "next_id": final.next_id}
+    schema = SCHEMA.with_metadata({METADATA_KEY: json.dumps(told)})
+    path = vocabulary_path(folder, key)
+    with writing(path):
+        path.parent.mkdir(exist_ok=True)
+        with pq.ParquetWriter(path, schema, use_dictionary=False, compression="zstd") as writer:
+            for piece in _pieces(values, final):
+                writer.write_table(pa.table(piece, schema=schema), row_group_size=_ROWS)
+
+
+def _pieces(values: NDArray[np.uint32], final: FinalIds) -> Iterator[list[pa.Array]]:
+    for start in range(0, len(values), _ROWS):
+        part = slice(start, start + _ROWS)
+        yield [
+            pa.array(np.ascontiguousarray(values[part])),
+            pa.array(final.ids[part]),
+            pa.array(final.counts[part]),
+        ]
