@@ -11,6 +11,7 @@ from ingot.converters.rows import Json
 
 _PAGE: Final = "page.html.j2"
 _UNKNOWN: Final = "–"
+_MANY: Final = 1000
 
 
 def render(package: str, template: str, **told: Json) -> str:
@@ -31,12 +32,17 @@ def render(package: str, template: str, **told: Json) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(percent=percent, count=count, number=number)
+    environment.filters.update(percent=percent, count=count, number=number, measure=measure)
     return environment.get_template(template).render(**told)
 
 
 def _text(package: str, name: str) -> str:
     return (resources.files(package) / name).read_text("utf-8")
+
+
+def share(part: int, whole: int) -> float | None:
+    """A part of a whole; None where there is no whole."""
+    return part / whole if whole else None
 
 
 def percent(share: float | None) -> str:
@@ -60,3 +66,10 @@ def number(value: float | None) -> str:
     if value is None:
         return _UNKNOWN
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
+def measure(value: float | None) -> str:
+    """A number with four figures that count, and all before the point; a dash if not known."""
+    if value is None or value == int(value) or abs(value) >= _MANY:
+        return number(value)
+    return f"{value:.4g}"

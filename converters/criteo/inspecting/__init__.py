@@ -1,0 +1,1 @@
+"""What a folder of preprocessed Criteo data says in figures, and a page of them."""
