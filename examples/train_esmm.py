@@ -17,13 +17,14 @@ figures are those of a run that was never stopped. Needs torch: `pip install 'in
 
 import argparse
 import sys
-from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from training import Training, add_options, auc
 
 from ingot.converters.ctr import build_dataloader
 from ingot.converters.ctr.contract import PAD
@@ -90,153 +91,45 @@ def loss_of(model: Esmm, batch: Batch) -> Tensor:
     return of_clicks + functional.binary_cross_entropy(both, labels["y_ctcvr"])
 
 
-def auc(scores: Tensor, labels: Tensor) -> float:
-    """The share of pairs of a 1 and a 0 in which the 1 has the higher score, ties as half.
-
-    Exact, from ranks: sorting, no list of pairs. NaN where all labels are the same.
-    """
-    _, group, sizes = torch.unique(scores, return_inverse=True, return_counts=True)
-    # Equal scores share the mean of their ranks, which count from 1.
-    ranks = sizes.cumsum(0).double() - (sizes.double() - 1) / 2
-    ones = labels > 0.5
-    good, bad = int(ones.sum()), int((~ones).sum())
-    if not good or not bad:
-        return float("nan")
-    return (float(ranks[group][ones].sum()) - good * (good + 1) / 2) / (good * bad)
-
-
-@torch.no_grad()
-def evaluate(model: Esmm, data: Path, batch_size: int) -> tuple[int, float, float]:
-    """The rows of `valid`, and the AUC of pCTR and of pCTCVR on them."""
-    model.eval()
+def evaluate(model: Esmm, data: Path, batch_size: int) -> str:
+    """The AUC of pCTR and of pCTCVR on `valid`, and its rows."""
     found: list[tuple[Tensor, ...]] = []
     for batch in build_dataloader(data, split="valid", batch_size=batch_size):
         labels = batch["labels"]
         found.append((*model(batch), labels["y_ctr"], labels["y_ctcvr"]))
     click, both, clicked, bought = (torch.cat(parts) for parts in zip(*found, strict=True))
-    return len(clicked), auc(click, clicked), auc(both, bought)
+    ctr, ctcvr = auc(click, clicked), auc(both, bought)
+    return f"AUC ctr {ctr:.4f}  ctcvr {ctcvr:.4f}  ({len(clicked):,} rows of valid)"
 
 
-@dataclass(kw_only=True)
-class Progress:
-    """Where a run stands.
-
-    Attributes:
-        epoch: the one under way, from 0.
-        steps: done in this epoch.
-        loss: the sum of their losses.
-        losses: the mean loss of every epoch that is finished.
-    """
-
-    epoch: int = 0
-    steps: int = 0
-    loss: float = 0.0
-    losses: list[float] = field(default_factory=list)
-
-
-class Training:
-    """A run over some epochs that can be put down and taken up."""
-
-    def __init__(self, args: argparse.Namespace) -> None:
-        featuremap = load(args.data / "featuremap.yaml")
-        torch.manual_seed(args.seed)
-        self.args = args
-        self.model = Esmm(featuremap.features, featuremap.tail_ids)
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=args.lr)
-        self.loader = build_dataloader(
-            args.data,
-            split="train",
-            batch_size=args.batch_size,
-            shuffle=True,
-            seed=args.seed,
-            num_workers=args.workers,
-        )
-        self.progress = Progress()
-
-    def run(self) -> bool:
-        """All epochs; False where `--stop` ended them before."""
-        total = 0
-        while self.progress.epoch < self.args.epochs:
-            self.model.train()
-            for batch in self.loader:  # after `resume` from the batch on that was next
-                self.step(batch)
-                total += 1
-                if total == self.args.stop:
-                    return False
-            self.finish_epoch()
-            self.loader.set_epoch(self.progress.epoch)  # another order
-        return True
-
-    def step(self, batch: Batch) -> None:
-        """One step of the optimizer, kept if it is time to."""
-        loss = loss_of(self.model, batch)
-        self.optimizer.zero_grad()
-        loss.backward()
-        self.optimizer.step()
-        self.progress.steps += 1
-        self.progress.loss += loss.item()
-        if self.args.checkpoint and self.progress.steps % self.args.every == 0:
-            self.save(self.args.checkpoint)
-
-    def finish_epoch(self) -> None:
-        """Tell the loss and what `valid` says."""
-        done = self.progress
-        loss = done.loss / max(done.steps, 1)
-        rows, ctr, ctcvr = evaluate(self.model, self.args.data, self.args.batch_size)
-        print(
-            f"epoch {done.epoch + 1}  loss {loss:.4f}  "
-            f"AUC ctr {ctr:.4f}  ctcvr {ctcvr:.4f}  ({rows:,} rows of valid)"
-        )
-        self.progress = Progress(epoch=done.epoch + 1, losses=[*done.losses, loss])
-
-    def save(self, path: Path) -> None:
-        """Write a checkpoint, whole or not at all."""
-        state = {
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "loader": self.loader.state_dict(),
-            "progress": asdict(self.progress),
-        }
-        draft = path.with_name(f"{path.name}.tmp")
-        torch.save(state, draft)
-        draft.replace(path)
-
-    def resume(self, path: Path) -> None:
-        """Go on where a checkpoint was written."""
-        state = torch.load(path, weights_only=True)
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.loader.load_state_dict(state["loader"])
-        self.progress = Progress(**state["progress"])
+def training(args: argparse.Namespace) -> Training:
+    """A model, its loader, and what to learn from it."""
+    featuremap = load(args.data / "featuremap.yaml")
+    torch.manual_seed(args.seed)
+    model = Esmm(featuremap.features, featuremap.tail_ids)
+    loader = build_dataloader(
+        args.data,
+        split="train",
+        batch_size=args.batch_size,
+        shuffle=True,
+        seed=args.seed,
+        num_workers=args.workers,
+    )
+    tell = partial(evaluate, model, args.data, args.batch_size)
+    return Training(model, loader, partial(loss_of, model), tell, args)
 
 
 def options(argv: list[str] | None) -> argparse.Namespace:
     """The command line, by default the process's."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("data", type=Path, metavar="DIR", help="what ingot ctr build wrote")
-    parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--lr", type=float, default=0.01)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=0, help="processes that read")
-    parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="write it")
-    parser.add_argument("--every", type=int, default=10, help="steps between checkpoints")
-    parser.add_argument("--resume", type=Path, metavar="FILE", help="go on from it")
-    parser.add_argument("--stop", type=int, metavar="N", help="end after N steps")
+    add_options(parser)
     return parser.parse_args(argv)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Train, print; the process's exit status."""
-    args = options(argv)
-    training = Training(args)
-    if args.resume:
-        training.resume(args.resume)
-    if not training.run():
-        print(f"stopped in epoch {training.progress.epoch + 1}")
-        return 0
-    losses = training.progress.losses
-    return int(len(losses) > 1 and losses[-1] >= losses[0])
+    return training(options(argv)).main()
 
 
 if __name__ == "__main__":

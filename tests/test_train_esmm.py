@@ -32,6 +32,8 @@ RUN = ("--epochs", "2", "--batch-size", "128")
 def script(name: str) -> ModuleType:
     """A script of examples/, imported by its path."""
     path = EXAMPLES / f"{name}.py"
+    if str(EXAMPLES) not in sys.path:  # as where it is run
+        sys.path.append(str(EXAMPLES))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
