@@ -4,7 +4,8 @@ IngotError
 ├── SourceError      the raw data cannot be read              exit 1
 │   └── StorageError its storage cannot be reached            exit 4
 ├── MappingError     a mapping file is wrong, all problems    exit 2
-│   └── FeaturemapError the same of a featuremap              exit 2
+│   ├── FeaturemapError the same of a featuremap              exit 2
+│   └── ParametersError the same of a file of parameters      exit 2
 ├── ConversionError  a conversion cannot go on                exit 1
 ├── OutputError      the destination cannot be written        exit 1
 ├── RevisionError    there is no such revision or repository  exit 2
@@ -118,6 +119,12 @@ class FeaturemapError(MappingError):
     """A featuremap is wrong; carries every problem at once. Fields: where (file), problems."""
 
     noun = "featuremap"
+
+
+class ParametersError(MappingError):
+    """A file of parameters is wrong; carries every problem at once. Fields: where, problems."""
+
+    noun = "parameters"
 
 
 class BudgetReached(_LocatedError):  # noqa: N818 - a state, not a mistake

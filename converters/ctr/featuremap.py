@@ -14,10 +14,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
+from ingot.converters import yaml_text
 from ingot.converters.contracts import violations
-from ingot.converters.ctr import featuremap_yaml
-from ingot.converters.ctr.featuremap_yaml import flow
 from ingot.converters.errors import FeaturemapError, Problem
+from ingot.converters.yaml_text import flow
 
 BUNDLED: Final = ("aliccp",)
 VOCAB, HASH, HYBRID = "vocab", "hash", "hybrid"
@@ -159,7 +159,7 @@ def parse(text: str, where: str) -> FeatureMap:
         FeaturemapError: no YAML, against the schema, or contradicting itself.
     """
     try:
-        document = featuremap_yaml.read(text)
+        document = yaml_text.read(text)
     except ValueError as error:
         said = " ".join(str(error).split())[:300]
         raise _unreadable(where, f"no YAML: {said}") from error

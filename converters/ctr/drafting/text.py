@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ingot.converters.ctr.drafting.profile import Sample
-from ingot.converters.ctr.featuremap_yaml import flow
+from ingot.converters.yaml_text import flow
 
 
 @dataclass(frozen=True, kw_only=True)

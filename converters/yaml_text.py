@@ -1,4 +1,4 @@
-"""YAML of featuremaps: read without its traps, written a value on a line."""
+"""YAML that people write: read without its traps, written a value on a line."""
 
 from typing import Any
 
