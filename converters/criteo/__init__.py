@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ingot.converters.criteo.kjt import KeyedJaggedTensor
+    from ingot.converters.criteo.multihot import MultiHot
 
-__all__ = ["KeyedJaggedTensor"]
+__all__ = ["KeyedJaggedTensor", "MultiHot"]
 
 _MODULES = {
     "KeyedJaggedTensor": "kjt",
+    "MultiHot": "multihot",
 }
 
 

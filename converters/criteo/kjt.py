@@ -23,6 +23,7 @@ from ingot.converters.criteo.kjt_checks import (
     checked_keys,
     checked_sizes,
 )
+from ingot.converters.criteo.modulo import take_modulo
 from ingot.converters.errors import ConversionError
 from ingot.converters.loading.passing import torch as installed_torch
 from ingot.converters.loading.ranks import whole
@@ -95,10 +96,21 @@ class KeyedJaggedTensor:
         self._offset_per_key: list[int] | None = None
 
     @classmethod
-    def _made(cls, *fields: Any, single: bool = False) -> Self:  # noqa: ANN401
-        """Of fields that fit: see `_set`."""
+    def unchecked(
+        cls,
+        keys: list[str],
+        values: "torch.Tensor",
+        lengths: "torch.Tensor | None",
+        offsets: "torch.Tensor | None",
+        stride: int,
+        *,
+        single: bool = False,
+        offset_per_key: list[int] | None = None,
+    ) -> Self:
+        """Of fields that are known to fit together; `single`: every cell holds one value."""
         made = cls.__new__(cls)
-        made._set(*fields, single=single)
+        made._set(keys, values, lengths, offsets, stride, single=single)
+        made._offset_per_key = offset_per_key
         return made
 
     @classmethod
@@ -151,7 +163,7 @@ class KeyedJaggedTensor:
         names = _default_keys(len(columns)) if keys is None else checked_keys(keys)
         if len(names) != len(columns):
             raise ValueError(f"keys: {len(names)} names of {len(columns)} columns")
-        return cls._made(*_one_each(names, columns), single=True)
+        return cls.unchecked(*_one_each(names, columns), single=True)
 
     @property
     def value(self) -> "torch.Tensor":
@@ -213,6 +225,10 @@ class KeyedJaggedTensor:
                 self._offset_per_key = [0] * (len(self._keys) + 1)
         return self._offset_per_key
 
+    def one_each(self) -> bool:
+        """Whether every cell holds one value."""
+        return self._single or bool((self.lengths() == 1).all())
+
     def index_per_key(self) -> dict[str, int]:
         """The place of each key."""
         return {key: place for place, key in enumerate(self._keys)}
@@ -234,16 +250,22 @@ class KeyedJaggedTensor:
 
     def _feature(self, place: int) -> JaggedTensor:
         starts, stride = self.offset_per_key(), self._stride
-        offsets = self.offsets()[place * stride : (place + 1) * stride + 1]
-        return JaggedTensor(
-            self._values[starts[place] : starts[place + 1]],
-            self.lengths()[place * stride : (place + 1) * stride],
-            offsets - starts[place] if place else offsets,
-        )
+        cells = slice(place * stride, (place + 1) * stride)
+        values = self._values[starts[place] : starts[place + 1]]
+        offsets = self.offsets()[cells.start : cells.stop + 1] - starts[place]
+        return JaggedTensor(values, self.lengths()[cells], offsets)
 
     def to_dict(self) -> dict[str, JaggedTensor]:
         """Each key's values, lengths and offsets; `values` and `lengths` are views."""
-        return {key: self._feature(place) for place, key in enumerate(self._keys)}
+        keys, stride, starts = self._keys, self._stride, self.offset_per_key()
+        if not stride:
+            return {key: self._feature(place) for place, key in enumerate(keys)}
+        values = self._values.tensor_split(starts[1:-1])
+        lengths = self.lengths().view(len(keys), stride).unbind()
+        windows = self.offsets().unfold(0, stride + 1, stride)
+        offsets = (windows - windows[:, :1]).unbind()
+        features = map(JaggedTensor, values, lengths, offsets)
+        return dict(zip(keys, features, strict=True))
 
     def to(self, device: "torch.device | str | int", *, non_blocking: bool = False) -> Self:
         """The same on a device; itself where it is there."""
@@ -251,16 +273,15 @@ class KeyedJaggedTensor:
         if values is self._values:
             return self
         if self._single:  # made there: a third of the bytes has to be moved
-            fields = _one_each(self._keys, values.view(len(self._keys), -1))
-            return self._made(*fields, single=True)
+            columns = values.view(len(self._keys), -1)
+            return self.unchecked(*_one_each(self._keys, columns), single=True)
         lengths, offsets = self._lengths, self._offsets
         if lengths is not None:
             lengths = lengths.to(device, non_blocking=non_blocking)
         if offsets is not None:
             offsets = offsets.to(device, non_blocking=non_blocking)
-        moved = self._made(self._keys, values, lengths, offsets, self._stride)
-        moved._offset_per_key = self.offset_per_key()
-        return moved
+        fields = (self._keys, values, lengths, offsets, self._stride)
+        return self.unchecked(*fields, offset_per_key=self.offset_per_key())
 
     def pin_memory(self) -> Self:
         """A copy in page-locked memory, as a `DataLoader` asks for; needs CUDA."""
@@ -269,9 +290,8 @@ class KeyedJaggedTensor:
             lengths = None if lengths is None else lengths.pin_memory()
             offsets = None if offsets is None else offsets.pin_memory()
         fields = (self._keys, self._values.pin_memory(), lengths, offsets, self._stride)
-        pinned = self._made(*fields, single=self._single)
-        pinned._offset_per_key = self.offset_per_key()
-        return pinned
+        starts = self.offset_per_key()
+        return self.unchecked(*fields, single=self._single, offset_per_key=starts)
 
     def record_stream(self, stream: Any) -> None:  # noqa: ANN401 - of any accelerator
         """Tell the allocator that a stream uses the tensors."""
@@ -317,11 +337,11 @@ class KeyedJaggedTensor:
 def _unpacked_single(
     cls: type[KeyedJaggedTensor], keys: list[str], values: "torch.Tensor"
 ) -> KeyedJaggedTensor:
-    return cls._made(*_one_each(keys, values.view(len(keys), -1)), single=True)
+    return cls.unchecked(*_one_each(keys, values.view(len(keys), -1)), single=True)
 
 
 def _unpacked(cls: type[KeyedJaggedTensor], *fields: Any) -> KeyedJaggedTensor:  # noqa: ANN401
-    return cls._made(*fields)
+    return cls.unchecked(*fields)
 
 
 def _one_each(
@@ -374,13 +394,10 @@ def _transposed(sparse: "npt.NDArray[Any] | torch.Tensor") -> "torch.Tensor":
 
 def _take_modulo(columns: "torch.Tensor", sizes: list[int]) -> None:
     """Ids [F, B] modulo the tables' sizes, in place."""
-    if not columns.shape[1]:
-        return
-    # Division is slow, and few columns have an id beyond their table.
-    least, most = columns.amin(1).tolist(), columns.amax(1).tolist()
-    for column, size, low, high in zip(columns, sizes, least, most, strict=True):
-        if low < 0 or high >= size:
-            column.remainder_(size)
+    if columns.is_cpu:
+        take_modulo(columns.numpy(), sizes)
+    else:
+        columns.remainder_(columns.new_tensor(sizes)[:, None])
 
 
 def _default_keys(count: int) -> list[str]:

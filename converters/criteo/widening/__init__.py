@@ -1,0 +1,1 @@
+"""One id made many: what a multi-hot conversion is told, its tables, what it counts."""
