@@ -67,7 +67,8 @@ def _show(console: "Console", told: "Figures", html: Path | None) -> None:
     if any(one.top for one in told.sparse):
         console.print()
         console.print(plain("Most frequent ids: id, raw value, share of the rows", "bold"))
-        grid(console, [(one.name, _tops(one.top)) for one in told.sparse])
+        rare = None if told.source == "arrays" else "rare"
+        grid(console, [(one.name, _tops(one.top, rare)) for one in told.sparse])
     console.print()
     console.print(plain(f"num_embeddings = {told.num_embeddings}"), soft_wrap=True)
     for note in told.notes:
@@ -129,8 +130,9 @@ def _of(missing: int | None, rows: int) -> str:
     return "" if missing is None else percent(share(missing, rows))
 
 
-def _tops(top: "tuple[Frequent, ...]") -> str:
+def _tops(top: "tuple[Frequent, ...]", rare: str | None) -> str:
+    """The ids with their values; `rare` stands for those that share an id."""
     from ingot.converters.pages import percent
 
-    told = ((str(one.id), one.raw, percent(one.share)) for one in top)
+    told = ((str(one.id), one.raw or rare, percent(one.share)) for one in top)
     return ", ".join(" ".join(filter(None, pieces)) for pieces in told) or "–"

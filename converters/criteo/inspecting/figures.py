@@ -9,7 +9,7 @@ from ingot.converters.rows import Json
 
 @dataclass(frozen=True, kw_only=True)
 class PartFigures:
-    """One part, as day_0.
+    """One part, as day_0. Of a shuffled one what stats.json counts is its file, before the shuffle.
 
     Attributes:
         name: as its files are named.

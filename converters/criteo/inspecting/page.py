@@ -89,6 +89,7 @@ def _histogram(one: DenseFigures, told: Figures) -> dict[str, Json]:
     most, every = max(counts, default=1) or 1, sum(counts) or 1
     return {
         "name": one.name,
+        "ends": [_first(bounds, counted=counted), _last(bounds, counted=counted)],
         "bars": [
             {
                 "label": bucket(bound, counted=counted),
@@ -98,6 +99,16 @@ def _histogram(one: DenseFigures, told: Figures) -> dict[str, Json]:
             for bound, count in zip(bounds, counts, strict=True)
         ],
     }
+
+
+def _first(bounds: Sequence[str], *, counted: bool) -> str:
+    return bucket(bounds[0], counted=counted).split(" to ")[0] if bounds else ""
+
+
+def _last(bounds: Sequence[str], *, counted: bool) -> str:
+    """Where the last bucket ends; nothing where it is the first one and no more than that."""
+    told = bucket(bounds[-1], counted=counted) if bounds else ""
+    return f"to {told.split(' to ')[-1]}" if len(bounds) > 1 or " to " in told else ""
 
 
 def _height(count: int, most: int) -> float:
