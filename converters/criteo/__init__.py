@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ingot.converters.criteo.kjt import KeyedJaggedTensor
+    from ingot.converters.criteo.loading.batch import CriteoBatch
+    from ingot.converters.criteo.loading.dataset import CriteoDataset
     from ingot.converters.criteo.multihot import MultiHot
 
-__all__ = ["KeyedJaggedTensor", "MultiHot"]
+__all__ = ["CriteoBatch", "CriteoDataset", "KeyedJaggedTensor", "MultiHot"]
 
 _MODULES = {
+    "CriteoBatch": "loading.batch",
+    "CriteoDataset": "loading.dataset",
     "KeyedJaggedTensor": "kjt",
     "MultiHot": "multihot",
 }

@@ -93,10 +93,12 @@ class Passes:
         seed: int = 0,
         **options: Any,  # noqa: ANN401
     ) -> None:
+        self._batches = batches
         self._course = course
         self._progress = fresh(epoch, course)
         self._order = _Order(self._progress, want or _pair)
         options["pin_memory"] = bool(options.get("pin_memory")) and torch().cuda.is_available()
+        self._alone = not options.get("num_workers") and not options["pin_memory"]
         self._loader: Any = torch().utils.data.DataLoader(
             batches,
             batch_size=None,
@@ -121,7 +123,12 @@ class Passes:
             shares = fresh(self.epoch, self._course).shares
         self._progress = Progress(epoch=self.epoch, shares=shares)
         self._order.progress = self._progress
-        return self._pass(self._progress, iter(self._loader))
+        return self._pass(self._progress, self._made())
+
+    def _made(self) -> Iterator[Any]:
+        if self._alone:  # torch's own way round takes time for nothing
+            return (self._batches[wanted] for wanted in self._order)
+        return iter(self._loader)
 
     def _pass(self, progress: Progress, batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:

@@ -1,0 +1,1 @@
+"""Preprocessed parts as batches for training."""
