@@ -20,14 +20,11 @@ the rounds the one with the fewest CPU seconds.
 
 import argparse
 import json
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,28 +33,12 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))
+
+from measuring import BLOCK, READER, Measured, timed, used  # noqa: E402 - beside the folder
+
 FILES = ("sample_skeleton_train.csv", "common_features_train.csv")
 PLAIN, JOIN, READ, INGOT = "plain Python", "re.split and dict", "read", "ingot ctr build"
-BLOCK = 1 << 24
-EVERY = 0.2  # seconds between looks at memory and disk; a look takes the kernel some time
-READER = f"""
-import sys
-for path in sys.argv[1:]:
-    with open(path, "rb", buffering=0) as file:
-        while file.read({BLOCK}):
-            pass
-"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Measured:
-    """Of one process and its children: seconds, and peaks of memory and disk in MB."""
-
-    seconds: float
-    cpu_seconds: float
-    memory: float
-    own_memory: float
-    disk: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,60 +75,6 @@ def generated(scale: float, seed: int, work: Path) -> Raw:
         rows = sum(block.count(b"\n") for block in iter(lambda: file.read(BLOCK), b""))
     size = sum((folder / name).stat().st_size for name in FILES)
     return Raw(label=f"{scale:g}", folder=folder, rows=rows, megabytes=size / 1e6)
-
-
-def family(pid: int) -> Iterator[int]:
-    """A process and all below it."""
-    yield pid
-    for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in children.read_text().split():
-            yield from family(int(child))
-
-
-def memory(pid: int) -> tuple[float, float]:
-    """Proportional set size of a process and all below it in MB, whole and without files."""
-    whole = own = 0
-    with suppress(OSError):
-        for member in family(pid):
-            for line in Path(f"/proc/{member}/smaps_rollup").read_text().splitlines():
-                name, _, rest = line.partition(":")
-                whole += int(rest.split()[0]) if name == "Pss" else 0
-                own += int(rest.split()[0]) if name == "Pss_Anon" else 0
-    return whole * 1024 / 1e6, own * 1024 / 1e6
-
-
-def used(folder: Path) -> float:
-    """What lies in a folder, in MB."""
-    total = 0
-    for base, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                total += (Path(base) / name).stat().st_size
-    return total / 1e6
-
-
-def timed(argv: list[str], out: Path) -> Measured:
-    """Run a process that writes into `out` to its end; its output is shown only if it fails."""
-    started, before = time.monotonic(), os.times()
-    peaks = [0.0, 0.0, 0.0]
-    with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(argv, stdout=said, stderr=said)
-        while True:
-            try:
-                code = process.wait(EVERY)
-                break
-            except subprocess.TimeoutExpired:
-                seen = (*memory(process.pid), used(out))
-                peaks = [max(pair) for pair in zip(peaks, seen, strict=True)]
-        seconds, after = time.monotonic() - started, os.times()
-        if code != 0:
-            said.seek(0)
-            sys.exit(f"{' '.join(argv)}\n{said.read().decode(errors='replace')}")
-    cpu = (
-        after.children_user + after.children_system - before.children_user - before.children_system
-    )
-    whole, own, disk = peaks
-    return Measured(seconds=seconds, cpu_seconds=cpu, memory=whole, own_memory=own, disk=disk)
 
 
 def commands(raw: Raw, out: Path) -> dict[str, list[str]]:
