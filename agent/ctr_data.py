@@ -1,26 +1,22 @@
-"""Data sets of clicks: `ingot ctr` builds these, and the answer names its command.
-
-What is said here goes into manifests and reports, so it holds names inside the source, no paths.
-"""
+"""Data sets of clicks: `ingot ctr` builds these, and the answer names its command."""
 
 import shlex
 from collections.abc import Sequence
 from itertools import islice, takewhile
 from pathlib import PurePosixPath
 
-from ingot.agent.mappers.proposal import Evidence, Proposal
+from ingot.agent.mappers.proposal import Proposal
+from ingot.agent.raw_data import head, irrelevant, is_inside, shown, unpack
 from ingot.agent.redaction import redact
 from ingot.converters.ctr.recognizing import COMMON, HEAD, SKELETON, raw_kind
 from ingot.converters.errors import SourceError
-from ingot.converters.readers import Source, SourceFile
-from ingot.converters.readers.archives import kept_open
-from ingot.converters.readers.compression import decompressed
-from ingot.converters.readers.faults import reading
-from ingot.converters.readers.storage import Entry, Place
+from ingot.converters.readers import Source
+from ingot.converters.readers.storage import Entry
 from ingot.converters.rows import Json
 
 _LEAST_ROWS = 20
 _MOST_FILES = 64  # looked at beside the first
+_WHY = "lines of Ali-CCP: 0 or 1 twice, tokens of field, id and value between \\x01, \\x02, \\x03"
 
 
 def raw_aliccp(source: Source) -> Proposal | None:
@@ -30,9 +26,11 @@ def raw_aliccp(source: Source) -> Proposal | None:
         SourceError: the first file cannot be read.
     """
     first = next((one for one in source.files if one.facts.format in ("csv", "text")), None)
-    if first is None or _kind(first.place) is None:
+    if first is None or raw_kind(head(first.place, HEAD)) is None:
         return None
-    return _irrelevant(_packed(first) if _is_inside(first, source) else _command(_found(source)))
+    packed = is_inside(first, source)
+    what = unpack(first, "ingot ctr build") if packed else _command(_found(source))
+    return irrelevant(f"This is raw Ali-CCP data, clicks and no text. {what}", _WHY)
 
 
 def hint_at_log(source: Source, rows: Sequence[Json]) -> str:
@@ -59,23 +57,13 @@ def _is_label(cells: Sequence[Json]) -> bool:
     return {str(cell).lower() for cell in cells} == {"0", "1"} or set(cells) == {False, True}
 
 
-def _is_inside(file: SourceFile, source: Source) -> bool:
-    """Whether a file is one of an archive."""
-    return all(file.place != entry.place for entry in source.listing.entries)
-
-
-def _kind(place: Place) -> str | None:
-    with kept_open(), place.open() as raw, reading(str(place)):
-        return raw_kind(decompressed(raw, str(place)).read(HEAD))
-
-
 def _found(source: Source) -> dict[str, list[str]]:
     """The names of the raw files by kind, the biggest first."""
     found: dict[str, list[str]] = {SKELETON: [], COMMON: []}
     entries: Sequence[Entry] = sorted(source.listing.entries, key=lambda one: -(one.bytes or 0))
     for entry in islice(entries, _MOST_FILES):
         try:
-            kind = _kind(entry.place)
+            kind = raw_kind(head(entry.place, HEAD))
         except SourceError:  # a damaged neighbour is not what this is about
             continue
         if kind is not None:
@@ -88,9 +76,9 @@ def _command(found: dict[str, list[str]]) -> str:
     pairs = [(name, _nearest(name, found[COMMON])) for name in found[SKELETON]]
     pairs = sorted(pairs, key=lambda pair: "train" not in pair[0])
     skeleton, common = pairs[0] if pairs else (None, next(iter(found[COMMON]), None))
-    others = [f"{_shown(name)} with {_shown(near)}" for name, near in pairs[1:3]]
+    others = [f"{shown(name)} with {shown(near)}" for name, near in pairs[1:3]]
     more = f" (and then {', '.join(others)}, with its --vocab)" if others else ""
-    files = f"--skeleton {_shown(skeleton)} --common {_shown(common)}"
+    files = f"--skeleton {shown(skeleton)} --common {shown(common)}"
     return f"Build it with: ingot ctr build {files} --featuremap aliccp --out DIR{more}"
 
 
@@ -103,25 +91,3 @@ def _nearest(skeleton: str, commons: Sequence[str]) -> str | None:
         return beside, sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], ends))
 
     return max(commons, key=alike, default=None)
-
-
-def _shown(name: str | None) -> str:
-    return "FILE" if name is None else shlex.quote(redact(name))
-
-
-def _packed(file: SourceFile) -> str:
-    return f"{redact(file.name)} lies in an archive: unpack it, and see ingot ctr build --help"
-
-
-def _irrelevant(what: str) -> Proposal:
-    why = (
-        "lines of Ali-CCP: 0 or 1 twice, tokens of field, id and value between \\x01, \\x02, \\x03"
-    )
-    evidence = Evidence(target="decision", choice="irrelevant", why=why)
-    return Proposal(
-        decision="irrelevant",
-        mapping=None,
-        confidence=1.0,
-        reason=f"This is raw Ali-CCP data, clicks and no text. {what}",
-        evidence=(evidence,),
-    )

@@ -4,6 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ingot.agent.context import Context
+from ingot.agent.criteo_data import raw_criteo
 from ingot.agent.ctr_data import raw_aliccp
 from ingot.agent.mappers.proposal import Proposal
 from ingot.agent.redaction import redact
@@ -20,7 +21,7 @@ _SHOWN = 20
 def discover(state: State, context: Context) -> State:
     """Open the source; a folder with side files only is irrelevant, and says which.
 
-    So are raw files of Ali-CCP, which `ingot ctr` builds: no model is asked about them.
+    So are logs of clicks, which `ingot ctr` and `ingot criteo` read: no model is asked about them.
 
     A destination that cannot be written and a tokenizer that does not serve are found out here,
     before a model or a person is asked.
@@ -32,7 +33,7 @@ def discover(state: State, context: Context) -> State:
             context.check_tokenizer(order.tokenizer)
     source = context.source(order.source, stated_spec(order))
     found: State = {"source": facts(source), "attempts": [], "problems": [], "usage": {}}
-    told = None if order.mapping else raw_aliccp(source)
+    told = None if order.mapping else raw_aliccp(source) or raw_criteo(source)
     if source.files and told is None:
         return found
     return {**found, "proposal": (told or _nothing(source)).to_json()}
