@@ -139,7 +139,7 @@ class _Run:
         before = self._inputs.stamps()
         self._reading.run()
         check_unchanged([one["stamp"] for one in self._reading.facts()], before)
-        check_unchanged(before, self._inputs.stamps())
+        check_unchanged(before, self._inputs.again().stamps())
         self._check_rows()
         self._arrange()
         self._clock.start("hash")
@@ -205,6 +205,7 @@ class _Run:
             self._staged.result,
             seed,
             self._settings.workers,
+            self._settings.bucket_rows,
         )
         for source in sources:
             if self._work.facts(f"scattered-{source.name}") is None:

@@ -41,7 +41,7 @@ def create(path: Path, kind: str, rows: int) -> None:
 
 def write_all(descriptor: int, values: NDArray[np.generic], offset: int) -> None:
     """Write contiguous values at an offset in bytes."""
-    view = memoryview(values).cast("B")
+    view = values.data.cast("B")
     while view:
         written = os.pwrite(descriptor, view, offset)
         view, offset = view[written:], offset + written

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from ingot.converters.errors import SourceError
 
-_LONGEST: Final = 1 << 20
+LONGEST: Final = 1 << 20
+"""Bytes of a line; beyond it a file is not what it should be."""
 
 
 def blocks(stream: BinaryIO, size: int, where: str) -> Iterator[NDArray[np.uint8]]:
@@ -22,14 +23,19 @@ def blocks(stream: BinaryIO, size: int, where: str) -> Iterator[NDArray[np.uint8
     while data := stream.read(size):
         text = rest + data
         cut = text.rfind(b"\n") + 1
-        if len(text) - cut > _LONGEST:
-            hint = "lines of Criteo have 40 fields between tabs: is it such a file?"
-            raise SourceError(where, "a line is longer than 1 MiB", hint)
+        if len(text) - cut > LONGEST:
+            raise too_long(where)
         if cut:
             yield np.frombuffer(text, np.uint8, cut)
         rest = text[cut:]
     if rest:
         yield np.frombuffer(rest, np.uint8)
+
+
+def too_long(where: str) -> SourceError:
+    """The error of a line beyond `LONGEST`."""
+    hint = "lines of Criteo have 40 fields between tabs: is it such a file?"
+    return SourceError(where, "a line is longer than 1 MiB", hint)
 
 
 def read_ahead(

@@ -14,6 +14,7 @@ from ingot.converters.criteo.preprocessing.part_files import append
 from ingot.converters.criteo.preprocessing.settings import Settings
 from ingot.converters.criteo.preprocessing.vocabulary import Vocabulary, final_ids, load, save
 from ingot.converters.criteo.preprocessing.work import Work, mapped
+from ingot.converters.errors import OutputError
 from ingot.converters.rows import Json
 
 _ROWS: Final = 1 << 20
@@ -41,6 +42,9 @@ class Column:
         path = self._work.log(self.key)
         path.parent.mkdir(exist_ok=True)
         self._log = cast(BinaryIO, path.open("ab", buffering=0))
+        if path.stat().st_size < 4 * length:
+            problem = "is shorter than the run that was broken off left it"
+            raise OutputError(str(path), problem, "begin anew: --no-resume")
         os.truncate(path, 4 * length)
         logged = cast(NDArray[np.uint32], mapped(path, np.uint32))
         for start in range(0, length, _ROWS):
@@ -58,6 +62,11 @@ class Column:
         ids = mapped(self._work.column(part, self.key, "ids"), np.int32)
         for start in range(0, len(ids), _ROWS):
             self._map.recount(cast(NDArray[np.int32], ids[start : start + _ROWS]))
+
+    @property
+    def values(self) -> int:
+        """Distinct values that it knows."""
+        return self._map.count
 
     def logged(self) -> int:
         """Values in the log, which is on the disk afterwards."""
@@ -84,11 +93,11 @@ def finish(column: Column, work: Work, settings: Settings, result: Path) -> dict
     """
     counts, unseen = column.totals()
     prior = column.prior
-    final = final_ids(prior, counts, settings.frequency_threshold)
+    final = final_ids(prior, counts, settings.threshold, grows=settings.unseen == "new")
     logged = cast(NDArray[np.uint32], mapped(work.log(column.key), np.uint32))
     values = np.concatenate([prior.values, logged])
-    save(result, column.key, values, final, settings.frequency_threshold)
-    remapped = not np.array_equal(final.ids, np.arange(FIRST_ID, FIRST_ID + len(final.ids)))
+    save(result, column.key, values, final, settings.threshold)
+    remapped = bool(np.any(np.diff(final.ids, prepend=np.int32(FIRST_ID - 1)) != 1))
     if remapped:
         path = work.remap(column.key)
         path.parent.mkdir(exist_ok=True)

@@ -55,4 +55,5 @@ def count_nonfinite(values: NDArray[np.float32]) -> NDArray[np.int64]:
     bad: NDArray[np.bool_] = ~np.isfinite(values)
     if not bad.any():
         return np.zeros(DENSE, np.int64)
-    return np.count_nonzero(bad, axis=0).astype(np.int64)
+    counts: NDArray[np.int64] = bad.sum(axis=0, dtype=np.int64)
+    return counts

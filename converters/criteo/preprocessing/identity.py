@@ -41,7 +41,7 @@ class Identity:
             "decision": "criteo",
             "versions": {"ingot": __version__, "criteo": FORMAT},
             "dense": settings.dense,
-            "frequency_threshold": max(settings.frequency_threshold, 1),
+            "frequency_threshold": settings.threshold,
             "shuffle_seed": settings.shuffle_seed if self.inputs.shuffled else None,
             "compat": settings.compat,
             "vocab_sha256": self.vocab_sha256,
@@ -52,7 +52,7 @@ class Identity:
         """The staging key. Input files are known by the parts that were read of them."""
         parts = [part.name for part in self.inputs.parts]
         how = [self.settings.encode, self.settings.strict]
-        document = [self.settled(), self.inputs.where, parts, how]
+        document = [self.settled(), self.inputs.place, parts, how]
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
     def difference(self, there: Finished) -> str | None:
@@ -61,6 +61,8 @@ class Identity:
             theirs = there.manifest.get(name)
             if theirs != ours:
                 return _DIFFERENCES[name].format(ours=ours, theirs=theirs)
+        if self.settings.strict and there.manifest.get("rejects"):
+            return "it was made without --strict, and lines were rejected"
         if there.run.get("inputs") == self.inputs.stamps():
             return None
         try:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
 from ingot.converters.errors import ConversionError, SourceError
@@ -50,6 +51,20 @@ class Inputs:
     def shuffled(self) -> int:
         """Parts that are shuffled together: the training days."""
         return len(self.parts) - 1 if self.days else 0
+
+    @property
+    def place(self) -> str:
+        """`where`, the same from whatever folder it is named; a URL as it is."""
+        return self.where if "://" in self.where else str(Path(self.where).absolute())
+
+    def again(self) -> "Inputs":
+        """The same parts as they are now.
+
+        Raises:
+            SourceError: one is gone.
+        """
+        days = [int(part.name.removeprefix("day_")) for part in self.parts] if self.days else None
+        return find_inputs(self.where, days)
 
     def stamps(self) -> list[dict[str, Json]]:
         """Part, name, size and time of change of every file."""

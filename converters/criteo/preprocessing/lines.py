@@ -1,5 +1,6 @@
 """Blocks of raw lines as numbers."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,13 +10,12 @@ from numpy.typing import NDArray
 from ingot.converters.criteo.contract import DENSE, SPARSE
 from ingot.converters.criteo.preprocessing.kernels.parsing import (
     BAD_COLUMNS,
-    HEX_DIGITS,
-    LINES,
-    POSITION,
+    LINE,
     REJECTS,
     ROWS,
-    count_lines,
     parse,
+    split,
+    words_of,
 )
 
 REASONS: Final = ("columns", "label", "dense", "sparse")
@@ -29,11 +29,49 @@ _SHOWN: Final = 80  # bytes of a field in a reject
 
 @dataclass(frozen=True, kw_only=True)
 class Reject:
-    """A line that is no row: its number in the file from 1, why, and what stands there."""
+    """A line that is no row: its number from 0, why, and what stands there."""
 
     line: int
     reason: str
     found: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rejects:
+    """The lines of a block that are no rows, 20 bytes each.
+
+    Attributes:
+        text: uint8[n], of the block.
+        told: uint32[m, 5], see `kernels.parsing.parse`.
+        labelled: whether lines begin with a label.
+    """
+
+    text: NDArray[np.uint8]
+    told: NDArray[np.uint32]
+    labelled: bool
+
+    def __len__(self) -> int:
+        return len(self.told)
+
+    def __getitem__(self, number: int) -> Reject:
+        line, reason, begin, end, column = self.told[number].tolist()
+        field = self.text[begin:end][: _SHOWN + 1].tobytes().rstrip(b"\r")
+        shown = field[:_SHOWN].decode("utf-8", "backslashreplace") + "..." * (len(field) > _SHOWN)
+        what = f"{column} columns" if reason == BAD_COLUMNS else _column(column, self.labelled)
+        return Reject(line=line, reason=REASONS[reason], found=f"{what}: {shown}")
+
+    def __iter__(self) -> Iterator[Reject]:
+        return (self[number] for number in range(len(self)))
+
+    def reasons(self) -> dict[str, int]:
+        """How many there are by reason."""
+        counts = np.bincount(self.told[:, 1], minlength=len(REASONS)).tolist()
+        return {name: count for name, count in zip(REASONS, counts, strict=True) if count}
+
+    def leading(self) -> int:
+        """Lines before the first row of the block, or before its end."""
+        lines = self.told[:, 0]
+        return int(np.argmin(np.append(lines == np.arange(len(lines)), False)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,19 +80,21 @@ class Block:
 
     Attributes:
         lines: how many were read.
+        longest: bytes of the longest line.
         labels: int32[R].
         dense: int32[R, 13], missing values 0.
         sparse: uint32[26, R], missing values 0.
         missing: int64[39], empty fields of rows, dense then sparse.
-        rejects: the other lines, numbered from 1 in the block.
+        rejects: the other lines.
     """
 
     lines: int
+    longest: int
     labels: NDArray[np.int32]
     dense: NDArray[np.int32]
     sparse: NDArray[np.uint32]
     missing: NDArray[np.int64]
-    rejects: tuple[Reject, ...]
+    rejects: Rejects
 
 
 def parse_block(text: NDArray[np.uint8], *, labelled: bool) -> Block:
@@ -64,40 +104,47 @@ def parse_block(text: NDArray[np.uint8], *, labelled: bool) -> Block:
         text: uint8[n].
         labelled: whether lines begin with a label; else every label is -1.
     """
-    room = count_lines(text)
-    labels = np.full(room, NO_LABEL, np.int32)
+    columns = int(labelled) + DENSE + SPARSE
+    words, ends, breaks = _split(text)
+    # A row has at least a tab or an end a column. Pages that no row is written to cost nothing.
+    room = min(len(breaks), len(text) // columns + 1)
+    labels = np.empty(room if labelled else 0, np.int32)
     dense = np.empty((room, DENSE), np.int32)
     sparse = np.empty((SPARSE, room), np.uint32)
-    missing = np.zeros(labelled + DENSE + SPARSE, np.int64)
-    found: list[Reject] = []
-    rejects = np.zeros((_ROOM, 5), np.int64)
+    missing = np.zeros(columns, np.int64)
+    found = [np.empty((0, 5), np.uint32)]
     state = np.zeros(4, np.int64)
-    while state[POSITION] < len(text):
+    while state[LINE] < len(breaks):
         state[REJECTS] = 0
-        parse(
-            text, HEX_DIGITS, int(labelled), DENSE, labels, dense, sparse, missing, rejects, state
-        )
-        found += [_reject(text, one, labelled) for one in rejects[: state[REJECTS]]]
+        rejects = np.empty((_ROOM, 5), np.uint32)
+        parse(text, words, ends, breaks, labels, dense, sparse, missing, rejects, state)
+        found.append(rejects[: state[REJECTS]])
     rows = int(state[ROWS])
     return Block(
-        lines=int(state[LINES]),
-        labels=labels[:rows],
+        lines=len(breaks),
+        longest=_longest(ends, breaks),
+        labels=labels[:rows] if labelled else np.full(rows, NO_LABEL, np.int32),
         dense=dense[:rows],
         sparse=sparse[:, :rows],
         missing=missing[int(labelled) :],
-        rejects=tuple(found),
+        rejects=Rejects(text=text, told=np.concatenate(found), labelled=labelled),
     )
 
 
-def _reject(text: NDArray[np.uint8], told: NDArray[np.int64], labelled: bool) -> Reject:
-    line, reason, begin, end, number = (int(one) for one in told)
-    field = text[begin : min(end, begin + _SHOWN)].tobytes().decode("utf-8", "backslashreplace")
-    shown = field + "..." * (end - begin > _SHOWN)
-    if reason == BAD_COLUMNS:
-        found = f"{number} columns: {shown}"
-    else:
-        found = f"{_column(number, labelled)}: {shown}"
-    return Reject(line=line + 1, reason=REASONS[reason], found=found)
+def _split(
+    text: NDArray[np.uint8],
+) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint32]]:
+    """Words, ends and breaks, see `split`."""
+    words = words_of(text)
+    ends = np.empty(len(text) + 1, np.uint32)
+    breaks = np.empty(len(text) + 1, np.uint32)
+    lines = split(text, words, ends, breaks)
+    return words, ends, breaks[:lines]
+
+
+def _longest(ends: NDArray[np.uint32], breaks: NDArray[np.uint32]) -> int:
+    newlines = ends[breaks - 1].astype(np.int64)
+    return int(np.diff(newlines, prepend=-1).max(initial=0)) - 1
 
 
 def _column(number: int, labelled: bool) -> str:

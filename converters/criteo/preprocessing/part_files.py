@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ingot.converters.criteo.contract import KEYS, REJECTS
 from ingot.converters.criteo.preprocessing.arrays import HEADER, header
-from ingot.converters.criteo.preprocessing.lines import Reject
+from ingot.converters.criteo.preprocessing.lines import Rejects
 
 
 class PartFiles:
@@ -33,23 +33,23 @@ class PartFiles:
 
     def _create(self, name: str, begin: int = 0) -> BinaryIO:
         # Without a buffer: what is written is large, and goes to the kernel by itself.
-        file: BinaryIO = self._open.enter_context((self._folder / name).open("wb", buffering=0))  # type: ignore[assignment]
+        file: BinaryIO = self._open.enter_context((self._folder / name).open("wb", buffering=0))
         file.write(bytes(begin))
         return file
 
-    def add_rejects(self, rejects: tuple[Reject, ...], lines_before: int) -> None:
+    def add_rejects(self, rejects: Rejects, lines_before: int) -> None:
         """Append lines that are no rows.
 
         Args:
-            rejects: numbered from 1 in their block.
+            rejects: of a block.
             lines_before: of the file, before the block.
         """
-        if rejects and self._rejects is None:
+        if len(rejects) and self._rejects is None:
             self._rejects = self._open.enter_context((self._folder / REJECTS).open("wb"))
         for one in rejects:
             told = {
                 "file": self._file,
-                "line": lines_before + one.line,
+                "line": lines_before + one.line + 1,
                 "reason": one.reason,
                 "found": one.found,
             }
@@ -71,6 +71,6 @@ class PartFiles:
 
 def append(file: BinaryIO, values: NDArray[Any]) -> None:
     """Write all of some values, also where the system takes fewer bytes at a time."""
-    view = memoryview(np.ascontiguousarray(values)).cast("B")
+    view = np.ascontiguousarray(values).data.cast("B")
     while view:
         view = view[os.write(file.fileno(), view) :]

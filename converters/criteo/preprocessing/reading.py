@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ingot.converters.criteo.contract import KEYS
 from ingot.converters.criteo.preprocessing.arrays import HEADER
-from ingot.converters.criteo.preprocessing.blocks import blocks, read_ahead
+from ingot.converters.criteo.preprocessing.blocks import LONGEST, blocks, read_ahead, too_long
 from ingot.converters.criteo.preprocessing.dense import count_nonfinite, ln3, min2_in_place
 from ingot.converters.criteo.preprocessing.inputs import Part, opened
 from ingot.converters.criteo.preprocessing.lines import Block, parse_block
@@ -108,7 +108,7 @@ class PartReader:
         tasks = [pool.submit(self._write_column, at, block, files) for at in _LONG_FIRST]
         tasks.append(pool.submit(self._write_dense, block, files, counts))
         files.add_rejects(block.rejects, counts.lines)
-        counts.rejects.update(one.reason for one in block.rejects)
+        counts.rejects.update(block.rejects.reasons())
         counts.missing += block.missing
         counts.lines += block.lines
         counts.rows += len(block.labels)
@@ -131,16 +131,19 @@ class PartReader:
         append(files.dense, values)
 
     def _check(self, part: Part, block: Block, counts: PartCounts) -> None:
-        if not block.rejects:
+        where = part.entry.name
+        if block.longest > LONGEST:
+            raise too_long(where)
+        if not len(block.rejects):
             return
         first = block.rejects[0]
-        line = counts.lines + first.line
-        said = f"line {line}: {_PROBLEMS[first.reason]}: {first.found}"
+        said = f"line {counts.lines + first.line + 1}: {_PROBLEMS[first.reason]}: {first.found}"
         if self._settings.strict:
-            raise ConversionError(part.entry.name, said, "without --strict it becomes a reject")
-        if not counts.rows and not len(block.labels) and counts.lines + block.lines >= _ENOUGH:
+            raise ConversionError(where, said, "without --strict it becomes a reject")
+        if not counts.rows and counts.lines + block.rejects.leading() >= _ENOUGH:
+            said = f"none of the first {_ENOUGH:,} lines can be read; {said}"
             hint = "lines are a label, 13 counts and 26 hexadecimal values between tabs"
-            raise ConversionError(part.entry.name, f"no line of it can be read; {said}", hint)
+            raise ConversionError(where, said, hint)
 
 
 _PROBLEMS: Final = {

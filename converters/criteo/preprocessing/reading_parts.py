@@ -6,6 +6,7 @@ the same order, so that they give the same ids.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -42,6 +43,7 @@ class Reading:
     ) -> None:
         self._inputs, self._settings = inputs, settings
         self._work, self._result, self._tell = work, result, tell
+        self._finished = 0
 
     def taken_up(self) -> int:
         """Parts that a broken-off run read, of files that are what they were."""
@@ -65,6 +67,8 @@ class Reading:
 
     def run(self) -> None:
         """Do what is left of both steps."""
+        # Parts behind one that is read anew were numbered by maps that are no more.
+        self._work.undo(_read(part) for part in self._inputs.parts[self.taken_up() :])
         if self._settings.encode == "stream":
             self._stream()
         else:
@@ -94,8 +98,9 @@ class Reading:
         finally:
             for column in columns.values():
                 column.close()
-        for at in left:
-            self._finish(columns.pop(at), self._tell_columns)
+        # The largest ones last: finishing takes memory, which the maps of the others have freed.
+        for at in sorted(left, key=lambda at: columns[at].values):
+            self._finish(columns.pop(at))
 
     def _read(
         self,
@@ -108,13 +113,8 @@ class Reading:
         for number, (part, stamp) in enumerate(self._stamped()):
             if number < taken_up:
                 continue
-            reader = PartReader(
-                self._work,
-                self._settings,
-                kind,
-                encode,
-                lambda n, at=number: self._tell("read", at, n),
-            )
+            tell = partial(self._tell, "read", number)
+            reader = PartReader(self._work, self._settings, kind, encode, tell)
             facts = reader.read(part)
             self._work.sync(self._work.part(part.name))
             self._work.done(_read(part), {**facts, "stamp": stamp, "logged": logged()})
@@ -131,7 +131,7 @@ class Reading:
                     column.logged()
                 finally:
                     column.close()
-                self._finish(column, self._tell_columns)
+                self._finish(column)
             remove(self._work.column(part.name, key, "raw") for part in self._inputs.parts)
             self._tell("columns", at + 1, 0)
 
@@ -145,13 +145,11 @@ class Reading:
                 self._tell("columns", at, len(values))
         self._work.sync(path)
 
-    def _finish(self, column: Column, tell: Callable[[Column], None]) -> None:
+    def _finish(self, column: Column) -> None:
         facts = finish(column, self._work, self._settings, self._result)
         self._work.done(_finished(column.key), facts)
-        tell(column)
-
-    def _tell_columns(self, column: Column) -> None:
-        self._tell("vocabularies", KEYS.index(column.key) + 1, 0)
+        self._finished += 1
+        self._tell("vocabularies", self._finished, 0)
 
 
 def _read(part: Part) -> str:

@@ -32,6 +32,7 @@ class Settings:
         strict: whether the first reject ends the run.
         threads: that parse and encode; the result is the same.
         block_bytes: read at a time; the result is the same.
+        bucket_rows: put in order at a time by the shuffle, 164 bytes each; the result is the same.
 
     Raises:
         ConversionError: a value that cannot be.
@@ -47,6 +48,7 @@ class Settings:
     strict: bool = False
     threads: int = 0
     block_bytes: int = 16 << 20
+    bucket_rows: int = 1 << 20
 
     def __post_init__(self) -> None:
         kinds = {"dense": DenseForm, "compat": Compat, "encode": Encode, "unseen": Unseen}
@@ -57,9 +59,15 @@ class Settings:
         _check(0 <= threshold <= _LARGEST_THRESHOLD, "frequency_threshold", threshold, "0 or more")
         _check(self.threads >= 0, "threads", self.threads, "0 (all cores) or more")
         _check(self.block_bytes > 0, "block_bytes", self.block_bytes, "1 or more")
+        _check(self.bucket_rows > 0, "bucket_rows", self.bucket_rows, "1 or more")
         if self.unseen == "1" and self.vocab is None:
             problem = "unseen values get id 1, and there is no vocabulary that has seen any"
             raise ConversionError("", problem, "give the folder of an earlier run: --vocab DIR")
+
+    @property
+    def threshold(self) -> int:
+        """The least count of a value with an id of its own; 0 and 1 say the same."""
+        return max(self.frequency_threshold, 1)
 
     @property
     def workers(self) -> int:

@@ -26,8 +26,6 @@ from ingot.converters.criteo.preprocessing.sources import PartRows
 from ingot.converters.criteo.preprocessing.work import Work
 from ingot.converters.errors import ConversionError
 
-BUCKET: Final = 1 << 20
-"""Places of a bucket: 172 MB of records."""
 _BLOCK: Final = 1 << 19
 _WIDTH: Final = 2 + DENSE + SPARSE
 _RECORD: Final = 4 * _WIDTH
@@ -69,7 +67,7 @@ class Shuffle:
         result: Path,
         seed: int,
         threads: int,
-        bucket: int = BUCKET,
+        bucket: int,
     ) -> None:
         self._parts, self._work, self._result = tuple(parts), work, result
         self._threads, self._bucket = threads, bucket

@@ -1,7 +1,7 @@
 """The rows of a part as they lie in the work folder, with their final ids."""
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from ingot.converters.criteo.contract import DENSE, FIRST_ID, KEYS, SPARSE
 from ingot.converters.criteo.preprocessing.arrays import HEADER
 from ingot.converters.criteo.preprocessing.work import Work, mapped
+
+_LEAST: Final = -(1 << 31)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,5 +71,6 @@ def _part(path: "object", offset: int, start: int, stop: int) -> NDArray[np.uint
 
 def _rounded(values: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Through float32 and back, which loses what is beyond 24 bits."""
-    rounded = values.view(np.int32).astype(np.float32).astype(np.int32)
-    return rounded.view(np.uint32)
+    floats = values.view(np.int32).astype(np.float32)
+    floats[floats >= -_LEAST] = _LEAST  # where the reference runs, on x86
+    return floats.astype(np.int32).view(np.uint32)

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.criteo.contract import DENSE, DENSE_NAMES, KEYS, SPARSE
-from ingot.converters.criteo.preprocessing.kernels.parsing import measure
+from ingot.converters.criteo.preprocessing.kernels.measuring import BUCKETS, measure
 from ingot.converters.rows import Json
 
-_BUCKETS: Final = 34
 _INT64: Final = np.iinfo(np.int64)
 
 
@@ -25,7 +24,7 @@ class DenseSums:
     total: NDArray[np.int64] = field(default_factory=lambda: np.zeros(DENSE, np.int64))
     nonfinite: NDArray[np.int64] = field(default_factory=lambda: np.zeros(DENSE, np.int64))
     histogram: NDArray[np.int64] = field(
-        default_factory=lambda: np.zeros((DENSE, _BUCKETS), np.int64)
+        default_factory=lambda: np.zeros((DENSE, BUCKETS), np.int64)
     )
 
     def add(self, raw: NDArray[np.int32]) -> None:
@@ -96,7 +95,7 @@ def stats_document(
     rejects: Counter[str] = Counter()
     for part in parts:
         rejects.update(part["rejects"])
-    missing = np.sum([one["missing"] for one in facts], axis=0, dtype=np.int64).tolist()
+    missing = _added([one["missing"] for one in facts])
     return {
         "rows": sum(part["rows"] for part in parts),
         "lines": sum(part["lines"] for part in parts),
@@ -112,8 +111,8 @@ def stats_document(
 
 def _dense_entry(at: int, facts: Sequence[dict[str, Json]], missing: int) -> dict[str, Json]:
     filled = [one for one in facts if one["rows"]]
-    histogram = np.sum([one["histogram"][at] for one in facts], axis=0, dtype=np.int64).tolist()
-    bounds = ["negative", "0", *(str(1 << power) for power in range(_BUCKETS - 2))]
+    histogram = _added([one["histogram"][at] for one in facts])
+    bounds = ["negative", "0", *(str(1 << power) for power in range(BUCKETS - 2))]
     return {
         "name": DENSE_NAMES[at],
         "missing": missing,
@@ -123,3 +122,8 @@ def _dense_entry(at: int, facts: Sequence[dict[str, Json]], missing: int) -> dic
         "sum": sum(one["total"][at] for one in facts),
         "histogram": {name: n for name, n in zip(bounds, histogram, strict=True) if n},
     }
+
+
+def _added(counts: Sequence[Sequence[int]]) -> list[int]:
+    """Counts of the same things, added."""
+    return [sum(column) for column in zip(*counts, strict=True)]

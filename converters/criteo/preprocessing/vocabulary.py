@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -82,11 +82,11 @@ def load(folder: Path, key: str) -> Vocabulary:
     return found
 
 
-def _column(table: pa.Table, field: pa.Field) -> NDArray[np.generic]:
+def _column(table: pa.Table, field: pa.Field) -> NDArray[Any]:
     column = table[field.name]
     if column.type != field.type or column.null_count:
         raise ValueError(f"the column {field.name} is not {field.type}")
-    values: NDArray[np.generic] = column.to_numpy()
+    values: NDArray[Any] = column.to_numpy()
     return values
 
 
@@ -124,7 +124,9 @@ class FinalIds:
     next_id: int
 
 
-def final_ids(prior: Vocabulary, counts: NDArray[np.int64], threshold: int) -> FinalIds:
+def final_ids(
+    prior: Vocabulary, counts: NDArray[np.int64], threshold: int, *, grows: bool
+) -> FinalIds:
     """Ids by number of a value; those of `prior` stay, new ones follow in first-seen order.
 
     A value that is rare in `prior` gets an id once it was seen again and reaches the threshold.
@@ -133,13 +135,14 @@ def final_ids(prior: Vocabulary, counts: NDArray[np.int64], threshold: int) -> F
         prior: the vocabulary that the run began with, its values first.
         counts: int64[n], how often each was seen in the run.
         threshold: values seen less often, in all, get id 1.
+        grows: whether there are new ids.
     """
     known = len(prior.ids)
     total = counts.copy()
     total[:known] += prior.counts
     ids = np.full(len(counts), RARE_ID, np.int32)
     ids[:known] = prior.ids
-    new = (ids == RARE_ID) & (counts > 0) & (total >= threshold)
+    new = (ids == RARE_ID) & (counts > 0) & (total >= threshold) & grows
     added = int(np.count_nonzero(new))
     ids[new] = np.arange(prior.next_id, prior.next_id + added, dtype=np.int32)
     return FinalIds(ids=ids, counts=total, next_id=prior.next_id + added)

@@ -64,6 +64,12 @@ class Work:
         write_file(self._marker(step), encode(facts))
         sync(self._marker(step).parent)
 
+    def undo(self, steps: Iterable[str]) -> None:
+        """Say that steps are not done, whether they were or not."""
+        remove(self._marker(step) for step in steps)
+        if (folder := self._marker("").parent).exists():
+            sync(folder)
+
     def _marker(self, step: str) -> Path:
         return self.root / "done" / f"{step}.json"
 

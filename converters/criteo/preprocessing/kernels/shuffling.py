@@ -21,8 +21,7 @@ def invert(permutation: NDArray[np.uint32], done: NDArray[np.uint8]) -> None:
     for start in range(len(permutation)):
         if done[start >> 3] >> (start & 7) & 1:
             continue
-        before = start
-        at = np.int64(permutation[start])
+        before, at = np.int64(start), np.int64(permutation[start])
         while at != start:
             following = np.int64(permutation[at])
             permutation[at] = before
@@ -54,7 +53,9 @@ def sort_into_buckets(
     Args:
         places: uint32[R], where each row goes.
         size: places of a bucket.
-        labels: uint32[R]; dense: uint32[R, D]; sparse: uint32[S, R].
+        labels: uint32[R].
+        dense: uint32[R, D].
+        sparse: uint32[S, R].
         ends: int64[buckets], where each bucket's records begin; moved to where they end.
         records: uint32[R, 2 + D + S], filled.
     """
