@@ -2,6 +2,7 @@
 
 import typer
 
+from ingot.cli.criteo_inspect import inspect
 from ingot.cli.criteo_preprocess import preprocess
 from ingot.cli.sections import Sections
 
@@ -13,3 +14,4 @@ criteo = typer.Typer(
 criteo.command("preprocess", cls=Sections, short_help="Raw days to arrays and vocabularies.")(
     preprocess
 )
+criteo.command("inspect", short_help="Show what is in them.")(inspect)

@@ -224,6 +224,7 @@ def _sparse(name: str, span: tuple[int, int], found: Frequencies) -> SparseFigur
         name=name,
         distinct=found.ids if _is_counted(span) or not there else None,
         max_id=span[1] if there else None,
+        largest=span[1] if there else None,
         counted=found.rows,
         coverage=found.coverage(),
         top=found.top(),

@@ -99,7 +99,9 @@ class SparseFigures:
         vocabulary: values that the vocabulary has.
         rare: values with id 1.
         rare_rows: rows with id 1.
-        max_id: the largest id.
+        max_id: the largest id of the rows.
+        largest: that the rows or the vocabulary may have: the vocabulary knows earlier runs, and
+            ids that went through float32 may be rounded up.
         counted: rows by which the shares are; more than rows where earlier runs count too.
         coverage: number of most frequent ids, and their share of the rows.
         top: the most frequent ids.
@@ -112,6 +114,7 @@ class SparseFigures:
     rare: int | None = None
     rare_rows: int | None = None
     max_id: int | None
+    largest: int | None
     counted: int
     coverage: tuple[tuple[int, float], ...]
     top: tuple[Frequent, ...]
@@ -119,7 +122,7 @@ class SparseFigures:
     @property
     def num_embeddings(self) -> int | None:
         """Rows that a table needs: one more than the largest id."""
-        return None if self.max_id is None else self.max_id + 1
+        return None if self.largest is None else self.largest + 1
 
     def covered(self, ids: int) -> float | None:
         """The share of rows of so many most frequent ids; None if not known."""

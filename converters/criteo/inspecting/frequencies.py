@@ -15,7 +15,10 @@ _STEPS = (1, 2, 5)
 
 
 class Frequencies:
-    """The ids of a column and how many rows each has."""
+    """The ids of a column and how many rows each has.
+
+    `largest`: the largest of all that were given, also with 0 rows.
+    """
 
     def __init__(self, top: int) -> None:
         """Keeps so many of the most frequent ids."""
@@ -23,6 +26,7 @@ class Frequencies:
         self._heads = np.zeros((0, 3), np.int64)  # id, value or -1, count
         self._counts = np.zeros(0, np.int64)
         self._times = np.zeros(0, np.int64)  # how many ids have this count
+        self.largest = 0
 
     def add(
         self,
@@ -37,6 +41,7 @@ class Frequencies:
             counts: int64[n], the rows of each; those of 0 rows are passed over.
             values: int64[n], the raw values, -1 where there is none; None: there are none.
         """
+        self.largest = max(self.largest, int(ids.max(initial=0)))
         seen = counts > 0
         known = values if values is not None else np.full(len(ids), -1, np.int64)
         found = np.column_stack([one[seen] for one in (ids, known, counts)])

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
+from ingot.converters.commit import MANIFEST
 from ingot.converters.criteo.contract import (
     DENSE_NAMES,
     KEYS,
@@ -24,10 +27,12 @@ from ingot.converters.errors import SourceError
 from ingot.converters.json_files import load_json
 from ingot.converters.rows import Json
 
+_ROUNDED: Final = "torchrec_f32"
 _HINT: Final = "take it away to have the arrays counted"
 _EARLIER: Final = (
     "the vocabularies count rows of earlier runs too: the shares of ids are of all these rows"
 )
+_UNSEEN: Final = "values that the vocabularies do not have, id 1, are in no share of ids"
 
 
 def is_stored(root: Path) -> bool:
@@ -41,13 +46,16 @@ def stored(root: Path, top: int) -> Figures:
     Raises:
         SourceError: one of them cannot be read, or is not as a run writes it.
     """
-    stats = _stats(root / STATS)
+    stats, how = _document(root / STATS), _manifest(root)
     found = [frequencies(root, key, top) for key in KEYS]
     try:
         parts = tuple(_part(told) for told in stats["parts"])
         rows = sum(one.rows for one in parts)
         dense = tuple(_dense(told, rows) for told in _named(stats["dense"], DENSE_NAMES))
-        sparse = tuple(map(_sparse, _named(stats["sparse"], KEYS), found))
+        sparse = tuple(
+            _sparse(told, one, rounded=how.get("compat") == _ROUNDED)
+            for told, one in zip(_named(stats["sparse"], KEYS), found, strict=True)
+        )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         problem = f"is not as a run writes it: {error!r}"
         raise SourceError(str(root / STATS), problem, _HINT) from error
@@ -57,15 +65,21 @@ def stored(root: Path, top: int) -> Figures:
         parts=parts,
         dense=dense,
         sparse=sparse,
-        notes=tuple(_notes(root, parts, sparse)),
+        notes=tuple(_notes(root, how, parts)),
     )
 
 
-def _stats(path: Path) -> dict[str, Json]:
+def _document(path: Path) -> dict[str, Json]:
     try:
         return load_json(path)
     except (OSError, ValueError) as error:
         raise SourceError(str(path), f"cannot be read: {error}", _HINT) from error
+
+
+def _manifest(root: Path) -> dict[str, Json]:
+    """How the run was told to work; nothing where that is not there."""
+    path = root / MANIFEST
+    return _document(path) if path.is_file() else {}
 
 
 def _named(entries: Json, names: Sequence[str]) -> Sequence[dict[str, Json]]:
@@ -133,7 +147,9 @@ def _bound(bucket: str) -> int:
     return -1 if bucket == "negative" else int(bucket)
 
 
-def _sparse(told: dict[str, Json], found: Frequencies) -> SparseFigures:
+def _sparse(told: dict[str, Json], found: Frequencies, *, rounded: bool) -> SparseFigures:
+    largest = max(_count(told["max_id"]), found.largest)
+    through = int(np.float32(largest)) if rounded else 0
     return SparseFigures(
         name=told["name"],
         missing=_count(told["missing"]),
@@ -142,15 +158,16 @@ def _sparse(told: dict[str, Json], found: Frequencies) -> SparseFigures:
         rare=_count(told["rare"]),
         rare_rows=_count(told["rare_rows"]),
         max_id=_count(told["max_id"]),
+        largest=max(largest, through),
         counted=found.rows,
         coverage=found.coverage(),
         top=found.top(),
     )
 
 
-def _notes(root: Path, parts: Sequence[PartFigures], sparse: Sequence[SparseFigures]) -> list[str]:
-    rows = sum(one.rows for one in parts)
-    notes = [_EARLIER] if any(one.counted > rows for one in sparse) else []
+def _notes(root: Path, how: dict[str, Json], parts: Sequence[PartFigures]) -> list[str]:
+    notes = [_EARLIER] if how.get("vocab_sha256") else []
+    notes += [_UNSEEN] if how.get("unseen") == "1" else []
     return notes + [note for part in parts if (note := _difference(root, part))]
 
 

@@ -35,7 +35,8 @@ def frequencies(folder: Path, key: str, top: int) -> Frequencies:
         raise SourceError(str(path), "there is no such vocabulary", _HINT) from error
     except (OSError, pa.ArrowException, ValueError) as error:
         raise SourceError(str(path), f"is no vocabulary of ingot: {error}", _HINT) from error
-    found.add(np.array([RARE_ID]), np.array([rare]))
+    if rare:
+        found.add(np.array([RARE_ID]), np.array([rare]))
     return found
 
 

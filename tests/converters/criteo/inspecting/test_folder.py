@@ -153,10 +153,26 @@ def test_rows_of_earlier_runs_are_told(folder):
     path = folder / "vocab/cat_4.parquet"
     table = pq.read_table(path)
     counts = pa.array([10 * one for one in table["count"].to_pylist()], pa.int64())
-    pq.write_table(table.set_column(2, "count", counts), path)
+    earlier = {"value": [1], "id": [5000], "count": [0]}
+    more = pa.table({name: pa.array(earlier[name], table[name].type) for name in earlier})
+    table = pa.concat_tables([table.set_column(2, "count", counts), more])
+    pq.write_table(table, path)
+    (folder / "manifest.json").write_text('{"vocab_sha256": "0", "unseen": "1"}', encoding="utf-8")
     told = inspect(folder)
     assert told.sparse[4].counted == 9000
+    assert (told.sparse[4].max_id, told.num_embeddings[4]) == (len(set(cells(4))) + 1, 5001)
     assert "earlier runs" in told.notes[0]
+    assert "do not have" in told.notes[1]
+
+
+def test_ids_that_went_through_float32_may_be_larger(folder):
+    stats = json.loads((folder / "stats.json").read_bytes())
+    for at, largest in enumerate((16777217, 16777219, 292775615)):
+        stats["sparse"][at]["max_id"] = largest
+    (folder / "stats.json").write_text(json.dumps(stats), encoding="utf-8")
+    assert inspect(folder).num_embeddings[:3] == [16777218, 16777220, 292775616]
+    (folder / "manifest.json").write_text('{"compat": "torchrec_f32"}', encoding="utf-8")
+    assert inspect(folder).num_embeddings[:3] == [16777218, 16777221, 292775617]
 
 
 def test_arrays_that_are_not_those_of_stats_json_are_told(folder):
@@ -205,9 +221,10 @@ def test_a_stats_json_that_is_no_runs_is_told(folder, change):
 
 
 @pytest.mark.parametrize("content", [b"", b"[1]", b"{", b"[" * 100_000, b"\xff"])
-def test_a_stats_json_that_cannot_be_read_is_told(folder, content):
-    (folder / "stats.json").write_bytes(content)
-    with pytest.raises(SourceError, match=r"stats\.json: cannot be read"):
+@pytest.mark.parametrize("name", ["stats.json", "manifest.json"])
+def test_json_that_cannot_be_read_is_told(folder, name, content):
+    (folder / name).write_bytes(content)
+    with pytest.raises(SourceError, match=rf"{name}: cannot be read"):
         inspect(folder)
 
 
