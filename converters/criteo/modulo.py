@@ -18,9 +18,9 @@ def take_modulo(columns: npt.NDArray[Any], sizes: Sequence[int]) -> None:
         return
     # As unsigned numbers, those below 0 are beyond every size.
     largest = columns.view(f"u{columns.dtype.itemsize}").max(axis=1)
-    for column, size, most in zip(columns, sizes, largest.tolist(), strict=True):
-        if most >= size:  # few columns have such an id, and dividing takes time
-            # numpy divides by one number four times as fast as it finds remainders.
-            quotients = np.floor_divide(column, size)
-            quotients *= size
-            column -= quotients
+    for place in np.flatnonzero(largest >= np.asarray(sizes, largest.dtype)).tolist():
+        # Few columns have such an id. numpy divides by one number four times as fast as it finds
+        # remainders.
+        quotients = np.floor_divide(columns[place], sizes[place])
+        quotients *= sizes[place]
+        columns[place] -= quotients
