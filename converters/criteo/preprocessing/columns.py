@@ -1,21 +1,20 @@
 """The ids of all columns: one map for each while days are read, or one map at a time."""
 
 import os
-from pathlib import Path
+from collections.abc import Iterator
 from typing import BinaryIO, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.commit import sync
-from ingot.converters.criteo.contract import FIRST_ID, KEYS, RARE_ID
+from ingot.converters.criteo.contract import KEYS
 from ingot.converters.criteo.preprocessing.ids import Ids
 from ingot.converters.criteo.preprocessing.part_files import append
 from ingot.converters.criteo.preprocessing.settings import Settings
-from ingot.converters.criteo.preprocessing.vocabulary import Vocabulary, final_ids, load, save
+from ingot.converters.criteo.preprocessing.vocabulary import Vocabulary, load
 from ingot.converters.criteo.preprocessing.work import Work, mapped
 from ingot.converters.errors import OutputError
-from ingot.converters.rows import Json
 
 _ROWS: Final = 1 << 20
 
@@ -63,11 +62,6 @@ class Column:
         for start in range(0, len(ids), _ROWS):
             self._map.recount(cast(NDArray[np.int32], ids[start : start + _ROWS]))
 
-    @property
-    def values(self) -> int:
-        """Distinct values that it knows."""
-        return self._map.count
-
     def logged(self) -> int:
         """Values in the log, which is on the disk afterwards."""
         sync(self._work.log(self.key))
@@ -78,39 +72,21 @@ class Column:
         if self._log is not None:
             self._log.close()
 
-    def totals(self) -> tuple[NDArray[np.int64], int]:
-        """How often each value was seen and how many rows had none; the map is gone then."""
-        counts, unseen = self._map.counts(), self._map.unseen
-        del self._map
-        return counts, unseen
+    def seal(self) -> int:
+        """No more values: frees what finding them takes, and gives the rows that got no id."""
+        self._map.seal()
+        return self._map.unseen
 
+    def pieces(self) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.int64]]]:
+        """The values in the order of their numbers, and how often each was seen.
 
-def finish(column: Column, work: Work, settings: Settings, result: Path) -> dict[str, Json]:
-    """Save the vocabulary of a column, and a remap where numbers are not the ids yet.
-
-    Returns:
-        What stats.json says of the column, and `remapped`.
-    """
-    counts, unseen = column.totals()
-    prior = column.prior
-    final = final_ids(prior, counts, settings.threshold, grows=settings.unseen == "new")
-    logged = cast(NDArray[np.uint32], mapped(work.log(column.key), np.uint32))
-    values = np.concatenate([prior.values, logged])
-    save(result, column.key, values, final, settings.threshold)
-    remapped = bool(np.any(np.diff(final.ids, prepend=np.int32(FIRST_ID - 1)) != 1))
-    if remapped:
-        path = work.remap(column.key)
-        path.parent.mkdir(exist_ok=True)
-        final.ids.tofile(path)
-        sync(path)
-    seen = counts > 0
-    rare = final.ids == RARE_ID
-    lowest = RARE_ID if unseen else 0
-    return {
-        "distinct": int(np.count_nonzero(seen)),
-        "vocabulary": len(values),
-        "rare": int(np.count_nonzero(rare)),
-        "rare_rows": int(counts[rare].sum()) + unseen,
-        "max_id": max(lowest, int(final.ids[seen].max(initial=0))),
-        "remapped": remapped,
-    }
+        Gives:
+            uint32[n] values, int64[n] counts.
+        """
+        known, count = len(self.prior.values), self._map.count
+        logged = cast(NDArray[np.uint32], mapped(self._work.log(self.key), np.uint32))
+        for values, offset in ((self.prior.values, 0), (logged[: count - known], known)):
+            for start in range(0, len(values), _ROWS):
+                piece = values[start : start + _ROWS]
+                first = offset + start
+                yield np.ascontiguousarray(piece), self._map.counts(first, first + len(piece))

@@ -68,11 +68,16 @@ class Ids:
         self._settle(len(ids))
         self.unseen += tally(ids, FIRST_ID, self._counts)
 
-    def counts(self) -> NDArray[np.int64]:
-        """int64[count], how often each value was seen."""
-        counts = self._counts[: self.count].astype(np.int64)
+    def seal(self) -> None:
+        """Free the table: only counts are asked for from now on."""
+        self._slots = np.zeros(0, np.uint64)
+
+    def counts(self, start: int, stop: int) -> NDArray[np.int64]:
+        """int64[stop - start], how often the values of these numbers were seen."""
+        counts = self._counts[start:stop].astype(np.int64)
         for number, beyond in self._beyond.items():
-            counts[number] += beyond
+            if start <= number < stop:
+                counts[number - start] += beyond
         return counts
 
     def _assign(self, values: NDArray[np.uint32], ids: NDArray[np.int32]) -> NDArray[np.uint32]:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.criteo.contract import KEYS
-from ingot.converters.criteo.preprocessing.columns import Column, finish
+from ingot.converters.criteo.preprocessing.columns import Column
+from ingot.converters.criteo.preprocessing.finishing import finish
 from ingot.converters.criteo.preprocessing.inputs import Inputs, Part
 from ingot.converters.criteo.preprocessing.part_files import append
 from ingot.converters.criteo.preprocessing.reading import PartReader
@@ -98,8 +99,7 @@ class Reading:
         finally:
             for column in columns.values():
                 column.close()
-        # The largest ones last: finishing takes memory, which the maps of the others have freed.
-        for at in sorted(left, key=lambda at: columns[at].values):
+        for at in left:
             self._finish(columns.pop(at))
 
     def _read(

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ingot.converters.commit import writing
 from ingot.converters.criteo.contract import (
     FIRST_ID,
     KEYS,
@@ -22,7 +20,6 @@ from ingot.converters.criteo.contract import (
 )
 from ingot.converters.errors import SourceError
 
-_ROWS: Final = 1 << 20
 SCHEMA: Final = pa.schema(
     [
         pa.field("value", pa.uint32(), nullable=False),
@@ -70,7 +67,7 @@ def load(folder: Path, key: str) -> Vocabulary:
     try:
         with pq.ParquetFile(path) as file:
             table = file.read()
-        told = json.loads((table.schema.metadata or {})[METADATA_KEY])
+            told = json.loads(file.metadata.metadata[METADATA_KEY])
         next_id = int(told["next_id"])
         values, ids, counts = (_column(table, field) for field in SCHEMA)
     except FileNotFoundError as error:
@@ -113,64 +110,3 @@ def digest(folder: Path) -> str:
         except OSError as error:
             raise SourceError(str(path), f"cannot be read: {error.strerror}", _HINT) from error
     return whole.hexdigest()
-
-
-@dataclass(frozen=True, kw_only=True)
-class FinalIds:
-    """What the values of a run are in the end."""
-
-    ids: NDArray[np.int32]
-    counts: NDArray[np.int64]
-    next_id: int
-
-
-def final_ids(
-    prior: Vocabulary, counts: NDArray[np.int64], threshold: int, *, grows: bool
-) -> FinalIds:
-    """Ids by number of a value; those of `prior` stay, new ones follow in first-seen order.
-
-    A value that is rare in `prior` gets an id once it was seen again and reaches the threshold.
-
-    Args:
-        prior: the vocabulary that the run began with, its values first.
-        counts: int64[n], how often each was seen in the run.
-        threshold: values seen less often, in all, get id 1.
-        grows: whether there are new ids.
-    """
-    known = len(prior.ids)
-    total = counts.copy()
-    total[:known] += prior.counts
-    ids = np.full(len(counts), RARE_ID, np.int32)
-    ids[:known] = prior.ids
-    new = (ids == RARE_ID) & (counts > 0) & (total >= threshold) & grows
-    added = int(np.count_nonzero(new))
-    ids[new] = np.arange(prior.next_id, prior.next_id + added, dtype=np.int32)
-    return FinalIds(ids=ids, counts=total, next_id=prior.next_id + added)
-
-
-def save(
-    folder: Path, key: str, values: NDArray[np.uint32], final: FinalIds, threshold: int
-) -> None:
-    """Write the vocabulary of a column.
-
-    Raises:
-        OutputError: it cannot be written.
-    """
-    told = {"column": key, "frequency_threshold": threshold, "next_id": final.next_id}
-    schema = SCHEMA.with_metadata({METADATA_KEY: json.dumps(told)})
-    path = vocabulary_path(folder, key)
-    with writing(path):
-        path.parent.mkdir(exist_ok=True)
-        with pq.ParquetWriter(path, schema, use_dictionary=False, compression="zstd") as writer:
-            for piece in _pieces(values, final):
-                writer.write_table(pa.table(piece, schema=schema), row_group_size=_ROWS)
-
-
-def _pieces(values: NDArray[np.uint32], final: FinalIds) -> Iterator[list[pa.Array]]:
-    for start in range(0, len(values), _ROWS):
-        part = slice(start, start + _ROWS)
-        yield [
-            pa.array(np.ascontiguousarray(values[part])),
-            pa.array(final.ids[part]),
-            pa.array(final.counts[part]),
-        ]
