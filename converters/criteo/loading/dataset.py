@@ -49,7 +49,7 @@ class CriteoDataset:
         batch_size: rows of a batch. Without `drop_last` the last one of each rank is smaller; where
             less than `world_size` rows are left over, the last one has a row more on so many ranks.
         split: train (all parts but the last), val (the first half of the last part's rows, the
-            larger one), test (its other half), all.
+            larger one), test (its other half), last (both), all.
         parts: names, such as "day_3" or "train", or numbers of days, in the order in which they
             are read; the last one is the last part of `split`. None for all in the folder.
         rank: which batches of each `world_size`; None for torch.distributed's if it is

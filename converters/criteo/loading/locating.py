@@ -18,7 +18,7 @@ import numpy as np
 from ingot.converters.criteo.contract import DTYPES, WIDTHS, array_name
 from ingot.converters.errors import SourceError
 
-SPLITS: Final = ("train", "val", "test", "all")
+SPLITS: Final = ("train", "val", "test", "last", "all")
 KINDS: Final = tuple(WIDTHS)
 _TYPES: Final = {kind: (dtype,) for kind, dtype in DTYPES.items()} | {
     "sparse": (DTYPES["sparse"], np.dtype("<i8"))  # torchrec's, of days that it did not shuffle
@@ -92,7 +92,7 @@ def locate(
 
     Args:
         folder: with `day_0_dense.npy` and the like.
-        split: train | val | test | all, see `CriteoDataset`.
+        split: train | val | test | last | all, see `CriteoDataset`.
         parts: names or numbers of days, in the order in which they are read; None for all, days by
             number before others by name, `train` before `test`.
 

@@ -27,7 +27,7 @@ def test_chosen_parts_keep_their_order(tmp_path: Path) -> None:
     assert locate(tmp_path, "all", [2, "day_0"]).parts == ("day_2", "day_0")
     assert locate(tmp_path, "train", [3, 2, 0]).parts == ("day_3", "day_2")
     assert locate(tmp_path, "all", "day_1").rows == 4
-    for split, rows in (("val", 4), ("test", 3), ("train", 12), ("all", 19)):
+    for split, rows in (("val", 4), ("test", 3), ("last", 7), ("train", 12), ("all", 19)):
         assert locate(tmp_path, split).rows == rows
 
 
@@ -46,7 +46,7 @@ def test_what_there_is_not(tmp_path: Path) -> None:
     write_days(tmp_path, 3)
     with pytest.raises(SourceError, match=r"day_0 is the only part.*split='all'"):
         locate(tmp_path, "train")
-    with pytest.raises(ValueError, match="split: 'dev' is none of train, val, test, all"):
+    with pytest.raises(ValueError, match="split: 'dev' is none of train, val, test, last, all"):
         locate(tmp_path, "dev")
     for parts in ([1], ["day_1"]):
         with pytest.raises(ValueError, match=r"has no 'day_1'; it has day_0$"):

@@ -1,5 +1,7 @@
 """The same batches as torchrec's own class gives of the same files."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,8 +105,19 @@ def test_rows_shuffled_as_its_training_set(days: Path) -> None:
     assert assert_same(iter(ours), iter(theirs)) == 9
 
 
-def test_the_reference_batches(golden: Path) -> None:
-    batches = list(CriteoDataset(golden, 64, parts=["day_0"], split="all"))
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `ingot criteo preprocess` makes of the raw days."""
+    out = tmp_path_factory.mktemp("written") / "out"
+    words = ["--input-dir", GOLDEN, "--out", out, "--days", "0-2", "--dense", "min2"]
+    subprocess.run([sys.executable, "-m", "ingot", "criteo", "preprocess", *words], check=True)
+    return out
+
+
+@pytest.mark.parametrize("of", ["golden", "written"])
+def test_the_reference_batches(of: str, request: pytest.FixtureRequest) -> None:
+    folder = request.getfixturevalue(of)
+    batches = list(CriteoDataset(folder, 64, parts=["day_0"], split="all"))
     assert len(batches) == 29
     with np.load(GOLDEN / "kjt_day_0_batch64.npz") as stored:
         for number in (0, 1, 28):
