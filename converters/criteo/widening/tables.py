@@ -114,7 +114,7 @@ def _name(place: int) -> str:
 def _opened(path: Path, shape: tuple[int, int]) -> NDArray[np.int32]:
     # Copy on write, and nobody writes: torch wants to be able to.
     try:
-        table: NDArray[np.int32] = np.load(path, mmap_mode="c", allow_pickle=False)
+        table: NDArray[np.int32] = np.lib.format.open_memmap(path, "c")
     except (OSError, ValueError) as error:
         raise _damaged(path, str(error)) from error
     if table.shape != shape or table.dtype != np.dtype("<i4"):

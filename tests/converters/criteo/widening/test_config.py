@@ -1,0 +1,89 @@
+"""Files of parameters: what they may say, and every problem with its place."""
+
+import json
+
+import pytest
+
+from ingot.converters.contracts import schema
+from ingot.converters.criteo.widening.config import load
+from ingot.converters.criteo.widening.parameters import DISTRIBUTIONS, MOST_IDS, SEEDINGS
+from ingot.converters.errors import ParametersError
+
+ROWS = [*range(10, 36)]
+FINE = {"num_embeddings": ROWS, "multi_hot_size": 3, "multi_hot_min_table_size": 30}
+
+
+def written(tmp_path, document):
+    path = tmp_path / "hot.json"
+    path.write_text(document if isinstance(document, str) else json.dumps(document))
+    return path
+
+
+def test_json_with_everything(tmp_path):
+    document = {
+        "num_embeddings": ROWS,
+        "multi_hot_sizes": [1, 2] * 13,
+        "multi_hot_distribution_type": "pareto",
+        "collect_multi_hot_freqs_stats": True,
+        "seeding": "global0",
+    }
+    read = load(written(tmp_path, document))
+    assert read.collect
+    assert read.parameters.to_json() == {
+        "num_embeddings": ROWS,
+        "sizes": [1, 2] * 13,
+        "distribution": "pareto",
+        "seeding": "global0",
+    }
+
+
+def test_yaml_with_what_is_needed(tmp_path):
+    text = f"# a comment\nnum_embeddings: {ROWS}\nmulti_hot_size: 3\nmulti_hot_min_table_size: 30\n"
+    read = load(written(tmp_path, text))
+    assert not read.collect
+    assert read.parameters.sizes == (1,) * 20 + (3,) * 6
+    assert (read.parameters.distribution, read.parameters.seeding) == ("uniform", "feature")
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ({**FINE, "multi_hot_sise": 3}, "'multi_hot_sise' was unexpected"),
+        ({**FINE, "num_embeddings": ROWS[1:]}, "/num_embeddings: schema: .*too short"),
+        ({**FINE, "num_embeddings": [0, *ROWS[1:]]}, "/num_embeddings/0: schema: .*minimum"),
+        ({**FINE, "num_embeddings": [2.5, *ROWS[1:]]}, "/num_embeddings/0: .*'integer'"),
+        ({**FINE, "num_embeddings": [9.0, *ROWS[1:]]}, "/num_embeddings/0: .*no whole number"),
+        ({**FINE, "multi_hot_distribution_type": "zipf"}, "/multi_hot_distribution_type: schema"),
+        ({**FINE, "collect_multi_hot_freqs_stats": "yes"}, "/collect_multi_hot_freqs_stats"),
+        ({**FINE, "multi_hot_sizes": [2] * 26}, "/multi_hot_sizes: contradiction: .*beside them"),
+        ({"num_embeddings": ROWS}, "/multi_hot_size: .*give multi_hot_size and multi_hot_min"),
+        ({"multi_hot_size": 2}, "'num_embeddings' is a required property"),
+        ("[1, 2]", "expected names and values, got list"),
+        ("a: [", "cannot be read: "),
+        ("multi_hot_size: 1\nmulti_hot_size: 2", "stands twice"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(tmp_path, document, said):
+    with pytest.raises(ParametersError, match=said) as raised:
+        load(written(tmp_path, document))
+    assert str(tmp_path / "hot.json") in str(raised.value)
+    assert raised.value.exit_code == 2
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(ParametersError, match="cannot be read: No such file"):
+        load(tmp_path / "none.json")
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ParametersError, match="not UTF-8"):
+        load(tmp_path / "bytes")
+    (tmp_path / "large").write_bytes(b" " * (1 << 20 | 1))
+    with pytest.raises(ParametersError, match="larger than 1 MiB"):
+        load(tmp_path / "large")
+
+
+def test_schema_and_code_know_the_same():
+    known = schema("multihot")["properties"]
+    assert known["multi_hot_distribution_type"]["enum"] == list(DISTRIBUTIONS)
+    assert known["seeding"]["enum"] == list(SEEDINGS)
+    assert known["multi_hot_size"]["maximum"] == MOST_IDS
+    assert known["multi_hot_sizes"]["items"]["maximum"] == MOST_IDS
