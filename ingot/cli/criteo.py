@@ -3,6 +3,7 @@
 import typer
 
 from ingot.cli.criteo_inspect import inspect
+from ingot.cli.criteo_multihot import multihot
 from ingot.cli.criteo_preprocess import preprocess
 from ingot.cli.sections import Sections
 
@@ -15,3 +16,4 @@ criteo.command("preprocess", cls=Sections, short_help="Raw days to arrays and vo
     preprocess
 )
 criteo.command("inspect", short_help="Show what is in them.")(inspect)
+criteo.command("multihot", short_help="Make every id several, as archives.")(multihot)
