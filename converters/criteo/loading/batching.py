@@ -18,6 +18,7 @@ from ingot.converters.loading.sequencing import permutation
 _BATCHES: Final = 2  # what a permutation is of; part of its seeds
 _STATES: Final = 1 << 32  # seeds that RandomState takes
 _SMALL: Final = 1 << 32  # rows whose numbers fit in 4 bytes
+_BLOCK: Final = 1 << 20  # numbers that are made at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,5 +113,7 @@ class Plan:
         places = np.arange(self.rows, dtype=kind)
         np.random.RandomState((self.seed + epoch) % _STATES).shuffle(places)
         order = np.empty_like(places)  # torchrec draws the place of each row
-        order[places] = np.arange(self.rows, dtype=kind)
+        for start in range(0, self.rows, _BLOCK):
+            some = places[start : start + _BLOCK]
+            order[some] = np.arange(start, start + len(some), dtype=kind)
         return order
