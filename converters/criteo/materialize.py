@@ -24,6 +24,7 @@ from ingot.converters.criteo.widening.frequencies import Frequencies
 from ingot.converters.criteo.widening.identity import Identity
 from ingot.converters.criteo.widening.linking import link
 from ingot.converters.criteo.widening.npz import NpzWriter
+from ingot.converters.criteo.widening.room import check_room
 from ingot.converters.criteo.widening.tables import Tables, kept
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.job import Progress, Watch
@@ -138,6 +139,7 @@ class _Run:
         self._clock.start("tables")
         tables = kept(self._parameters, self._tables_folder)
         self._clock.start("write")
+        self._check_room()
         with ThreadPoolExecutor(1, "hash") as hashing, ThreadPoolExecutor(self._threads) as pool:
             hashes = []
             for number, one in enumerate(self._selection.stretches):
@@ -149,6 +151,14 @@ class _Run:
             self._link()
             self._clock.start("hash")
             return self._commit(hashes)
+
+    def _check_room(self) -> None:
+        rows = sum(
+            one.stop - one.start
+            for one in self._selection.stretches
+            if not (self._staged.result / multi_hot_name(one.part)).exists()
+        )
+        check_room(self._staged.work, 4 * rows * sum(self._parameters.sizes), "ids")
 
     def _tell(self, done: int) -> None:
         if self._watch is not None:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from ingot.converters.commit import encode, sync_tree, writing
 from ingot.converters.criteo.widening.drawing import blocks, states
 from ingot.converters.criteo.widening.parameters import Parameters
-from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.criteo.widening.room import check_room
+from ingot.converters.errors import ConversionError, SourceError
 
 Tables = list[NDArray[np.int32] | None]
 """[n, size] of each feature that is widened, column 0 the id itself; None of the others."""
@@ -77,7 +78,7 @@ def _locked(path: Path) -> Iterator[None]:
 def _make(parameters: Parameters, place: Path) -> None:
     unfinished = place.with_name(f".{place.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)  # of a process that was killed
-    _check_room(parameters, place.parent)
+    check_room(place.parent, parameters.table_bytes, "tables")
     try:
         unfinished.mkdir()
         for at, state in states(parameters):
@@ -88,13 +89,6 @@ def _make(parameters: Parameters, place: Path) -> None:
         unfinished.rename(place)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def _check_room(parameters: Parameters, folder: Path) -> None:
-    free = shutil.disk_usage(folder).free
-    if free < parameters.table_bytes:
-        need = f"{parameters.table_bytes / 1e9:,.1f} GB for tables, {free / 1e9:,.1f} are free"
-        raise OutputError(str(folder), f"the disk is too small: {need}", "choose another folder")
 
 
 def _write(
