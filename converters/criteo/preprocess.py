@@ -88,7 +88,12 @@ def preprocess(
                 out=staged.out, manifest=manifest, stats=stats, already_done=True, notes=notes
             )
         with writing(staged.work):
-            return _Run(identity, staged, progress or (lambda _: None), resume=resume).run()
+            run = _Run(identity, staged, progress or (lambda _: None), resume=resume)
+            try:
+                return run.run()
+            except (SourceError, ConversionError):
+                run.keep_parts()
+                raise
 
 
 def read_stats(folder: Path) -> dict[str, Json]:
@@ -134,7 +139,13 @@ class _Run:
             shutil.rmtree(folder)
             folder.mkdir()
 
+    def keep_parts(self) -> None:
+        """After a fault of the input: keep what was read of other files, if anything."""
+        if not self._reading.taken_up():
+            shutil.rmtree(self._staged.work)
+
     def run(self) -> Preprocessed:
+        """Do what is left of the run."""
         self._clock.start("read")
         before = self._inputs.stamps()
         self._reading.run()

@@ -225,4 +225,4 @@ def _part(part: "dict[str, Json]") -> str:
         said += f", {labels['1'] / known:.2%} clicked"
     if part["nonfinite"]:
         said += f", {part['nonfinite']:,} dense values are no finite number"
-    return said + ", shuffled" * part["shuffled"]
+    return f"{said}, shuffled" if part["shuffled"] else said

@@ -41,7 +41,7 @@ def create(path: Path, kind: str, rows: int) -> None:
 
 def write_all(descriptor: int, values: NDArray[np.generic], offset: int) -> None:
     """Write contiguous values at an offset in bytes."""
-    view = values.data.cast("B")
+    view = values.reshape(-1).view(np.uint8).data
     while view:
         written = os.pwrite(descriptor, view, offset)
         view, offset = view[written:], offset + written

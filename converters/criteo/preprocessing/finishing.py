@@ -109,9 +109,11 @@ def finish(column: Column, work: Work, settings: Settings, result: Path) -> dict
     unseen = column.seal()
     final, sums = _FinalIds(column, settings), _Sums()
     path, remap = vocabulary_path(result, column.key), work.remap(column.key)
-    with writing(path), _made(remap).open("wb") as ids, pq.ParquetWriter(
-        _made(path), SCHEMA, use_dictionary=False, compression="zstd"
-    ) as writer:
+    with (
+        writing(path),
+        _made(remap).open("wb") as ids,
+        pq.ParquetWriter(_made(path), SCHEMA, use_dictionary=False, compression="zstd") as writer,
+    ):
         for piece in final.pieces():
             sums.add(piece)
             piece.ids.tofile(ids)

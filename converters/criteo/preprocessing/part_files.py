@@ -71,6 +71,6 @@ class PartFiles:
 
 def append(file: BinaryIO, values: NDArray[Any]) -> None:
     """Write all of some values, also where the system takes fewer bytes at a time."""
-    view = np.ascontiguousarray(values).data.cast("B")
+    view = np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
     while view:
         view = view[os.write(file.fileno(), view) :]

@@ -66,8 +66,10 @@ class PartReader:
                 self._pump(part, read_ahead(pieces, reader), files, counts)
                 sha256 = source.sha256()
             files.finish(counts.rows)
-        finally:
+        except BaseException:
             files.close()
+            self._work.forget_part(part.name)
+            raise
         if self._settings.dense == "min2" and counts.rows:
             least = int(counts.dense.least.min())
             bad = min2_in_place(folder / "dense.npy", counts.rows, HEADER, least)

@@ -73,9 +73,13 @@ class Work:
     def _marker(self, step: str) -> Path:
         return self.root / "done" / f"{step}.json"
 
+    def forget_part(self, name: str) -> None:
+        """Delete what was read of a part."""
+        shutil.rmtree(self.part(name), ignore_errors=True)
+
     def fresh_part(self, name: str) -> Path:
         """An empty folder for a part."""
-        shutil.rmtree(self.part(name), ignore_errors=True)
+        self.forget_part(name)
         self.part(name).mkdir(parents=True)
         return self.part(name)
 

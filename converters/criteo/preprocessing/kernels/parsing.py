@@ -263,7 +263,7 @@ def _any_integer(text: NDArray[np.uint8], start: np.uint64, end: np.uint64) -> n
         number = number * 10 + digit
     if negative and number != _BAD:
         number = -number
-    return number if number <= 2147483647 else np.int64(_BAD)
+    return number if -2147483648 <= number <= 2147483647 else np.int64(_BAD)
 
 
 @kernel
