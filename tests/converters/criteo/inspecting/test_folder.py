@@ -16,6 +16,7 @@ from ingot.converters.criteo.inspecting.figures import Figures
 from ingot.converters.criteo.inspecting.folder import inspect
 from ingot.converters.errors import SourceError
 from tests.converters.criteo.inspecting.written import Raw, draw, write
+from tests.converters.criteo.preprocessed import run
 
 GOLDEN = Path(__file__).parents[3] / "golden/criteo"
 PARTS = [draw("day_0", 400, 1), draw("day_2", 300, 2), draw("day_10", 200, 3)]
@@ -290,3 +291,39 @@ def test_a_folder_that_is_none_is_told(tmp_path):
 
 def test_every_column_has_a_vocabulary(folder):
     assert {path.stem for path in (folder / "vocab").iterdir()} == set(KEYS)
+
+
+def whole(told: Figures) -> list[object]:
+    """What rows show, whichever part they are in: of rare values their one id."""
+    labels = [sum(getattr(one, name) for one in told.parts) for name in ("zeros", "ones", "other")]
+    ids = [(one.distinct or 0) - (one.rare or 0) + bool(one.rare) for one in told.sparse]
+    columns = [(one.max_id, one.counted, one.coverage) for one in told.sparse]
+    return [told.rows, labels, told.num_embeddings, ids, columns, *known_of_arrays(told)[2:]]
+
+
+@pytest.mark.parametrize("threshold", [0, 3])
+@pytest.mark.parametrize("compat", ["exact", "torchrec_f32"])
+def test_what_a_run_counts_is_what_its_arrays_hold(tmp_path, threshold, compat):
+    run(GOLDEN, tmp_path / "out", frequency_threshold=threshold, compat=compat)
+    told = inspect(tmp_path / "out")
+    (tmp_path / "out/stats.json").unlink()
+    arrays = inspect(tmp_path / "out")
+    assert (told.source, arrays.source) == ("stats.json", "arrays")
+    assert told.notes == ()
+    assert whole(told) == whole(arrays)
+
+
+def test_new_days_of_a_run(tmp_path):
+    for folder, day in (("first", "day_0"), ("second", "day_1")):
+        (tmp_path / folder).mkdir()
+        shutil.copy(GOLDEN / day, tmp_path / folder)
+    run(tmp_path / "first", tmp_path / "out")
+    run(tmp_path / "second", tmp_path / "grown", vocab=tmp_path / "out")
+    run(tmp_path / "second", tmp_path / "frozen", vocab=tmp_path / "out", unseen="1")
+    first, grown, frozen = (inspect(tmp_path / name) for name in ("out", "grown", "frozen"))
+    assert [one.counted for one in grown.sparse] == [first.rows + grown.rows] * 26
+    assert all(a >= b for a, b in zip(grown.num_embeddings, first.num_embeddings, strict=True))
+    assert frozen.num_embeddings == first.num_embeddings
+    assert (len(first.notes), len(grown.notes), len(frozen.notes)) == (0, 1, 2)
+    for one in frozen.sparse:
+        assert one.counted + (one.rare_rows or 0) == first.rows + frozen.rows
