@@ -63,6 +63,7 @@ def materialize(
     *,
     tables: Path | None = None,
     threads: int = 0,
+    block: int = _VALUES,
     overwrite: bool = False,
     progress: Watch | None = None,
 ) -> Materialized:
@@ -79,6 +80,7 @@ def materialize(
         tables: a folder to keep the tables in, for the next run too; None: beside `out`, until the
             result is finished.
         threads: features that are worked on at the same time; 0 for one on each core.
+        block: about how many ids are made at a time; the result does not depend on it.
         overwrite: replace another result.
         progress: called after every block.
 
@@ -97,7 +99,7 @@ def materialize(
             return Materialized(out=staged.out, manifest=manifest, already_done=True, notes=notes)
         with writing(staged.work):
             workers = threads or len(os.sched_getaffinity(0))
-            return _Run(identity, staged, tables or staged.work, workers, progress).run()
+            return _Run(identity, staged, tables or staged.work, workers, block, progress).run()
 
 
 def _check_apart(folder: Path, out: Path, tables: Path | None) -> None:
@@ -121,10 +123,11 @@ class _Run:
         staged: Staged,
         tables: Path,
         threads: int,
+        block: int,
         progress: Watch | None,
     ) -> None:
         self._identity, self._staged, self._watch = identity, staged, progress
-        self._tables_folder, self._threads = tables, threads
+        self._tables_folder, self._threads, self._block = tables, threads, block
         self._selection: Selection = identity.selection
         self._parameters = identity.config.parameters
         self._frequencies: Frequencies | None = None
@@ -181,7 +184,7 @@ class _Run:
         number: int,
     ) -> None:
         sizes = self._parameters.sizes
-        step = max(1, _VALUES // sum(sizes))
+        step = max(1, self._block // sum(sizes))
         unfinished = self._staged.work / "unfinished.npz"
         order = sorted(range(len(sizes)), key=lambda place: -sizes[place])  # long ones first
         with array.path.open("rb") as file, NpzWriter(unfinished, array.shape[0], sizes) as npz:

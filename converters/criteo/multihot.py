@@ -45,7 +45,7 @@ class MultiHot:
         seeding: feature: the table of feature k is drawn with the seed k; global0: all one after
             another with the seed 0.
         folder: keep the tables in files there, mapped into memory, and find them there again; None
-            to hold them in memory. Rows of 4 * size bytes: 23.8 GB for MLPerf's.
+            to hold them in memory. Rows of 4 * size bytes: 23.9 GB for MLPerf's.
 
     Raises:
         ValueError: parameters that cannot be.
@@ -80,10 +80,11 @@ class MultiHot:
         self._open()
 
     def _open(self) -> None:
-        made = (
-            drawn(self.parameters) if self._folder is None else kept(self.parameters, self._folder)
-        )
-        from_numpy = installed_torch().from_numpy
+        from_numpy = installed_torch().from_numpy  # before time goes into tables
+        if self._folder is None:
+            made = drawn(self.parameters)
+        else:
+            made = kept(self.parameters, self._folder)
         self._weight = [None if table is None else from_numpy(table) for table in made]
 
     @property

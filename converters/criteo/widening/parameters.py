@@ -14,6 +14,8 @@ UNIFORM, PARETO = "uniform", "pareto"
 DISTRIBUTIONS: Final = (UNIFORM, PARETO)
 FEATURE, GLOBAL0 = "feature", "global0"
 SEEDINGS: Final = (FEATURE, GLOBAL0)
+VERSION: Final = 1
+"""Of how tables follow from parameters, for those that are kept."""
 MOST_IDS: Final = 1 << 20
 """The most ids of a cell: far more than anybody wants, few enough for sums of them."""
 
@@ -87,7 +89,7 @@ class Parameters:
 
     def digest(self) -> str:
         """A name for the tables."""
-        document = json.dumps(self.to_json(), sort_keys=True)
+        document = json.dumps({**self.to_json(), "version": VERSION}, sort_keys=True)
         return hashlib.sha256(document.encode()).hexdigest()
 
 

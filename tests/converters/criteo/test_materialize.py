@@ -137,6 +137,15 @@ def test_threads_and_kept_tables_change_no_byte(stored, told, tmp_path):
     assert len(list((tmp_path / "tables").glob("multihot-*"))) == 1
 
 
+@pytest.mark.parametrize("block", [1, 59 * 7, 59 * 1500, 59 * 1800])
+def test_blocks_change_no_byte(stored, told, tmp_path, block):
+    how = config(told, collect=True, less=3)
+    whole = materialize(stored, how, tmp_path / "whole")
+    assert sum(how.parameters.sizes) == 59
+    made = materialize(stored, how, tmp_path / "out", block=block, threads=3)
+    assert files(made.out) == files(whole.out)
+
+
 def test_a_result_is_found_replaced_or_in_the_way(stored, told, tmp_path):
     out = tmp_path / "out"
     assert not materialize(stored, config(told), out).already_done
