@@ -3,8 +3,8 @@
     python benchmarks/criteo/torchrec_peer.py IN OUT [--frequency-threshold N] [--shuffle-seed N]
 
 IN holds `day_0` to `day_N`, unpacked. `tsv_to_npys` and `sparse_to_contiguous` leave their results
-in OUT/raw, `shuffle` in OUT; the seconds of each are printed. Integers become ln(x - least + 2),
-which is `--dense min2` of ingot.
+in OUT/raw, `shuffle` in OUT; the seconds of each are in OUT/seconds.json. Integers become
+ln(x - least + 2), which is `--dense min2` of ingot.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def main() -> None:
     with timed("shuffle", seconds):
         folders = str(raw), str(contiguous), str(given.out)
         utils.shuffle(*folders, training, days=count, random_seed=given.shuffle_seed)
-    print(json.dumps({"rows": sum(rows.values()), "seconds": seconds}))
+    (given.out / "seconds.json").write_text(json.dumps(seconds))
 
 
 if __name__ == "__main__":

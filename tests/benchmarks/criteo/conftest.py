@@ -31,3 +31,13 @@ def generator() -> ModuleType:
 @pytest.fixture(scope="session")
 def reference() -> ModuleType:
     return script("reference")
+
+
+@pytest.fixture(scope="session")
+def estimate() -> ModuleType:
+    return script("estimate")
+
+
+@pytest.fixture(scope="session")
+def benchmark() -> ModuleType:
+    return script("preprocess")
