@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ingot.converters.criteo.inspecting.figures import Figures, Frequent
 
-_PART_HEADS = ("part", "rows", "label rate", "0", "1", "other", "rejected", "not finite", "order")
+_PART_HEADS = ("part", "rows", "label 1", "rate", "other", "rejected", "not finite", "order")
 _DENSE_HEADS = ("dense", "missing", "not finite", "least", "largest", "mean")
 _SPARSE_HEADS = ("sparse", "distinct", "missing", "rare", "max id")
 
@@ -64,6 +64,9 @@ def _show(console: "Console", told: "Figures", html: Path | None) -> None:
     for table in (_parts(told), _dense(told), _sparse(told)):
         console.print()
         grid(console, filled(list(table)))
+    console.print()
+    console.print(plain("Rows that the most frequent ids cover", "bold"))
+    grid(console, list(_covered(told)))
     if any(one.top for one in told.sparse):
         console.print()
         console.print(plain("Most frequent ids: id, raw value, share of the rows", "bold"))
@@ -94,11 +97,9 @@ def _parts(told: "Figures") -> Iterator[tuple[str, ...]]:
     yield _PART_HEADS
     for one in told.parts:
         rejected = "" if one.rejects is None else count(sum(one.rejects.values()))
-        labels = (one.zeros, one.ones, one.other, one.nonfinite)
-        zeros, ones, other, nonfinite = map(count, labels)
-        order = {None: "", True: "shuffled", False: "as in the file"}[one.shuffled]
-        rate = percent(one.label_rate)
-        yield one.name, count(one.rows), rate, zeros, ones, other, rejected, nonfinite, order
+        rows, ones, other, nonfinite = map(count, (one.rows, one.ones, one.other, one.nonfinite))
+        order = {None: "", True: "shuffled", False: "kept"}[one.shuffled]
+        yield one.name, rows, ones, percent(one.label_rate), other, rejected, nonfinite, order
 
 
 def _dense(told: "Figures") -> Iterator[tuple[str, ...]]:
@@ -111,16 +112,28 @@ def _dense(told: "Figures") -> Iterator[tuple[str, ...]]:
 
 
 def _sparse(told: "Figures") -> Iterator[tuple[str, ...]]:
-    from ingot.converters.criteo.inspecting.page import steps
-    from ingot.converters.pages import count, percent
+    from ingot.converters.pages import count
 
-    shown = steps(told.sparse)
-    yield *_SPARSE_HEADS, *(f"top {ids:,}" for ids in shown)
+    yield _SPARSE_HEADS
     for one in told.sparse:
         rare = "" if one.rare is None else count(one.rare)
-        covered = (percent(one.covered(ids)) for ids in shown)
-        facts = (count(one.distinct), _of(one.missing, told.rows), rare, count(one.max_id))
-        yield one.name, *facts, *covered
+        yield one.name, count(one.distinct), _of(one.missing, told.rows), rare, count(one.max_id)
+
+
+def _covered(told: "Figures") -> Iterator[tuple[str, ...]]:
+    """The share of rows of so many most frequent ids."""
+    from ingot.converters.criteo.inspecting.page import steps
+    from ingot.converters.pages import percent
+
+    shown = steps(told.sparse)
+    yield "ids", *(_short(ids) for ids in shown)
+    for one in told.sparse:
+        yield one.name, *(percent(one.covered(ids)) for ids in shown)
+
+
+def _short(ids: int) -> str:
+    """A power of ten in few letters."""
+    return f"{ids // 10**6} M" if ids >= 10**6 else f"{ids // 1000} k" if ids >= 1000 else str(ids)
 
 
 def _of(missing: int | None, rows: int) -> str:

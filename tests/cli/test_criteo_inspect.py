@@ -38,8 +38,7 @@ def test_tables(folder):
     assert f"label rate {100 * told['label_rate']:.1f} %" in seen
     assert "rejected columns 2, sparse 1" in seen
     rate = f"{100 * rows['label_rate']:.1f} %"
-    labels = f"{rows['zeros']} {rows['ones']} 0 0 {rows['nonfinite']}"
-    assert f"day_1 200 {rate} {labels} as in the file" in seen
+    assert f"day_1 200 {rows['ones']} {rate} 0 0 {rows['nonfinite']} kept" in seen
     first, second = columns["top"][:2]
     shares = [f"{100 * one['share']:.2f}"[:4] for one in (first, second)]
     wanted = f"cat_25 {first['id']} {first['raw']} {shares[0]} %, {second['id']} {second['raw']}"
@@ -48,6 +47,8 @@ def test_tables(folder):
     table = next(line for line in seen if line.startswith("cat_25 "))
     assert table.split()[1] == f"{columns['distinct']:,}"
     assert any(line.startswith("int_12 ") for line in seen)
+    shares = [f"{100 * one['share']:.1f} %" for one in columns["coverage"] if one["ids"] in (1, 10)]
+    assert any(line.startswith(f"cat_25 {' '.join(shares)}") for line in seen)
 
 
 def test_arrays_alone_are_counted(folder):
@@ -56,9 +57,10 @@ def test_arrays_alone_are_counted(folder):
     assert "figures of the arrays" in seen
     assert any(line.startswith("note: counted from the arrays") for line in seen)
     heads = [line for line in seen if line.startswith(("part", "dense", "sparse"))]
-    assert heads[0] == "part rows label rate 0 1 other not finite"
+    assert heads[0] == "part rows label 1 rate other not finite"
     assert heads[1] == "dense not finite least largest mean"
-    assert heads[2].startswith("sparse distinct max id top 1 top 10")
+    assert heads[2] == "sparse distinct max id"
+    assert "ids 1 10" in seen
     assert not any(line.startswith("Most frequent ids") for line in seen)
 
 
