@@ -252,6 +252,7 @@ ODD: Final[dict[str, Callable[[Fields], bytes]]] = {
     "no logarithm": _with(-34, b"-4"),
     "minus infinity": _with(-35, b"-3"),
     "the largest integer": _with(-36, b"2147483647"),
+    "a label past 24 bits": lambda fields: b"\t".join([b"16777217", *fields[1:]]),
     "all empty": lambda fields: b"\t" * (len(fields) - 1),
     "carriage return": lambda fields: b"\t".join(fields) + b"\r",
 }

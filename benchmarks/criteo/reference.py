@@ -190,7 +190,7 @@ def preprocess(
     shuffle_seed: int | None = 0,
     compat: str = "exact",
 ) -> Run:
-    """All parts, the last of which is the test day.
+    """All parts. The last day is the test day; Kaggle's files are not shuffled.
 
     Args:
         paths: `day_0`, `day_1.gz`, `train.txt`, `test.txt`, ..., in the order of the days.
@@ -201,7 +201,7 @@ def preprocess(
     """
     parts = [read(path, dense) for path in paths]
     known = [encode(parts, column, frequency_threshold) for column in range(26)]
-    if shuffle_seed is not None:
+    if shuffle_seed is not None and parts[0].name.startswith("day_"):
         shuffle(parts, shuffle_seed, compat)
     return Run(parts=parts, known=known)
 
