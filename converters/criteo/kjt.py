@@ -5,14 +5,11 @@ how many values each cell holds, `offsets` where they begin in `values`.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 import numpy.typing as npt
 
-from ingot.converters.criteo.contract import KEYS, SPARSE
 from ingot.converters.criteo.jagged import JaggedTensor
 from ingot.converters.criteo.kjt_checks import (
     check_lengths,
@@ -23,15 +20,19 @@ from ingot.converters.criteo.kjt_checks import (
     checked_keys,
     checked_sizes,
 )
-from ingot.converters.criteo.modulo import take_modulo
+from ingot.converters.criteo.one_each import (
+    default_keys,
+    one_each,
+    summed,
+    take_modulo,
+    transposed,
+)
 from ingot.converters.errors import ConversionError
 from ingot.converters.loading.passing import torch as installed_torch
 from ingot.converters.loading.ranks import whole
 
 if TYPE_CHECKING:
     import torch
-
-_KEPT: Final = 16
 
 
 class KeyedJaggedTensor:
@@ -135,7 +136,7 @@ class KeyedJaggedTensor:
             ValueError: another shape or type, sizes that do not fit.
             ConversionError: torch is not installed.
         """
-        return cls.from_columns(_transposed(sparse), num_embeddings, keys=keys)
+        return cls.from_columns(transposed(sparse), num_embeddings, keys=keys)
 
     @classmethod
     def from_columns(
@@ -159,11 +160,11 @@ class KeyedJaggedTensor:
         check_matrix(columns.shape[::-1], columns.dtype, (torch.int32, torch.int64))
         if num_embeddings is not None:
             sizes = checked_sizes(num_embeddings, len(columns))
-            _take_modulo(columns, sizes)
-        names = _default_keys(len(columns)) if keys is None else checked_keys(keys)
+            take_modulo(columns, sizes)
+        names = default_keys(len(columns)) if keys is None else checked_keys(keys)
         if len(names) != len(columns):
             raise ValueError(f"keys: {len(names)} names of {len(columns)} columns")
-        return cls.unchecked(*_one_each(names, columns), single=True)
+        return cls.unchecked(*one_each(names, columns), single=True)
 
     @property
     def value(self) -> "torch.Tensor":
@@ -203,7 +204,7 @@ class KeyedJaggedTensor:
     def offsets(self) -> "torch.Tensor":
         """[F * B + 1]: where each cell's values begin, and V."""
         if self._offsets is None:
-            self._offsets = _summed(self.lengths())
+            self._offsets = summed(self.lengths())
         return self._offsets
 
     def stride(self) -> int:
@@ -274,7 +275,7 @@ class KeyedJaggedTensor:
             return self
         if self._single:  # made there: a third of the bytes has to be moved
             columns = values.view(len(self._keys), -1)
-            return self.unchecked(*_one_each(self._keys, columns), single=True)
+            return self.unchecked(*one_each(self._keys, columns), single=True)
         lengths, offsets = self._lengths, self._offsets
         if lengths is not None:
             lengths = lengths.to(device, non_blocking=non_blocking)
@@ -337,68 +338,8 @@ class KeyedJaggedTensor:
 def _unpacked_single(
     cls: type[KeyedJaggedTensor], keys: list[str], values: "torch.Tensor"
 ) -> KeyedJaggedTensor:
-    return cls.unchecked(*_one_each(keys, values.view(len(keys), -1)), single=True)
+    return cls.unchecked(*one_each(keys, values.view(len(keys), -1)), single=True)
 
 
 def _unpacked(cls: type[KeyedJaggedTensor], *fields: Any) -> KeyedJaggedTensor:  # noqa: ANN401
     return cls.unchecked(*fields)
-
-
-def _one_each(
-    keys: list[str], columns: "torch.Tensor"
-) -> "tuple[list[str], torch.Tensor, torch.Tensor, torch.Tensor, int]":
-    """The fields of ids [F, B]: see `KeyedJaggedTensor._set`."""
-    cells = columns.numel()
-    lengths, offsets = _counted(cells) if columns.is_cpu else _count(cells, columns.device)
-    return keys, columns.reshape(-1), lengths, offsets, columns.shape[1]
-
-
-@lru_cache(_KEPT)
-def _counted(cells: int) -> "tuple[torch.Tensor, torch.Tensor]":
-    # A tensor made under inference mode could be used in no later training step.
-    with installed_torch().inference_mode(False):
-        return _count(cells, "cpu")
-
-
-def _count(cells: int, device: "torch.device | str") -> "tuple[torch.Tensor, torch.Tensor]":
-    """`lengths` and `offsets` of so many cells of one id."""
-    torch = installed_torch()
-    ones = torch.ones(cells, dtype=torch.int32, device=device)
-    return ones, torch.arange(cells + 1, dtype=torch.int32, device=device)
-
-
-def _summed(lengths: "torch.Tensor") -> "torch.Tensor":
-    offsets = lengths.new_zeros(len(lengths) + 1)
-    installed_torch().cumsum(lengths, 0, dtype=lengths.dtype, out=offsets[1:])
-    return offsets
-
-
-def _transposed(sparse: "npt.NDArray[Any] | torch.Tensor") -> "torch.Tensor":
-    """Ids [B, F] as [F, B] in memory of their own.
-
-    Raises:
-        ValueError: another shape or type.
-    """
-    loaded = installed_torch()
-    columns: torch.Tensor
-    if isinstance(sparse, loaded.Tensor):
-        check_matrix(sparse.shape, sparse.dtype, (loaded.int32, loaded.int64))
-        columns = sparse.t().clone(memory_format=loaded.contiguous_format)
-        return columns
-    matrix = np.asarray(sparse)
-    check_matrix(matrix.shape, matrix.dtype, (np.int32, np.int64))
-    # A mapped file is read-only, and torch warns of that: so the copy is numpy's.
-    columns = loaded.from_numpy(np.array(matrix.T, order="C"))
-    return columns
-
-
-def _take_modulo(columns: "torch.Tensor", sizes: list[int]) -> None:
-    """Ids [F, B] modulo the tables' sizes, in place."""
-    if columns.is_cpu:
-        take_modulo(columns.numpy(), sizes)
-    else:
-        columns.remainder_(columns.new_tensor(sizes)[:, None])
-
-
-def _default_keys(count: int) -> list[str]:
-    return list(KEYS) if count == SPARSE else [f"cat_{place}" for place in range(count)]

@@ -135,6 +135,15 @@ def test_what_was_given_is_left_alone(shape):
     assert (sparse == 9).all()
 
 
+def test_columns_are_taken_over():
+    columns = torch.from_numpy(SPARSE.T.copy())
+    ours = KeyedJaggedTensor.from_columns(columns, [3, 4, 5])
+    alike(ours, KeyedJaggedTensor.from_matrix(SPARSE, [3, 4, 5]))
+    assert ours.values().data_ptr() == columns.data_ptr()
+    with pytest.raises(ValueError, match=r"sparse: shape \(4, 3, 2\)"):
+        KeyedJaggedTensor.from_columns(torch.zeros(2, 3, 4, dtype=torch.int32))
+
+
 def test_a_mapped_file_is_read_without_a_warning(tmp_path):
     np.save(tmp_path / "day_0_sparse.npy", SPARSE)
     mapped = np.load(tmp_path / "day_0_sparse.npy", mmap_mode="r")
