@@ -24,6 +24,7 @@ NO_LABEL: Final = -1
 """The label of a file that has none."""
 
 _ROOM: Final = 1 << 12  # rejects at a time
+_NEWLINE, _RETURN = 10, 13
 _SHOWN: Final = 80  # bytes of a field in a reject
 
 
@@ -55,10 +56,15 @@ class Rejects:
 
     def __getitem__(self, number: int) -> Reject:
         line, reason, begin, end, column = self.told[number].tolist()
-        field = self.text[begin:end][: _SHOWN + 1].tobytes().rstrip(b"\r")
+        field = self.text[begin : end - self._returns(begin, end)][: _SHOWN + 1].tobytes()
         shown = field[:_SHOWN].decode("utf-8", "backslashreplace") + "..." * (len(field) > _SHOWN)
         what = f"{column} columns" if reason == BAD_COLUMNS else _column(column, self.labelled)
         return Reject(line=line, reason=REASONS[reason], found=f"{what}: {shown}")
+
+    def _returns(self, begin: int, end: int) -> bool:
+        """Whether a field ends with the carriage return of its line's end."""
+        last = end == len(self.text) or self.text[end] == _NEWLINE
+        return last and end > begin and self.text[end - 1] == _RETURN
 
     def __iter__(self) -> Iterator[Reject]:
         return (self[number] for number in range(len(self)))

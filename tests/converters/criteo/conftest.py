@@ -1,7 +1,10 @@
-"""Reference outputs, and the real torchrec."""
+"""Reference outputs, the real torchrec, and a folder for many small runs."""
 
 import importlib
+import shutil
+import tempfile
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -20,3 +23,15 @@ def jagged_tensor() -> ModuleType:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its own, at the first import
         return importlib.import_module("torchrec.sparse.jagged_tensor")
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> Iterator[Path]:
+    """An empty folder in memory, where the system has one: every run syncs a hundred files."""
+    memory = Path("/dev/shm")
+    if not memory.is_dir():
+        yield tmp_path
+        return
+    folder = Path(tempfile.mkdtemp(prefix="ingot-test-", dir=memory))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
