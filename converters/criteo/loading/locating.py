@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, BinaryIO, Final
 
 import numpy as np
@@ -207,6 +208,10 @@ def _stored(path: Path, kind: str, digest: Any) -> StoredArray:  # noqa: ANN401
     return array
 
 
+_DAMAGED: Final = (ValueError, EOFError, SyntaxError, TokenError, MemoryError, RecursionError)
+"""What numpy's reader of headers, which are Python text, lets out."""
+
+
 def _header(stream: BinaryIO, path: Path) -> tuple[tuple[int, ...], np.dtype[Any]]:
     formats = {(1, 0): np.lib.format.read_array_header_1_0}
     formats[2, 0] = np.lib.format.read_array_header_2_0
@@ -215,7 +220,7 @@ def _header(stream: BinaryIO, path: Path) -> tuple[tuple[int, ...], np.dtype[Any
         if version not in formats:
             raise ValueError(f"version {version} of the format")
         shape, fortran_order, dtype = formats[version](stream)
-    except (ValueError, EOFError) as error:
+    except _DAMAGED as error:
         said = " ".join(str(error).split())[:200]
         raise SourceError(str(path), f"is no .npy array: {said}", _AGAIN) from error
     if fortran_order:

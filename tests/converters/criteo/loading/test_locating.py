@@ -64,6 +64,11 @@ def lengthen(path: Path) -> None:
     path.write_bytes(path.read_bytes() + b"\0" * 8)
 
 
+def headed(header: bytes) -> Callable[[Path], None]:
+    length = len(header).to_bytes(2, "little")
+    return lambda path: path.write_bytes(b"\x93NUMPY\x01\x00" + length + header)
+
+
 def replaced(array: object, **options: bool) -> Callable[[Path], None]:
     return lambda path: np.save(path, np.array(array), **options)
 
@@ -78,6 +83,9 @@ def replaced(array: object, **options: bool) -> Callable[[Path], None]:
         ("dense", lambda path: path.write_bytes(b"PK\3\4" * 9), "is no .npy array: "),
         ("dense", lambda path: path.write_bytes(b""), "is no .npy array: "),
         ("dense", lambda path: path.write_bytes(b"\x93NUMPY\x09\x00ab"), "is no .npy array: "),
+        ("dense", headed(b"{'descr': (((("), "is no .npy array: "),
+        ("dense", headed(b"  x\n y"), "is no .npy array: "),
+        ("dense", headed(b"-" * 9000 + b"1"), "is no .npy array: "),
         ("dense", replaced(np.zeros((5, 13))), "holds float64, not float32"),
         ("sparse", replaced(np.zeros((5, 26), np.uint32)), "holds uint32, not int32 or int64"),
         ("sparse", replaced(np.zeros((5, 26), ">i4")), "holds >i4, not int32"),
