@@ -27,7 +27,6 @@ from ingot.converters.ctr.building.entity_store import EntityStore
 from ingot.converters.ctr.building.identity import Identity
 from ingot.converters.ctr.building.inputs import Inputs, hashing, stamps
 from ingot.converters.ctr.building.interning import Interner
-from ingot.converters.measuring import Clock
 from ingot.converters.ctr.building.rows import Rows
 from ingot.converters.ctr.building.splitting import TRAIN
 from ingot.converters.ctr.building.spooling import Spool
@@ -39,6 +38,7 @@ from ingot.converters.ctr.featuremap import Feature, FeatureMap, dump, to_docume
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.job import Progress, Watch
 from ingot.converters.manifest import check_unchanged, host_facts, list_files
+from ingot.converters.measuring import Clock
 from ingot.converters.rows import Json
 from ingot.converters.shard import peak_rss
 
