@@ -166,7 +166,7 @@ def main() -> None:
     known: dict[str, list[dict[str, float]]] = {}
     for name, way in vars(ways).items():
         for figures in way:
-            told = ", ".join(f"{key} {value:,.1f}" for key, value in figures.items())
+            told = ", ".join(f"{key} {round(value, 1):,}" for key, value in figures.items())
             print(f"{name}: {told}", flush=True)
             known.setdefault(name, []).append(figures)
     if args.out:
