@@ -1,5 +1,6 @@
-"""How long the phases of a run take."""
+"""How long the phases of a run take, and on how many cores."""
 
+import os
 import time
 
 
@@ -20,3 +21,10 @@ class Clock:
         """Seconds of every phase so far."""
         self.start(self._phase)
         return {phase: round(seconds, 3) for phase, seconds in self._seconds.items()}
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):  # not everywhere
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -5,7 +5,6 @@ memory are some rows of them. The tables are mapped from files that lie beside t
 is made, or in a folder of the user's.
 """
 
-import os
 import shutil
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from ingot.converters.criteo.widening.tables import Tables, kept
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.job import Progress, Watch
 from ingot.converters.manifest import check_unchanged, host_facts, list_files
-from ingot.converters.measuring import Clock
+from ingot.converters.measuring import Clock, usable_cores
 from ingot.converters.rows import Json
 from ingot.converters.shard import file_entry, peak_rss
 
@@ -98,7 +97,7 @@ def materialize(
             manifest = staged.done.manifest
             return Materialized(out=staged.out, manifest=manifest, already_done=True, notes=notes)
         with writing(staged.work):
-            workers = threads or len(os.sched_getaffinity(0))
+            workers = threads or usable_cores()
             return _Run(identity, staged, tables or staged.work, workers, block, progress).run()
 
 

@@ -1,11 +1,11 @@
 """What a user decides about a run."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
 
 from ingot.converters.errors import ConversionError
+from ingot.converters.measuring import usable_cores
 
 DenseForm = Literal["ln3", "min2"]
 Compat = Literal["exact", "torchrec_f32"]
@@ -72,7 +72,7 @@ class Settings:
     @property
     def workers(self) -> int:
         """Threads, counted."""
-        return self.threads or len(os.sched_getaffinity(0))
+        return self.threads or usable_cores()
 
 
 def _check(fine: bool, name: str, value: object, expected: object) -> None:

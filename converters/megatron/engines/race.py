@@ -1,6 +1,5 @@
 """Which engine a build runs with: the fastest on the user's own text that is exact."""
 
-import os
 import time
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -9,6 +8,7 @@ from typing import Final, Literal
 import pyarrow as pa
 
 from ingot.converters.errors import ConversionError
+from ingot.converters.measuring import usable_cores
 from ingot.converters.megatron.engines.choice import Choice
 from ingot.converters.megatron.engines.codepoints import count, shown
 from ingot.converters.megatron.engines.engine import Engine
@@ -111,7 +111,7 @@ class _Race:
         self._threads = threads
         self._monitor = monitor
         self._sample = runs(sample, _RUN)
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+        cores = usable_cores()
         self._cores = max(cores, threads)
         self._answered: Answered | None = None
 
