@@ -34,9 +34,9 @@ from numpy.typing import NDArray
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE))
 
-from generate import COLUMNS, _named  # noqa: E402 - beside this file
+from criteo_lines import name_all  # noqa: E402 - beside this file
+from generate import COLUMNS  # noqa: E402
 
-from ingot.converters.compiling import kernel  # noqa: E402
 from ingot.converters.criteo.contract import DENSE, KEYS  # noqa: E402
 from ingot.converters.criteo.preprocessing.arrays import HEADER  # noqa: E402
 from ingot.converters.criteo.preprocessing.ids import Ids  # noqa: E402
@@ -49,17 +49,10 @@ BLOCK = 1 << 16  # values at a time, about as many as a block of 16 MiB has
 LOOKED_UP = 1 << 22
 
 
-@kernel
-def _names(numbers: NDArray[np.int64], column: int, values: NDArray[np.uint32]) -> None:
-    """The values with these numbers."""
-    for place in range(len(numbers)):
-        values[place] = _named(numbers[place], column)
-
-
 def named(numbers: NDArray[np.int64]) -> NDArray[np.uint32]:
     """Values of the column."""
     values = np.empty(len(numbers), np.uint32)
-    _names(numbers, COLUMN, values)
+    name_all(numbers, COLUMN, values)
     return values
 
 

@@ -2,12 +2,17 @@
 
 import importlib.util
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks" / "criteo"
+
+
+if str(BENCHMARKS) not in sys.path:  # as where they are run
+    sys.path.append(str(BENCHMARKS))
 
 
 def script(name: str) -> ModuleType:
@@ -41,3 +46,8 @@ def estimate() -> ModuleType:
 @pytest.fixture(scope="session")
 def benchmark() -> ModuleType:
     return script("preprocess")
+
+
+@pytest.fixture(scope="session")
+def lines() -> ModuleType:
+    return import_module("criteo_lines")

@@ -43,8 +43,8 @@ def test_the_rows_are_spread_over_the_days(made):
     assert [len(cells(made / f"day_{day}")) for day in range(3)] == [13_333, 13_333, 13_334]
 
 
-def test_shares_and_means_are_those_it_tells(generator, columns):
-    assert columns[0].count("1") / ROWS == pytest.approx(generator.CLICKS, abs=0.004)
+def test_shares_and_means_are_those_it_tells(generator, lines, columns):
+    assert columns[0].count("1") / ROWS == pytest.approx(lines.CLICKS, abs=0.004)
     empty = [column.count("") / ROWS for column in columns[1:]]
     told = [*generator.NO_NUMBER, *(generator.NO_VALUE.get(k, 0) for k in range(26))]
     assert empty == pytest.approx(told, abs=0.01)
@@ -88,10 +88,10 @@ def test_the_full_number_of_rows_would_have_the_published_number_of_values(
     assert expected_values(generator, column, rows) == pytest.approx(published, rel=0.05)
 
 
-def test_no_two_numbers_of_a_column_have_one_value(generator):
+def test_no_two_numbers_of_a_column_have_one_value(lines):
     for column in (0, 25):
-        named = {int(generator._named(number, column)) for number in range(50_000)}
-        high = {int(generator._named(2**32 - 1 - number, column)) for number in range(1000)}
+        named = {int(lines.named(number, column)) for number in range(50_000)}
+        high = {int(lines.named(2**32 - 1 - number, column)) for number in range(1000)}
         assert (len(named), len(high), len(named & high)) == (50_000, 1_000, 0)
 
 
