@@ -26,14 +26,20 @@ class Ids:
     Memory: 8 bytes a slot, of which 35 to 70 % are used, and 4 bytes a value; 12 bytes a slot more
     while the table is doubled.
 
+    Args:
+        key: of the column.
+        grows: whether new values get ids.
+        settled: rows, and the count of a value, after which it is taken out of its 32 bits.
+
     Attributes:
         count: distinct values.
         unseen: rows whose value had no id and got none.
     """
 
-    def __init__(self, key: str, *, grows: bool = True) -> None:
+    def __init__(self, key: str, *, grows: bool = True, settled: int = _SETTLED) -> None:
         self._key = key
         self._grows = grows
+        self._settled = settled
         self._slots = np.zeros(_SLOTS, np.uint64)
         self._counts = np.zeros(int(_SLOTS * _LOAD), np.uint32)
         self._beyond: dict[int, int] = {}
@@ -113,9 +119,9 @@ class Ids:
     def _settle(self, rows: int) -> None:
         """Take large counts out of their 32 bits before more rows could make one overflow."""
         self._since += rows
-        if self._since < _SETTLED:
+        if self._since < self._settled:
             return
-        for number in np.flatnonzero(self._counts[: self.count] >= _SETTLED).tolist():
+        for number in np.flatnonzero(self._counts[: self.count] >= self._settled).tolist():
             self._beyond[number] = self._beyond.get(number, 0) + int(self._counts[number])
             self._counts[number] = 0
         self._since = rows
