@@ -141,7 +141,8 @@ class _Run:
 
     def keep_parts(self) -> None:
         """After a fault of the input: keep what was read of other files, if anything."""
-        if not self._reading.taken_up():
+        read = self._reading.facts()[: self._reading.taken_up()]
+        if not any(one["rows"] for one in read):
             shutil.rmtree(self._staged.work)
 
     def run(self) -> Preprocessed:
