@@ -1,10 +1,15 @@
 """What every test runs under: no network by accident, no state of the user, repeatable examples."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+# Tests run side by side: the threads of several trainings would only wait for each other. Read when
+# torch is imported, so it is set here.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 hypothesis.settings.register_profile("ingot", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("ingot")

@@ -106,7 +106,7 @@ def test_with_several_ids_for_one_it_learns_too(dlrm, data, told):
     assert auc > 0.72
 
 
-@pytest.mark.parametrize("more", [(), ("--multi-hot", "2")])
+@pytest.mark.parametrize("more", [(), pytest.param(("--multi-hot", "2"), marks=pytest.mark.long)])
 def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(dlrm, data, told, tmp_path, more):
     whole = told if not more else trained(dlrm, data, *RUN, *more)
     kept = tmp_path / "kept.pt"
