@@ -361,6 +361,8 @@ def _open(places: _Places, key: str, notes: list[str]) -> Staged:
     )
     staged.work.mkdir(parents=True, exist_ok=True)
     staged.result.mkdir(exist_ok=True)
+    for cut in staged.result.glob(f".{MANIFEST}.*.tmp"):  # killed while the manifest was written
+        cut.unlink()
     return staged
 
 

@@ -258,6 +258,15 @@ def test_a_log_that_lost_its_end(quick: Path) -> None:
     assert tree(scene.out) == expected
 
 
+def test_killed_while_the_manifest_is_written(quick: Path) -> None:
+    """What is cut then lies among the files of the result."""
+    scene = Scene(quick)
+    expected = scene.fresh()
+    scene.stop_when_read(3)
+    (scene.stage / "result/.manifest.json.0123abcd.tmp").write_bytes(b"{")
+    scene.check(expected)
+
+
 def test_a_strict_run_meets_a_reject(quick: Path) -> None:
     scene = Scene(quick, strict=True)
     with pytest.raises(ConversionError, match=r"day_0: line 61: .* 1 columns: short"):
