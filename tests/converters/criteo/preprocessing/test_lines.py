@@ -44,7 +44,7 @@ def check(content: bytes, *, labelled: bool = True) -> reference.Rows:
 @example(b"\t" * 39 + b"\r\r")
 @example(b"\t" * 38)
 @example(b"\t" * 40)
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_lines(content: bytes) -> None:
     check(content)
 
