@@ -224,5 +224,5 @@ def _part(part: "dict[str, Json]") -> str:
     if known:
         said += f", {labels['1'] / known:.2%} clicked"
     if part["nonfinite"]:
-        said += f", {part['nonfinite']:,} dense values are no finite number"
+        said += f", dense values that are no finite number: {part['nonfinite']:,}"
     return f"{said}, shuffled" if part["shuffled"] else said
