@@ -26,7 +26,6 @@ from ingot.converters.criteo.preprocessing.sources import PartRows
 from ingot.converters.criteo.preprocessing.work import Work
 from ingot.converters.errors import ConversionError
 
-_BLOCK: Final = 1 << 19
 _WIDTH: Final = 2 + DENSE + SPARSE
 _RECORD: Final = 4 * _WIDTH
 _MOST: Final = (1 << 32) - 1
@@ -71,6 +70,7 @@ class Shuffle:
     ) -> None:
         self._parts, self._work, self._result = tuple(parts), work, result
         self._threads, self._bucket = threads, bucket
+        self._block = -(-bucket // 2)  # rows that are read at a time
         self._rows = sum(rows for _, rows in parts)
         self._places = inverse_permutation(self._rows, seed)
         self._ends = np.zeros(-(-self._rows // bucket), np.int64)  # records of each bucket so far
@@ -91,8 +91,8 @@ class Shuffle:
         written = np.zeros(self.buckets, bool)
         with ThreadPoolExecutor(self._threads, "shuffle") as pool:
             tasks = []
-            for start in range(0, source.rows, _BLOCK):
-                stop = min(start + _BLOCK, source.rows)
+            for start in range(0, source.rows, self._block):
+                stop = min(start + self._block, source.rows)
                 places = self._next_places(stop - start)
                 begins = self._ends.copy()
                 count_buckets(places, self._bucket, self._ends)
@@ -100,7 +100,7 @@ class Shuffle:
                 tasks.append(pool.submit(self._scatter, source, start, places, begins))
                 if len(tasks) > self._threads:
                     tasks.pop(0).result()
-                    tell(_BLOCK)
+                    tell(self._block)
             for task in tasks:
                 task.result()
         self._work.sync(*(self._work.bucket(int(at)) for at in np.flatnonzero(written)))
