@@ -39,7 +39,7 @@ values = st.one_of(st.sampled_from(EXTREMES), st.integers(0, 2**32 - 1), st.inte
 
 
 @given(st.lists(st.lists(values, max_size=40), max_size=8), st.sampled_from((1, 2, 5, 1 << 31)))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_like_a_dict(blocks: list[list[int]], settled: int) -> None:
     check(blocks, Ids("cat_0", settled=settled))
 

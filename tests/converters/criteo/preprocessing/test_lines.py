@@ -44,7 +44,7 @@ def check(content: bytes, *, labelled: bool = True) -> reference.Rows:
 @example(b"\t" * 39 + b"\r\r")
 @example(b"\t" * 38)
 @example(b"\t" * 40)
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_lines(content: bytes) -> None:
     check(content)
 
@@ -58,7 +58,7 @@ def test_lines_without_a_label(content: bytes) -> None:
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_any_bytes(content: bytes) -> None:
     check(content)
 
