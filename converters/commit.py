@@ -292,6 +292,19 @@ def _check_free(out: Path, overwrite: bool, difference: str | None) -> None:
     if not overwrite:
         problem = f"holds another result: {difference}" if difference else "holds a damaged result"
         raise OutputError(str(out), problem, "choose another folder, or replace it: --overwrite")
+    if foreign := _foreign(out):
+        problem = f"holds files that are not of the result, such as {foreign[0]}"
+        raise OutputError(str(out), problem, "move them away, or choose another folder")
+
+
+def _foreign(out: Path) -> list[str]:
+    """Files in a result that its manifest does not list: replacing it would delete them."""
+    listed = (_own(out) or {}).get("files")
+    if not isinstance(listed, list):
+        return []
+    own = {one.get("path") for one in listed if isinstance(one, dict)} | {MANIFEST, RUN}
+    files = (path for path in sorted(out.rglob("*")) if path.is_file())
+    return [name for path in files if (name := path.relative_to(out).as_posix()) not in own]
 
 
 @contextmanager

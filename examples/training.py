@@ -74,7 +74,7 @@ class Training:
             print(f"stopped in epoch {self.progress.epoch + 1}")
             return 0
         losses = self.progress.losses
-        return int(len(losses) > 1 and losses[-1] >= losses[0])
+        return int(len(losses) > 1 and not losses[-1] < losses[0])  # NaN has not fallen
 
     def run(self) -> bool:
         """All epochs; False where `--stop` ended them before."""

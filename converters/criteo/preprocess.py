@@ -17,13 +17,14 @@ from ingot.converters.criteo.contract import KEYS, REJECTS, STATS
 from ingot.converters.criteo.preprocessing.identity import Identity
 from ingot.converters.criteo.preprocessing.inputs import Inputs
 from ingot.converters.criteo.preprocessing.placing import place
+from ingot.converters.criteo.preprocessing.reading import PROBLEMS
 from ingot.converters.criteo.preprocessing.reading_parts import Reading
 from ingot.converters.criteo.preprocessing.settings import Settings
 from ingot.converters.criteo.preprocessing.shuffling import Shuffle
 from ingot.converters.criteo.preprocessing.sources import PartRows
 from ingot.converters.criteo.preprocessing.statistics import part_entry, stats_document
 from ingot.converters.criteo.preprocessing.work import Work
-from ingot.converters.errors import ConversionError, SourceError
+from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.job import Progress, Watch
 from ingot.converters.manifest import check_unchanged, host_facts, list_files
 from ingot.converters.measuring import Clock
@@ -72,6 +73,9 @@ def preprocess(
         ConversionError: there is no row, or a reject where `settings.strict` allows none.
         OutputError: the destination is taken or cannot be written.
     """
+    if settings.vocab is not None and settings.vocab.resolve() == out.resolve():
+        problem = "is the run whose vocabularies are gone on with, and would be replaced"
+        raise OutputError(str(out), problem, "choose another folder")
     identity = Identity.of(inputs, settings)
     with stage(
         out,
@@ -122,7 +126,7 @@ class _Run:
         self._work = Work(staged.work)
         self._clock = Clock()
         self._rows: dict[str, int] = {}
-        self._notes = list(staged.notes)
+        self._notes = [*staged.notes, *self._inputs.notes]
         self._reading = Reading(self._inputs, self._settings, self._work, staged.result, self._tell)
         self._take_up(resume=resume)
 
@@ -168,13 +172,23 @@ class _Run:
 
     def _check_rows(self) -> None:
         facts = self._reading.facts()
-        if any(one["rows"] for one in facts):
-            return
-        rejects = sum(one["lines"] for one in facts)
-        said = f"all {rejects:,} lines are rejects" if rejects else "the files are empty"
-        raise ConversionError(
-            self._inputs.where, f"there is no row: {said}", "are these the files?"
-        )
+        named = zip(self._inputs.parts, facts, strict=True)
+        empty = [part.name for part, one in named if not one["rows"]]
+        if len(empty) == len(facts):
+            lines = sum(one["lines"] for one in facts)
+            said = f"all {lines:,} lines are rejects" if lines else "the files are empty"
+            said = f"there is no row: {said}{self._first_reject()}"
+            raise ConversionError(self._inputs.where, said, "are these the files?")
+        if empty:
+            self._notes.append(f"without a row: {', '.join(empty)}")
+
+    def _first_reject(self) -> str:
+        for path in self._rejects():
+            with path.open(encoding="utf-8") as lines:
+                first = json.loads(next(lines))
+            where = f"{first['file']} line {first['line']}"
+            return f"; {where}: {PROBLEMS[first['reason']]}: {first['found']}"
+        return ""
 
     def _arrange(self) -> None:
         """Write the arrays: training days shuffled, others as they are."""
@@ -273,14 +287,18 @@ class _Run:
         return stats_document(parts, facts, columns)
 
     def _write_rejects(self) -> None:
-        rejects = [self._work.part(part.name) / REJECTS for part in self._inputs.parts]
-        there = [path for path in rejects if path.exists()]
+        there = self._rejects()
         if not there:
             return
         with (self._staged.result / REJECTS).open("wb") as whole:
             for path in there:
                 with path.open("rb") as part:
                     shutil.copyfileobj(part, whole)
+
+    def _rejects(self) -> list[Path]:
+        """The files of rejects that parts have."""
+        paths = [self._work.part(part.name) / REJECTS for part in self._inputs.parts]
+        return [path for path in paths if path.exists()]
 
     def _files(self) -> list[dict[str, Json]]:
         """Every file of the result with its hash, several hashed at a time."""

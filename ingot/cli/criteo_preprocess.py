@@ -82,6 +82,7 @@ def preprocess(
             "--frequency-threshold",
             metavar="N",
             min=0,
+            max=(1 << 63) - 1,
             help="Values seen less often get id 1.",
             rich_help_panel=_VALUES,
         ),
@@ -170,7 +171,10 @@ def preprocess(
     from ingot.converters.criteo.preprocess import preprocess as preprocessed
     from ingot.converters.criteo.preprocessing.inputs import find_inputs, parse_days
     from ingot.converters.criteo.preprocessing.settings import Settings
+    from ingot.converters.errors import ConversionError
 
+    if unseen is Unseen.one and vocab is None:
+        raise typer.BadParameter("--unseen 1 needs --vocab DIR: what is unseen otherwise?")
     settings = Settings(
         dense=dense.value,
         frequency_threshold=frequency_threshold,
@@ -182,7 +186,11 @@ def preprocess(
         strict=strict,
         threads=threads,
     )
-    inputs = find_inputs(input_dir, None if days is None else parse_days(days))
+    try:
+        chosen = None if days is None else parse_days(days)
+    except ConversionError as error:
+        raise typer.BadParameter(str(error)) from error
+    inputs = find_inputs(input_dir, chosen)
     with meter() as progress:
         done = preprocessed(
             inputs, settings, out, resume=resume, overwrite=overwrite, progress=progress
@@ -213,6 +221,10 @@ def _lines(done: "Preprocessed") -> list[tuple[str, str]]:
     lines.append(
         ("values", f"{values:,} distinct, most in {largest['name']}: {largest['distinct']:,}")
     )
+    if rare := sum(column["rare_rows"] for column in stats["sparse"]):
+        lines.append(("id 1", f"{rare:,} of {26 * stats['rows']:,} cells: rare or unseen values"))
+    if stats["parts"] and any(part["nonfinite"] for part in stats["parts"]):
+        lines.append(("", "training does not survive -inf and NaN: docs/criteo.md, Dense values"))
     lines += [("note", note) for note in done.notes]
     return [*lines, ("files", str(done.out))]
 

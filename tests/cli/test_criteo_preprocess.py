@@ -58,10 +58,10 @@ class Place:
     def preprocess(self, *words: str, out: str = "out") -> Done:
         return self.run("--input-dir", "raw", "--out", out, *words)
 
-    def fails(self, *words: str, out: str = "out") -> str:
+    def fails(self, *words: str, out: str = "out", code: int = 1) -> str:
         """What the command says that fails; nothing is left of it."""
         done = self.preprocess(*words, out=out)
-        assert (done.code, done.out) == (1, ""), done
+        assert (done.code, done.out) == (code, ""), done
         assert "Traceback" not in done.err
         return " ".join(done.err.split())
 
@@ -162,8 +162,35 @@ def test_days(place: Place, days: str, parts: list[int]) -> None:
 
 @pytest.mark.parametrize("days", ["", "x", "3-1", "1,", "-1", "0-", "1;2", "99999"])
 def test_days_that_are_none(place: Place, days: str) -> None:
-    said = place.fails("--days", days)
+    said = place.fails("--days", days, code=2)
     assert "0-23 or 0,3,5-7" in said
+
+
+def test_what_a_folder_has_beside_the_days_is_told(place: Place) -> None:
+    (place.folder / "raw/day_00").write_bytes(b"")
+    (place.folder / "raw/day_1.csv").write_bytes(b"")
+    (place.folder / "raw/day_1").rename(place.folder / "raw/day_5")
+    (place.folder / "raw/day_4").write_bytes(b"")
+    said = " ".join(place.preprocess().out.split())
+    assert "passed over: day_00, day_1.csv" in said
+    assert "not there: day_1, day_3" in said
+    assert "without a row: day_4" in said
+
+
+def test_files_of_rejects_alone_show_the_first(place: Place) -> None:
+    (place.folder / "raw/day_0").write_bytes(b"0,1,2\n" * 9)
+    said = place.fails("--days", "0")
+    assert "all 9 lines are rejects; day_0 line 1: not 40 columns" in said
+    assert "1 columns: 0,1,2" in said
+
+
+def test_replacing_spares_files_of_others(place: Place) -> None:
+    assert place.preprocess("--days", "0").code == 0
+    (place.folder / "out/model.pt").write_bytes(b"weights")
+    done = place.preprocess("--overwrite")
+    assert done.code == 1
+    assert "not of the result, such as model.pt" in " ".join(done.err.split())
+    assert (place.folder / "out/model.pt").read_bytes() == b"weights"
 
 
 def test_a_day_that_is_not_there(place: Place) -> None:
@@ -298,7 +325,7 @@ def test_values_that_cannot_be(place: Place, words: tuple[str, str]) -> None:
 
 
 def test_unseen_values_need_a_vocabulary(place: Place) -> None:
-    assert "--vocab DIR" in place.fails("--unseen", "1")
+    assert "--vocab DIR" in place.fails("--unseen", "1", code=2)
 
 
 def test_new_days_with_the_ids_of_old_ones(place: Place) -> None:

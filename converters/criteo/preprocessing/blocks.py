@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ingot.converters.errors import SourceError
 
+_PIECE: Final = 1 << 20
 LONGEST: Final = 1 << 20
 """Bytes of a line; beyond it a file is not what it should be."""
 
@@ -20,8 +21,8 @@ def blocks(stream: BinaryIO, size: int, where: str) -> Iterator[NDArray[np.uint8
         SourceError: a line is longer than 1 MiB, or the stream cannot be read.
     """
     rest = b""
-    while data := stream.read(size):
-        text = rest + data
+    while data := _read(stream, size):
+        text = b"".join([rest, *data])
         cut = text.rfind(b"\n") + 1
         if len(text) - cut > LONGEST:
             raise too_long(where)
@@ -30,6 +31,15 @@ def blocks(stream: BinaryIO, size: int, where: str) -> Iterator[NDArray[np.uint8
         rest = text[cut:]
     if rest:
         yield np.frombuffer(rest, np.uint8)
+
+
+def _read(stream: BinaryIO, size: int) -> list[bytes]:
+    """About `size` bytes; in pieces, so that damaged data are told near the place."""
+    pieces: list[bytes] = []
+    while size > 0 and (piece := stream.read(min(size, _PIECE))):
+        pieces.append(piece)
+        size -= len(piece)
+    return pieces
 
 
 def too_long(where: str) -> SourceError:

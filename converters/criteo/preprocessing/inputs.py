@@ -19,6 +19,7 @@ _ENDS: Final = r"(?:\.(?:tsv|txt))?(?:\.(?:gz|zst|bz2|xz))?"
 _DAY: Final = re.compile(rf"day_(0|[1-9][0-9]{{0,3}}){_ENDS}")
 _KAGGLE: Final = re.compile(rf"(train|test){_ENDS}")
 _HASHED: Final = 8 << 20
+_SHOWN: Final = 5  # names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,12 +41,13 @@ class Part:
 class Inputs:
     """The parts in the order in which values are first seen; `days`: they are days, not Kaggle's.
 
-    `shuffled`: how many of the first of them are training days.
+    `notes`: what the folder has beside them, and days that it has not, for people.
     """
 
     where: str
     parts: tuple[Part, ...]
     days: bool
+    notes: tuple[str, ...] = ()
 
     @property
     def shuffled(self) -> int:
@@ -117,13 +119,28 @@ def find_inputs(where: str, days: Sequence[int] | None = None) -> Inputs:
     if days is None and by_day and kaggle:
         problem = f"holds days and also {kaggle[0][1].name}"
         raise SourceError(where, problem, "say which days are read, as --days 0-23")
-    if by_day or days is not None:
+    if days is not None:
         return Inputs(where=where, parts=tuple(_days(where, by_day, days)), days=True)
-    if kaggle:
-        parts = tuple(_kaggle(where, kaggle))
-        return Inputs(where=where, parts=parts, days=False)
-    hint = "the files are named day_0 to day_23 or train.txt, compressed or not: day_0.gz"
-    raise SourceError(where, "holds no Criteo files", hint)
+    parts = tuple(_days(where, by_day, None) if by_day else _kaggle(where, kaggle))
+    others = sorted({name for _, name in named} - {part.entry.name for part in parts})
+    if not parts:
+        hint = "the files are named day_0 to day_23 or train.txt, compressed or not: day_0.gz"
+        problem = "holds no Criteo files" + (f", but {_some(others)}" if others else "")
+        raise SourceError(where, problem, hint)
+    notes = [f"passed over: {_some(others)}"] if others else []
+    notes += _gaps([day for day, _ in by_day])
+    return Inputs(where=where, parts=parts, days=bool(by_day), notes=tuple(notes))
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _gaps(days: Sequence[int]) -> list[str]:
+    """What is not there between the first and the last day."""
+    gone = sorted(set(range(min(days, default=0), max(days, default=0) + 1)) - set(days))
+    return [f"not there: {_some([f'day_{day}' for day in gone])}"] if days and gone else []
 
 
 def _days(where: str, found: list[tuple[int, Entry]], days: Sequence[int] | None) -> Iterator[Part]:

@@ -139,7 +139,7 @@ class PartReader:
         if not len(block.rejects):
             return
         first = block.rejects[0]
-        said = f"line {counts.lines + first.line + 1}: {_PROBLEMS[first.reason]}: {first.found}"
+        said = f"line {counts.lines + first.line + 1}: {PROBLEMS[first.reason]}: {first.found}"
         if self._settings.strict:
             raise ConversionError(where, said, "without --strict it becomes a reject")
         if not counts.rows and counts.lines + block.rejects.leading() >= _ENOUGH:
@@ -148,8 +148,8 @@ class PartReader:
             raise ConversionError(where, said, hint)
 
 
-_PROBLEMS: Final = {
-    "columns": "not as many columns as there should be",
+PROBLEMS: Final = {
+    "columns": "not 40 columns (39 without a label)",
     "label": "no whole number of 32 bits",
     "dense": "no whole number of 32 bits",
     "sparse": "no hexadecimal number of 32 bits",

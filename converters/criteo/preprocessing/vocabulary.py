@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from ingot.converters.commit import MANIFEST
 from ingot.converters.criteo.contract import (
     FIRST_ID,
     KEYS,
@@ -67,7 +68,9 @@ def load(folder: Path, key: str) -> Vocabulary:
     try:
         with pq.ParquetFile(path) as file:
             table = file.read()
-            told = json.loads(file.metadata.metadata[METADATA_KEY])
+            told = json.loads((file.metadata.metadata or {}).get(METADATA_KEY, b"null"))
+        if not isinstance(told, dict) or told.get("column") != key:
+            raise ValueError(f"its metadata are not those of {key}")
         next_id = int(told["next_id"])
         values, ids, counts = (_column(table, field) for field in SCHEMA)
     except FileNotFoundError as error:
@@ -91,22 +94,35 @@ def _check(path: Path, found: Vocabulary) -> None:
     own = found.ids[found.ids != RARE_ID]
     least, most = own.min(initial=FIRST_ID), own.max(initial=FIRST_ID - 1)
     once = len(np.unique(found.values)) == len(found.values)
-    if least < FIRST_ID or most >= found.next_id or len(np.unique(own)) != len(own) or not once:
-        raise SourceError(str(path), "is damaged: ids or values stand in it twice", _HINT)
+    whole = len(own) == found.next_id - FIRST_ID == len(np.unique(own))
+    if least < FIRST_ID or most >= found.next_id or not whole or not once:
+        raise SourceError(str(path), "is damaged: ids are missing, or stand in it twice", _HINT)
 
 
 def digest(folder: Path) -> str:
-    """SHA-256 over the vocabularies of a folder.
+    """SHA-256 over the vocabularies of a folder, each held to the folder's manifest if it has one.
 
     Raises:
-        SourceError: one cannot be read.
+        SourceError: one cannot be read, or is not what the run wrote.
     """
-    whole = hashlib.sha256()
+    whole, listed = hashlib.sha256(), _listed(folder)
     for key in KEYS:
         path = vocabulary_path(folder, key)
         try:
             with path.open("rb") as file:
-                whole.update(hashlib.file_digest(file, "sha256").digest())
+                found = hashlib.file_digest(file, "sha256")
         except OSError as error:
             raise SourceError(str(path), f"cannot be read: {error.strerror}", _HINT) from error
+        if listed and listed.get(path.relative_to(folder).as_posix()) != found.hexdigest():
+            raise SourceError(str(path), "was changed since the run that wrote it", _HINT)
+        whole.update(found.digest())
     return whole.hexdigest()
+
+
+def _listed(folder: Path) -> dict[str, str]:
+    """The SHA-256 of every file that the folder's manifest lists; empty without a manifest."""
+    try:
+        files = json.loads((folder / MANIFEST).read_bytes())["files"]
+        return {one["path"]: one["sha256"] for one in files}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}

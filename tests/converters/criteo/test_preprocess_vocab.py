@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingot.converters.criteo.contract import KEYS
-from ingot.converters.errors import ConversionError, SourceError
+from ingot.converters.errors import ConversionError, OutputError, SourceError
 from tests.converters.criteo import reference
 from tests.converters.criteo.lines import content
 from tests.converters.criteo.preprocessed import (
@@ -110,18 +110,18 @@ def test_broken_off_and_gone_on_with(quick: Path, old: Path, encode: str, unseen
     assert tree(quick / "out") == tree(quick / "whole")
 
 
-def test_over_itself(quick: Path) -> None:
-    """A folder may be replaced by the run that begins with its vocabularies."""
+def test_not_over_itself(quick: Path) -> None:
+    """Replaced, a second run of the same command would count its own rows again."""
     from ingot.converters.criteo.preprocess import preprocess
     from ingot.converters.criteo.preprocessing.inputs import find_inputs
     from ingot.converters.criteo.preprocessing.settings import Settings
 
-    first = write(quick / "raw0", DAYS[:1])
-    run(first, quick / "out")
-    expected = reference.run(DAYS[1:2], Choices(**known(quick / "out")))
+    run(write(quick / "raw0", DAYS[:1]), quick / "out")
+    before = (quick / "out/manifest.json").read_bytes()
     inputs = find_inputs(str(write(quick / "raw1", DAYS[1:2])))
-    preprocess(inputs, Settings(vocab=quick / "out"), quick / "out", overwrite=True)
-    check(quick / "out", expected)
+    with pytest.raises(OutputError, match="choose another folder"):
+        preprocess(inputs, Settings(vocab=quick / "out"), quick / "out", overwrite=True)
+    assert (quick / "out/manifest.json").read_bytes() == before
 
 
 def test_another_vocabulary_is_another_run(quick: Path, old: Path) -> None:
@@ -152,6 +152,11 @@ def without_metadata(path: Path) -> None:
     pq.write_table(pq.read_table(path).replace_schema_metadata(None), path)
 
 
+def first_rows(path: Path) -> None:
+    metadata = pq.read_metadata(path).metadata
+    pq.write_table(pq.read_table(path).slice(0, 2).replace_schema_metadata(metadata), path)
+
+
 DAMAGES = {
     "gone": (lambda path: path.unlink(), "no such vocabulary|cannot be read"),
     "a folder": (lambda path: path.unlink() or path.mkdir(), "cannot be read|is no vocabulary"),
@@ -164,6 +169,11 @@ DAMAGES = {
     "an id twice": (replaced("id", [5, 5]), "is damaged"),
     "an id that is none": (replaced("id", [0]), "is damaged"),
     "an id below none": (replaced("id", [-1]), "is damaged"),
+    "another column's": (
+        lambda path: shutil.copy(path.with_name("cat_3.parquet"), path),
+        "metadata are not those of cat_4",
+    ),
+    "its end gone": (first_rows, "is damaged"),
     "an id to come": (replaced("id", [2**31 - 1]), "is damaged"),
 }
 
@@ -173,11 +183,22 @@ def test_damaged(quick: Path, old: Path, damage: str) -> None:
     folder = shutil.copytree(old, quick / "old")
     harm, said = DAMAGES[damage]
     harm(folder / "vocab/cat_4.parquet")
+    (folder / "manifest.json").unlink()  # which would tell that it was changed
     raw = write(quick / "raw", DAYS[2:3])
     with pytest.raises(SourceError, match=said) as failed:
         run(raw, quick / "out", vocab=folder)
     assert failed.value.where.endswith("cat_4.parquet")
     assert not (quick / "out").exists()
+
+
+def test_changed_since_it_was_written(quick: Path, old: Path) -> None:
+    folder = shutil.copytree(old, quick / "old")
+    path = folder / "vocab/cat_4.parquet"
+    content = bytearray(path.read_bytes())
+    content[10] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(SourceError, match="was changed since the run"):
+        run(write(quick / "raw", DAYS[2:3]), quick / "out", vocab=folder)
 
 
 def test_no_vocabulary_and_no_new_ids() -> None:
