@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ingot.converters.commit import Staged, encode, stage, writing
 from ingot.converters.criteo.contract import KEYS, REJECTS, STATS
+from ingot.converters.criteo.preprocessing.compiled import compile_kernels
 from ingot.converters.criteo.preprocessing.identity import Identity
 from ingot.converters.criteo.preprocessing.inputs import Inputs
 from ingot.converters.criteo.preprocessing.placing import place
@@ -151,6 +152,7 @@ class _Run:
 
     def run(self) -> Preprocessed:
         """Do what is left of the run."""
+        compile_kernels()
         self._clock.start("read")
         before = self._inputs.stamps()
         self._reading.run()
