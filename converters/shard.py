@@ -12,6 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
@@ -354,6 +355,11 @@ def _inputs(source: Source, whole: list[SourceFile]) -> list[dict[str, Json]]:
 
 def peak_rss() -> int:
     """The most memory that this process has held, in bytes."""
+    with suppress(OSError):  # only Linux has it; what getrusage tells there may be the parent's
+        status = Path("/proc/self/status").read_text("ascii", "replace")
+        for line in status.splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

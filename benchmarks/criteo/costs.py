@@ -39,6 +39,7 @@ from generate import COLUMNS  # noqa: E402
 
 from ingot.converters.criteo.contract import DENSE, KEYS  # noqa: E402
 from ingot.converters.criteo.preprocessing.arrays import HEADER  # noqa: E402
+from ingot.converters.criteo.preprocessing.compiled import compile_kernels  # noqa: E402
 from ingot.converters.criteo.preprocessing.ids import Ids  # noqa: E402
 from ingot.converters.criteo.preprocessing.shuffling import Shuffle, inverse_permutation  # noqa: E402
 from ingot.converters.criteo.preprocessing.sources import PartRows  # noqa: E402
@@ -119,13 +120,16 @@ class Unsynced(Work):
         """Leave it to the system when files are written."""
 
 
+_BLOCK = 1 << 19  # rows at a time, as a run of the default bucket has them
+
+
 def scatters(rows: int, buckets: int, threads: int) -> Iterator[dict[str, float]]:
     """Of the same rows, to two files and to many."""
     for files in (2, buckets):
         with tempfile.TemporaryDirectory(prefix="criteo-costs-") as scratch:
             work = Unsynced(Path(scratch))
             source, size = part(work, rows), -(-rows // files)
-            shuffle = Shuffle([("day_0", rows)], work, Path(scratch), 0, threads, size)
+            shuffle = Shuffle([("day_0", rows)], work, Path(scratch), 0, threads, size, _BLOCK)
             started = time.perf_counter()
             shuffle.scatter(source, lambda _: None)
             moved = time.perf_counter()
@@ -151,6 +155,7 @@ def options() -> argparse.Namespace:
 def main() -> None:
     """Measure all three, tell each figure when it is known."""
     args = options()
+    compile_kernels()
     ways = SimpleNamespace(
         maps=maps(args.values),
         permutation=permutations(args.shuffled),

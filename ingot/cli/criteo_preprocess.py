@@ -151,7 +151,7 @@ def preprocess(
             "--threads",
             metavar="N",
             min=0,
-            help="Threads; 0: one for each core. The same result.",
+            help="Threads, 0.4 GB each; 0: one for each core, at most 16. The same result.",
             rich_help_panel=_WORK,
         ),
     ] = 0,

@@ -12,6 +12,7 @@ Compat = Literal["exact", "torchrec_f32"]
 Encode = Literal["stream", "columns"]
 Unseen = Literal["new", "1"]
 
+_THREADS: Final = 16
 _LARGEST_SEED: Final = (1 << 32) - 1
 _LARGEST_THRESHOLD: Final = (1 << 63) - 1
 
@@ -30,7 +31,8 @@ class Settings:
         vocab: folder of a run whose ids are kept, or None.
         unseen: what values get that `vocab` does not have: an id of their own, or 1.
         strict: whether the first reject ends the run.
-        threads: that parse and encode; the result is the same.
+        threads: that parse, encode and shuffle, 0.4 GB each; 0: one a core, 16 at most. The result
+            is the same.
         block_bytes: read at a time; the result is the same.
         bucket_rows: put in order at a time by the shuffle, 164 bytes each; the result is the same.
 
@@ -71,8 +73,8 @@ class Settings:
 
     @property
     def workers(self) -> int:
-        """Threads, counted."""
-        return self.threads or usable_cores()
+        """Threads, counted: more than so many by themselves would only take memory."""
+        return self.threads or min(usable_cores(), _THREADS)
 
 
 def _check(fine: bool, name: str, value: object, expected: object) -> None:

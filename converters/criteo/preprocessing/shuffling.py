@@ -56,7 +56,8 @@ class Shuffle:
         result: where the arrays are written.
         seed: of the permutation.
         threads: that work.
-        bucket: places of a bucket; the result does not depend on it.
+        bucket: places of a bucket; the result does not depend on it, nor on
+        block: rows that are read at a time; None for half a bucket.
     """
 
     def __init__(
@@ -67,10 +68,11 @@ class Shuffle:
         seed: int,
         threads: int,
         bucket: int,
+        block: int | None = None,
     ) -> None:
         self._parts, self._work, self._result = tuple(parts), work, result
         self._threads, self._bucket = threads, bucket
-        self._block = -(-bucket // 2)  # rows that are read at a time
+        self._block = block or -(-bucket // 2)
         self._rows = sum(rows for _, rows in parts)
         self._places = inverse_permutation(self._rows, seed)
         self._ends = np.zeros(-(-self._rows // bucket), np.int64)  # records of each bucket so far

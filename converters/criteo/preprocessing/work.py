@@ -61,6 +61,8 @@ class Work:
     def done(self, step: str, facts: dict[str, Json]) -> None:
         """Say that a step is done; its files must be on the disk."""
         self._marker(step).parent.mkdir(exist_ok=True)
+        for folder in self.root.iterdir():  # the names of what the step wrote
+            sync(folder)
         write_file(self._marker(step), encode(facts))
         sync(self._marker(step).parent)
 
