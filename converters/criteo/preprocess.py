@@ -17,9 +17,9 @@ from ingot.converters.criteo.contract import KEYS, REJECTS, STATS
 from ingot.converters.criteo.preprocessing.compiled import compile_kernels
 from ingot.converters.criteo.preprocessing.identity import Identity
 from ingot.converters.criteo.preprocessing.inputs import Inputs
+from ingot.converters.criteo.preprocessing.part_reader import PROBLEMS
 from ingot.converters.criteo.preprocessing.placing import place
-from ingot.converters.criteo.preprocessing.reading import PROBLEMS
-from ingot.converters.criteo.preprocessing.reading_parts import Reading
+from ingot.converters.criteo.preprocessing.reading import Reading
 from ingot.converters.criteo.preprocessing.settings import Settings
 from ingot.converters.criteo.preprocessing.shuffling import Shuffle
 from ingot.converters.criteo.preprocessing.sources import PartRows
@@ -27,6 +27,7 @@ from ingot.converters.criteo.preprocessing.statistics import part_entry, stats_d
 from ingot.converters.criteo.preprocessing.work import Work
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.job import Progress, Watch
+from ingot.converters.json_files import load_json
 from ingot.converters.manifest import check_unchanged, host_facts, list_files
 from ingot.converters.measuring import Clock
 from ingot.converters.rows import Json
@@ -58,8 +59,9 @@ def preprocess(
 ) -> Preprocessed:
     """Write a folder of preprocessed Criteo data, see `contract`.
 
-    Memory: the maps (12 bytes a distinct value at best, 23 while one is doubled) or, with
-    `encode="columns"`, the largest of them; then 4 bytes a training row; and a few blocks.
+    Memory: the maps (15 to 27 bytes a distinct value, and while one is doubled half of its slots
+    once more) or, with `encode="columns"`, the largest of them; then 4 bytes a training row; and up
+    to 0.4 GB a thread.
 
     Args:
         inputs: the raw files, see `find_inputs`.
@@ -108,14 +110,11 @@ def read_stats(folder: Path) -> dict[str, Json]:
         SourceError: there is none, or it is no JSON object.
     """
     path = folder / STATS
-    hint = "`ingot criteo preprocess` writes it"
     try:
-        stats = json.loads(path.read_bytes())
+        return load_json(path)
     except (OSError, ValueError) as error:
-        raise SourceError(str(path), "cannot be read", hint) from error
-    if not isinstance(stats, dict):
-        raise SourceError(str(path), "is no JSON object", hint)
-    return stats
+        hint = "`ingot criteo preprocess` writes it"
+        raise SourceError(str(path), f"cannot be read: {error}", hint) from error
 
 
 class _Run:
@@ -124,6 +123,8 @@ class _Run:
     def __init__(self, identity: Identity, staged: Staged, watch: Watch, *, resume: bool) -> None:
         self._identity, self._staged, self._watch = identity, staged, watch
         self._inputs, self._settings = identity.inputs, identity.settings
+        # The first so many parts are shuffled together.
+        self._shuffled = 0 if self._settings.shuffle_seed is None else self._inputs.shuffled
         self._work = Work(staged.work)
         self._clock = Clock()
         self._rows: dict[str, int] = {}
@@ -194,18 +195,17 @@ class _Run:
 
     def _arrange(self) -> None:
         """Write the arrays: training days shuffled, others as they are."""
-        count = self._inputs.shuffled if self._settings.shuffle_seed is not None else 0
-        sources = self._sources(count)
-        if count and self._work.facts("gathered") is None:
-            self._shuffle(sources[:count])
-        for source in sources[count:]:
+        sources = self._sources()
+        if self._shuffled and self._work.facts("gathered") is None:
+            self._shuffle(sources[: self._shuffled])
+        for source in sources[self._shuffled :]:
             if self._work.facts(f"placed-{source.name}") is None:
                 self._tell("write", 0, 0)
                 place(source, self._work, self._staged.result)
                 self._work.done(f"placed-{source.name}", {})
             self._work.drop(source.name)
 
-    def _sources(self, shuffled: int) -> list[PartRows]:
+    def _sources(self) -> list[PartRows]:
         columns = self._reading.columns()
         remapped = frozenset(
             key for key, facts in zip(KEYS, columns, strict=True) if facts["remapped"]
@@ -217,7 +217,7 @@ class _Run:
                 name=part.name,
                 rows=facts["rows"],
                 remapped=remapped,
-                rounded=rounded and number < shuffled,
+                rounded=rounded and number < self._shuffled,
             )
             for number, (part, facts) in enumerate(
                 zip(self._inputs.parts, self._reading.facts(), strict=True)
@@ -277,9 +277,8 @@ class _Run:
         )
 
     def _stats(self, facts: list[dict[str, Json]]) -> dict[str, Json]:
-        shuffled = self._inputs.shuffled if self._settings.shuffle_seed is not None else 0
         parts = [
-            part_entry(part.name, part.entry.name, one, shuffled=number < shuffled)
+            part_entry(part.name, part.entry.name, one, shuffled=number < self._shuffled)
             for number, (part, one) in enumerate(zip(self._inputs.parts, facts, strict=True))
         ]
         columns = [

@@ -6,7 +6,6 @@ common features of an entity once, to be taken by each of its rows; a row's own 
 In memory are the distinct tokens, the entities, and a block of rows.
 """
 
-import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -37,6 +36,7 @@ from ingot.converters.ctr.contract import LABELS, SPLITS, processed_schema
 from ingot.converters.ctr.featuremap import Feature, FeatureMap, dump, to_document
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.job import Progress, Watch
+from ingot.converters.json_files import load_json
 from ingot.converters.manifest import check_unchanged, host_facts, list_files
 from ingot.converters.measuring import Clock
 from ingot.converters.rows import Json
@@ -132,12 +132,10 @@ def read_stats(folder: Path) -> dict[str, Json]:
     """
     path = folder / STATS
     try:
-        stats = json.loads(path.read_bytes())
+        return load_json(path)
     except (OSError, ValueError) as error:
-        raise SourceError(str(path), "cannot be read", "is it a build's folder?") from error
-    if not isinstance(stats, dict):
-        raise SourceError(str(path), "is no JSON object", "is it a build's folder?")
-    return stats
+        hint = "is it a build's folder?"
+        raise SourceError(str(path), f"cannot be read: {error}", hint) from error
 
 
 class _Build:

@@ -54,10 +54,7 @@ def preprocess(
             show_default=False,
         ),
     ],
-    out: Annotated[
-        Path,
-        typer.Option("--out", metavar="DIR", help="The folder to be made.", show_default=False),
-    ],
+    out: o.OutOption,
     days: Annotated[
         str | None,
         typer.Option(
@@ -223,7 +220,7 @@ def _lines(done: "Preprocessed") -> list[tuple[str, str]]:
     )
     if rare := sum(column["rare_rows"] for column in stats["sparse"]):
         lines.append(("id 1", f"{rare:,} of {26 * stats['rows']:,} cells: rare or unseen values"))
-    if stats["parts"] and any(part["nonfinite"] for part in stats["parts"]):
+    if any(part["nonfinite"] for part in stats["parts"]):
         lines.append(("", "training does not survive -inf and NaN: docs/criteo.md, Dense values"))
     lines += [("note", note) for note in done.notes]
     return [*lines, ("files", str(done.out))]

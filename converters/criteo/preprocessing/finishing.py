@@ -118,8 +118,11 @@ def finish(column: Column, work: Work, settings: Settings, result: Path) -> dict
             sums.add(piece)
             piece.ids.tofile(ids)
             writer.write_table(_table(piece))
-        told = {"column": column.key, "frequency_threshold": settings.threshold}
-        told = {**told, "next_id": final.next_id}
+        told = {
+            "column": column.key,
+            "frequency_threshold": settings.threshold,
+            "next_id": final.next_id,
+        }
         writer.add_key_value_metadata({METADATA_KEY: json.dumps(told)})
     if sums.remapped:
         sync(remap)

@@ -23,8 +23,8 @@ _SETTLED: Final = 1 << 31
 class Ids:
     """Values to ids `FIRST_ID`, +1, ... by first sight, and how often each was seen.
 
-    Memory: 8 bytes a slot, of which 35 to 70 % are used, and 4 bytes a value; 12 bytes a slot more
-    while the table is doubled.
+    Memory: 8 bytes a slot, of which 35 to 70 % are used, and 4 bytes a value; while the table is
+    doubled, half of the slots once more.
 
     Args:
         key: of the column.

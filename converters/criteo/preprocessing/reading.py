@@ -1,160 +1,160 @@
-"""A part from its raw file to the work folder: parsed, its dense values transformed, ids given."""
+"""Every part into the work folder, every column with its ids and its vocabulary.
 
-from collections import deque
+encode="stream": ids are given while parts are read, all maps are in memory. encode="columns": parts
+are read with raw columns, then one map at a time goes over all parts. Both see a column's values in
+the same order, so that they give the same ids.
+"""
+
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.criteo.contract import KEYS
-from ingot.converters.criteo.preprocessing.arrays import HEADER
-from ingot.converters.criteo.preprocessing.blocks import LONGEST, blocks, read_ahead, too_long
-from ingot.converters.criteo.preprocessing.dense import count_nonfinite, ln3, min2_in_place
-from ingot.converters.criteo.preprocessing.inputs import Part, opened
-from ingot.converters.criteo.preprocessing.lines import Block, parse_block
-from ingot.converters.criteo.preprocessing.part_files import PartFiles, append
+from ingot.converters.criteo.preprocessing.columns import Column
+from ingot.converters.criteo.preprocessing.finishing import finish
+from ingot.converters.criteo.preprocessing.inputs import Inputs, Part
+from ingot.converters.criteo.preprocessing.part_files import append
+from ingot.converters.criteo.preprocessing.part_reader import PartReader
 from ingot.converters.criteo.preprocessing.settings import Settings
-from ingot.converters.criteo.preprocessing.statistics import PartCounts
-from ingot.converters.criteo.preprocessing.work import Work
-from ingot.converters.errors import ConversionError
+from ingot.converters.criteo.preprocessing.work import Work, mapped, remove
 from ingot.converters.rows import Json
 
-_ENOUGH: Final = 1_000
-"""Rejects without one row after which a file is another than it should be."""
+_ROWS: Final = 1 << 20
 
-Encode = Callable[[int, NDArray[np.uint32]], NDArray[np.generic]]
-"""What is written for the values of a column (by number), in the order of the rows."""
+Tell = Callable[[str, int, int], None]
+"""Called with a stage, the parts or columns of it that are done, and rows since the last call."""
 
 
-class PartReader:
-    """Reads parts into the work folder.
+class Reading:
+    """The first two steps of a run: parts are read, columns are finished.
 
     Args:
-        work: the folder.
-        settings: what becomes of the lines.
-        kind: of the columns that are written, raw | ids.
-        encode: makes them; is called by one thread at a time for a column.
-        tell: called with the rows of each block.
+        inputs, settings: what is read, and how.
+        work: where parts go.
+        result: where vocabularies go.
+        tell: hears how far it is.
     """
 
     def __init__(
-        self,
-        work: Work,
-        settings: Settings,
-        kind: str,
-        encode: Encode,
-        tell: Callable[[int], None],
+        self, inputs: Inputs, settings: Settings, work: Work, result: Path, tell: Tell
     ) -> None:
-        self._work, self._settings, self._kind = work, settings, kind
-        self._encode, self._tell = encode, tell
+        self._inputs, self._settings = inputs, settings
+        self._work, self._result, self._tell = work, result, tell
+        self._finished = 0
 
-    def read(self, part: Part) -> dict[str, Json]:
-        """Read a part; its facts, with the file's `sha256`.
+    def taken_up(self) -> int:
+        """Parts that a broken-off run read, of files that are what they were."""
+        for number, (part, stamp) in enumerate(self._stamped()):
+            facts = self._work.facts(_read(part))
+            if facts is None or facts["stamp"] != stamp:
+                return number
+        return len(self._inputs.parts)
 
-        Raises:
-            SourceError: it cannot be read, or is no such file.
-            ConversionError: a line is a reject, where none may be.
-        """
-        counts = PartCounts()
-        folder = self._work.fresh_part(part.name)
-        files = PartFiles(folder, part.entry.name, self._kind)
+    def begun(self) -> bool:
+        """Whether a broken-off run went on after reading."""
+        return any(self._work.facts(_finished(key)) is not None for key in KEYS)
+
+    def facts(self) -> list[dict[str, Json]]:
+        """What was counted of each part."""
+        return [cast(dict[str, Json], self._work.facts(_read(p))) for p in self._inputs.parts]
+
+    def columns(self) -> list[dict[str, Json]]:
+        """What was counted of each column."""
+        return [cast(dict[str, Json], self._work.facts(_finished(key))) for key in KEYS]
+
+    def run(self) -> None:
+        """Do what is left of both steps."""
+        # Parts behind one that is read anew were numbered by maps that are no more.
+        self._work.undo(_read(part) for part in self._inputs.parts[self.taken_up() :])
+        if self._settings.encode == "stream":
+            self._stream()
+        else:
+            self._read("raw", lambda at, values: values, lambda: None)
+            self._one_by_one()
+
+    def _stamped(self) -> Iterator[tuple[Part, dict[str, Json]]]:
+        return zip(self._inputs.parts, self._inputs.stamps(), strict=True)
+
+    def _stream(self) -> None:
+        left = [at for at, key in enumerate(KEYS) if self._work.facts(_finished(key)) is None]
+        if not left:
+            return
+        done = [part.name for part in self._inputs.parts[: self.taken_up()]]
+        logged = self.facts()[len(done) - 1]["logged"] if done else [0] * len(KEYS)
+        columns = {at: Column(self._work, at, self._settings) for at in left}
         try:
-            with opened(part) as source, ThreadPoolExecutor(1, "read") as reader:
-                pieces = blocks(source.stream, self._settings.block_bytes, part.entry.name)
-                self._pump(part, read_ahead(pieces, reader), files, counts)
-                sha256 = source.sha256()
-            files.finish(counts.rows)
-        except BaseException:
-            files.close()
-            self._work.forget_part(part.name)
-            raise
-        if self._settings.dense == "min2" and counts.rows:
-            least = int(counts.dense.least.min())
-            bad = min2_in_place(folder / "dense.npy", counts.rows, HEADER, least)
-            counts.dense.nonfinite += bad
-        return {**counts.facts(), "sha256": sha256}
+            for at, column in columns.items():
+                column.open_log(logged[at])
+                for name in done:
+                    column.recount(name)
+            self._read(
+                "ids",
+                lambda at, values: columns[at].encode(values),
+                lambda: [column.logged() for column in columns.values()],
+            )
+        finally:
+            for column in columns.values():
+                column.close()
+        for at in left:
+            self._finish(columns.pop(at))
 
-    def _pump(
+    def _read(
         self,
-        part: Part,
-        texts: Iterator[NDArray[np.uint8]],
-        files: PartFiles,
-        counts: PartCounts,
+        kind: str,
+        encode: Callable[[int, NDArray[np.uint32]], NDArray[Any]],
+        logged: Callable[[], list[int] | None],
     ) -> None:
-        """Parse blocks in several threads, take them in order."""
-        workers = self._settings.workers
-        with ThreadPoolExecutor(workers, "parse") as pool:
-            waiting: deque[Future[Block]] = deque()
-            try:
-                for text in texts:
-                    waiting.append(pool.submit(parse_block, text, labelled=part.labelled))
-                    if len(waiting) > workers:
-                        self._take(part, waiting.popleft().result(), files, counts, pool)
-                while waiting:
-                    self._take(part, waiting.popleft().result(), files, counts, pool)
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
+        """Read the parts that are left."""
+        taken_up = self.taken_up()
+        for number, (part, stamp) in enumerate(self._stamped()):
+            if number < taken_up:
+                continue
+            tell = partial(self._tell, "read", number)
+            reader = PartReader(self._work, self._settings, kind, encode, tell)
+            facts = reader.read(part)
+            self._work.sync(self._work.part(part.name))
+            self._work.done(_read(part), {**facts, "stamp": stamp, "logged": logged()})
+            self._tell("read", number + 1, 0)
 
-    def _take(
-        self,
-        part: Part,
-        block: Block,
-        files: PartFiles,
-        counts: PartCounts,
-        pool: ThreadPoolExecutor,
-    ) -> None:
-        self._check(part, block, counts)
-        tasks = [pool.submit(self._write_column, at, block, files) for at in _LONG_FIRST]
-        tasks.append(pool.submit(self._write_dense, block, files, counts))
-        files.add_rejects(block.rejects, counts.lines)
-        counts.rejects.update(block.rejects.reasons())
-        counts.missing += block.missing
-        counts.lines += block.lines
-        counts.rows += len(block.labels)
-        for task in tasks:
-            task.result()
-        self._tell(len(block.labels))
+    def _one_by_one(self) -> None:
+        for at, key in enumerate(KEYS):
+            if self._work.facts(_finished(key)) is None:
+                column = Column(self._work, at, self._settings)
+                column.open_log(0)
+                try:
+                    for part in self._inputs.parts:
+                        self._encode(column, part, at)
+                    column.logged()
+                finally:
+                    column.close()
+                self._finish(column)
+            remove(self._work.column(part.name, key, "raw") for part in self._inputs.parts)
+            self._tell("columns", at + 1, 0)
 
-    def _write_column(self, at: int, block: Block, files: PartFiles) -> None:
-        append(files.columns[at], self._encode(at, block.sparse[at]))
+    def _encode(self, column: Column, part: Part, at: int) -> None:
+        raw = mapped(self._work.column(part.name, column.key, "raw"), np.uint32)
+        path = self._work.column(part.name, column.key, "ids")
+        with path.open("wb", buffering=0) as file:
+            for start in range(0, len(raw), _ROWS):
+                values = cast(NDArray[np.uint32], raw[start : start + _ROWS])
+                append(cast(Any, file), column.encode(values))
+                self._tell("columns", at, len(values))
+        self._work.sync(path)
 
-    def _write_dense(self, block: Block, files: PartFiles, counts: PartCounts) -> None:
-        counts.add_labels(block.labels)
-        append(files.labels, block.labels)
-        counts.dense.add(block.dense)
-        if self._settings.dense == "min2":
-            append(files.dense, block.dense)
-            return
-        values = ln3(block.dense)
-        counts.dense.nonfinite += count_nonfinite(values)
-        append(files.dense, values)
-
-    def _check(self, part: Part, block: Block, counts: PartCounts) -> None:
-        where = part.entry.name
-        if block.longest > LONGEST:
-            raise too_long(where)
-        if not len(block.rejects):
-            return
-        first = block.rejects[0]
-        said = f"line {counts.lines + first.line + 1}: {PROBLEMS[first.reason]}: {first.found}"
-        if self._settings.strict:
-            raise ConversionError(where, said, "without --strict it becomes a reject")
-        if not counts.rows and counts.lines + block.rejects.leading() >= _ENOUGH:
-            said = f"none of the first {_ENOUGH:,} lines can be read; {said}"
-            hint = "lines are a label, 13 counts and 26 hexadecimal values between tabs"
-            raise ConversionError(where, said, hint)
+    def _finish(self, column: Column) -> None:
+        facts = finish(column, self._work, self._settings, self._result)
+        self._work.done(_finished(column.key), facts)
+        self._finished += 1
+        self._tell("vocabularies", self._finished, 0)
 
 
-PROBLEMS: Final = {
-    "columns": "not 40 columns (39 without a label)",
-    "label": "no whole number of 32 bits",
-    "dense": "no whole number of 32 bits",
-    "sparse": "no hexadecimal number of 32 bits",
-}
-_LONG_FIRST: Final = tuple(
-    sorted(range(len(KEYS)), key=lambda at: at not in (0, 9, 19, 20, 21, 10, 11, 22))
-)
-"""Columns in the order in which work on them is begun: those with the largest vocabularies."""
+def _read(part: Part) -> str:
+    return f"read-{part.name}"
+
+
+def _finished(key: str) -> str:
+    return f"column-{key}"

@@ -24,7 +24,7 @@ from ingot.converters.criteo.preprocessing.kernels.shuffling import (
 )
 from ingot.converters.criteo.preprocessing.sources import PartRows
 from ingot.converters.criteo.preprocessing.work import Work
-from ingot.converters.errors import ConversionError
+from ingot.converters.errors import ConversionError, OutputError
 
 _WIDTH: Final = 2 + DENSE + SPARSE
 _RECORD: Final = 4 * _WIDTH
@@ -158,7 +158,10 @@ class Shuffle:
     def _gather(self, number: int) -> int:
         first = number * self._bucket
         rows = min(self._bucket, self._rows - first)
-        records = np.fromfile(self._work.bucket(number), np.uint32).reshape(-1, _WIDTH)[:rows]
+        records = np.fromfile(self._work.bucket(number), np.uint32).reshape(-1, _WIDTH)
+        if len(records) != rows:
+            problem = f"holds {len(records):,} of {rows:,} rows: it was changed by somebody else"
+            raise OutputError(str(self._work.bucket(number)), problem, "begin anew: --no-resume")
         values = {
             "labels": np.empty((rows, 1), np.uint32),
             "dense": np.empty((rows, DENSE), np.uint32),

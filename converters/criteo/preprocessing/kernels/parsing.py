@@ -294,11 +294,12 @@ def _reject(
 ) -> None:
     """Say what is wrong with the line whose fields begin at `first`, see `parse`."""
     if bad < 0:
-        reject[1] = 0
+        reject[1] = BAD_COLUMNS
         begin, last = first, first + fields - 1
         reject[4] = fields
     else:
-        reject[1] = 1 if bad < labelled else 2 if bad < labelled + dense_columns else 3
+        ints = labelled + dense_columns
+        reject[1] = BAD_LABEL if bad < labelled else BAD_DENSE if bad < ints else BAD_SPARSE
         begin = last = first + bad
         reject[4] = bad
     reject[2] = np.int64(ends[begin - 1]) + 1 if begin else 0

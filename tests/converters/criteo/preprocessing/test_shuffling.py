@@ -1,5 +1,6 @@
 """The shuffle out of core: that of `np.random.shuffle`, whatever the buckets."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from ingot.converters.criteo.preprocessing.arrays import HEADER
 from ingot.converters.criteo.preprocessing.shuffling import Shuffle, inverse_permutation
 from ingot.converters.criteo.preprocessing.sources import PartRows
 from ingot.converters.criteo.preprocessing.work import Work
-from ingot.converters.errors import ConversionError
+from ingot.converters.errors import ConversionError, OutputError
 from tests.converters.criteo.preprocessed import GOLDEN, same_bits
 
 Arrays = dict[str, NDArray[Any]]
@@ -104,6 +105,19 @@ def test_big_ids(tmp_path: Path, bucket: int, rounded: bool) -> None:
     values = np.sort(np.concatenate([one["sparse"].ravel() for one in parts]))
     kept = np.sort(np.concatenate([one["sparse"].ravel() for one in found]))
     assert np.array_equal(values, kept) == (not rounded)
+
+
+def test_a_bucket_that_lost_rows_is_told(tmp_path: Path) -> None:
+    work, result = Work(tmp_path / "work"), tmp_path / "result"
+    work.root.mkdir()
+    result.mkdir()
+    stored(work, "day_0", made(9, 1))
+    part = PartRows(work=work, name="day_0", rows=9, remapped=frozenset(), rounded=False)
+    shuffle = Shuffle([("day_0", 9)], work, result, 0, 1, 4)
+    shuffle.scatter(part, lambda _: None)
+    os.truncate(work.bucket(1), 3 * 41 * 4)
+    with pytest.raises(OutputError, match="holds 3 of 4 rows"):
+        shuffle.gather(lambda _: None)
 
 
 def test_the_last_day_of_big_ids_keeps_its_bits(tmp_path: Path) -> None:
