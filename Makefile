@@ -19,7 +19,7 @@ TORCHREC := torchrec==1.8.0 fbgemm-gpu-cpu==1.8.0
 # Where nothing may be cached, the tests are compiled anew by every process of theirs: some ten seconds each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-long test-peers served studio review-picture lint format types imports wheel-check check graph clean
+.PHONY: help demo test test-long test-peers served studio review-picture lint format types imports wheel-check check protos graph clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -61,6 +61,9 @@ wheel-check: $(VENV)/.dev.stamp ## build, install into a clean environment outsi
 	$(BIN)/python -m pytest -m long tests/packaging/test_wheel.py
 
 check: lint types imports test ## what has to pass before a commit
+
+protos: $(VENV)/.dev.stamp ## generate schemas/monolith/*_pb2.py of the .proto files beside them
+	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. ingot/schemas/monolith/*.proto
 
 graph: $(VENV)/.dev.stamp ## write the agent's graph into README.md
 	$(BIN)/python -m ingot.agent.drawing README.md

@@ -1,0 +1,1 @@
+"""Streams of records: how they are framed, compressed, opened, read and written."""

@@ -1,0 +1,1 @@
+"""What is in a stream: rows to read, and figures."""

@@ -1,0 +1,1 @@
+"""Arrow tables of examples: made of rows, and rows made of them."""
