@@ -7,6 +7,7 @@ from ingot.agent.context import Context
 from ingot.agent.criteo_data import raw_criteo
 from ingot.agent.ctr_data import raw_aliccp
 from ingot.agent.mappers.proposal import Proposal
+from ingot.agent.monolith_data import raw_monolith
 from ingot.agent.redaction import redact
 from ingot.agent.state import Order, State
 from ingot.agent.trial import spec_of
@@ -21,7 +22,8 @@ _SHOWN = 20
 def discover(state: State, context: Context) -> State:
     """Open the source; a folder with side files only is irrelevant, and says which.
 
-    So are logs of clicks, which `ingot ctr` and `ingot criteo` read: no model is asked about them.
+    So are logs of clicks, which `ingot ctr` and `ingot criteo` read, and streams that `ingot
+    monolith` reads: no model is asked about them.
 
     A destination that cannot be written and a tokenizer that does not serve are found out here,
     before a model or a person is asked.
@@ -33,10 +35,15 @@ def discover(state: State, context: Context) -> State:
             context.check_tokenizer(order.tokenizer)
     source = context.source(order.source, stated_spec(order))
     found: State = {"source": facts(source), "attempts": [], "problems": [], "usage": {}}
-    told = None if order.mapping else raw_aliccp(source) or raw_criteo(source)
+    told = None if order.mapping else _raw(source)
     if source.files and told is None:
         return found
     return {**found, "proposal": (told or _nothing(source)).to_json()}
+
+
+def _raw(source: Source) -> Proposal | None:
+    """What another command reads; None for all else."""
+    return raw_aliccp(source) or raw_criteo(source) or raw_monolith(source)
 
 
 def _check_written(out: Path) -> None:

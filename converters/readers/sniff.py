@@ -11,6 +11,7 @@ import orjson
 import pyarrow as pa
 
 from ingot.converters.errors import SourceError
+from ingot.converters.monolith import recognizing
 from ingot.converters.readers import columnar, dialect
 from ingot.converters.readers.archives import archive_kind
 from ingot.converters.readers.compression import compression_of, decompressed, first_bytes
@@ -39,10 +40,14 @@ _PACKED = re.compile(r"\.(gz|gzip|zst|zstd|bz2|xz)$", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class NoData:
-    """The verdict on a file that holds no rows, and why."""
+    """The verdict on a file that holds no rows, and why.
+
+    `elsewhere` says that another command of ingot reads it: it is no mistake to name it alone.
+    """
 
     why: str
     broken: bool = False
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,8 +116,14 @@ def sniff(entry: Entry, seen: Peek, spec: SourceSpec) -> FileFacts | NoData:
         raise SourceError(str(entry.place), f"not a {spec.format} file")
     encoding = _encoding(entry, seen, spec)
     if encoding is None:
-        return NoData(binary_kind(seen.head), broken=True)
+        return _no_text(seen.head)
     return _text(entry, seen, spec, encoding)
+
+
+def _no_text(head: bytes) -> NoData:
+    if recognizing.stream_of(head) is not None:
+        return NoData(recognizing.WHY, broken=True, elsewhere=True)
+    return NoData(binary_kind(head), broken=True)
 
 
 def _is_arrow(head: bytes) -> bool:

@@ -184,7 +184,7 @@ def _judge(
 ) -> None:
     if isinstance(verdict, FileFacts):
         files.append(SourceFile.of(entry, verdict))
-    elif direct:
+    elif direct and not verdict.elsewhere:
         hint = "ingot reads JSON, CSV, Parquet, Arrow and text"
         raise SourceError(str(entry.place), f"no data in it: {verdict.why}", hint)
     else:
