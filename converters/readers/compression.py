@@ -1,9 +1,9 @@
 """Decompression by content: gzip, Zstandard, bzip2 and xz are told by their first bytes."""
 
 import bz2
-import gzip
 import io
 import lzma
+import zlib
 from collections.abc import Callable
 from typing import Any, BinaryIO, Protocol, cast
 
@@ -45,11 +45,29 @@ def decompressed(raw: BinaryIO, where: str) -> BinaryIO:
     """
     with reading(where):
         codec = compression_of(first_bytes(raw))
-    return raw if codec is None else cast(BinaryIO, _Checked(raw, codec, where))
+    return raw if codec is None else unpacking(raw, where, codec, _CODECS[codec])
 
 
-class _Readable(Protocol):
-    def read(self, size: int, /) -> bytes: ...
+class Readable(Protocol):
+    """What gives bytes, some at a time; no bytes are the end."""
+
+    def read(self, size: int, /) -> bytes:
+        """Up to `size` bytes."""
+        ...
+
+
+def unpacking(
+    raw: BinaryIO, where: str, codec: str, unpack: Callable[[Readable], Readable]
+) -> BinaryIO:
+    """What `unpack` makes of a stream, with its errors translated and its growth watched.
+
+    Args:
+        raw: the compressed bytes; closed with what is given back.
+        where: names them in errors.
+        codec: names the compression in errors.
+        unpack: gives the decompressed side; raises EOFError where the data is cut off.
+    """
+    return cast(BinaryIO, _Checked(raw, codec, where, unpack))
 
 
 class _Counted:
@@ -69,18 +87,19 @@ def _zstd_frame() -> Any:  # noqa: ANN401 - the library does not export the clas
     return zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
 
 
-class _Zstd:
+class Zstd:
     """Zstandard frames in a row; the library's own reader does not notice a cut-off stream."""
 
     _FEED = 1 << 13  # small, because one call gives everything that its input stands for
 
-    def __init__(self, raw: _Readable) -> None:
+    def __init__(self, raw: Readable) -> None:
         self._raw = raw
         self._out = io.BytesIO()
         self._frame = _zstd_frame()
         self._begun = False
 
     def read(self, size: int) -> bytes:
+        """Up to `size` bytes."""
         while not (data := self._out.read(size)):
             chunk = self._raw.read(self._FEED)
             if not chunk:
@@ -103,9 +122,54 @@ class _Zstd:
         return b"".join(parts)
 
 
-_CODECS: dict[str, Callable[[Any], _Readable]] = {
-    "gz": lambda raw: gzip.GzipFile(fileobj=raw, mode="rb"),
-    "zst": _Zstd,
+class Deflate:
+    """Members of gzip or zlib in a row; the library's own reader loses what precedes a cut."""
+
+    GZIP = 31
+    ZLIB = 15
+    _FEED = 1 << 16
+
+    def __init__(self, raw: Readable, form: int = GZIP) -> None:
+        self._raw = raw
+        self._form = form
+        self._member = zlib.decompressobj(form)
+        self._rest = b""
+        self._begun = False
+        self._later = False
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes."""
+        while size:
+            fed = self._rest or self._raw.read(self._FEED)
+            if not self._begun and not (fed := self._unpadded(fed)):
+                return b""
+            data = self._feed(fed, size)
+            if data:
+                return data
+            if not fed:
+                raise EOFError
+        return b""
+
+    def _feed(self, fed: bytes, size: int) -> bytes:
+        data = self._member.decompress(fed, size)
+        self._begun, self._rest = True, self._member.unconsumed_tail
+        if self._member.eof:
+            self._begun, self._later, self._rest = False, True, self._member.unused_data
+            self._member = zlib.decompressobj(self._form)
+        return data
+
+    def _unpadded(self, fed: bytes) -> bytes:
+        """What a member begins with: zeros may stand between those of gzip."""
+        if not self._later or self._form != self.GZIP:
+            return fed
+        while fed and not (rest := fed.lstrip(b"\0")):
+            fed = self._raw.read(self._FEED)
+        return rest if fed else b""
+
+
+_CODECS: dict[str, Callable[[Any], Readable]] = {
+    "gz": Deflate,
+    "zst": Zstd,
     "bz2": lambda raw: bz2.BZ2File(raw, "rb"),
     "xz": lambda raw: lzma.LZMAFile(raw, "rb"),  # noqa: SIM115 - the caller closes it
 }
@@ -114,13 +178,15 @@ _CODECS: dict[str, Callable[[Any], _Readable]] = {
 class _Checked(io.RawIOBase):
     """Decompressed bytes, with errors translated and growth watched."""
 
-    def __init__(self, raw: BinaryIO, codec: str, where: str) -> None:
+    def __init__(
+        self, raw: BinaryIO, codec: str, where: str, unpack: Callable[[Any], Readable]
+    ) -> None:
         self._counted = _Counted(raw)
         self._raw = raw
         self._where = where
         self._codec = codec
         self._given = 0
-        self._inner = _CODECS[codec](self._counted)
+        self._inner = unpack(self._counted)
 
     def readable(self) -> bool:
         return True

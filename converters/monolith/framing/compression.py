@@ -1,0 +1,323 @@
+"""Compressed streams, as Monolith's `FilePBDataset` knows them: read and written.
+
+`snappy` is what Hadoop writes: blocks of a length (four bytes, big-endian, of what they stand for)
+and chunks, each a length and so much raw snappy. `zstd`, `gzip` and `zlib` are the usual formats,
+with several frames or members in a row where there are.
+
+Where no compression is said it is told by the name's end and the first bytes. Only gzip and
+Zstandard can be known by these; a name that promises what its bytes are not is an error, because
+Monolith itself goes by what it is told: a stream read with a wrong guess would be noise.
+"""
+
+import io
+import zlib
+from collections.abc import Callable
+from typing import Any, BinaryIO, Final, Protocol, cast
+
+from ingot.converters.errors import ConversionError, SourceError
+from ingot.converters.monolith.contract import MAX_RECORD, Kind
+from ingot.converters.readers.compression import Deflate, Readable, Zstd, unpacking
+from ingot.converters.readers.faults import reading
+
+COMPRESSIONS: Final = ("none", "snappy", "zstd", "gzip", "zlib")
+"""What streams may be compressed with, as options name it."""
+
+_SUFFIXES: Final = {
+    ".snappy": "snappy",
+    ".zst": "zstd",
+    ".zstd": "zstd",
+    ".gz": "gzip",
+    ".gzip": "gzip",
+    ".zlib": "zlib",
+    ".zz": "zlib",
+}
+_HEAD: Final = 16
+# Hadoop's own writer: as much as fits its buffers of 256 KiB where nothing can be saved.
+_BLOCK: Final = (256 << 10) - (256 << 10) // 6 - 32
+# The densest raw snappy: 64 bytes for each 3.
+_DENSEST: Final = 22
+
+
+def by_name(name: str) -> str | None:
+    """The compression that the end of a name or URL promises; None where it says nothing."""
+    path = name.partition("?")[0].lower() if "://" in name else name.lower()
+    return next((kind for end, kind in _SUFFIXES.items() if path.endswith(end)), None)
+
+
+def by_content(head: bytes) -> str | None:
+    """`gzip` or `zstd` by the first bytes, else None.
+
+    A size of 559,903 begins like gzip: the byte behind tells them apart, as none of those that
+    gzip has there begins a message.
+    """
+    if head.startswith(b"\x28\xb5\x2f\xfd"):
+        return "zstd"
+    if head.startswith(b"\x1f\x8b\x08") and len(head) > 8 and head[8] in b"\x00\x02\x04":
+        return "gzip"
+    return None
+
+
+def _told(where: str, head: bytes) -> str:
+    """The compression of a stream that nobody named. Raises SourceError for contradictions."""
+    named, found = by_name(where), by_content(head)
+    if not head or named == found:
+        return found or "none"
+    if named in ("snappy", "zlib") and found is None:
+        return named
+    if named is not None:
+        problem = f"its name says {named}, its first bytes do not"
+        raise SourceError(where, problem, f"say what it is: --compression {found or 'none'}")
+    return cast(str, found)
+
+
+def decompressing(
+    raw: BinaryIO, where: str, compression: str | None = None, kind: Kind = "example"
+) -> BinaryIO:
+    """The bytes of a stream, decompressed.
+
+    Args:
+        raw: the stream, read from where it stands; closed with what is given back.
+        where: its file or URL, for errors and for its compression.
+        compression: one of `COMPRESSIONS`; None: told by name and content.
+        kind: of its records, whose limit holds for blocks of snappy too.
+
+    Returns:
+        What is read; a cut-off stream is a SourceError after all bytes before that point.
+
+    Raises:
+        SourceError: what the stream is cannot be told, or it cannot be read.
+        ConversionError: an unknown compression.
+    """
+    if compression is None:
+        raw, head = _looked_at(raw, where)
+        compression = _told(where, head)
+    _check(compression)
+    if compression == "none":
+        return raw
+    codecs: dict[str, Callable[[Readable], Readable]] = {
+        "snappy": lambda inner: _Snappy(inner, MAX_RECORD[kind]),
+        "zstd": Zstd,
+        "gzip": Deflate,
+        "zlib": lambda inner: Deflate(inner, Deflate.ZLIB),
+    }
+    return unpacking(raw, where, compression, codecs[compression])
+
+
+def _check(compression: str) -> None:
+    if compression not in COMPRESSIONS:
+        hint = f"there are {', '.join(COMPRESSIONS)}"
+        raise ConversionError("compression", f"{compression!r} is none", hint)
+
+
+def _looked_at(raw: BinaryIO, where: str) -> tuple[BinaryIO, bytes]:
+    """A stream whose first bytes are known and still to come."""
+    with reading(where):
+        if hasattr(raw, "seekable") and raw.seekable():
+            here = raw.tell()
+            head = _first(raw)
+            raw.seek(here)
+            return raw, head
+        head = _first(raw)
+    return cast(BinaryIO, _Again(head, raw)), head
+
+
+def _first(raw: BinaryIO) -> bytes:
+    head = b""
+    while len(head) < _HEAD and (more := raw.read(_HEAD - len(head))):
+        head += more
+    return head
+
+
+class _Again(io.RawIOBase):
+    """A stream that cannot go back, with bytes of it that were read already."""
+
+    def __init__(self, head: bytes, raw: BinaryIO) -> None:
+        self._head = head
+        self._raw = raw
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Up to `size` bytes, all with -1."""
+        if size < 0:
+            return self._head + self._raw.read()
+        if self._head:
+            data, self._head = self._head[:size], self._head[size:]
+            return data
+        return self._raw.read(size)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Snappy:
+    """Hadoop's blocks of snappy, a chunk at a time."""
+
+    def __init__(self, raw: Readable, limit: int) -> None:
+        import pyarrow as pa
+
+        self._codec = pa.Codec("snappy")
+        self._raw = raw
+        self._limit = limit
+        self._left = 0
+        self._out = io.BytesIO()
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes."""
+        while size:
+            if data := self._out.read(size):
+                return data
+            if not self._left and not self._next_block():
+                return b""
+            if self._left:
+                self._out = io.BytesIO(self._chunk())
+        return b""
+
+    def _next_block(self) -> bool:
+        """Whether there is one; its length is that of what its chunks stand for."""
+        first = self._raw.read(4)
+        if not first:
+            return False
+        self._left = int.from_bytes(first + self._exactly(4 - len(first)))
+        self._within(self._left, "block")
+        return True
+
+    def _chunk(self) -> bytes:
+        size = int.from_bytes(self._exactly(4))
+        self._within(size, "chunk")
+        data = self._exactly(size)
+        length = _length(data)
+        if length > self._left or length > _DENSEST * size:
+            raise ValueError(f"a chunk says it holds {length} bytes, more than it can")
+        self._left -= length
+        return cast(bytes, self._codec.decompress(data, decompressed_size=length, asbytes=True))
+
+    def _within(self, size: int, what: str) -> None:
+        if size > self._limit:
+            raise ValueError(f"a {what} of {size} bytes is over {self._limit}, Monolith's limit")
+
+    def _exactly(self, size: int) -> bytes:
+        """So many bytes, got as they come: a size may lie. Raises EOFError."""
+        parts = []
+        while size:
+            part = self._raw.read(min(size, 1 << 20))
+            if not part:
+                raise EOFError
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+
+def _length(chunk: bytes) -> int:
+    """What a raw chunk of snappy says that it stands for: a varint before it."""
+    length = 0
+    for place, byte in enumerate(chunk[:5]):
+        length |= (byte & 127) << 7 * place
+        if byte < 128:
+            return length
+    raise ValueError("a chunk has no length")
+
+
+class Packing(Protocol):
+    """A stream that compresses what is written to it."""
+
+    def write(self, data: bytes, /) -> object:
+        """Take some bytes."""
+
+    def close(self) -> None:
+        """Write what is held back; the stream below stays open."""
+
+
+class _Writable(Protocol):
+    def write(self, data: bytes, /) -> object: ...
+
+
+def compressing(raw: _Writable, compression: str) -> Packing:
+    """A stream that compresses into `raw`, which stays open; equal bytes in give equal bytes out.
+
+    Raises:
+        ConversionError: an unknown compression.
+    """
+    _check(compression)
+    if compression == "snappy":
+        return _SnappyBlocks(raw)
+    return _Packed(raw, _PACKERS[compression]())
+
+
+class _Packer(Protocol):
+    def compress(self, data: bytes, /) -> bytes: ...
+
+    def flush(self) -> bytes: ...
+
+
+class _AsItIs:
+    """No compression."""
+
+    def compress(self, data: bytes) -> bytes:
+        return data
+
+    def flush(self) -> bytes:
+        return b""
+
+
+def _zstd() -> Any:  # noqa: ANN401 - the library does not export the class
+    import zstandard
+
+    return zstandard.ZstdCompressor().compressobj()
+
+
+_PACKERS: Final[dict[str, Callable[[], _Packer]]] = {
+    "none": _AsItIs,
+    "zstd": _zstd,
+    "gzip": lambda: zlib.compressobj(6, zlib.DEFLATED, Deflate.GZIP),  # its header has no time
+    "zlib": lambda: zlib.compressobj(6, zlib.DEFLATED, Deflate.ZLIB),
+}
+
+
+class _Packed:
+    """A stream through one of the libraries' own compressors."""
+
+    def __init__(self, raw: _Writable, packer: _Packer) -> None:
+        self._raw = raw
+        self._packer = packer
+
+    def write(self, data: bytes) -> None:
+        """Compress some bytes."""
+        if packed := self._packer.compress(data):
+            self._raw.write(packed)
+
+    def close(self) -> None:
+        """Write what is held back."""
+        if packed := self._packer.flush():
+            self._raw.write(packed)
+
+
+class _SnappyBlocks:
+    """Hadoop's blocks of snappy, each of one chunk."""
+
+    def __init__(self, raw: _Writable) -> None:
+        import pyarrow as pa
+
+        self._codec = pa.Codec("snappy")
+        self._raw = raw
+        self._held = bytearray()
+
+    def write(self, data: bytes) -> None:
+        """Compress whole blocks, keep the rest."""
+        self._held += data
+        whole = len(self._held) // _BLOCK * _BLOCK
+        for at in range(0, whole, _BLOCK):
+            self._block(bytes(self._held[at : at + _BLOCK]))
+        del self._held[:whole]
+
+    def _block(self, data: bytes) -> None:
+        packed = self._codec.compress(data, asbytes=True)
+        self._raw.write(len(data).to_bytes(4) + len(packed).to_bytes(4) + packed)
+
+    def close(self) -> None:
+        """Write the last block."""
+        if self._held:
+            self._block(bytes(self._held))
+            self._held.clear()

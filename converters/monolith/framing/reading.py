@@ -1,0 +1,259 @@
+"""Records found in a stream, a block at a time.
+
+Every byte of a stream lies in a record or in a `Bad`. What cannot be a record is passed over where
+it is known how far it goes, else it takes the rest of the stream with it: nothing marks where the
+next frame begins.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ingot.converters.errors import SourceError
+from ingot.converters.monolith.contract import MAX_RECORD, Kind
+from ingot.converters.monolith.framing.framing import MAX_SORT_ID, Framing
+from ingot.converters.monolith.framing.probing import HEAD, advice, kind_of
+from ingot.converters.monolith.records import Bad, Bytes, Records
+from ingot.converters.readers.faults import reading
+
+BLOCK: Final = 4 << 20
+"""Bytes that are read before their records are given."""
+_MOST: Final = 1 << 16
+_STEP: Final = 1 << 20
+# A quick look at each sort_id: the first byte of the tags that messages of any kind begin with.
+_TAGS: Final = (
+    b"\x0a\x12\x18\xa0\xa2\xaa\xad\xb5\xb8\x09\x15\x1a\x1d\x25\x2a\x32\x35\x3a\x41\x42\x4a"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _End:
+    """What lies behind the records that were found: a state of `kernels`, and its numbers."""
+
+    state: int
+    place: int
+    size: int
+
+
+class RecordReader:
+    """The records of a stream, and what is none, in its order; can be iterated once.
+
+    Gives `Records`, whose arrays stay as they are, and `Bad`s with the reasons truncated, size,
+    deadbeef, sort_id and empty. Numbers count each record, a good one or not. Memory holds a
+    block and one record, whatever a size says.
+
+    A sort_id that is itself a message, of any kind, ends the reading: such a stream has another
+    framing, and going on would lose every second record. What its bytes look like from there on
+    stands in the `Bad`'s detail.
+
+    Raises while iterated:
+        SourceError: the stream cannot be read, or ends inside compressed data; after all records
+            before that point.
+    """
+
+    def __init__(
+        self, stream: BinaryIO, where: str, framing: Framing, kind: Kind, block: int = BLOCK
+    ) -> None:
+        """Read `stream` from where it stands; `where` names it in errors."""
+        self._stream = stream
+        self._where = where
+        self._framing = framing
+        self._kind = kind
+        self._block = block
+        self._data: Bytes = np.zeros(0, np.uint8)
+        self._at = 0  # in the data
+        self._base = 0  # of the data, in the stream
+        self._number = 0
+        self._ended = False
+        self._error: SourceError | None = None
+        self._head = b""
+        self._advised = False
+        self._scratch = _scratch()
+
+    def __iter__(self) -> Iterator[Records | Bad]:
+        self._fill(self._block)
+        self._head = self._data[:HEAD].tobytes()
+        while self._at < len(self._data):
+            records, end = self._scan()
+            mistaken = self._mistaken(records)
+            if mistaken is not None:
+                yield from self._refuse(records, mistaken)
+                continue
+            if len(records):
+                yield records
+            yield from self._resolve(end)
+        if self._error is not None:
+            raise self._error
+
+    def advice(self) -> str:
+        """What would read the beginning of the stream better; empty where nothing is known."""
+        return advice(self._head, self._framing, self._kind)
+
+    def _fill(self, target: int) -> None:
+        """Drop what was used and read until `target` bytes are there, or the stream ends."""
+        data = bytearray(self._data[self._at :].tobytes())
+        self._base += self._at
+        while len(data) < target and (more := self._read(min(self._block, target - len(data)))):
+            data += more
+        self._data = np.frombuffer(data, np.uint8)
+        self._data.flags.writeable = False
+        self._at = 0
+
+    def _read(self, size: int) -> bytes:
+        """Up to `size` bytes; none at the end and after an error, which is kept."""
+        if self._ended:
+            return b""
+        try:
+            with reading(self._where):
+                data = self._stream.read(size)
+                if data is None:
+                    raise SourceError(self._where, "has no bytes yet", "open it as a blocking file")
+        except SourceError as error:
+            self._error, data = error, b""
+        self._ended = not data
+        return data
+
+    def _scan(self) -> tuple[Records, _End]:
+        """The next whole records of the data, at most as many as the arrays take."""
+        from ingot.converters.monolith.framing.kernels import scan
+
+        limit = MAX_RECORD[self._kind]
+        count, state, at, place, size = scan(
+            self._data, self._at, self._framing.bits, MAX_SORT_ID, limit, *self._scratch
+        )
+        frame, start, stop, first, last, source = (a[:count].copy() for a in self._scratch)
+        records = Records(
+            data=self._data,
+            start=start,
+            stop=stop,
+            sort_start=first,
+            sort_stop=last,
+            source=source,
+            offset=frame + self._base,
+            number=self._number,
+        )
+        self._number += int(count)
+        self._at = int(at)
+        return records, _End(state=state, place=int(place), size=int(size))
+
+    def _mistaken(self, records: Records) -> int | None:
+        """The first record whose sort_id is itself a message."""
+        length = records.sort_stop - records.sort_start
+        some = np.flatnonzero(length)
+        tags = np.frombuffer(_TAGS, np.uint8)
+        some = some[np.isin(records.data[records.sort_start[some]], tags)]
+        return next((int(at) for at in some if kind_of(records.sort_id(int(at)))), None)
+
+    def _refuse(self, records: Records, at: int) -> Iterator[Records | Bad]:
+        """The records before `at`, and the rest of the stream as none."""
+        if at:
+            yield records.part(0, at)
+        self._number = records.number + at
+        self._at = int(records.offset[at]) - self._base
+        yield self._rest("sort_id", f"its sort_id is itself an {kind_of(records.sort_id(at))}")
+
+    def _resolve(self, end: _End) -> Iterator[Bad]:
+        """Go on behind what the records end at."""
+        from ingot.converters.monolith.framing import kernels
+
+        if end.state == kernels.MORE:
+            if not self._ended:
+                self._fill(max(self._block, end.place - self._at))
+            elif self._error is None:
+                left = len(self._data) - self._at
+                wanted = end.place - self._at
+                yield self._rest("truncated", f"needs {wanted} bytes at least, {left} are left")
+            else:
+                self._at = len(self._data)
+        elif end.state == kernels.EMPTY:
+            yield self._pass_over("empty", end, "its size is 0")
+        elif end.state == kernels.SIZE:
+            limit = MAX_RECORD[self._kind]
+            yield self._pass_over("size", end, f"its size is {end.size}, the limit is {limit}")
+        elif end.state == kernels.NEVER_WRITTEN:
+            yield self._rest("deadbeef", "its size is 0xfefefefe")
+        elif end.state == kernels.SORT_ID:
+            yield self._rest("sort_id", f"a sort_id of {end.size} bytes is over {MAX_SORT_ID}")
+
+    def _pass_over(self, reason: str, end: _End, found: str) -> Bad:
+        """A record that is there and cannot be used."""
+        length = end.place - self._at + end.size
+        detail = f"{found}{self._advice(always=False)}"
+        return self._bad(reason, detail, self._drop(length))
+
+    def _rest(self, reason: str, found: str) -> Bad:
+        """All that is left, as nothing tells where the next record begins."""
+        detail = f"{found}{self._advice(always=True)}"
+        return self._bad(reason, detail, self._drop(None))
+
+    def _bad(self, reason: str, detail: str, dropped: tuple[int, int]) -> Bad:
+        offset, count = dropped
+        number = self._number
+        self._number += 1
+        return Bad(
+            offset=offset, bytes=count, record=number, row=None, reason=reason, detail=detail
+        )
+
+    def _drop(self, most: int | None) -> tuple[int, int]:
+        """Pass over so many bytes, or all; gives where they begin and how many there were."""
+        offset = self._base + self._at
+        there = len(self._data) - self._at
+        if most is not None and most <= there:
+            self._at += most
+            return offset, most
+        self._at = len(self._data)
+        self._fill(0)
+        gone = self._skip(None if most is None else most - there)
+        self._base += gone
+        self._fill(self._block)
+        return offset, there + gone
+
+    def _skip(self, most: int | None) -> int:
+        """Bytes of the stream that were passed over unseen."""
+        if self._ended:
+            return 0
+        if (jumped := self._jump(most)) is not None:
+            return jumped
+        gone = 0
+        while most is None or gone < most:
+            data = self._read(_STEP if most is None else min(_STEP, most - gone))
+            if not data:
+                break
+            gone += len(data)
+        return gone
+
+    def _jump(self, most: int | None) -> int | None:
+        """The same without reading, where the stream can; None where it cannot."""
+        try:
+            if not self._stream.seekable():
+                return None
+            here = self._stream.tell()
+            left = max(self._stream.seek(0, 2) - here, 0)
+            gone = left if most is None else min(left, most)
+            self._stream.seek(here + gone)
+        except (OSError, AttributeError, SourceError):
+            return None
+        return gone
+
+    def _advice(self, *, always: bool) -> str:
+        """What the bytes look like from here on, after a blank; told once for what is passed over.
+
+        A stream is looked at twice at most: only what takes the rest of it is told `always`.
+        """
+        if self._advised and not always:
+            return ""
+        self._advised = True
+        if len(self._data) - self._at < HEAD:
+            self._fill(HEAD)
+        found = advice(self._data[self._at : self._at + HEAD].tobytes(), self._framing, self._kind)
+        if not found:
+            return ""
+        return f"; {found}" if not self._base + self._at else f"; from here on {found}"
+
+
+def _scratch() -> tuple[NDArray[Any], ...]:
+    places = tuple(np.empty(_MOST, np.int64) for _ in range(5))
+    return (*places, np.empty(_MOST, np.uint32))
