@@ -121,7 +121,7 @@ def _fits(data: bytes, whole: bool, kind: Kind) -> bool:
     """Whether bytes are a message of a kind; of a cut one, whether its whole fields are one."""
     from google.protobuf.message import DecodeError
 
-    from ingot.schemas.monolith import example_pb2, instance_pb2
+    from ingot.converters.monolith.messages import example_pb2, instance_pb2
 
     if not whole:
         data = data[: max((stop for _, _, stop in _fields(data)), default=0)]

@@ -1,0 +1,356 @@
+"""Streams of Monolith for Python: Examples and ExampleBatches as protobuf objects, in and out."""
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from uuid import uuid4
+
+import numpy as np
+
+from ingot.converters.commit import sync, writing
+from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.monolith.contract import REASONS, Kind
+from ingot.converters.monolith.framing.compression import by_name, decompressing
+from ingot.converters.monolith.framing.framing import Framing
+from ingot.converters.monolith.framing.reading import RecordReader
+from ingot.converters.monolith.framing.writing import RecordWriter, Writable
+from ingot.converters.monolith.records import Bad, Records, unframed
+from ingot.converters.readers.storage import find
+
+if TYPE_CHECKING:
+    from ingot.schemas.monolith.example_pb2 import Example, ExampleBatch
+
+Where = str | os.PathLike[str] | BinaryIO
+"""A file, a folder, a glob or a URL, `-` for standard input or output, or an open binary stream."""
+_HELD = 4 << 20
+
+
+def refusal(
+    where: str, bad: Bad, hint: str = "skip_bad=True passes over what is bad"
+) -> SourceError:
+    """What is wrong with a record, as an error that says where."""
+    row = "" if bad.row is None else f", row {bad.row}"
+    place = f"record {bad.record}{row}, at byte {bad.offset}"
+    detail = f": {bad.detail}" if bad.detail else ""
+    return SourceError(where, f"{place}: {REASONS[bad.reason]}{detail}", hint)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Door:
+    """Where streams are and how they are read; counts what is passed over."""
+
+    where: Where
+    kind: Kind
+    framing: Framing
+    compression: str | None
+    skip_bad: bool
+    rejects: Counter[str] = field(default_factory=Counter)
+
+    def records(self) -> Iterator[tuple[str, Records]]:
+        """The records of all streams, each with the name of its stream."""
+        for name, stream in _streams(self.where):
+            with stream:
+                data = decompressing(stream, name, self.compression, self.kind)
+                for found in RecordReader(data, name, self.framing, self.kind):
+                    if isinstance(found, Bad):
+                        self.pass_over(name, found)
+                    else:
+                        yield name, found
+
+    def pass_over(self, name: str, bad: Bad) -> None:
+        """Count it. Raises SourceError where nothing is to be passed over."""
+        if not self.skip_bad:
+            raise refusal(name, bad)
+        self.rejects[bad.reason] += 1
+
+    def undecodable(self, name: str, records: Records, at: int, error: Exception) -> None:
+        """Pass over a record that is no message."""
+        bad = Bad(
+            offset=int(records.offset[at]),
+            bytes=0,
+            record=records.number + at,
+            row=None,
+            reason="message",
+            detail=str(error)[:200],
+        )
+        self.pass_over(name, bad)
+
+
+def _streams(where: Where) -> Iterator[tuple[str, BinaryIO]]:
+    """Streams and their names; those of a folder by name, without what is hidden (`.`, `_`)."""
+    if not isinstance(where, str | os.PathLike):
+        yield str(getattr(where, "name", "stream")), cast(BinaryIO, _Lent(where))
+        return
+    text = os.fspath(where)
+    if text == "-":
+        yield "standard input", cast(BinaryIO, _Lent(sys.stdin.buffer))
+        return
+    listing = find(text)
+    for entry in listing.entries:
+        if listing.direct or not any(part[:1] in "._" for part in entry.name.split("/")):
+            yield str(entry.place), entry.place.open()
+
+
+class _Lent:
+    """A stream of the caller's: read, and never closed."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what the stream has
+        return getattr(self._stream, name)
+
+    def __enter__(self) -> "_Lent":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave it open."""
+
+    def close(self) -> None:
+        """Leave it open."""
+
+
+def _parsed(door: _Door) -> Iterator["Example"]:
+    """The Examples of streams of Examples; a lagrangex header's key becomes theirs."""
+    from google.protobuf.message import DecodeError
+
+    from ingot.converters.monolith.messages import example_pb2
+
+    for name, records in door.records():
+        for at in range(len(records)):
+            try:
+                example = example_pb2.Example.FromString(records.message(at))
+            except DecodeError as error:
+                door.undecodable(name, records, at, error)
+                continue
+            if records.source[at]:
+                example.data_source_key = int(records.source[at])
+            yield example
+
+
+def _batches(door: _Door) -> Iterator["ExampleBatch"]:
+    from google.protobuf.message import DecodeError
+
+    from ingot.converters.monolith.messages import example_pb2
+
+    for name, records in door.records():
+        for at in range(len(records)):
+            try:
+                batch = example_pb2.ExampleBatch.FromString(records.message(at))
+            except DecodeError as error:
+                door.undecodable(name, records, at, error)
+                continue
+            if records.source[at]:
+                batch.data_source_key = int(records.source[at])
+            yield batch
+
+
+def _converted(door: _Door) -> Iterator["Example"]:
+    """The rows of ExampleBatches or Instances as Examples."""
+    from ingot.converters.monolith.messages import example_pb2
+    from ingot.converters.monolith.wire.examples import example_records
+    from ingot.converters.monolith.wire.indexing import index_batches, index_instances
+
+    for name, records in door.records():
+        batches = door.kind == "examplebatch"
+        for rows, bads in index_batches(records) if batches else [index_instances(records)]:
+            for bad in bads:
+                door.pass_over(name, bad)
+            messages = example_records(rows)
+            for at in range(len(messages)):
+                yield example_pb2.Example.FromString(messages.message(at))
+
+
+class ExampleReader(Iterator["Example"]):
+    """Examples, one after the other.
+
+    Attributes:
+        rejects: what was passed over so far, counted by reason (`contract.REASONS`).
+    """
+
+    def __init__(self, door: _Door) -> None:
+        self.rejects = door.rejects
+        self._examples = _parsed(door) if door.kind == "example" else _converted(door)
+
+    def __next__(self) -> "Example":
+        return next(self._examples)
+
+
+def read_examples(
+    where: Where,
+    *,
+    kind: Kind = "example",
+    framing: Framing | str = "sort_id",
+    compression: str | None = None,
+    skip_bad: bool = False,
+) -> ExampleReader:
+    """Read Examples; memory holds a few megabytes and one record.
+
+    Args:
+        where: a file, a folder (its files by name, but those that begin with `.` or `_`), a glob, a
+            URL, `-` for standard input, or an open binary stream, which stays open.
+        kind: of the records; rows of an ExampleBatch and Instances are converted.
+        framing: how they are framed, or its name, such as `sort_id,kafka_dump` or `none`.
+        compression: none, snappy, zstd, gzip or zlib; None: told by name and content.
+        skip_bad: pass over what cannot be used, and count it.
+
+    Raises:
+        SourceError: (while it is read) a stream cannot be read, or something in it cannot be used.
+        ConversionError: an unknown framing or compression, or a package is missing.
+    """
+    return ExampleReader(_door(where, kind, framing, compression, skip_bad))
+
+
+def _door(
+    where: Where, kind: Kind, framing: Framing | str, compression: str | None, skip_bad: bool
+) -> _Door:
+    framing = Framing.parse(framing) if isinstance(framing, str) else framing
+    return _Door(
+        where=where, kind=kind, framing=framing, compression=compression, skip_bad=skip_bad
+    )
+
+
+class ExampleBatchReader(Iterator["ExampleBatch"]):
+    """ExampleBatches, one after the other; `examples()` gives their rows instead.
+
+    Attributes:
+        rejects: what was passed over so far, counted by reason.
+    """
+
+    def __init__(
+        self,
+        where: Where,
+        *,
+        framing: Framing | str = "sort_id",
+        compression: str | None = None,
+        skip_bad: bool = False,
+    ) -> None:
+        """Read `where`; arguments and errors are those of `read_examples`."""
+        self._door = _door(where, "examplebatch", framing, compression, skip_bad)
+        self.rejects = self._door.rejects
+        self._batches = _batches(self._door)
+
+    def __next__(self) -> "ExampleBatch":
+        return next(self._batches)
+
+    def examples(self) -> ExampleReader:
+        """Their rows as Examples, from the beginning; counted in the same `rejects`."""
+        return ExampleReader(self._door)
+
+
+def write_examples(
+    where: Where,
+    examples: Iterable["Example"],
+    *,
+    framing: Framing | str = "sort_id",
+    compression: str | None = None,
+    sort_ids: Iterable[bytes] | None = None,
+) -> int:
+    """Write Examples, by default as Monolith's `FilePBDataset` reads them by default.
+
+    Args:
+        where: a file, which appears whole or not at all and replaces one of its name; `-` for
+            standard output, or an open binary stream, which stays open.
+        examples: to be written, in this order.
+        framing: how they are framed, or its name.
+        compression: none, snappy, zstd, gzip or zlib; None: by the file's name, else none.
+        sort_ids: one for each; None: empty ones where the framing has them.
+
+    Returns:
+        How many were written.
+
+    Raises:
+        ConversionError: an unknown framing or compression; sort_ids that the framing has no place
+            for, or that are more or fewer than Examples; an Example that is empty or too large, or
+            whose data_source_key no lagrangex header holds.
+        OutputError: the destination cannot be written.
+    """
+    framing = Framing.parse(framing) if isinstance(framing, str) else framing
+    if sort_ids is not None and not framing.sort_id:
+        hint = "leave them out, or choose a framing with sort_id"
+        raise ConversionError("sort_ids", f"the framing {framing} has none", hint)
+    named = by_name(os.fspath(where)) if isinstance(where, str | os.PathLike) else None
+    with _destination(where) as stream:
+        writer = RecordWriter(stream, framing, "example", compression or named or "none")
+        for records in _records(examples, sort_ids):
+            writer.write(records)
+        writer.close()
+    return writer.records
+
+
+def _records(examples: Iterable["Example"], sort_ids: Iterable[bytes] | None) -> Iterator[Records]:
+    """Examples as records, some megabytes at a time."""
+    held: list[tuple[bytes, bytes, int]] = []
+    size = number = 0
+    for example, sort_id in _paired(examples, sort_ids):
+        message = example.SerializeToString(deterministic=True)
+        if not message:
+            raise ConversionError(f"example {number + len(held)}", "has nothing in it", "drop it")
+        held.append((message, sort_id, example.data_source_key))
+        size += len(message) + len(sort_id)
+        if size >= _HELD:
+            yield _together(held, number)
+            number, size, held = number + len(held), 0, []
+    if held:
+        yield _together(held, number)
+
+
+def _paired(
+    examples: Iterable["Example"], sort_ids: Iterable[bytes] | None
+) -> Iterator[tuple["Example", bytes]]:
+    if sort_ids is None:
+        yield from ((example, b"") for example in examples)
+        return
+    others, none = iter(sort_ids), object()
+    for number, example in enumerate(examples):
+        if (sort_id := next(others, none)) is none:
+            raise ConversionError(f"example {number}", "has no sort_id", "give one for each")
+        yield example, cast(bytes, sort_id)
+    if next(others, none) is not none:
+        raise ConversionError("sort_ids", "there are more than Examples", "give one for each")
+
+
+def _together(held: list[tuple[bytes, bytes, int]], number: int) -> Records:
+    pieces = [piece for message, sort_id, _ in held for piece in (sort_id, message)]
+    both = unframed(pieces)
+    return replace(
+        both,
+        start=both.start[1::2],
+        stop=both.stop[1::2],
+        sort_start=both.start[0::2],
+        sort_stop=both.stop[0::2],
+        source=np.array([key for _, _, key in held], np.uint32),
+        offset=both.start[0::2],
+        number=number,
+    )
+
+
+@contextmanager
+def _destination(where: Where) -> Iterator[Writable]:
+    """What is written to; a file gets its name at the end."""
+    if not isinstance(where, str | os.PathLike):
+        yield where
+        return
+    text = os.fspath(where)
+    if text == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    if "://" in text:
+        raise OutputError(text, "is no file of this machine", "write a file, and copy it there")
+    path = Path(text)
+    unfinished = path.with_name(f".{path.name}.{uuid4().hex[:8]}.tmp")
+    with writing(path):
+        try:
+            with unfinished.open("wb") as stream:
+                yield stream
+            sync(unfinished)
+            unfinished.replace(path)
+            sync(path.parent)
+        finally:
+            unfinished.unlink(missing_ok=True)
