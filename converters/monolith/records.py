@@ -82,7 +82,7 @@ class Bad:
 
     Attributes:
         offset: where its frame begins, in bytes of the decompressed stream.
-        bytes: of the stream that are passed over; 0 for a row of a batch.
+        bytes: of the stream that were passed over; 0 where framing found a record.
         record: number of the record in the stream, from 0.
         row: number of the row in its batch, from 0; None for the whole record.
         reason: one of `contract.REASONS`.

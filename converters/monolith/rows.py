@@ -22,7 +22,8 @@ class Rows:
         first: int64[R + 1] entries before each row.
         name: int32[E] number of the name.
         raw: bool[E] whether it is a raw feature.
-        start: int64[E] where the content of the `Feature` (or `RawFeature`) message begins.
+        start: int64[E] where the content of the `Feature` (or `RawFeature`) message begins; -1
+            where the named feature has none at all, which reads as an unset one.
         stop: int64[E] where it ends; equal to start where the feature is unset.
         ident: int32[E] `id` of the feature.
         sorted_id: int32[E] `sorted_id` of the feature.
