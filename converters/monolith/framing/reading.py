@@ -76,7 +76,7 @@ class RecordReader:
     def __iter__(self) -> Iterator[Records | Bad]:
         self._fill(self._block)
         self._head = self._data[:HEAD].tobytes()
-        while self._at < len(self._data):
+        while self._left():
             records, end = self._scan()
             mistaken = self._mistaken(records)
             if mistaken is not None:
@@ -91,6 +91,12 @@ class RecordReader:
     def advice(self) -> str:
         """What would read the beginning of the stream better; empty where nothing is known."""
         return advice(self._head, self._framing, self._kind)
+
+    def _left(self) -> bool:
+        """Whether there is more of the stream; reads on where the data is used up."""
+        if self._at == len(self._data):
+            self._fill(self._block)
+        return bool(len(self._data))
 
     def _fill(self, target: int) -> None:
         """Drop what was used and read until `target` bytes are there, or the stream ends."""
