@@ -58,6 +58,7 @@ REASONS: Final[dict[str, str]] = {
     "label": "__LABEL__ is no float_list",
     "weight": "instance_weight is no float_list of at most one value",
     "twice": "the LineId, labels or weight are said twice: in a field and in a feature",
+    "unknown": "an unknown field would be taken for another one in the target",
     "mandatory": "the LineId lacks uid, req_time or sample_rate",
     "data_source_key": "data_source_key does not fit a lagrangex header",
     "cell": "a cell of a table does not fit its column's kind",

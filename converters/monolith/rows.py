@@ -1,11 +1,39 @@
 """Rows as places in the bytes they lie in, whatever kind of record they came in."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.monolith.records import Bytes, Places
+
+ENTRY_ARRAYS: Final = (
+    "name",
+    "raw",
+    "start",
+    "stop",
+    "ident",
+    "sorted_id",
+    "extra_start",
+    "extra_stop",
+)
+"""The arrays of `Rows` that have a value for each feature."""
+ROW_ARRAYS: Final = (
+    "line_start",
+    "line_stop",
+    "weighted",
+    "weight",
+    "source",
+    "rest_start",
+    "rest_stop",
+    "sort_start",
+    "sort_stop",
+    "record",
+    "offset",
+    "row",
+)
+"""Those that have one for each row."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,3 +119,47 @@ class Rows:
     def labels(self, at: int) -> NDArray[np.float32]:
         """float32[K], the labels of row `at`."""
         return self.label[self.label_first[at] : self.label_first[at + 1]]
+
+    def part(self, begin: int, end: int) -> "Rows":
+        """Rows begin..end-1, in the same bytes."""
+        first, last = int(self.first[begin]), int(self.first[end])
+        labels = slice(int(self.label_first[begin]), int(self.label_first[end]))
+        of_entries = {name: getattr(self, name)[first:last] for name in ENTRY_ARRAYS}
+        of_rows = {name: getattr(self, name)[begin:end] for name in ROW_ARRAYS}
+        return replace(
+            self,
+            first=self.first[begin : end + 1] - first,
+            label_first=self.label_first[begin : end + 1] - labels.start,
+            label=self.label[labels],
+            **of_entries,
+            **of_rows,
+        )
+
+    def chosen(self, keep: NDArray[np.bool_], features: NDArray[np.bool_] | None = None) -> "Rows":
+        """Some of the rows, in the same bytes.
+
+        Args:
+            keep: bool[R], which rows.
+            features: bool[E], which features of them; all if it is None.
+        """
+        counts = np.diff(self.first)
+        entries = np.repeat(keep, counts)
+        if features is not None:
+            entries &= features
+            counts = np.bincount(self.entry_row[entries], minlength=len(self))
+        labels = np.diff(self.label_first)
+        return replace(
+            self,
+            first=_before(counts[keep]),
+            label_first=_before(labels[keep]),
+            label=self.label[np.repeat(keep, labels)],
+            **{name: getattr(self, name)[entries] for name in ENTRY_ARRAYS},
+            **{name: getattr(self, name)[keep] for name in ROW_ARRAYS},
+        )
+
+
+def _before(counts: NDArray[np.int64]) -> Places:
+    """int64[N + 1], the sums of the counts before each, and of all."""
+    first = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=first[1:])
+    return first

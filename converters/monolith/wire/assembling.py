@@ -19,6 +19,7 @@ from ingot.converters.monolith.wire.kernels.special import (
     BAD_WEIGHT,
     read_special,
 )
+from ingot.converters.monolith.wire.kernels.varints import put_bytes
 from ingot.converters.monolith.wire.shapes import shapes
 from ingot.converters.monolith.wire.special import simple_feature
 
@@ -76,9 +77,8 @@ def _gather(data: Bytes, start: Places, stop: Places, out: Bytes) -> None:
     """Copy stretches of bytes, one behind the other; those that begin at -1 are not there."""
     at = 0
     for one in range(len(start)):
-        for place in range(max(start[one], 0), max(stop[one], 0)):
-            out[at] = data[place]
-            at += 1
+        if start[one] >= 0:
+            at = put_bytes(out, at, data, start[one], stop[one])
 
 
 def gathered(data: Bytes, start: Places, stop: Places) -> tuple[Bytes, Places]:

@@ -15,9 +15,12 @@ from ingot.converters.monolith.wire.kernels import batches as b
 from ingot.converters.monolith.wire.kernels import examples as w
 from ingot.converters.monolith.wire.kernels.checking import scratch
 from ingot.converters.monolith.wire.shapes import shapes
+from ingot.converters.monolith.wire.unknown import is_known
 
 _ENTRIES: Final = 1 << 17
 """Features of the rows of a batch that are taken at a time."""
+_SHARED_BYTES: Final = 16 << 20
+"""Bytes of shared lists, once for each row, of the rows of a batch that are taken at a time."""
 _UNSUPPORTED: Final = "it is encoded in a way that is not supported"
 
 
@@ -225,17 +228,24 @@ def _rows_of_batch(
         for start, stop in zip(lists[b.NAME_START], lists[b.NAME_STOP], strict=True)
     ]
     wrong = _wrong_batch(lists, names, int(said[b.BATCH_SIZE]))
+    wrong = wrong or _wrong_unknown(batch, lists, said)
     if wrong:
         yield no_rows(), [_bad(batch, 0, batch.number, *wrong)]
         return
     distinct = {name: at for at, name in enumerate(dict.fromkeys(names))}
     lists[w.NAME] = [distinct[name] for name in names]
     cursors = lists[w.START].copy()
-    each = max(1, most // max(1, lists.shape[1]))
+    each = _rows_at_a_time(lists, most)
     size = int(said[b.BATCH_SIZE])
     for row in range(0, size, each):
         count = min(each, size - row)
         yield assembled(_taken(batch, lists, said, tuple(distinct), cursors, row, count))
+
+
+def _rows_at_a_time(lists: NDArray[np.int64], most: int) -> int:
+    """Rows that stand for few features and bytes: a shared list has all its bytes in each."""
+    shared = int((lists[w.STOP] - lists[w.START])[lists[b.SHARED] == 1].sum())
+    return int(max(1, min(most // max(1, lists.shape[1]), _SHARED_BYTES // max(1, shared))))
 
 
 def _wrong_batch(lists: NDArray[np.int64], names: list[bytes], size: int) -> tuple[str, str] | None:
@@ -251,6 +261,18 @@ def _wrong_batch(lists: NDArray[np.int64], names: list[bytes], size: int) -> tup
     special = [name for name, which in zip(names, lists[b.SPECIAL], strict=True) if which]
     if len(set(special)) < len(special):
         return "twice", f"{_told(max(special, key=special.count))} is there twice"
+    return None
+
+
+def _wrong_unknown(
+    batch: Records, lists: NDArray[np.int64], said: Places
+) -> tuple[str, str] | None:
+    """Unknown fields that the Examples of a batch would know: reason and detail."""
+    start, stop = said[b.BATCH_REST_START :][:1], said[b.BATCH_REST_STOP :][:1]
+    found = is_known(batch.data, start, stop, "Example").any()
+    extra = lists[w.EXTRA_START], lists[w.EXTRA_STOP]
+    if found or is_known(batch.data, *extra, "NamedFeature").any():
+        return "unknown", "an unknown field has the number of one that an Example knows"
     return None
 
 

@@ -36,7 +36,7 @@ DEPTH: Final = 8
 def is_text(data: Bytes, at: int, stop: int) -> bool:
     """Whether bytes are UTF-8."""
     while at < stop:
-        byte = data[at]
+        byte = data[np.uint64(at)]
         if byte < 0x80:
             at += 1
             continue

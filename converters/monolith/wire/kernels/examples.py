@@ -296,7 +296,7 @@ def number_of_name(
     mask = len(table) - 1
     value = np.uint64(0xCBF29CE484222325)
     for place in range(start, stop):
-        value = (value ^ np.uint64(data[place])) * np.uint64(0x100000001B3)
+        value = (value ^ np.uint64(data[np.uint64(place)])) * np.uint64(0x100000001B3)
     slot = np.int64((value ^ (value >> np.uint64(32))) & np.uint64(mask))
     while table[slot] >= 0:
         number = table[slot]

@@ -1,7 +1,9 @@
 """Reading and writing the parts of the wire format, for kernels.
 
-Places are int64; a reading kernel gives -1 for the next place where the bytes do not hold what it
-reads. Source: the encoding as https://protobuf.dev/programming-guides/encoding/ describes it.
+Places are int64, and made unsigned where bytes are taken: a negative index would count from the
+end, and asking whether it is one costs several times the rest. A reading kernel gives -1 for the
+next place where the bytes do not hold what it reads.
+Source: the encoding as https://protobuf.dev/programming-guides/encoding/ describes it.
 """
 
 from typing import Final
@@ -27,14 +29,14 @@ _MOST: Final = 5
 @kernel
 def read_small(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     """A tag or size of at most five bytes: its value and the next place."""
-    if at < stop and data[at] < 0x80:
-        return np.int64(data[at]), np.int64(at + 1)
+    if at < stop and data[np.uint64(at)] < 0x80:
+        return np.int64(data[np.uint64(at)]), np.int64(at + 1)
     value = np.int64(0)
     shift = 0
     for _ in range(_MOST):
         if at >= stop:
             return value, np.int64(-1)
-        byte = np.int64(data[at])
+        byte = np.int64(data[np.uint64(at)])
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
@@ -51,7 +53,7 @@ def read_varint(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     for _ in range(10):
         if at >= stop:
             return np.int64(0), np.int64(-1)
-        byte = np.uint64(data[at])
+        byte = np.uint64(data[np.uint64(at)])
         at += 1
         value |= (byte & np.uint64(0x7F)) << shift
         if byte < np.uint64(0x80):
@@ -148,10 +150,10 @@ def size_of_int32(value: int) -> int:
 def put_varint(out: Bytes, at: int, value: int) -> int:
     """Write a number that is not negative; the next place."""
     while value >= 0x80:
-        out[at] = np.uint8((value & 0x7F) | 0x80)
+        out[np.uint64(at)] = np.uint8((value & 0x7F) | 0x80)
         value >>= 7
         at += 1
-    out[at] = np.uint8(value)
+    out[np.uint64(at)] = np.uint8(value)
     return at + 1
 
 
@@ -172,9 +174,18 @@ def put_int32(out: Bytes, at: int, value: int) -> int:
 @kernel
 def put_bytes(out: Bytes, at: int, data: Bytes, start: int, stop: int) -> int:
     """Copy bytes; the next place."""
-    for place in range(start, stop):
-        out[at + place - start] = data[place]
+    to, origin = np.uint64(at), np.uint64(start)
+    for place in range(np.uint64(stop - start)):
+        out[to + place] = data[origin + place]
     return at + stop - start
+
+
+@kernel
+def put_number(out: Bytes, at: int, number: int, value: int) -> int:
+    """Write a field of an int32 that is not 0; the next place."""
+    if value == 0:
+        return at
+    return put_int32(out, put_varint(out, at, np.int64(number << 3 | VARINT)), value)
 
 
 @kernel
@@ -196,7 +207,8 @@ def same_bytes(
     """Whether two stretches of bytes are equal."""
     if stop - start != other_stop - other_start:
         return False
-    for place in range(stop - start):  # noqa: SIM110 - kernels have no generators
-        if data[start + place] != other[other_start + place]:
+    one, two = np.uint64(start), np.uint64(other_start)
+    for place in range(np.uint64(stop - start)):  # noqa: SIM110 - kernels have no generators
+        if data[one + place] != other[two + place]:
             return False
     return True

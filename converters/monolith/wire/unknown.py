@@ -1,0 +1,45 @@
+"""Unknown fields that another message would take for fields of its own."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ingot.converters.monolith.records import Bad, Bytes, Places
+from ingot.converters.monolith.rows import Rows
+from ingot.converters.monolith.wire.kernels.grouping import knows_any
+from ingot.converters.monolith.wire.shapes import shapes
+
+
+def is_known(data: Bytes, start: Places, stop: Places, message: str) -> NDArray[np.bool_]:
+    """Which stretches of unknown fields have one that a message knows.
+
+    Args:
+        data: uint8[B].
+        start: int64[N] where the stretches begin.
+        stop: int64[N] where they end.
+        message: its name.
+
+    Returns:
+        bool[N].
+    """
+    numbers, fields = shapes()
+    found = np.zeros(len(start), np.bool_)
+    knows_any(data, start, stop, fields[numbers[message]], found)
+    return found
+
+
+def unfit_for_batches(rows: Rows) -> list[Bad]:
+    """Rows that no ExampleBatch can hold: it would take an unknown field of theirs for its own."""
+    wrong = is_known(rows.data, rows.rest_start, rows.rest_stop, "ExampleBatch")
+    of_feature = is_known(rows.data, rows.extra_start, rows.extra_stop, "NamedFeatureList")
+    wrong[rows.entry_row[of_feature]] = True
+    return [
+        Bad(
+            offset=int(rows.offset[at]),
+            bytes=0,
+            record=int(rows.record[at]),
+            row=int(rows.row[at]),
+            reason="unknown",
+            detail="an unknown field has the number of one that an ExampleBatch knows",
+        )
+        for at in np.flatnonzero(wrong)
+    ]
