@@ -20,6 +20,7 @@ from ingot.converters.monolith.framing.framing import Framing
 from ingot.converters.monolith.framing.reading import RecordReader
 from ingot.converters.monolith.framing.writing import RecordWriter, Writable
 from ingot.converters.monolith.records import Bad, Records, unframed
+from ingot.converters.monolith.rows import Rows
 from ingot.converters.readers.storage import find
 
 if TYPE_CHECKING:
@@ -51,24 +52,30 @@ class _Door:
     skip_bad: bool
     rejects: Counter[str] = field(default_factory=Counter)
 
-    def records(self) -> Iterator[tuple[str, Records]]:
-        """The records of all streams, each with the name of its stream."""
+    def records(self) -> Iterator[tuple[RecordReader, Records]]:
+        """The records of all streams, each with what reads its stream."""
         for name, stream in _streams(self.where):
             with stream:
                 data = decompressing(stream, name, self.compression, self.kind)
-                for found in RecordReader(data, name, self.framing, self.kind):
+                reader = RecordReader(data, name, self.framing, self.kind)
+                for found in reader:
                     if isinstance(found, Bad):
-                        self.pass_over(name, found)
+                        self.pass_over(reader, found)
                     else:
-                        yield name, found
+                        yield reader, found
 
-    def pass_over(self, name: str, bad: Bad) -> None:
+    def pass_over(self, reader: RecordReader, bad: Bad) -> None:
         """Count it. Raises SourceError where nothing is to be passed over."""
         if not self.skip_bad:
-            raise refusal(name, bad)
+            # What framing found is told what to do about already.
+            more = "" if bad.bytes else reader.advice()
+            detail = f"{bad.detail}; {more}" if more else bad.detail
+            raise refusal(reader.where, replace(bad, detail=detail))
         self.rejects[bad.reason] += 1
 
-    def undecodable(self, name: str, records: Records, at: int, error: Exception) -> None:
+    def undecodable(
+        self, reader: RecordReader, records: Records, at: int, error: Exception
+    ) -> None:
         """Pass over a record that is no message."""
         bad = Bad(
             offset=int(records.offset[at]),
@@ -78,7 +85,7 @@ class _Door:
             reason="message",
             detail=str(error)[:200],
         )
-        self.pass_over(name, bad)
+        self.pass_over(reader, bad)
 
 
 def _streams(where: Where) -> Iterator[tuple[str, BinaryIO]]:
@@ -121,12 +128,12 @@ def _parsed(door: _Door) -> Iterator["Example"]:
 
     from ingot.converters.monolith.messages import example_pb2
 
-    for name, records in door.records():
+    for reader, records in door.records():
         for at in range(len(records)):
             try:
                 example = example_pb2.Example.FromString(records.message(at))
             except DecodeError as error:
-                door.undecodable(name, records, at, error)
+                door.undecodable(reader, records, at, error)
                 continue
             if records.source[at]:
                 example.data_source_key = int(records.source[at])
@@ -138,12 +145,12 @@ def _batches(door: _Door) -> Iterator["ExampleBatch"]:
 
     from ingot.converters.monolith.messages import example_pb2
 
-    for name, records in door.records():
+    for reader, records in door.records():
         for at in range(len(records)):
             try:
                 batch = example_pb2.ExampleBatch.FromString(records.message(at))
             except DecodeError as error:
-                door.undecodable(name, records, at, error)
+                door.undecodable(reader, records, at, error)
                 continue
             if records.source[at]:
                 batch.data_source_key = int(records.source[at])
@@ -154,16 +161,22 @@ def _converted(door: _Door) -> Iterator["Example"]:
     """The rows of ExampleBatches or Instances as Examples."""
     from ingot.converters.monolith.messages import example_pb2
     from ingot.converters.monolith.wire.examples import example_records
-    from ingot.converters.monolith.wire.indexing import index_batches, index_instances
 
-    for name, records in door.records():
-        batches = door.kind == "examplebatch"
-        for rows, bads in index_batches(records) if batches else [index_instances(records)]:
+    for reader, records in door.records():
+        for rows, bads in _indexed(records, door.kind):
             for bad in bads:
-                door.pass_over(name, bad)
+                door.pass_over(reader, bad)
             messages = example_records(rows)
             for at in range(len(messages)):
                 yield example_pb2.Example.FromString(messages.message(at))
+
+
+def _indexed(records: Records, kind: Kind) -> Iterable[tuple[Rows, list[Bad]]]:
+    from ingot.converters.monolith.wire import indexing
+
+    if kind == "examplebatch":
+        return indexing.index_batches(records)
+    return [indexing.index_instances(records)]
 
 
 class ExampleReader(Iterator["Example"]):

@@ -80,6 +80,14 @@ def kind_of(data: bytes) -> Kind | None:
     return next((kind for kind in _KINDS if data and _fits(data, True, kind)), None)
 
 
+def other_kind(data: bytes, kind: Kind) -> Kind | None:
+    """What a message is where it is not what it was taken for; None where nothing is known."""
+    head, whole = data[:HEAD], len(data) <= HEAD
+    if not data or _fits(head, whole, kind):
+        return None
+    return next((one for one in _KINDS if one != kind and _fits(head, whole, one)), None)
+
+
 def _chain(head: bytes, framing: Framing, limit: int) -> list[tuple[bytes, bool]] | None:
     """The first messages and whether each is whole; None where frames do not follow each other."""
     messages: list[tuple[bytes, bool]] = []

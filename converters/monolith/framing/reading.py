@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ingot.converters.errors import SourceError
 from ingot.converters.monolith.contract import MAX_RECORD, Kind
 from ingot.converters.monolith.framing.framing import MAX_SORT_ID, Framing
-from ingot.converters.monolith.framing.probing import HEAD, advice, kind_of
+from ingot.converters.monolith.framing.probing import HEAD, advice, kind_of, other_kind
 from ingot.converters.monolith.records import Bad, Bytes, Records
 from ingot.converters.readers.faults import reading
 
@@ -49,9 +49,12 @@ class RecordReader:
     framing, and going on would lose every second record. What its bytes look like from there on
     stands in the `Bad`'s detail.
 
+    Attributes:
+        where: what the stream is called in errors.
+
     Raises while iterated:
-        SourceError: the stream cannot be read, or ends inside compressed data; after all records
-            before that point.
+        SourceError: the stream cannot be read, or ends inside compressed data (after all records
+            before that point), or its first record is of another kind.
     """
 
     def __init__(
@@ -59,7 +62,7 @@ class RecordReader:
     ) -> None:
         """Read `stream` from where it stands; `where` names it in errors."""
         self._stream = stream
-        self._where = where
+        self.where = where
         self._framing = framing
         self._kind = kind
         self._block = block
@@ -71,6 +74,7 @@ class RecordReader:
         self._error: SourceError | None = None
         self._head = b""
         self._advised = False
+        self._looked_at = False
         self._scratch = _scratch()
 
     def __iter__(self) -> Iterator[Records | Bad]:
@@ -83,6 +87,7 @@ class RecordReader:
                 yield from self._refuse(records, mistaken)
                 continue
             if len(records):
+                self._check_kind(records)
                 yield records
             yield from self._resolve(end)
         if self._error is not None:
@@ -91,6 +96,15 @@ class RecordReader:
     def advice(self) -> str:
         """What would read the beginning of the stream better; empty where nothing is known."""
         return advice(self._head, self._framing, self._kind)
+
+    def _check_kind(self, records: Records) -> None:
+        """See that the first message is not of another kind: some read as others, as nonsense."""
+        if self._looked_at:
+            return
+        self._looked_at = True
+        if other := other_kind(records.message(0), self._kind):
+            problem = f"its records are of kind {other}, not {self._kind}"
+            raise SourceError(self.where, problem, f"read them as what they are: --from {other}")
 
     def _left(self) -> bool:
         """Whether there is more of the stream; reads on where the data is used up."""
@@ -113,10 +127,10 @@ class RecordReader:
         if self._ended:
             return b""
         try:
-            with reading(self._where):
+            with reading(self.where):
                 data = self._stream.read(size)
                 if data is None:
-                    raise SourceError(self._where, "has no bytes yet", "open it as a blocking file")
+                    raise SourceError(self.where, "has no bytes yet", "open it as a blocking file")
         except SourceError as error:
             self._error, data = error, b""
         self._ended = not data

@@ -1,9 +1,9 @@
 """Streams that are not as they should be: nothing of them is lost without a word."""
 
 import io
+import itertools
 import random
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -140,15 +140,34 @@ def test_another_framing_is_named(real: Framing, stated: Framing, example: Make)
 
 def test_another_kind_is_named(example: Make) -> None:
     data = framed(unframed([example(1), example(2)]), Framing(), "example").tobytes()
-    reader = RecordReader(io.BytesIO(data), "it", Framing(), "examplebatch")
-    assert sum(len(one) for one in reader if isinstance(one, Records)) == 2
-    assert reader.advice() == "it reads as example records"
+    with pytest.raises(SourceError, match=r"of kind example, not examplebatch .*--from example\)"):
+        list(RecordReader(io.BytesIO(data), "it", Framing(), "examplebatch"))
     reader = RecordReader(io.BytesIO(data), "it", Framing(), "example")
     assert list(reader)
     assert reader.advice() == ""
-    (bad, *_) = RecordReader(io.BytesIO(data), "it", PLAIN, "examplebatch")
+    (bad, *_) = RecordReader(io.BytesIO(data[8:]), "it", Framing(), "examplebatch")
+    assert isinstance(bad, Bad)
+    (bad,) = itertools.islice(RecordReader(io.BytesIO(data), "it", PLAIN, "examplebatch"), 1)
     assert isinstance(bad, Bad)
     assert bad.detail.endswith("it reads as example records with --framing sort_id")
+
+
+def test_a_batch_is_not_read_as_an_example(golden: Any) -> None:
+    """It parses as one: its features would be merged without a word."""
+    for kind in ("example", "instance"):
+        stream = io.BytesIO(golden("mono_examplebatch_sortid.pb"))
+        with pytest.raises(SourceError, match=r"of kind examplebatch, .*--from examplebatch\)"):
+            list(RecordReader(stream, "it", Framing(), kind))
+
+
+def test_sort_ids_taken_for_messages_are_advised_on(example: Make) -> None:
+    """Framing finds records there: what looks into them can ask."""
+    frames = [u64(2) + b"u7" + plain(example(number)) for number in range(4)]
+    reader = RecordReader(io.BytesIO(b"".join(frames)), "it", PLAIN, "example")
+    first = next(iter(reader))
+    assert isinstance(first, Records)
+    assert first.message(0) == b"u7"
+    assert reader.advice() == "it reads as --framing sort_id"
 
 
 def test_records_stay_as_they_are(example: Make) -> None:
@@ -240,9 +259,8 @@ def test_mutated_streams_are_read_as_by_hand(read: Read, oracle: Any, drops: Any
         assert found == oracle(data, framing, "example")
         ends = [*(one.offset for one in found), len(data)]
         assert ends[0] == 0
-        assert all(
-            one.bytes in (0, b - a) for one, (a, b) in zip(found, pairwise(ends), strict=True)
-        )
+        lengths = (end - begin for begin, end in itertools.pairwise(ends))
+        assert all(one.bytes in (0, length) for one, length in zip(found, lengths, strict=True))
         assert all(bad.reason in REASONS for bad in bads)
         bad_ones += bool(bads)
     assert bad_ones > 1_000
