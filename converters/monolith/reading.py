@@ -20,7 +20,7 @@ from ingot.converters.monolith.framing.framing import Framing
 from ingot.converters.monolith.framing.reading import RecordReader
 from ingot.converters.monolith.framing.writing import RecordWriter, Writable
 from ingot.converters.monolith.records import Bad, Records, unframed
-from ingot.converters.monolith.rows import Rows
+from ingot.converters.monolith.sources import rows_of
 from ingot.converters.readers.storage import find
 
 if TYPE_CHECKING:
@@ -163,20 +163,13 @@ def _converted(door: _Door) -> Iterator["Example"]:
     from ingot.converters.monolith.wire.examples import example_records
 
     for reader, records in door.records():
-        for rows, bads in _indexed(records, door.kind):
-            for bad in bads:
-                door.pass_over(reader, bad)
-            messages = example_records(rows)
+        for part in rows_of([records], door.kind):
+            if isinstance(part, Bad):
+                door.pass_over(reader, part)
+                continue
+            messages = example_records(part)
             for at in range(len(messages)):
                 yield example_pb2.Example.FromString(messages.message(at))
-
-
-def _indexed(records: Records, kind: Kind) -> Iterable[tuple[Rows, list[Bad]]]:
-    from ingot.converters.monolith.wire import indexing
-
-    if kind == "examplebatch":
-        return indexing.index_batches(records)
-    return [indexing.index_instances(records)]
 
 
 class ExampleReader(Iterator["Example"]):
