@@ -36,6 +36,7 @@ _KINDS: Final[tuple[Kind, ...]] = ("examplebatch", "example", "instance")
 _MESSAGES: Final = 16
 _BATCH_SIZE: Final = 3
 _FEATURE: Final = 2
+_TELLING: Final = 2
 
 
 def likely(head: bytes, kind: Kind | None = None) -> list[tuple[Framing, Kind]]:
@@ -165,8 +166,10 @@ def _single(feature: bytes) -> bool:
 
 
 def _is_instance(instance: "Instance") -> bool:
-    holds = bool(instance.fid or instance.feature or instance.line_id.ListFields())
-    return holds and not _unknown(instance) and all(one.name for one in instance.feature)
+    """Of what tells an Instance it has two at least: nine bytes are easily one with a fid."""
+    names = [one.name for one in instance.feature]
+    telling = (instance.fid, instance.label, names, instance.line_id.ListFields())
+    return sum(map(bool, telling)) >= _TELLING and all(names) and not _unknown(instance)
 
 
 def _unknown(message: "Message") -> set[int]:
