@@ -89,7 +89,7 @@ def test_what_a_message_is() -> None:
     assert kind_of(example_pb2.Example(label=[1.0]).SerializeToString()) is None
     assert kind_of(batch(1, 1)) == "examplebatch"
     assert kind_of(instance(5)) == "instance"
-    for sort_id in (b"", b"123456", b"1700000000_42", b"\0" * 8, b"user:7", struct.pack(">Q", 10)):
+    for sort_id in (b"", b"123456", b"1700000000_42", b"\0" * 8, b"user:7", b"\t12345678"):
         assert kind_of(sort_id) is None
 
 
