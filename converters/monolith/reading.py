@@ -21,6 +21,7 @@ from ingot.converters.monolith.framing.reading import RecordReader
 from ingot.converters.monolith.framing.writing import RecordWriter, Writable
 from ingot.converters.monolith.records import Bad, Records, unframed
 from ingot.converters.monolith.sources import rows_of
+from ingot.converters.readers.sidefiles import side_file
 from ingot.converters.readers.storage import find
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class _Door:
 
 
 def _streams(where: Where) -> Iterator[tuple[str, BinaryIO]]:
-    """Streams and their names; those of a folder by name, without what is hidden (`.`, `_`)."""
+    """Streams and their names; those of a folder by name, without hidden and side files."""
     if not isinstance(where, str | os.PathLike):
         yield str(getattr(where, "name", "stream")), cast(BinaryIO, _Lent(where))
         return
@@ -99,7 +100,7 @@ def _streams(where: Where) -> Iterator[tuple[str, BinaryIO]]:
         return
     listing = find(text)
     for entry in listing.entries:
-        if listing.direct or not any(part[:1] in "._" for part in entry.name.split("/")):
+        if listing.direct or side_file(entry.name) is None:
             yield str(entry.place), entry.place.open()
 
 
@@ -198,8 +199,8 @@ def read_examples(
     """Read Examples; memory holds a few megabytes and one record.
 
     Args:
-        where: a file, a folder (its files by name, but those that begin with `.` or `_`), a glob, a
-            URL, `-` for standard input, or an open binary stream, which stays open.
+        where: a file, a folder (its files by name, but hidden and side files such as `_SUCCESS`), a
+            glob, a URL, `-` for standard input, or an open binary stream, which stays open.
         kind: of the records; rows of an ExampleBatch and Instances are converted.
         framing: how they are framed, or its name, such as `sort_id,kafka_dump` or `none`.
         compression: none, snappy, zstd, gzip or zlib; None: told by name and content.
