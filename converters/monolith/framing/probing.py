@@ -82,7 +82,12 @@ def kind_of(data: bytes) -> Kind | None:
 
 
 def other_kind(data: bytes, kind: Kind) -> Kind | None:
-    """What a message is where it is not what it was taken for; None where nothing is known."""
+    """What a message is where it is not what it was taken for; None where nothing is known.
+
+    Args:
+        data: the message; of a large one more than `HEAD` bytes are enough.
+        kind: what it was taken for.
+    """
     head, whole = data[:HEAD], len(data) <= HEAD
     if not data or _fits(head, whole, kind):
         return None

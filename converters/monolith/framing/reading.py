@@ -23,10 +23,9 @@ BLOCK: Final = 4 << 20
 """Bytes that are read before their records are given."""
 _MOST: Final = 1 << 16
 _STEP: Final = 1 << 20
-# A quick look at each sort_id: the first byte of the tags that messages of any kind begin with.
-_TAGS: Final = (
-    b"\x0a\x12\x18\xa0\xa2\xaa\xad\xb5\xb8\x09\x15\x1a\x1d\x25\x2a\x32\x35\x3a\x41\x42\x4a"
-)
+_NOTHING: Final[Bytes] = np.zeros(0, np.uint8)
+# A quick look at each sort_id: the first bytes of messages that say what they are.
+_TAGS: Final = b"\x0a\x12\xa2\x09\x15\x1a\x1d\x2a"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +65,7 @@ class RecordReader:
         self._framing = framing
         self._kind = kind
         self._block = block
-        self._data: Bytes = np.zeros(0, np.uint8)
+        self._data = _NOTHING
         self._at = 0  # in the data
         self._base = 0  # of the data, in the stream
         self._number = 0
@@ -89,6 +88,7 @@ class RecordReader:
             if len(records):
                 self._check_kind(records)
                 yield records
+            del records  # its bytes are not held while the next are read
             yield from self._resolve(end)
         if self._error is not None:
             raise self._error
@@ -102,7 +102,9 @@ class RecordReader:
         if self._looked_at:
             return
         self._looked_at = True
-        if other := other_kind(records.message(0), self._kind):
+        start, stop = int(records.start[0]), int(records.stop[0])
+        head = records.data[start : min(stop, start + HEAD + 1)].tobytes()
+        if other := other_kind(head, self._kind):
             problem = f"its records are of kind {other}, not {self._kind}"
             raise SourceError(self.where, problem, f"read them as what they are: --from {other}")
 
@@ -114,13 +116,13 @@ class RecordReader:
 
     def _fill(self, target: int) -> None:
         """Drop what was used and read until `target` bytes are there, or the stream ends."""
-        data = bytearray(self._data[self._at :].tobytes())
+        data = bytearray(self._data[self._at :].data)
         self._base += self._at
+        self._data, self._at = _NOTHING, 0
         while len(data) < target and (more := self._read(min(self._block, target - len(data)))):
             data += more
         self._data = np.frombuffer(data, np.uint8)
         self._data.flags.writeable = False
-        self._at = 0
 
     def _read(self, size: int) -> bytes:
         """Up to `size` bytes; none at the end and after an error, which is kept."""
