@@ -24,15 +24,17 @@ from ingot.converters.monolith.wire.kernels.varints import (
 )
 
 _KINDS: Final = 17
-_FIXED8, _FIXED4, _VARINTS, _BYTES = range(4)
-_SCALAR, _LIST, _LISTS = range(3)
+FIXED8, FIXED4, VARINTS, BYTES = range(4)
+"""What values are: 8 bytes each, 4 bytes each, varints, or byte strings."""
+SCALAR, LIST, LISTS = range(3)
+"""A value, a list of them, or lists of lists."""
 VALUES: Final = np.array(
     [0, 0, 0, 1, 0, 2, 3, 0, 1, 0, 2, 3, 2, 1, 0, 3, 0],
     np.int8,
 )
-"""int8[17] by kind: what values are: 8 bytes each, 4 bytes each, varints, or byte strings."""
+"""int8[17] by kind: FIXED8, ..."""
 DEPTH: Final = np.array([0, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 0, 0, 0, 0, 2], np.int8)
-"""int8[17] by kind: a value, a list of them, or lists of lists."""
+"""int8[17] by kind: SCALAR, ..."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +146,8 @@ def _measure(
 ) -> None:
     """Fill in `kind` .. `odd` of each `Feature` message in first..last; see `Features`."""
     for entry in range(len(first)):
-        kind[entry], start[entry], stop[entry], count[entry] = 0, first[entry], first[entry], 0
+        nowhere = max(first[entry], 0)
+        kind[entry], start[entry], stop[entry], count[entry] = 0, nowhere, nowhere, 0
         odd[entry] = False
         if skipped[entry] or first[entry] == last[entry]:
             continue
@@ -152,7 +155,7 @@ def _measure(
         if end != last[entry] or number >= _KINDS or wire != _wire(values, depth, number):
             odd[entry] = True
             continue
-        if depth[number] == _LIST and values[number] != _BYTES:
+        if depth[number] == LIST and values[number] != BYTES:
             at = _packed(data, at, end)
         many = -1 if at < 0 else _many(data, at, end, values[number], depth[number])
         odd[entry] = many < 0
@@ -163,11 +166,11 @@ def _measure(
 @kernel
 def _wire(values: NDArray[np.int8], depth: NDArray[np.int8], kind: int) -> int:
     """The wire type of a field of `Feature`."""
-    if depth[kind] != _SCALAR or values[kind] == _BYTES:
+    if depth[kind] != SCALAR or values[kind] == BYTES:
         return LENGTH
-    if values[kind] == _VARINTS:
+    if values[kind] == VARINTS:
         return VARINT
-    return FIXED64 if values[kind] == _FIXED8 else FIXED32
+    return FIXED64 if values[kind] == FIXED8 else FIXED32
 
 
 @kernel
@@ -183,15 +186,15 @@ def _packed(data: Bytes, at: int, stop: int) -> int:
 def _many(data: Bytes, at: int, stop: int, values: int, depth: int) -> int:
     """The count of a payload; -1 if it is not of the form that protobuf writes."""
     many: int = 1
-    if depth == _LIST:
+    if depth == LIST:
         many = _in_list(data, at, stop, values)
-    elif depth == _LISTS:
+    elif depth == LISTS:
         many = 0
         while at < stop:
             number, wire, inner, at = read_field(data, at, stop)
             if at < 0 or number != 1 or wire != LENGTH:
                 return -1
-            if values != _BYTES:
+            if values != BYTES:
                 inner = _packed(data, inner, at)
             if inner < 0 or _in_list(data, inner, at, values) < 0:
                 return -1
@@ -203,7 +206,7 @@ def _many(data: Bytes, at: int, stop: int, values: int, depth: int) -> int:
 def _in_list(data: Bytes, at: int, stop: int, values: int) -> int:
     """Values of a list; -1 if it is not of the form that protobuf writes."""
     many: int = 0
-    if values != _BYTES:
+    if values != BYTES:
         many = numbers_in(data, at, stop, values)
     else:
         while at < stop:
@@ -217,9 +220,9 @@ def _in_list(data: Bytes, at: int, stop: int, values: int) -> int:
 @kernel
 def numbers_in(data: Bytes, at: int, stop: int, values: int) -> int:
     """How many packed numbers lie there; -1 where the last one is cut off."""
-    if values == _FIXED8:
+    if values == FIXED8:
         return (stop - at) // 8 if (stop - at) % 8 == 0 else -1
-    if values == _FIXED4:
+    if values == FIXED4:
         return (stop - at) // 4 if (stop - at) % 4 == 0 else -1
     many = 0
     while at < stop:

@@ -1,0 +1,255 @@
+"""Rows to Arrow: a column at a time, by kernels."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ingot.converters.errors import ConversionError
+from ingot.converters.monolith.contract import INSTANCE_WEIGHT, LABEL
+from ingot.converters.monolith.features import BYTES, DEPTH, LIST, LISTS, VALUES, VARINTS, simple
+from ingot.converters.monolith.line_ids import LISTS as LINE_LISTS
+from ingot.converters.monolith.line_ids import NUMBERS, LineIds, decode
+from ingot.converters.monolith.records import Places
+from ingot.converters.monolith.rows import Rows
+from ingot.converters.monolith.tables.columns import (
+    LINE_COLUMNS,
+    LINE_REST,
+    REST,
+    SORT_ID,
+    SOURCE,
+    TYPES,
+    UNSET,
+    Column,
+)
+from ingot.converters.monolith.tables.kernels import inner_payloads, read_varints
+from ingot.converters.monolith.tables.schema import TableSchema, is_strange, with_line_rest
+from ingot.converters.monolith.tables.spans import Spans
+from ingot.converters.monolith.wire.assembling import gathered
+from ingot.converters.monolith.wire.examples import example_records
+
+BATCH_BYTES: Final = 32 << 20
+"""Bytes of features that are taken into one batch, or those of one row."""
+
+
+def to_batches(rows: Rows, schema: TableSchema) -> Iterator[pa.RecordBatch]:
+    """Rows as record batches of bounded size; see `to_batch`."""
+    size = _row_bytes(rows)
+    ends = np.cumsum(size)
+    first, before = 0, 0
+    while first < len(rows):
+        last = max(first + 1, int(np.searchsorted(ends, before + BATCH_BYTES, "right")))
+        yield to_batch(_part(rows, first, last), schema)
+        first, before = last, int(ends[last - 1])
+
+
+def _row_bytes(rows: Rows) -> Places:
+    """int64[R], bytes of the features of each row; as columns a varint may be eight of them."""
+    ends = np.concatenate([[0], np.cumsum(rows.stop - rows.start)])
+    return np.diff(ends[rows.first])
+
+
+def _part(rows: Rows, first: int, last: int) -> Rows:
+    """Rows first..last-1."""
+    if (first, last) == (0, len(rows)):
+        return rows
+    cut, entries = slice(first, last), slice(int(rows.first[first]), int(rows.first[last]))
+    labels = slice(int(rows.label_first[first]), int(rows.label_first[last]))
+    of_entries = ("name", "raw", "start", "stop", "ident", "sorted_id", "extra_start", "extra_stop")
+    of_rows = ("line_start", "line_stop", "weighted", "weight", "source", "rest_start", "rest_stop")
+    frames = ("sort_start", "sort_stop", "record", "offset", "row")
+    return replace(
+        rows,
+        first=rows.first[first : last + 1] - rows.first[first],
+        label_first=rows.label_first[first : last + 1] - rows.label_first[first],
+        label=rows.label[labels],
+        **{name: getattr(rows, name)[entries] for name in of_entries},
+        **{name: getattr(rows, name)[cut] for name in (*of_rows, *frames)},
+    )
+
+
+def to_batch(rows: Rows, schema: TableSchema) -> pa.RecordBatch:
+    """Rows as a record batch.
+
+    Args:
+        rows: R rows that the scan for the schema has seen.
+        schema: the columns.
+
+    Raises:
+        ConversionError: a feature has no column, or numba or protobuf is missing.
+    """
+    arrays = _feature_arrays(rows, schema)
+    lines = decode(rows)
+    for field in schema.line_fields:
+        arrays[LINE_COLUMNS[field]] = _line_array(lines, field)
+    for name in schema.special:
+        arrays[name] = _special_array(rows, lines, schema, name)
+    return pa.RecordBatch.from_arrays(
+        [arrays[field.name] for field in schema.arrow], schema=schema.arrow
+    )
+
+
+def _feature_arrays(rows: Rows, schema: TableSchema) -> dict[str, pa.Array]:
+    features = simple(rows)
+    strange = is_strange(rows, features)
+    numbers = schema.keys.numbered(rows, features, strange)
+    if schema.keys.count > len(schema.column_of):
+        raise ConversionError("", "a row has a feature that was not there at first", "start again")
+    column = np.append(schema.column_of, np.int32(-1))[numbers]
+    # A key of unset features that shares its column with values is what null says there.
+    unset = features.kind == UNSET
+    shared = np.array([one.kind != UNSET for one in schema.columns] + [False])[column]
+    column = np.where(unset & shared, -1, column)
+    order = np.argsort(column, kind="stable")
+    bounds = np.searchsorted(column[order], np.arange(len(schema.columns) + 1))
+    row_of = rows.entry_row
+    arrays = {}
+    for at, one in enumerate(schema.columns):
+        entries = order[bounds[at] : bounds[at + 1]]
+        spans = Spans(
+            data=features.data, start=features.start[entries], stop=features.stop[entries]
+        )
+        counts = features.count[entries]
+        arrays[one.label] = _array(one, len(rows), row_of[entries], spans, counts)
+    return arrays
+
+
+def _array(column: Column, rows: int, where: Places, spans: Spans, counts: Places) -> pa.Array:
+    """The column of the features of some rows."""
+    if column.always:
+        return pa.nulls(rows)
+    given = np.zeros(rows, np.bool_)
+    given[where] = True
+    if column.kind == UNSET:
+        return pa.array(given)
+    kind = TYPES[column.kind]
+    if not len(where):
+        return pa.nulls(rows, kind)
+    values = int(VALUES[column.kind])
+    if DEPTH[column.kind] == LIST:
+        flat = _values(spans, counts, values, kind.value_type)
+    elif DEPTH[column.kind] == LISTS:
+        flat = _inner_lists(spans, counts, values, kind.value_type)
+    else:
+        flat = _binary(spans, kind) if values == BYTES else _values(spans, counts, values, kind)
+        return flat.take(pa.array(np.cumsum(given) - 1, mask=~given))
+    all_counts = np.zeros(rows, np.int64)
+    all_counts[where] = counts
+    return pa.ListArray.from_arrays(_offsets(all_counts), flat, kind, mask=_mask(~given))
+
+
+def _inner_lists(spans: Spans, counts: Places, values: int, kind: pa.DataType) -> pa.Array:
+    """The lists in lists, one behind the other."""
+    inner = spans.fields(int(counts.sum()))
+    if values != BYTES:
+        inner_payloads(inner.data, inner.start, inner.stop)
+    lengths = inner.counts(values)
+    flat = _values(inner, lengths, values, kind.value_type)
+    return pa.ListArray.from_arrays(_offsets(lengths), flat, kind)
+
+
+def _values(spans: Spans, counts: Places, values: int, kind: pa.DataType) -> pa.Array:
+    """The values in stretches, one behind the other."""
+    count = int(counts.sum())
+    if values == BYTES:
+        return _binary(spans.fields(count), kind)
+    if values == VARINTS:
+        numbers = np.empty(count, np.int64)
+        read_varints(spans.data, spans.start, spans.stop, numbers)
+        return pa.array(numbers)
+    data, _ = gathered(spans.data, spans.start, spans.stop)
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(data)])
+
+
+def _binary(spans: Spans, kind: pa.DataType, mask: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Stretches as byte strings or text, null where `mask` says so."""
+    data, first = gathered(spans.data, spans.start, spans.stop)
+    valid = None if mask is None else pa.array(~mask).buffers()[1]
+    buffers = [valid, _offsets(np.diff(first)).buffers()[1], pa.py_buffer(data)]
+    return pa.Array.from_buffers(kind, len(first) - 1, buffers)
+
+
+def _offsets(counts: Places) -> pa.Array:
+    """int32[N + 1] of N lists.
+
+    Raises:
+        ConversionError: there is more than a batch can hold.
+    """
+    ends = np.cumsum(counts)
+    if len(ends) and ends[-1] > np.iinfo(np.int32).max:
+        problem = f"{ends[-1]:,} values of one feature in {len(counts):,} rows"
+        raise ConversionError("", problem, "a batch of a table holds 2,147,483,647")
+    return pa.array(np.concatenate([[0], ends]).astype(np.int32))
+
+
+def _mask(null: NDArray[np.bool_]) -> pa.Array | None:
+    return pa.array(null) if null.any() else None
+
+
+def _line_array(lines: LineIds, field: str) -> pa.Array:
+    if field in LINE_LISTS:
+        first, values = lines.lists[field]
+        counts = np.diff(first)
+        kind = pa.list_(pa.int32())
+        return pa.ListArray.from_arrays(
+            _offsets(counts), pa.array(values), kind, mask=_mask(counts == 0)
+        )
+    null = ~lines.given[field]
+    if field in NUMBERS:
+        return pa.array(lines.numbers[field], mask=null)
+    start, stop = lines.texts[field]
+    return _binary(Spans(data=lines.data, start=start, stop=stop), pa.string(), null)
+
+
+def _special_array(rows: Rows, lines: LineIds, schema: TableSchema, name: str) -> pa.Array:
+    if name == LABEL:
+        flat = pa.array(rows.label)
+        return pa.ListArray.from_arrays(_offsets(np.diff(rows.label_first)), flat)
+    if name == INSTANCE_WEIGHT:
+        return pa.array(rows.weight, mask=~rows.weighted)
+    if name == SOURCE:
+        return pa.array(rows.source, mask=rows.source == 0)
+    if name == SORT_ID:
+        spans = Spans(data=rows.data, start=rows.sort_start, stop=rows.sort_stop)
+        return _binary(spans, pa.binary(), rows.sort_stop == rows.sort_start)
+    if name == LINE_REST:
+        first = lines.rest_first
+        spans = Spans(data=lines.rest, start=first[:-1], stop=first[1:])
+        return _binary(spans, pa.binary(), ~with_line_rest(lines))
+    assert name == REST
+    return _rest_array(rows)
+
+
+def _rest_array(rows: Rows) -> pa.Array:
+    """Features that no column can hold and unknown fields of records, as Examples of just them."""
+    features = simple(rows)
+    strange = is_strange(rows, features)
+    counts = np.bincount(rows.entry_row[strange], minlength=len(rows))
+    nowhere = np.full(len(rows), -1, np.int64)
+    nothing = np.zeros(len(rows), np.int64)
+    only = replace(
+        rows,
+        first=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        name=rows.name[strange],
+        raw=rows.raw[strange],
+        start=rows.start[strange],
+        stop=rows.stop[strange],
+        ident=rows.ident[strange],
+        sorted_id=rows.sorted_id[strange],
+        extra_start=rows.extra_start[strange],
+        extra_stop=rows.extra_stop[strange],
+        line_start=nowhere,
+        line_stop=nowhere,
+        label_first=np.zeros(len(rows) + 1, np.int64),
+        label=np.zeros(0, np.float32),
+        weighted=np.zeros(len(rows), np.bool_),
+        source=np.zeros(len(rows), np.uint32),
+        sort_start=nothing,
+        sort_stop=nothing,
+    )
+    made = example_records(only)
+    spans = Spans(data=made.data, start=made.start, stop=made.stop)
+    return _binary(spans, pa.binary(), made.stop == made.start)

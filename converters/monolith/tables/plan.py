@@ -1,0 +1,300 @@
+"""What becomes of each column of a table: by what ingot wrote, a reviewed file, names and types."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Final
+
+import pyarrow as pa
+
+from ingot.converters.errors import ParametersError, Problem
+from ingot.converters.monolith.contract import FEATURE_KINDS, INSTANCE_WEIGHT, LABEL
+from ingot.converters.monolith.fid import Version
+from ingot.converters.monolith.line_ids import FIELDS
+from ingot.converters.monolith.tables import columns as c
+from ingot.converters.monolith.tables.cells import is_list, plain_type
+from ingot.converters.monolith.tables.fitting import (
+    hint,
+    inferred_kind,
+    is_number,
+    kind_of_rule,
+    line_misfit,
+    misfit,
+    special_misfit,
+)
+from ingot.converters.monolith.tables.table_file import FeatureRule, TableFile
+
+_SPECIAL_FIELDS: Final[Mapping[str, str]] = {
+    INSTANCE_WEIGHT: "instance_weight",
+    c.SOURCE: "data_source_key",
+    c.SORT_ID: "sort_id",
+}
+_INT32: Final = range(-(1 << 31), 1 << 31)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureColumn:
+    """A column that becomes features.
+
+    Attributes:
+        at: the column's place in the table.
+        label: its name.
+        name: of the features, in UTF-8.
+        kind: number of `contract.FEATURE_KINDS`; `UNSET` for a column that says where one is unset.
+        ident: the features' `id`.
+        sorted_id: their `sorted_id`.
+        null: what null says.
+        slot: where values become fids, their slot.
+        version: of those fids.
+        hashed: whether values are hashed for them.
+    """
+
+    at: int
+    label: str
+    name: bytes
+    kind: int
+    ident: int = 0
+    sorted_id: int = 0
+    null: c.Null = "absent"
+    slot: int | None = None
+    version: Version = "v2"
+    hashed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What becomes of a table's columns.
+
+    Attributes:
+        features: columns that become features, in the order in which rows have them.
+        line: the column of each LineId field that is given, in the fields' order.
+        label: columns of labels, in order; or one of lists.
+        special: places of the other columns, by their names in `columns.SPECIAL`.
+        dropped: names of the columns of which nothing becomes.
+    """
+
+    features: tuple[FeatureColumn, ...] = ()
+    line: Mapping[str, int] = field(default_factory=dict)
+    label: tuple[int, ...] = ()
+    special: Mapping[str, int] = field(default_factory=dict)
+    dropped: tuple[str, ...] = ()
+
+
+def plan_of(
+    schema: pa.Schema,
+    table_file: TableFile | None,
+    fid: Version = "v2",
+    where: str = "the table",
+) -> Plan:
+    """What becomes of the columns of a table.
+
+    Args:
+        schema: of the table.
+        table_file: what a person says of the columns.
+        fid: the version of fids in columns of which nothing says it.
+        where: names the table in errors.
+
+    Raises:
+        ParametersError: a column that is named is not there or is of a type that cannot become
+            what it is for; columns are left over; two have one name.
+    """
+    planning = _Planning(schema, table_file, fid)
+    plan = planning.plan()
+    if planning.problems:
+        raise ParametersError(table_file.where if table_file else where, tuple(planning.problems))
+    return plan
+
+
+class _Planning:
+    def __init__(self, schema: pa.Schema, table_file: TableFile | None, fid: Version) -> None:
+        self._schema, self._file, self._fid = schema, table_file, fid
+        self._names: list[str] = schema.names
+        self._places = {name: at for at, name in enumerate(self._names)}
+        self._used: set[str] = set()
+        self.problems: list[Problem] = []
+
+    def plan(self) -> Plan:
+        twice = [name for name, count in Counter(self._names).items() if count > 1]
+        for name in twice:
+            self._wrong("", "repeated", "columns of different names", name)
+        if twice:
+            return Plan()
+        features = list(self._of_file())
+        line, label, special = self._line(), self._label(), self._special()
+        more, dropped = self._others()
+        return Plan(
+            features=(*features, *more), line=line, label=label, special=special, dropped=dropped
+        )
+
+    def _wrong(self, at: str, code: str, expected: str, got: str, near: str | None = None) -> None:
+        self.problems.append(Problem(at, code, expected, got, near))
+
+    def _place(self, at: str, name: str) -> int | None:
+        """The place of a column that the file names."""
+        if name not in self._places:
+            near = get_close_matches(name, self._names[:10_000], 1)
+            self._wrong(at, "unresolved", "a column of the table", name, near[0] if near else None)
+            return None
+        self._used.add(name)
+        return self._places[name]
+
+    def _type(self, at: int) -> pa.DataType:
+        return plain_type(self._schema.field(at).type)
+
+    def _of_file(self) -> Iterator[FeatureColumn]:
+        for name, rule in self._file.features.items() if self._file else ():
+            pointer = "/features/" + name.replace("~", "~0").replace("/", "~1")
+            at = self._place(f"{pointer}/column", rule.column)
+            if at is None:
+                continue
+            kind = kind_of_rule(rule, self._type(at), rule.version or self._fid)
+            problem = "" if kind is None else misfit(kind, self._type(at), rule)
+            if kind is None or problem:
+                said = problem or "a type that becomes a feature" + hint(self._type(at))
+                self._wrong(pointer, "type", said, f"{rule.column}: {self._schema.field(at).type}")
+                continue
+            yield FeatureColumn(
+                at=at,
+                label=rule.column,
+                name=name.encode(),
+                kind=kind,
+                ident=rule.ident,
+                sorted_id=rule.sorted_id,
+                null=rule.null,
+                slot=rule.slot,
+                version="v1" if "fid_v1" in FEATURE_KINDS[kind] else "v2",
+                hashed=rule.hash != "none",
+            )
+
+    def _line(self) -> dict[str, int]:
+        said = self._file.line_id if self._file else {}
+        found = {}
+        for name in FIELDS:
+            column = said.get(name, c.LINE_COLUMNS[name])
+            if name not in said and column not in self._places:
+                continue
+            at = self._place(f"/line_id/{name}", column)
+            if at is not None and self._fits(
+                f"/line_id/{name}", at, line_misfit(name, self._type(at))
+            ):
+                found[name] = at
+        return found
+
+    def _fits(self, pointer: str, at: int, expected: str) -> bool:
+        if expected:
+            got = f"{self._names[at]}: {self._schema.field(at).type}"
+            self._wrong(pointer, "type", expected + hint(self._type(at)), got)
+        return not expected
+
+    def _label(self) -> tuple[int, ...]:
+        said = self._file.label if self._file else ()
+        wanted = said or tuple(name for name in (LABEL,) if name in self._places)
+        places = [self._place(f"/label/{number}", name) for number, name in enumerate(wanted)]
+        found = tuple(at for at in places if at is not None)
+        for number, at in enumerate(found):
+            kind = self._type(at)
+            inner = plain_type(kind.value_type) if is_list(kind) and len(found) == 1 else kind
+            good = is_number(inner) or pa.types.is_null(inner)
+            expected = "numbers, or one column of lists of them"
+            self._fits(f"/label/{number}", at, "" if good else expected)
+        return found
+
+    def _special(self) -> dict[str, int]:
+        found = {}
+        for name in (c.LINE_REST, INSTANCE_WEIGHT, c.SOURCE, c.SORT_ID, c.REST):
+            key = _SPECIAL_FIELDS.get(name, "")
+            said = getattr(self._file, key) if self._file and key else None
+            if said is None and (name not in self._places or self._is_feature(name)):
+                continue
+            at = self._place(f"/{key}", said or name)
+            if at is not None and self._fits(f"/{key}", at, special_misfit(name, self._type(at))):
+                found[name] = at
+        return found
+
+    def _is_feature(self, name: str) -> bool:
+        return c.KIND in (self._schema.field(name).metadata or {})
+
+    def _others(self) -> tuple[list[FeatureColumn], tuple[str, ...]]:
+        """Columns that no name and no file claims."""
+        features: list[FeatureColumn] = []
+        dropped: list[str] = []
+        unnamed: list[str] = []
+        infer = self._file is None or self._file.others == "infer"
+        for at, name in enumerate(self._names):
+            if name in self._used:
+                continue
+            if self._is_feature(name):
+                features += self._of_metadata(at)
+            elif not infer:
+                (dropped if self._file and self._file.others else unnamed).append(name)
+            elif pa.types.is_null(self._type(at)):
+                dropped.append(name)
+            else:
+                features += self._inferred(at)
+        if unnamed:
+            expected = "every column named, or others: drop or infer"
+            more = f" and {len(unnamed) - 20} more" if len(unnamed) > 20 else ""
+            self._wrong("/others", "unnamed", expected, ", ".join(unnamed[:20]) + more)
+        return features, tuple(dropped)
+
+    def _inferred(self, at: int) -> list[FeatureColumn]:
+        label = self._names[at]
+        if self._file and label in self._file.features:
+            expected = "a column of another name than a feature that is made of another column"
+            self._wrong("", "repeated", expected, label)
+            return []
+        kind = inferred_kind(self._type(at), self._fid)
+        if kind is None:
+            expected = "a type that becomes a feature" + hint(self._type(at))
+            self._wrong("", "type", expected, f"{label}: {self._schema.field(at).type}")
+            return []
+        return [FeatureColumn(at=at, label=label, name=label.encode(), kind=kind)]
+
+    def _of_metadata(self, at: int) -> list[FeatureColumn]:
+        """A column that ingot wrote."""
+        label, said = self._names[at], self._schema.field(at).metadata
+        kind = c.KIND_NUMBERS.get(said[c.KIND].decode("utf-8", "replace"))
+        idents = [_int32(said.get(key, b"0")) for key in (c.IDENT, c.SORTED_ID)]
+        name, null = said.get(c.NAME, label.encode()), said.get(c.NULL, b"absent")
+        ident, sorted_id = idents
+        known = null in (b"absent", b"unset") and _is_utf8(name)
+        if kind is None or ident is None or sorted_id is None or not known:
+            expected = "metadata as ingot writes it"
+            self._wrong("", "metadata", expected, f"{label}: {ascii(said)[:200]}")
+            return []
+        expected = misfit(kind, self._type(at), FeatureRule(column=label))
+        if not self._fits("", at, expected):
+            return []
+        return [
+            FeatureColumn(
+                at=at,
+                label=label,
+                name=name,
+                kind=kind,
+                ident=ident,
+                sorted_id=sorted_id,
+                null="unset" if null == b"unset" else "absent",
+            )
+        ]
+
+
+def _int32(text: bytes) -> int | None:
+    digits = text.removeprefix(b"-")
+    if not digits.isdigit() or len(digits) > 10 or int(text) not in _INT32:
+        return None
+    return int(text)
+
+
+def _is_utf8(name: bytes) -> bool:
+    try:
+        name.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def dropped_columns(names: Sequence[str]) -> str:
+    """The names of columns of which nothing becomes, for people."""
+    more = f" and {len(names) - 20} more" if len(names) > 20 else ""
+    return ", ".join(names[:20]) + more

@@ -1,0 +1,163 @@
+"""Examples to tables and back: equal up to the order of features."""
+
+import io
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingot.converters.monolith.records import Records, unframed
+from ingot.converters.monolith.rows import Rows
+from ingot.converters.monolith.tables.decoding import to_batch, to_batches
+from ingot.converters.monolith.tables.encoding import examples_of
+from ingot.converters.monolith.tables.files import ParquetSink, open_table, parquet_batches
+from ingot.converters.monolith.tables.plan import plan_of
+from ingot.converters.monolith.tables.schema import TableScan, TableSchema
+from ingot.converters.monolith.wire.examples import example_records
+from ingot.converters.monolith.wire.indexing import index_batches, index_examples
+from ingot.schemas.monolith.example_pb2 import Example
+from tests.converters.monolith.made import ANY, examples, meaning
+
+
+def _rows(given_examples: list[Example]) -> Rows:
+    records = unframed([one.SerializeToString() for one in given_examples])
+    rows, bad = index_examples(records)
+    assert not bad
+    return rows
+
+
+def _schema(*stretches: Rows) -> tuple[TableSchema, TableScan]:
+    scan = TableScan()
+    for rows in stretches:
+        scan.add(rows)
+    return scan.schema(), scan
+
+
+def _back(batch: pa.RecordBatch) -> list[bytes]:
+    batch.validate(full=True)
+    records, bad = examples_of(batch, plan_of(batch.schema, None), 0)
+    assert not bad
+    return _messages(records)
+
+
+def _messages(records: Records) -> list[bytes]:
+    return [records.message(at) for at in range(len(records))]
+
+
+@given(st.lists(examples(), max_size=5))
+def test_anything(given_examples: list[Example]) -> None:
+    rows = _rows(given_examples)
+    schema, _ = _schema(rows)
+    found = _back(to_batch(rows, schema))
+    assert [meaning(one) for one in found] == [
+        meaning(one.SerializeToString()) for one in given_examples
+    ]
+
+
+@given(st.lists(examples(), min_size=1, max_size=4))
+def test_through_a_file(given_examples: list[Example]) -> None:
+    stretches = [_rows([one]) for one in given_examples]
+    schema, _ = _schema(*stretches)
+    file = io.BytesIO()
+    sink = ParquetSink(file, schema)
+    for rows in stretches:
+        sink.write(to_batch(rows, schema))
+    sink.close()
+    with open_table(file, "a.parquet") as (arrow, batches):
+        plan = plan_of(arrow, None)
+        found = [one for batch in batches for one in _messages(examples_of(batch, plan, 0)[0])]
+    expected = [meaning(one.SerializeToString()) for one in given_examples]
+    assert [meaning(one) for one in found] == expected
+
+
+@given(st.lists(examples(strange=False), max_size=5))
+def test_equal_bytes_where_the_order_is_kept(given_examples: list[Example]) -> None:
+    for example in given_examples:
+        example.line_id.DiscardUnknownFields()
+        example.line_id.ClearField("req_id")
+        if not example.line_id.ByteSize():
+            example.ClearField("line_id")
+    rows = _rows(given_examples)
+    schema, scan = _schema(rows)
+    expected = _messages(example_records(rows))
+    found = _back(to_batch(rows, schema))
+    different = sum(one != other for one, other in zip(found, expected, strict=True))
+    assert different <= scan.reordered
+
+
+def test_how_rows_are_stretched_does_not_matter() -> None:
+    many = [Example(label=[at]) for at in range(10)]
+    for at, example in enumerate(many):
+        named = example.named_feature.add(name="a" if at % 3 else "b")
+        named.feature.int64_list.value.extend(range(at))
+    rows = _rows(many)
+    schema, _ = _schema(rows)
+    again, _ = _schema(_rows(many[:4]), _rows(many[4:]))
+    assert again.arrow.equals(schema.arrow, check_metadata=True)
+    whole = to_batch(rows, schema)
+    parts = [to_batch(_rows([one]), again) for one in many]
+    assert pa.Table.from_batches(parts).combine_chunks().equals(pa.Table.from_batches([whole]))
+
+
+def test_large_rows_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = [Example() for _ in range(7)]
+    for at, example in enumerate(many):
+        example.named_feature.add(name="a").feature.bytes_list.value.append(bytes(100 * at))
+    rows = _rows(many)
+    schema, _ = _schema(rows)
+    monkeypatch.setattr("ingot.converters.monolith.tables.decoding.BATCH_BYTES", 350)
+    batches = list(to_batches(rows, schema))
+    assert [batch.num_rows for batch in batches] == [3, 1, 1, 1, 1]
+    found = [one for batch in batches for one in _back(batch)]
+    assert found == [one.SerializeToString() for one in many]
+
+
+def _golden(repository: Path) -> Rows:
+    content = (repository / "tests/golden/monolith/example_batch.pb").read_bytes()
+    [(rows, bad)] = index_batches(unframed([content]))
+    assert not bad
+    return rows
+
+
+def test_the_public_sample(repository: Path) -> None:
+    rows = _golden(repository)
+    schema, scan = _schema(rows)
+    assert scan.reordered == 0
+    file = io.BytesIO()
+    sink = ParquetSink(file, schema)
+    sink.write(to_batch(rows, schema))
+    sink.close()
+    [batch] = parquet_batches(file, "sample.parquet")
+    assert (batch.num_rows, batch.num_columns) == (51, 137 + 7)
+    assert schema.arrow.names[:7] == [
+        "__REQ_TIME__",
+        "__ITEM_ID__",
+        "__ACTIONS__",
+        "__GENERATE_TIME__",
+        "__USER_ID__",
+        "__LINE_ID_REST__",
+        "__LABEL__",
+    ]
+    expected = [meaning(one) for one in _messages(example_records(rows))]
+    assert [meaning(one) for one in _back(batch)] == expected
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ANY if kind != "unset"])
+def test_a_kind_alone(kind: str) -> None:
+    example = Example()
+    getattr(example.named_feature.add(name="x").feature, kind.removesuffix("_value"), None)
+    feature = example.named_feature[0].feature
+    if kind.endswith("_value"):
+        setattr(feature, kind, b"ab" if "bytes" in kind else 3)
+    elif kind.endswith("_list"):
+        getattr(feature, kind).value.extend([b"ab", b""] if "bytes" in kind else [3, 4])
+    else:
+        lists = getattr(feature, kind).list
+        for values in ([b"ab", b""], [], [b"c"]):
+            lists.add(value=values if "bytes" in kind else [len(one) for one in values])
+    rows = _rows([example, Example()])
+    schema, _ = _schema(rows)
+    assert schema.arrow.names == ["x"]
+    assert _back(to_batch(rows, schema)) == [example.SerializeToString(), b""]
