@@ -258,3 +258,12 @@ def test_another_compression_is_no_option() -> None:
         decompressing(io.BytesIO(b""), "it", "lz4")
     with pytest.raises(ConversionError, match="'' is none"):
         compressing(io.BytesIO(), "")
+
+
+def test_members_of_gzip_may_have_zeros_behind_them() -> None:
+    padded = gzip.compress(b"one") + bytes(100_000) + gzip.compress(b"two") + bytes(3)
+    assert unpacked(padded, "gzip") == b"onetwo"
+    with pytest.raises(SourceError, match="cannot decompress it"):
+        unpacked(gzip.compress(b"one") + b"noise", "gzip")
+    with pytest.raises(SourceError, match="cannot decompress it"):
+        unpacked(zlib.compress(b"one") + bytes(3), "zlib")
