@@ -111,7 +111,7 @@ class _Encoding:
 
     def _complain_value(self, at: int, bad: NDArray[np.bool_], what: str) -> None:
         column = self._column(at)
-        self._complain(at, bad, lambda row: f"{column[row].as_py()!r:.100} does not fit {what}")
+        self._complain(at, bad, lambda row: f"{_shown(column[row])} does not fit {what}")
 
     def _features(self) -> tuple[list[Spans], NDArray[np.bool_]]:
         spans = []
@@ -203,6 +203,13 @@ class _Encoding:
         values, bad = in_range(column, *UINT32)
         self._complain_value(at, bad & valid_of(column), "data_source_key")
         return values.astype(np.uint32)
+
+
+def _shown(cell: pa.Scalar) -> str:
+    try:
+        return repr(cell.as_py())[:100]
+    except UnicodeDecodeError:
+        return "text that is not UTF-8"
 
 
 def _is_line(content: bytes) -> bool:

@@ -1,0 +1,85 @@
+"""Parquet files: row groups, damage."""
+
+import io
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ingot.converters.errors import SourceError
+from ingot.converters.monolith.records import unframed
+from ingot.converters.monolith.tables import files
+from ingot.converters.monolith.tables.decoding import to_batch
+from ingot.converters.monolith.tables.files import ParquetSink, open_table, parquet_batches
+from ingot.converters.monolith.tables.schema import TableScan
+from ingot.converters.monolith.wire.indexing import index_examples
+from ingot.schemas.monolith.example_pb2 import Example
+
+
+def _written(to: Path, count: int) -> pa.RecordBatch:
+    messages = [Example(label=[at]).SerializeToString() for at in range(count)]
+    rows, _ = index_examples(unframed(messages))
+    scan = TableScan()
+    scan.add(rows)
+    schema = scan.schema()
+    batch = to_batch(rows, schema)
+    sink = ParquetSink(to, schema)
+    sink.write(batch)
+    sink.write(batch.slice(0, 0))
+    sink.close()
+    return batch
+
+
+def test_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "ROW_GROUP_ROWS", 40)
+    batch = _written(tmp_path / "a.parquet", 100)
+    file = pq.ParquetFile(tmp_path / "a.parquet")
+    assert [file.metadata.row_group(at).num_rows for at in range(3)] == [40, 40, 20]
+    assert file.metadata.row_group(0).column(0).compression == "ZSTD"
+    assert file.read().equals(pa.Table.from_batches([batch]))
+
+
+def test_row_groups_by_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "ROW_GROUP_BYTES", 1)
+    messages = [Example(label=[at]).SerializeToString() for at in range(3)]
+    rows, _ = index_examples(unframed(messages))
+    scan = TableScan()
+    scan.add(rows)
+    sink = ParquetSink(tmp_path / "a.parquet", scan.schema())
+    for at in range(3):
+        sink.write(to_batch(rows, scan.schema()).slice(at, 1))
+    sink.close()
+    assert pq.ParquetFile(tmp_path / "a.parquet").metadata.num_row_groups == 3
+
+
+def test_batches_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = _written(tmp_path / "a.parquet", 100)
+    monkeypatch.setattr(files, "_READ_ROWS", 30)
+    with (tmp_path / "a.parquet").open("rb") as stream:
+        found = list(parquet_batches(stream, "a.parquet"))
+    assert [one.num_rows for one in found] == [30, 30, 30, 10]
+    assert pa.Table.from_batches(found).equals(pa.Table.from_batches([batch]))
+    monkeypatch.setattr(files, "_READ_BYTES", 400)
+    with (tmp_path / "a.parquet").open("rb") as stream:
+        assert max(one.num_rows for one in parquet_batches(stream, "a.parquet")) < 100
+
+
+def test_no_rows(tmp_path: Path) -> None:
+    _written(tmp_path / "a.parquet", 0)
+    with (tmp_path / "a.parquet").open("rb") as stream:
+        assert sum(one.num_rows for one in parquet_batches(stream, "a.parquet")) == 0
+
+
+def test_damage(tmp_path: Path) -> None:
+    _written(tmp_path / "a.parquet", 100)
+    content = (tmp_path / "a.parquet").read_bytes()
+    with pytest.raises(SourceError, match=r"x\.parquet"):
+        list(parquet_batches(io.BytesIO(content[:-9]), "x.parquet"))
+    hurt = bytearray(content)
+    hurt[4:60] = bytes(56)
+    with (
+        pytest.raises(SourceError, match=r"x\.parquet"),
+        open_table(io.BytesIO(hurt), "x.parquet") as (_, batches),
+    ):
+        list(batches)
