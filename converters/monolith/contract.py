@@ -46,6 +46,7 @@ FEATURE_KINDS: Final[dict[int, str]] = {
 
 REASONS: Final[dict[str, str]] = {
     "truncated": "the stream ends inside a record",
+    "unreadable": "the stream cannot be read on",
     "size": "a record is larger than Monolith's reader takes",
     "deadbeef": "the size of a record is 0xfefefefe",
     "sort_id": "what should be a sort_id is too large or a message itself",

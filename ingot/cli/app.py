@@ -17,6 +17,7 @@ from ingot.cli.ctr import ctr
 from ingot.cli.doctor import doctor
 from ingot.cli.export import export
 from ingot.cli.map import map_command
+from ingot.cli.monolith import monolith
 from ingot.cli.review import review
 from ingot.cli.run import run
 from ingot.cli.sections import Sections
@@ -120,6 +121,7 @@ app.command("export")(export)
 app.command("review")(review)
 app.add_typer(ctr, name="ctr")
 app.add_typer(criteo, name="criteo")
+app.add_typer(monolith, name="monolith")
 app.add_typer(tokens, name="tokens")
 
 parquet2mbt = typer.Typer(

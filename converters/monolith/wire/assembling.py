@@ -111,12 +111,21 @@ def joined(data: Bytes, pieces: list[bytes]) -> tuple[Bytes, Places, Places]:
     return np.concatenate([data, more]), stop - sizes, stop
 
 
-def assembled(noted: Noted) -> tuple[Rows, list[Bad]]:
-    """The rows that can be used, and what is wrong with the others."""
+def assembled(noted: Noted) -> tuple[Rows, list[Bad], NDArray[np.bool_]]:
+    """The rows that can be used, what is wrong with the others, which rows say something twice.
+
+    The third is bool[R] of the rows that can be used: LineId, labels or weight stand in a field and
+    in a feature, and are the same in both.
+    """
+    said = noted.rows
+    doubled = (said[w.LINE] >= 0) & (said[w.LINE_FEATURE] >= 0)
+    doubled |= (said[w.LABELS] >= 0) & (said[w.LABEL_FEATURE] >= 0)
+    doubled |= (said[w.WEIGHT] != 0) & (said[w.WEIGHT_FEATURE] >= 0)
     noted, complaints = _with_special(noted)
     wrong = [_bad(noted, int(at), complaints) for at in np.flatnonzero(noted.status == w.TWICE)]
     wrong += [_bad(noted, at, complaints) for at in complaints]
-    return _rows(noted, np.flatnonzero(noted.status == w.SOUND)), wrong
+    good = np.flatnonzero(noted.status == w.SOUND)
+    return _rows(noted, good), wrong, doubled[good]
 
 
 def _bad(noted: Noted, at: int, complaints: dict[int, tuple[str, str]]) -> Bad:

@@ -35,6 +35,12 @@ def index_examples(records: Records) -> tuple[Rows, list[Bad]]:
     Raises:
         ConversionError: numba or protobuf is not installed.
     """
+    rows, wrong, _ = examples_and_doubled(records)
+    return rows, wrong
+
+
+def examples_and_doubled(records: Records) -> tuple[Rows, list[Bad], NDArray[np.bool_]]:
+    """The same, and which rows say something both in a field and in a feature: bool[R]."""
     records, at, wrong = _with_few_features(records)
     noted = _walked(records, at)
     odd = np.flatnonzero(noted.status == w.ODD)
@@ -48,8 +54,8 @@ def index_examples(records: Records) -> tuple[Rows, list[Bad]]:
             for one in np.flatnonzero(noted.status == w.ODD)
             if int(at[one]) not in gone
         ]
-    rows, of_rows = assembled(noted)
-    return rows, sorted(wrong + of_rows, key=lambda bad: bad.record)
+    rows, of_rows, doubled = assembled(noted)
+    return rows, sorted(wrong + of_rows, key=lambda bad: bad.record), doubled
 
 
 def _with_few_features(records: Records) -> tuple[Records, Places, list[Bad]]:
@@ -58,7 +64,7 @@ def _with_few_features(records: Records) -> tuple[Records, Places, list[Bad]]:
     at = np.arange(records.number, records.number + len(records), dtype=np.int64)
     many = counts > MAX_FEATURES
     wrong = [_too_many(records, int(one), int(counts[one])) for one in np.flatnonzero(many)]
-    return (_chosen(records, ~many), at[~many], wrong) if wrong else (records, at, wrong)
+    return (chosen(records, ~many), at[~many], wrong) if wrong else (records, at, wrong)
 
 
 def _counts(records: Records) -> Places:
@@ -74,7 +80,7 @@ def _too_many(records: Records, one: int, count: int) -> Bad:
     )
 
 
-def _chosen(records: Records, which: NDArray[np.bool_]) -> Records:
+def chosen(records: Records, which: NDArray[np.bool_]) -> Records:
     """Some of the records. Their numbers are no longer consecutive: keep them elsewhere."""
     return replace(
         records,
@@ -239,7 +245,7 @@ def _rows_of_batch(
     size = int(said[b.BATCH_SIZE])
     for row in range(0, size, each):
         count = min(each, size - row)
-        yield assembled(_taken(batch, lists, said, tuple(distinct), cursors, row, count))
+        yield assembled(_taken(batch, lists, said, tuple(distinct), cursors, row, count))[:2]
 
 
 def _rows_at_a_time(lists: NDArray[np.int64], most: int) -> int:

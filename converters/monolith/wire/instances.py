@@ -46,7 +46,7 @@ class Instances:
 def index_instances(records: Records) -> Instances:
     """The rows of records that are Instances, as Monolith makes Examples of them.
 
-    `value` becomes a float_list, fids are put into `fc_slot_<slot>` by their slots (version 1), each
+    `value` becomes a float_list, fids go into `fc_slot_<slot>` by their slots (version 1), each
     feature becomes the kind of value that it has, an instance_weight that is not there 1; ids of
     features count from 0.
 

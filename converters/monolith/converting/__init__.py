@@ -1,0 +1,1 @@
+"""A conversion: what it reads, what it writes, and one stream of it."""
