@@ -96,15 +96,16 @@ def _rewritten(
         The rows' bytes with theirs behind them, and which have unknown fields.
     """
     which = np.flatnonzero(odd)
-    pieces: list[bytes] = []
+    # What all rows of a batch share lies in one place, and is written once.
+    _, sample, of_place = np.unique(rows.start[which], return_index=True, return_inverse=True)
+    pieces = [_anew(rows.feature(int(entry))) for entry in which[sample]]
+    sizes = np.array([len(piece) for piece, _ in pieces], np.int64)
+    ends = (len(rows.data) + np.cumsum(sizes))[of_place]
+    begins = ends - sizes[of_place]
     unknown = np.zeros(len(odd), np.bool_)
-    for entry in which:
-        piece, strange = _anew(rows.feature(int(entry)))
-        pieces.append(piece)
-        unknown[entry] = strange
-    ends = len(rows.data) + np.cumsum([len(piece) for piece in pieces], dtype=np.int64)
-    begins = ends - np.array([len(piece) for piece in pieces], np.int64)
-    data = np.concatenate([rows.data, np.frombuffer(b"".join(pieces), np.uint8)])
+    unknown[which] = np.array([strange for _, strange in pieces], np.bool_)[of_place]
+    more = np.frombuffer(b"".join(piece for piece, _ in pieces), np.uint8)
+    data = np.concatenate([rows.data, more])
     again = np.zeros(len(which), np.bool_)
     kinds, starts, stops, counts = kind[which], start[which], stop[which], count[which]
     found = kinds, starts, stops, counts

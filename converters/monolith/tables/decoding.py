@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -26,49 +25,17 @@ from ingot.converters.monolith.tables.columns import (
     Column,
 )
 from ingot.converters.monolith.tables.kernels import inner_payloads, read_varints
+from ingot.converters.monolith.tables.parts import bounded
 from ingot.converters.monolith.tables.schema import TableSchema, is_strange, with_line_rest
 from ingot.converters.monolith.tables.spans import Spans
 from ingot.converters.monolith.wire.assembling import gathered
 from ingot.converters.monolith.wire.examples import example_records
 
-BATCH_BYTES: Final = 32 << 20
-"""Bytes of features that are taken into one batch, or those of one row."""
-
 
 def to_batches(rows: Rows, schema: TableSchema) -> Iterator[pa.RecordBatch]:
     """Rows as record batches of bounded size; see `to_batch`."""
-    size = _row_bytes(rows)
-    ends = np.cumsum(size)
-    first, before = 0, 0
-    while first < len(rows):
-        last = max(first + 1, int(np.searchsorted(ends, before + BATCH_BYTES, "right")))
-        yield to_batch(_part(rows, first, last), schema)
-        first, before = last, int(ends[last - 1])
-
-
-def _row_bytes(rows: Rows) -> Places:
-    """int64[R], bytes of the features of each row; as columns a varint may be eight of them."""
-    ends = np.concatenate([[0], np.cumsum(rows.stop - rows.start)])
-    return np.diff(ends[rows.first])
-
-
-def _part(rows: Rows, first: int, last: int) -> Rows:
-    """Rows first..last-1."""
-    if (first, last) == (0, len(rows)):
-        return rows
-    cut, entries = slice(first, last), slice(int(rows.first[first]), int(rows.first[last]))
-    labels = slice(int(rows.label_first[first]), int(rows.label_first[last]))
-    of_entries = ("name", "raw", "start", "stop", "ident", "sorted_id", "extra_start", "extra_stop")
-    of_rows = ("line_start", "line_stop", "weighted", "weight", "source", "rest_start", "rest_stop")
-    frames = ("sort_start", "sort_stop", "record", "offset", "row")
-    return replace(
-        rows,
-        first=rows.first[first : last + 1] - rows.first[first],
-        label_first=rows.label_first[first : last + 1] - rows.label_first[first],
-        label=rows.label[labels],
-        **{name: getattr(rows, name)[entries] for name in of_entries},
-        **{name: getattr(rows, name)[cut] for name in (*of_rows, *frames)},
-    )
+    for part in bounded(rows):
+        yield to_batch(part, schema)
 
 
 def to_batch(rows: Rows, schema: TableSchema) -> pa.RecordBatch:

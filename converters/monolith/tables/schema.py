@@ -27,6 +27,7 @@ from ingot.converters.monolith.tables.columns import (
     line_type,
 )
 from ingot.converters.monolith.tables.kernels import PARTS, number_keys, occurrences
+from ingot.converters.monolith.tables.parts import bounded
 
 MAX_COLUMNS: Final = 10_000
 """Columns of features that a table may have."""
@@ -124,6 +125,10 @@ class TableScan:
         Raises:
             ConversionError: a table cannot have so many columns, or numba or protobuf is missing.
         """
+        for part in bounded(rows):
+            self._add(part)
+
+    def _add(self, rows: Rows) -> None:
         features = simple(rows)
         strange = is_strange(rows, features)
         numbers = self._keys.numbered(rows, features, strange)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from ingot.converters.monolith.contract import FEATURE_KINDS
 from ingot.converters.monolith.features import Features, simple
 from ingot.converters.monolith.records import unframed
-from ingot.converters.monolith.wire.indexing import index_examples
-from ingot.schemas.monolith.example_pb2 import Example, Feature, NamedFeature
+from ingot.converters.monolith.wire.indexing import index_batches, index_examples
+from ingot.schemas.monolith.example_pb2 import Example, ExampleBatch, Feature, NamedFeature
 from tests.converters.monolith.made import examples, features
 
 
@@ -110,3 +110,19 @@ def test_rows_of_anything(given_examples: list[Example]) -> None:
     entries = np.flatnonzero(~rows.raw)
     assert [FEATURE_KINDS[int(found.kind[at])] for at in entries] == kinds
     assert found.strange[rows.raw].all()
+
+
+def test_what_rows_share_is_rewritten_once() -> None:
+    batch = ExampleBatch(batch_size=3)
+    feature = Feature.FromString(UNUSUAL["numbers that are not packed"])
+    batch.named_feature_list.add(name="a", type="SHARED").feature.append(feature)
+    content = batch.SerializeToString()
+    unusual = UNUSUAL["numbers that are not packed"]
+    packed = feature.SerializeToString()
+    content = content.replace(bytes([len(packed)]) + packed, bytes([len(unusual)]) + unusual)
+    [(rows, bad)] = index_batches(unframed([content]))
+    assert not bad
+    found = simple(rows)
+    assert found.count.tolist() == [2, 2, 2]
+    assert len(found.data) <= len(rows.data) + len(packed)
+    assert len(set(found.start.tolist())) == 1

@@ -107,7 +107,7 @@ def test_large_rows_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
         example.named_feature.add(name="a").feature.bytes_list.value.append(bytes(100 * at))
     rows = _rows(many)
     schema, _ = _schema(rows)
-    monkeypatch.setattr("ingot.converters.monolith.tables.decoding.BATCH_BYTES", 350)
+    monkeypatch.setattr("ingot.converters.monolith.tables.parts.PART_BYTES", 350)
     batches = list(to_batches(rows, schema))
     assert [batch.num_rows for batch in batches] == [3, 1, 1, 1, 1]
     found = [one for batch in batches for one in _back(batch)]

@@ -1,0 +1,55 @@
+"""Rows taken apart, so that what is made of them at a time is bounded.
+
+What all rows of a batch share lies in the bytes once, and is written for each row.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from ingot.converters.monolith.records import Places
+from ingot.converters.monolith.rows import Rows
+
+PART_BYTES: Final = 32 << 20
+"""Bytes of what the rows of a part say, or of one row."""
+
+
+def bounded(rows: Rows) -> Iterator[Rows]:
+    """Consecutive rows that say no more than `PART_BYTES`, at least one at a time."""
+    ends = np.cumsum(_row_bytes(rows))
+    first, before = 0, 0
+    while first < len(rows):
+        last = max(first + 1, int(np.searchsorted(ends, before + PART_BYTES, "right")))
+        yield _part(rows, first, last)
+        first, before = last, int(ends[last - 1])
+
+
+def _row_bytes(rows: Rows) -> Places:
+    """int64[R], bytes that each row says; as columns a varint may be eight of them."""
+    of_entries = (rows.stop - rows.start) + (rows.extra_stop - rows.extra_start)
+    ends = np.concatenate([[0], np.cumsum(of_entries)])
+    line, rest = rows.line_stop - rows.line_start, rows.rest_stop - rows.rest_start
+    labels, sort_id = np.diff(rows.label_first) * 4, rows.sort_stop - rows.sort_start
+    size: Places = np.diff(ends[rows.first]) + line + rest + labels + sort_id
+    return size
+
+
+def _part(rows: Rows, first: int, last: int) -> Rows:
+    """Rows first..last-1."""
+    if (first, last) == (0, len(rows)):
+        return rows
+    cut, entries = slice(first, last), slice(int(rows.first[first]), int(rows.first[last]))
+    labels = slice(int(rows.label_first[first]), int(rows.label_first[last]))
+    of_entries = ("name", "raw", "start", "stop", "ident", "sorted_id", "extra_start", "extra_stop")
+    of_rows = ("line_start", "line_stop", "weighted", "weight", "source", "rest_start", "rest_stop")
+    frames = ("sort_start", "sort_stop", "record", "offset", "row")
+    return replace(
+        rows,
+        first=rows.first[first : last + 1] - rows.first[first],
+        label_first=rows.label_first[first : last + 1] - rows.label_first[first],
+        label=rows.label[labels],
+        **{name: getattr(rows, name)[entries] for name in of_entries},
+        **{name: getattr(rows, name)[cut] for name in (*of_rows, *frames)},
+    )
