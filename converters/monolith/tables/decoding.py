@@ -194,20 +194,9 @@ def _rest_array(rows: Rows) -> pa.Array:
     """Features that no column can hold and unknown fields of records, as Examples of just them."""
     features = simple(rows)
     strange = is_strange(rows, features)
-    counts = np.bincount(rows.entry_row[strange], minlength=len(rows))
-    nowhere = np.full(len(rows), -1, np.int64)
-    nothing = np.zeros(len(rows), np.int64)
+    nothing, nowhere = np.zeros(len(rows), np.int64), np.full(len(rows), -1, np.int64)
     only = replace(
-        rows,
-        first=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        name=rows.name[strange],
-        raw=rows.raw[strange],
-        start=rows.start[strange],
-        stop=rows.stop[strange],
-        ident=rows.ident[strange],
-        sorted_id=rows.sorted_id[strange],
-        extra_start=rows.extra_start[strange],
-        extra_stop=rows.extra_stop[strange],
+        rows.chosen(np.ones(len(rows), np.bool_), strange),
         line_start=nowhere,
         line_stop=nowhere,
         label_first=np.zeros(len(rows) + 1, np.int64),

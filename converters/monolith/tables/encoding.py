@@ -272,7 +272,7 @@ def _rows(
         sort_stop=stop[1],
         record=np.flatnonzero(good) + first,
         offset=zeros,
-        row=zeros,
+        row=zeros - 1,
     )
 
 

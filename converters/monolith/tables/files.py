@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingot.converters.monolith.tables.schema import TableSchema
-from ingot.converters.readers.columnar import open_parquet
+from ingot.converters.readers.columnar import open_parquet, random_access
 from ingot.converters.readers.faults import reading
 
 ROW_GROUP_ROWS: Final = 65_536
@@ -19,6 +19,9 @@ _READ_BYTES: Final = 4 << 20
 _READ_ROWS: Final = 8_192
 _READ_CELLS: Final = 1 << 19
 """What is read at a time: by the sizes that the file's footer gives."""
+_BUFFERS: Final = 64 << 20
+_LEAST_BUFFER: Final = 16 << 10
+"""Bytes of the file that are held, of all columns and of one."""
 
 
 class ParquetSink:
@@ -65,7 +68,12 @@ def open_table(
     Raises:
         SourceError: it is no Parquet file, or is damaged.
     """
-    with open_parquet(stream, where) as file:
+    with random_access(stream) as source, open_parquet(source, where) as checked:
+        facts = checked.metadata
+        size = max(_LEAST_BUFFER, min(_READ_BYTES, _BUFFERS // max(1, facts.num_columns)))
+        with reading(where):
+            # Without buffers a column of a whole row group is held.
+            file = pq.ParquetFile(source, metadata=facts, buffer_size=size, pre_buffer=False)
         yield file.schema_arrow, _batches(file, where)
 
 

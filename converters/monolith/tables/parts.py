@@ -4,7 +4,6 @@ What all rows of a batch share lies in the bytes once, and is written for each r
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -22,7 +21,7 @@ def bounded(rows: Rows) -> Iterator[Rows]:
     first, before = 0, 0
     while first < len(rows):
         last = max(first + 1, int(np.searchsorted(ends, before + PART_BYTES, "right")))
-        yield _part(rows, first, last)
+        yield rows.part(first, last)
         first, before = last, int(ends[last - 1])
 
 
@@ -34,22 +33,3 @@ def _row_bytes(rows: Rows) -> Places:
     labels, sort_id = np.diff(rows.label_first) * 4, rows.sort_stop - rows.sort_start
     size: Places = np.diff(ends[rows.first]) + line + rest + labels + sort_id
     return size
-
-
-def _part(rows: Rows, first: int, last: int) -> Rows:
-    """Rows first..last-1."""
-    if (first, last) == (0, len(rows)):
-        return rows
-    cut, entries = slice(first, last), slice(int(rows.first[first]), int(rows.first[last]))
-    labels = slice(int(rows.label_first[first]), int(rows.label_first[last]))
-    of_entries = ("name", "raw", "start", "stop", "ident", "sorted_id", "extra_start", "extra_stop")
-    of_rows = ("line_start", "line_stop", "weighted", "weight", "source", "rest_start", "rest_stop")
-    frames = ("sort_start", "sort_stop", "record", "offset", "row")
-    return replace(
-        rows,
-        first=rows.first[first : last + 1] - rows.first[first],
-        label_first=rows.label_first[first : last + 1] - rows.label_first[first],
-        label=rows.label[labels],
-        **{name: getattr(rows, name)[entries] for name in of_entries},
-        **{name: getattr(rows, name)[cut] for name in (*of_rows, *frames)},
-    )
