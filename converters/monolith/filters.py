@@ -187,7 +187,8 @@ def _share(rows: Rows, stream: str, seed: int) -> NDArray[np.float64]:
     The same rows are chosen whatever else is converted beside them.
     """
     start = xxhash.xxh64_intdigest(stream.encode(), seed=seed)
-    place = rows.record.astype(np.uint64) << np.uint64(20) ^ rows.row.astype(np.uint64)
+    row = np.maximum(rows.row, 0).astype(np.uint64)
+    place = rows.record.astype(np.uint64) << np.uint64(20) ^ row
     mixed = _mixed(_mixed(place) + np.uint64(start)) >> np.uint64(11)
     return mixed.astype(np.float64) * 2.0**-53
 

@@ -70,7 +70,7 @@ class Rows:
         sort_stop: int64[R] where it ends; equal where there is none.
         record: int64[R] number of the record in the stream, from 0.
         offset: int64[R] where the record's frame begins, in bytes of the decompressed stream.
-        row: int64[R] number of the row in its batch; 0 for other records.
+        row: int64[R] number of the row in its batch, from 0; -1 for other records.
     """
 
     data: Bytes
@@ -119,6 +119,11 @@ class Rows:
     def labels(self, at: int) -> NDArray[np.float32]:
         """float32[K], the labels of row `at`."""
         return self.label[self.label_first[at] : self.label_first[at + 1]]
+
+    def row_in_batch(self, at: int) -> int | None:
+        """The number of row `at` in its batch; None where its record is no batch."""
+        row = int(self.row[at])
+        return None if row < 0 else row
 
     def part(self, begin: int, end: int) -> "Rows":
         """Rows begin..end-1, in the same bytes."""

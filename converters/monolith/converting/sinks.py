@@ -34,7 +34,7 @@ def of_row(rows: Rows, at: int, reason: str, detail: str) -> Bad:
         offset=int(rows.offset[at]),
         bytes=0,
         record=int(rows.record[at]),
-        row=int(rows.row[at]),
+        row=rows.row_in_batch(at),
         reason=reason,
         detail=detail,
     )
@@ -102,7 +102,7 @@ class ExampleBatches:
             (bad.record, bad.row): bad for bad in [*unfit_for_batches(rows), *self._misfits(rows)]
         }
         if wrong:
-            places = zip(rows.record.tolist(), rows.row.tolist(), strict=True)
+            places = [(int(rows.record[at]), rows.row_in_batch(at)) for at in range(len(rows))]
             rows = rows.chosen(np.array([place not in wrong for place in places], np.bool_))
         if len(rows):
             self._write(self._batches.add(rows))

@@ -28,6 +28,8 @@ _SPECIAL: Final = {
     BAD_LABEL: (LABEL, "label", w.LABEL_FEATURE),
     BAD_WEIGHT: (INSTANCE_WEIGHT, "weight", w.WEIGHT_FEATURE),
 }
+_BESIDE: Final = ("unknown", "a feature that says something of the row has more unknown fields")
+UNSUPPORTED: Final = "it is encoded in a way that is not supported"
 _TWICE: Final = "a field and a feature, or two features, say different things of the row"
 
 
@@ -47,7 +49,6 @@ class Noted:
         record: int64[R].
         offset: int64[R].
         row: int64[R].
-        of_batch: whether they are rows of batches.
     """
 
     data: Bytes
@@ -61,7 +62,6 @@ class Noted:
     record: Places
     offset: Places
     row: Places
-    of_batch: bool
 
 
 @cache
@@ -122,8 +122,8 @@ def assembled(noted: Noted) -> tuple[Rows, list[Bad], NDArray[np.bool_]]:
     doubled |= (said[w.LABELS] >= 0) & (said[w.LABEL_FEATURE] >= 0)
     doubled |= (said[w.WEIGHT] != 0) & (said[w.WEIGHT_FEATURE] >= 0)
     noted, complaints = _with_special(noted)
-    wrong = [_bad(noted, int(at), complaints) for at in np.flatnonzero(noted.status == w.TWICE)]
-    wrong += [_bad(noted, at, complaints) for at in complaints]
+    twice = [int(at) for at in np.flatnonzero(noted.status == w.TWICE)]
+    wrong = [_bad(noted, at, complaints) for at in sorted({*twice, *complaints})]
     good = np.flatnonzero(noted.status == w.SOUND)
     return _rows(noted, good), wrong, doubled[good]
 
@@ -134,7 +134,7 @@ def _bad(noted: Noted, at: int, complaints: dict[int, tuple[str, str]]) -> Bad:
         offset=int(noted.offset[at]),
         bytes=0,
         record=int(noted.record[at]),
-        row=int(noted.row[at]) if noted.of_batch else None,
+        row=None if noted.row[at] < 0 else int(noted.row[at]),
         reason=reason,
         detail=detail,
     )
@@ -142,17 +142,57 @@ def _bad(noted: Noted, at: int, complaints: dict[int, tuple[str, str]]) -> Bad:
 
 def _with_special(noted: Noted) -> tuple[Noted, dict[int, tuple[str, str]]]:
     """With special features where fields are noted; and what is wrong with some rows."""
+    complaints = {int(at): _BESIDE for at in np.flatnonzero(noted.status == w.EXTRA)}
     _read_special(noted)
-    doubtful = np.flatnonzero(noted.status >= BAD_LINE)
-    complaints: dict[int, tuple[str, str]] = {}
+    _take_equal_lines(noted)
+    doubtful = _doubtful(noted)
     # A row can have all three in need of a second look.
     for _ in range(len(_SPECIAL)):
         if not len(doubtful):
             break
         noted = _looked_at(noted, doubtful, complaints)
-        doubtful = np.flatnonzero(noted.status >= BAD_LINE)
+        _take_equal_lines(noted)
+        doubtful = _doubtful(noted)
         doubtful = np.setdiff1d(doubtful, np.fromiter(complaints, np.int64, len(complaints)))
+    for at in map(int, doubtful):
+        name, reason, _ = _SPECIAL[int(noted.status[at])]
+        complaints[at] = reason, f"{name}: {UNSUPPORTED}"
     return noted, complaints
+
+
+def _doubtful(noted: Noted) -> Places:
+    status = noted.status
+    return np.flatnonzero((status >= BAD_LINE) & (status <= BAD_WEIGHT))
+
+
+def _take_equal_lines(noted: Noted) -> None:
+    """Take rows whose LineIds in field and feature differ in the order of unknown fields only.
+
+    Monolith itself writes such: it reads the feature, and writes the field anew.
+    """
+    from ingot.converters.monolith.messages import line_id_pb2
+
+    equal = []
+    for at in np.flatnonzero(noted.status == w.TWICE):
+        feature = noted.rows[w.LINE_FEATURE : w.LINE_FEATURE + 2, at]
+        field = noted.rows[w.LINE : w.LINE + 2, at]
+        if feature[0] < 0 or field[0] < 0:
+            continue
+        said = simple_feature(noted.data[slice(*feature)].tobytes(), BAD_LINE)
+        line = line_id_pb2.LineId.FromString(noted.data[slice(*field)].tobytes())
+        if isinstance(said, bytes) and _line_of(said) == line:
+            equal.append(int(at))
+    if equal:
+        noted.rows[w.LINE_FEATURE : w.LINE_FEATURE + 2, equal] = -1
+        noted.status[equal] = w.SOUND
+        _read_special(noted)
+
+
+def _line_of(feature: bytes) -> object:
+    from ingot.converters.monolith.messages import example_pb2, line_id_pb2
+
+    value = example_pb2.Feature.FromString(feature).bytes_list.value[0]
+    return line_id_pb2.LineId.FromString(value)
 
 
 def _read_special(noted: Noted) -> None:

@@ -89,7 +89,7 @@ class Batches:
 
     def _is_full(self) -> bool:
         count = sum(map(len, self._waiting))
-        held = sum(len(rows.data) for rows in self._waiting)
+        held = sum({id(rows.data): len(rows.data) for rows in self._waiting}.values())
         return count >= self._size or held >= MAX_RECORD["examplebatch"]
 
     def _batches(self, *, end: bool) -> Iterator[Records]:
@@ -121,6 +121,7 @@ class _Grouped:
         count = len(rows.name)
         self._list_of = np.empty(count, np.int32)
         self._example, self._filled = np.empty(count, np.int64), np.empty(count, np.int64)
+        self._known = np.full((3, 2 * len(rows.names)), -1, np.int64)
         self._begin = self._end = self._lists = 0
 
     def group(self, begin: int, end: int) -> int:
@@ -129,7 +130,6 @@ class _Grouped:
         self._begin = begin
         self._end, self._lists = group_rows(
             rows.data,
-            len(rows.names),
             self._name_first,
             rows.first,
             rows.name,
@@ -150,6 +150,7 @@ class _Grouped:
             self._list_of,
             self._example,
             self._filled,
+            self._known,
         )
         return self._end
 
@@ -161,10 +162,18 @@ class _Grouped:
         order_by_list(first, last, self._list_of, self._filled, self._lists, order, list_first)
         shared = self._may_be_shared()
         find_shared(rows.data, rows.start, rows.stop, order, list_first, count, shared)
-        lists = self._written(order, list_first, shared, count)
-        filled = int((count - np.diff(list_first)).sum())
+        sizes = self._sizes()
+        lists = self._written(order, list_first, shared, count, sizes)
+        filled = int((count - np.diff(list_first))[sizes >= 0].sum())
         records, lost = self._record(lists, count)
         return records, filled, lost
+
+    def _sizes(self) -> Places:
+        """int64[lists]: -1 for a list of weights where no row of the batch has one, else 0."""
+        weights = len(self._rows.names) - 1
+        names = self._rows.name[self._example[: self._lists]]
+        without = not self._rows.weighted[self._begin : self._end].any()
+        return np.where(without & (names == weights), -1, 0).astype(np.int64)
 
     def _may_be_shared(self) -> NDArray[np.bool_]:
         """Lists that say something of the row itself are never shared."""
@@ -173,7 +182,12 @@ class _Grouped:
         return np.full(self._lists, self._shared) & (names < special)
 
     def _written(
-        self, order: Places, list_first: Places, shared: NDArray[np.bool_], count: int
+        self,
+        order: Places,
+        list_first: Places,
+        shared: NDArray[np.bool_],
+        count: int,
+        sizes: Places,
     ) -> Bytes:
         rows = self._rows
         features = (
@@ -187,9 +201,8 @@ class _Grouped:
             list_first,
             shared,
         )
-        sizes = np.empty(self._lists, np.int64)
         measure_lists(self._name_first, rows.name, *features, count, sizes)
-        out = np.empty(int(sizes.sum()) + 11 * self._lists, np.uint8)
+        out = np.empty(int(np.maximum(sizes, 0).sum()) + 11 * self._lists, np.uint8)
         written = write_lists(
             rows.data,
             self._names,

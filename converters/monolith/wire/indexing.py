@@ -1,5 +1,7 @@
 """Rows of records: where in their bytes the parts of an Example lie."""
 
+import secrets
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
@@ -10,18 +12,24 @@ from numpy.typing import NDArray
 from ingot.converters.monolith.contract import MAX_BATCH_ROWS, MAX_FEATURES
 from ingot.converters.monolith.records import Bad, Places, Records, unframed
 from ingot.converters.monolith.rows import Rows
-from ingot.converters.monolith.wire.assembling import Noted, assembled, joined, special_names
+from ingot.converters.monolith.wire.assembling import (
+    UNSUPPORTED,
+    Noted,
+    assembled,
+    joined,
+    special_names,
+)
 from ingot.converters.monolith.wire.kernels import batches as b
 from ingot.converters.monolith.wire.kernels import examples as w
 from ingot.converters.monolith.wire.kernels.checking import scratch
 from ingot.converters.monolith.wire.shapes import shapes
-from ingot.converters.monolith.wire.unknown import is_known
+from ingot.converters.monolith.wire.unknown import is_known, known_by
 
 _ENTRIES: Final = 1 << 17
 """Features of the rows of a batch that are taken at a time."""
-_SHARED_BYTES: Final = 16 << 20
-"""Bytes of shared lists, once for each row, of the rows of a batch that are taken at a time."""
-_UNSUPPORTED: Final = "it is encoded in a way that is not supported"
+_REPEATED: Final = 16 << 20
+"""Bytes that a batch says once and each of its rows has, of the rows that are taken at a time."""
+_SEED: Final = secrets.randbits(63)
 
 
 def index_examples(records: Records) -> tuple[Rows, list[Bad]]:
@@ -50,7 +58,7 @@ def examples_and_doubled(records: Records) -> tuple[Rows, list[Bad], NDArray[np.
         noted = _walked(records, at)
         gone = {bad.record for bad in complaints}
         wrong += [
-            _bad(records, int(one), int(at[one]), "message", _UNSUPPORTED)
+            _bad(records, int(one), int(at[one]), "message", UNSUPPORTED)
             for one in np.flatnonzero(noted.status == w.ODD)
             if int(at[one]) not in gone
         ]
@@ -126,6 +134,7 @@ def _walked(records: Records, at: Places) -> Noted:
         name_start,
         name_stop,
         table,
+        _SEED,
     )
     if records.source.any():
         rows[w.SOURCE] = np.where(records.source > 0, records.source, rows[w.SOURCE])
@@ -141,8 +150,7 @@ def _walked(records: Records, at: Places) -> Noted:
         sort_stop=records.sort_stop,
         record=at,
         offset=records.offset,
-        row=np.zeros(count, np.int64),
-        of_batch=False,
+        row=np.full(count, -1, np.int64),
     )
 
 
@@ -194,7 +202,7 @@ def index_batches(records: Records, most: int = _ENTRIES) -> Iterator[tuple[Rows
             batch, complaints = _encoded_anew(batch, _FIRST, _FIRST + number, "ExampleBatch")
             walked = None if complaints else _walked_batch(batch)
             if walked is None:
-                unsupported = [_bad(batch, 0, number, "message", _UNSUPPORTED)]
+                unsupported = [_bad(batch, 0, number, "message", UNSUPPORTED)]
                 yield no_rows(), complaints or unsupported
                 continue
         yield from _rows_of_batch(batch, *walked, most)
@@ -240,18 +248,21 @@ def _rows_of_batch(
         return
     distinct = {name: at for at, name in enumerate(dict.fromkeys(names))}
     lists[w.NAME] = [distinct[name] for name in names]
-    cursors = lists[w.START].copy()
-    each = _rows_at_a_time(lists, most)
+    cursors = lists[b.FIRST].copy()
+    each = _rows_at_a_time(batch, lists, said, most)
     size = int(said[b.BATCH_SIZE])
     for row in range(0, size, each):
         count = min(each, size - row)
         yield assembled(_taken(batch, lists, said, tuple(distinct), cursors, row, count))[:2]
 
 
-def _rows_at_a_time(lists: NDArray[np.int64], most: int) -> int:
-    """Rows that stand for few features and bytes: a shared list has all its bytes in each."""
-    shared = int((lists[w.STOP] - lists[w.START])[lists[b.SHARED] == 1].sum())
-    return int(max(1, min(most // max(1, lists.shape[1]), _SHARED_BYTES // max(1, shared))))
+def _rows_at_a_time(batch: Records, lists: NDArray[np.int64], said: Places, most: int) -> int:
+    """Rows that stand for few features, and few bytes that each of them repeats."""
+    lengths = lists[b.NAME_STOP] - lists[b.NAME_START] + lists[w.EXTRA_STOP] - lists[w.EXTRA_START]
+    lengths += np.where(lists[b.SHARED] == 1, lists[w.STOP] - lists[w.START], 0)
+    rest = int(said[b.BATCH_REST_STOP] - said[b.BATCH_REST_START])
+    repeated = int(lengths.sum()) + rest + len(batch.sort_id(0))
+    return int(max(1, min(most // max(1, lists.shape[1]), _REPEATED // max(1, repeated))))
 
 
 def _wrong_batch(lists: NDArray[np.int64], names: list[bytes], size: int) -> tuple[str, str] | None:
@@ -264,9 +275,10 @@ def _wrong_batch(lists: NDArray[np.int64], names: list[bytes], size: int) -> tup
         return "batch_size", f"{_told(names[at])} has {found}"
     for at in np.flatnonzero(shared & (counts == 0)):
         return "shared", f"{_told(names[at])} is SHARED and has no feature"
-    special = [name for name, which in zip(names, lists[b.SPECIAL], strict=True) if which]
-    if len(set(special)) < len(special):
-        return "twice", f"{_told(max(special, key=special.count))} is there twice"
+    special = Counter(names[at] for at in np.flatnonzero(lists[b.SPECIAL]))
+    for name, times in special.most_common(1):
+        if times > 1:
+            return "twice", f"{_told(name)} is there twice"
     return None
 
 
@@ -276,9 +288,12 @@ def _wrong_unknown(
     """Unknown fields that the Examples of a batch would know: reason and detail."""
     start, stop = said[b.BATCH_REST_START :][:1], said[b.BATCH_REST_STOP :][:1]
     found = is_known(batch.data, start, stop, "Example").any()
-    extra = lists[w.EXTRA_START], lists[w.EXTRA_STOP]
-    if found or is_known(batch.data, *extra, "NamedFeature").any():
+    extra, raw = (lists[w.EXTRA_START], lists[w.EXTRA_STOP]), lists[w.RAW] == 1
+    found |= known_by(batch.data, *extra, raw, "NamedFeature", "NamedRawFeature").any()
+    if found:
         return "unknown", "an unknown field has the number of one that an Example knows"
+    if (extra[1] > extra[0])[lists[b.SPECIAL] > 0].any():
+        return "unknown", "a list that says something of the rows has unknown fields beside it"
     return None
 
 
@@ -314,5 +329,4 @@ def _taken(
         record=np.full(count, batch.number, np.int64),
         offset=np.repeat(batch.offset, count),
         row=np.arange(row, row + count, dtype=np.int64),
-        of_batch=True,
     )

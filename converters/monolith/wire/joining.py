@@ -46,7 +46,7 @@ def join(parts: Sequence[Rows]) -> Rows:
         return parts[0]
     numbers: dict[bytes, int] = {}
     arrays: dict[str, list[Any]] = {name: [] for name in (*ENTRY_ARRAYS, *ROW_ARRAYS)}
-    shift = 0
+    shifts = _shifts(parts)
     for part in parts:
         renamed = np.array([numbers.setdefault(n, len(numbers)) for n in part.names], np.int32)
         for name, pieces in arrays.items():
@@ -54,17 +54,28 @@ def join(parts: Sequence[Rows]) -> Rows:
             if name == "name":
                 piece = renamed[piece]
             elif name in _PLACES:
-                piece = np.where(piece < 0, -1, piece + shift)
+                piece = np.where(piece < 0, -1, piece + shifts[id(part.data)])
             pieces.append(piece)
-        shift += len(part.data)
+    stretches = {id(part.data): part.data for part in parts}
     return Rows(
-        data=np.concatenate([part.data for part in parts]),
+        data=np.concatenate(list(stretches.values())),
         names=tuple(numbers),
         first=_summed([np.diff(part.first) for part in parts]),
         label_first=_summed([np.diff(part.label_first) for part in parts]),
         label=np.concatenate([part.label for part in parts]),
         **{name: np.concatenate(pieces) for name, pieces in arrays.items()},
     )
+
+
+def _shifts(parts: Sequence[Rows]) -> dict[int, int]:
+    """Where the bytes of each stretch begin among all of them; parts can lie in the same bytes."""
+    shifts: dict[int, int] = {}
+    at = 0
+    for part in parts:
+        if id(part.data) not in shifts:
+            shifts[id(part.data)] = at
+            at += len(part.data)
+    return shifts
 
 
 def _summed(counts: list[Any]) -> Any:  # noqa: ANN401 - an array of places

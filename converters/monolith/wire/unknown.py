@@ -27,17 +27,39 @@ def is_known(data: Bytes, start: Places, stop: Places, message: str) -> NDArray[
     return found
 
 
+def known_by(
+    data: Bytes,
+    start: Places,
+    stop: Places,
+    raw: NDArray[np.bool_],
+    message: str,
+    of_raw: str,
+) -> NDArray[np.bool_]:
+    """The same for unknown fields of which some go into another message: bool[N].
+
+    Args:
+        data: uint8[B].
+        start: int64[N].
+        stop: int64[N].
+        raw: bool[N], which go into that.
+        message: the name of the message that others go into.
+        of_raw: the name of that.
+    """
+    return np.where(raw, is_known(data, start, stop, of_raw), is_known(data, start, stop, message))
+
+
 def unfit_for_batches(rows: Rows) -> list[Bad]:
     """Rows that no ExampleBatch can hold: it would take an unknown field of theirs for its own."""
     wrong = is_known(rows.data, rows.rest_start, rows.rest_stop, "ExampleBatch")
-    of_feature = is_known(rows.data, rows.extra_start, rows.extra_stop, "NamedFeatureList")
+    extra = rows.extra_start, rows.extra_stop
+    of_feature = known_by(rows.data, *extra, rows.raw, "NamedFeatureList", "NamedRawFeatureList")
     wrong[rows.entry_row[of_feature]] = True
     return [
         Bad(
             offset=int(rows.offset[at]),
             bytes=0,
             record=int(rows.record[at]),
-            row=int(rows.row[at]),
+            row=rows.row_in_batch(int(at)),
             reason="unknown",
             detail="an unknown field has the number of one that an ExampleBatch knows",
         )

@@ -26,8 +26,8 @@ from ingot.converters.monolith.wire.kernels.examples import (
 from ingot.converters.monolith.wire.kernels.varints import LENGTH, VARINT, read_field, read_varint
 
 # Rows of the table of lists; NAME to EXTRA_STOP as those of entries, START and STOP of the list.
-COUNT, SHARED, SPECIAL, NAME_START, NAME_STOP = 8, 9, 10, 11, 12
-LIST: Final = 13
+COUNT, SHARED, SPECIAL, NAME_START, NAME_STOP, FIRST = range(8, 14)
+LIST: Final = 14
 # What a batch says beside its lists.
 BATCH_SIZE, BATCH_SOURCE, BATCH_REST_START, BATCH_REST_STOP, BATCH_LISTS = range(5)
 BATCH: Final = 5
@@ -119,26 +119,43 @@ def _walk_list(
         number, wire, value_at, end = read_field(data, at, stop)
         if end < 0:
             return False
-        if number <= 2 and wire == LENGTH:
-            if number == 1:
-                lists[NAME_START, one], lists[NAME_STOP, one] = value_at, end
-            elif end > value_at and not is_sound(data, value_at, end, content, fields, stack):
+        if number == 1 and wire == LENGTH:
+            if not is_text(data, lists[NAME_START, one], lists[NAME_STOP, one]):
                 return False
-            lists[COUNT, one] += number == 2
+            lists[NAME_START, one], lists[NAME_STOP, one] = value_at, end
+        elif number == 2 and wire == LENGTH:
+            if not is_sound(data, value_at, end, content, fields, stack):
+                return False
+            _count_feature(lists, one, at)
         elif wire == VARINT and (number == 3 or number == 4 or (number == _SORTED_ID and not raw)):
             value = np.int64(np.int32(read_varint(data, value_at, end)[0]))
             if number == 3:
                 lists[SHARED, one] = value == 1
             else:
                 lists[IDENT if number == 4 else SORTED_ID, one] = value
-        elif lists[EXTRA_START, one] == lists[EXTRA_STOP, one]:
-            lists[EXTRA_START, one], lists[EXTRA_STOP, one] = at, end
-        elif lists[EXTRA_STOP, one] == at:
-            lists[EXTRA_STOP, one] = end
-        else:
+        elif not _extended_list(lists, one, at, end):
             return False
         at = end
     return is_text(data, lists[NAME_START, one], lists[NAME_STOP, one])
+
+
+@kernel
+def _count_feature(lists: NDArray[np.int64], one: int, at: int) -> None:
+    """Note that a list has one more feature, and where its first one begins."""
+    if lists[COUNT, one] == 0:
+        lists[FIRST, one] = at
+    lists[COUNT, one] += 1
+
+
+@kernel
+def _extended_list(lists: NDArray[np.int64], one: int, at: int, end: int) -> bool:
+    """Add an unknown field to those before it; False where it is not adjacent to them."""
+    if lists[EXTRA_START, one] == lists[EXTRA_STOP, one]:
+        lists[EXTRA_START, one] = at
+    elif lists[EXTRA_STOP, one] != at:
+        return False
+    lists[EXTRA_STOP, one] = end
+    return True
 
 
 @kernel
@@ -166,7 +183,7 @@ def take_rows(
         data: uint8[B].
         lists: int64[LIST, L] as `walk_lists` fills it, with enough features in each of them.
         cursors: int64[L], where each list's next feature is looked for (a shared list's one
-            feature); moved on.
+            feature): where its first one begins; moved on.
         count: rows to take.
         entries: int64[ENTRY, count * lists that are not special], filled.
         rows: int64[ROW, count], of which the places of special features are filled.

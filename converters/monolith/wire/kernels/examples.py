@@ -20,6 +20,8 @@ from ingot.converters.monolith.wire.shapes import MESSAGE_SHIFT
 
 SOUND, ODD, TWICE = 0, 1, 2
 """What a record is: understood; left to protobuf; with a special feature said twice."""
+EXTRA: Final = 6
+"""With unknown fields beside a special feature."""
 
 # Rows of the table of entries: places and numbers of a named feature.
 NAME, RAW, START, STOP, IDENT, SORTED_ID, EXTRA_START, EXTRA_STOP = range(8)
@@ -122,6 +124,8 @@ def walk_named(
         if end < 0:
             return False, name_start, name_stop
         if number == 1 and wire == LENGTH:
+            if not is_text(data, name_start, name_stop):
+                return False, name_start, name_stop
             name_start, name_stop = value_at, end
         elif number == 2 and wire == LENGTH and entries[START, entry] < 0:
             entries[START, entry], entries[STOP, entry] = value_at, end
@@ -143,7 +147,12 @@ def walk_named(
 def _note_special(
     rows: NDArray[np.int64], row: int, which: int, entries: NDArray[np.int64], entry: int
 ) -> int:
-    """Note where a special feature lies; TWICE where the row has one already, else SOUND."""
+    """Note where a special feature lies; TWICE where the row has one already, else SOUND.
+
+    EXTRA where it has unknown fields beside its value: a row has no place for them.
+    """
+    if entries[EXTRA_STOP, entry] > entries[EXTRA_START, entry]:
+        return EXTRA
     at = LINE_FEATURE + 2 * (which - 1)
     if rows[at + 1, row] >= 0:
         return TWICE
@@ -198,6 +207,7 @@ def walk_examples(
     name_start: Places,
     name_stop: Places,
     table: NDArray[np.int32],
+    seed: int,
 ) -> int:
     """Note the parts of Examples.
 
@@ -216,6 +226,7 @@ def walk_examples(
         name_start: int64[E], filled: where the distinct names begin.
         name_stop: int64[E], filled: where they end.
         table: int32[2^k], -1: the names by their hash; more than E.
+        seed: of the hash, so that nobody can choose names that all have one hash.
 
     Returns:
         How many distinct names there are.
@@ -245,7 +256,7 @@ def walk_examples(
                     status[row] = _note_special(rows, row, which, entries, entry)
                 elif sound:
                     before, names = number_of_name(
-                        data, begin, finish, before, name_start, name_stop, names, table
+                        data, begin, finish, before, name_start, name_stop, names, table, seed
                     )
                     sound = before >= 0
                     entries[RAW, entry], entries[NAME, entry] = raw, before
@@ -284,6 +295,7 @@ def number_of_name(
     name_stop: Places,
     names: int,
     table: NDArray[np.int32],
+    seed: int,
 ) -> tuple[int, int]:
     """The number of a name, a new one if it was not there, and how many there are.
 
@@ -294,7 +306,7 @@ def number_of_name(
     if guess < names and same_bytes(data, start, stop, data, name_start[guess], name_stop[guess]):
         return guess, names
     mask = len(table) - 1
-    value = np.uint64(0xCBF29CE484222325)
+    value = np.uint64(0xCBF29CE484222325) ^ np.uint64(seed)
     for place in range(start, stop):
         value = (value ^ np.uint64(data[np.uint64(place)])) * np.uint64(0x100000001B3)
     slot = np.int64((value ^ (value >> np.uint64(32))) & np.uint64(mask))

@@ -29,7 +29,6 @@ _HEAD: Final = 64  # bytes that a list has at most beside name, features and unk
 @kernel
 def group_rows(
     data: Bytes,
-    names: int,
     name_first: Places,
     first: Places,
     name: NDArray[np.int32],
@@ -50,6 +49,7 @@ def group_rows(
     list_of: NDArray[np.int32],
     example: Places,
     filled: Places,
+    known: NDArray[np.int64],
 ) -> tuple[int, int]:
     """Which rows go into one batch, and to which of its lists their features belong.
 
@@ -59,8 +59,7 @@ def group_rows(
 
     Args:
         data: uint8[B].
-        names: how many distinct names there are.
-        name_first: int64[N + 1] where each begins.
+        name_first: int64[N + 1] where each name begins.
         first: int64[R + 1], this and others as in `Rows`.
         name: int32[E].
         raw: bool[E].
@@ -80,19 +79,74 @@ def group_rows(
         list_of: int32[E], filled for the batch's rows: the list that each feature belongs to.
         example: int64[E], filled: a feature of each list, the first one.
         filled: int64[E], filled: how many features each list has.
+        known: int64[3, 2 * N], all -1, and again when it is done: of each name, raw or not, its
+            first list, the row that it was last seen in, and its last list in that row.
 
     Returns:
         The row after the last one of the batch, and how many lists it has.
     """
+    end, lists, made = _group(
+        data,
+        name_first,
+        first,
+        name,
+        raw,
+        start,
+        stop,
+        ident,
+        sorted_id,
+        extra_start,
+        extra_stop,
+        line_start,
+        source,
+        rest_start,
+        rest_stop,
+        begin,
+        end,
+        limit,
+        list_of,
+        example,
+        filled,
+        known,
+    )
+    for at in range(made):
+        known[:, 2 * name[example[at]] + raw[example[at]]] = -1
+    return end, lists
+
+
+@kernel
+def _group(
+    data: Bytes,
+    name_first: Places,
+    first: Places,
+    name: NDArray[np.int32],
+    raw: NDArray[np.bool_],
+    start: Places,
+    stop: Places,
+    ident: NDArray[np.int32],
+    sorted_id: NDArray[np.int32],
+    extra_start: Places,
+    extra_stop: Places,
+    line_start: Places,
+    source: NDArray[np.uint32],
+    rest_start: Places,
+    rest_stop: Places,
+    begin: int,
+    end: int,
+    limit: int,
+    list_of: NDArray[np.int32],
+    example: Places,
+    filled: Places,
+    known: NDArray[np.int64],
+) -> tuple[int, int, int]:
+    """As `group_rows`, and how many lists were begun: the last row may go elsewhere."""
     # The lists of a name in order: a row can have a name several times.
-    head = np.full(2 * names, -1, np.int32)
+    head, seen_in, last = known[0], known[1], known[2]
     following = np.empty(first[end] - first[begin], np.int32)
-    seen_in = np.full(2 * names, -1, np.int64)
-    last = np.empty(2 * names, np.int32)
     lists, size = 0, rest_stop[begin] - rest_start[begin] + _HEAD
     for row in range(begin, end):
         if not _fits(data, row, begin, line_start, source, rest_start, rest_stop):
-            return row, lists
+            return row, lists, lists
         before, added = lists, 0
         for entry in range(first[row], first[row + 1]):
             key = 2 * name[entry] + raw[entry]
@@ -104,8 +158,8 @@ def group_rows(
                 example[at], filled[at] = entry, 0
                 if head[key] < 0:
                     head[key] = at
-                else:
-                    _append(following, head[key], at)
+                else:  # the row has the name once more than any before it
+                    following[last[key]] = at
                 name_size = name_first[name[entry] + 1] - name_first[name[entry]]
                 extra = extra_stop[entry] - extra_start[entry]
                 added += _HEAD + name_size + extra + _UNSET * (row - begin)
@@ -113,7 +167,7 @@ def group_rows(
                 data, entry, example[at], ident, sorted_id, extra_start, extra_stop
             ):
                 _forget(list_of, filled, first[row], entry)
-                return row, before
+                return row, before, lists
             seen_in[key], last[key] = row, at
             list_of[entry] = at
             filled[at] += 1
@@ -122,16 +176,9 @@ def group_rows(
         added += _UNSET * (lists - (first[row + 1] - first[row]))
         if size + added > limit and row > begin:
             _forget(list_of, filled, first[row], first[row + 1])
-            return row, before
+            return row, before, lists
         size += added
-    return end, lists
-
-
-@kernel
-def _append(following: NDArray[np.int32], at: int, last: int) -> None:
-    while following[at] >= 0:
-        at = following[at]
-    following[at] = last
+    return end, lists, lists
 
 
 @kernel
@@ -273,9 +320,11 @@ def measure_lists(
         list_first: int64[lists + 1] as `order_by_list` fills it.
         shared: bool[lists], which are shared.
         rows: of the batch.
-        sizes: int64[lists], filled.
+        sizes: int64[lists], filled; those that are -1 before are left out.
     """
     for at in range(len(sizes)):
+        if sizes[at] < 0:
+            continue
         begin, end = list_first[at], list_first[at + 1]
         one = order[begin]
         size = extra_stop[one] - extra_start[one]
@@ -349,7 +398,7 @@ def write_lists(
     for wanted in (False, True):
         for at in range(len(sizes)):
             one = order[list_first[at]]
-            if raw[one] != wanted:
+            if raw[one] != wanted or sizes[at] < 0:
                 continue
             to = put_head(out, to, 2 if wanted else 1, sizes[at])
             name_begin, name_end = name_first[name[one]], name_first[name[one] + 1]

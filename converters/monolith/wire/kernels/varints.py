@@ -21,14 +21,14 @@ END_GROUP: Final = 4
 FIXED32: Final = 5
 
 _LAST: Final = (1 << 29) - 1  # field number
-_GROUPS: Final = 32  # within each other
+_GROUPS: Final = 100  # within each other, as protobuf has it
 _MOST: Final = 5
-"""Bytes of the tags and sizes that are read here; longer ones are left to protobuf's judgement."""
+"""Bytes of a tag at most."""
 
 
 @kernel
 def read_small(data: Bytes, at: int, stop: int) -> tuple[int, int]:
-    """A tag or size of at most five bytes: its value and the next place."""
+    """A tag, or a size of at most five bytes: its value and the next place."""
     if at < stop and data[np.uint64(at)] < 0x80:
         return np.int64(data[np.uint64(at)]), np.int64(at + 1)
     value = np.int64(0)
@@ -79,7 +79,9 @@ def _value_end(data: Bytes, at: int, stop: int, wire: int) -> int:
 def _sized(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     """Where a value begins whose size is read first, and where it ends; -1 where it is cut off."""
     size, begin = read_small(data, at, stop)
-    if begin < 0 or size > stop - begin:
+    if begin < 0:  # longer than it needs to be, or cut off
+        size, begin = read_varint(data, at, stop)
+    if begin < 0 or size < 0 or size > stop - begin:
         return begin, np.int64(-1)
     return begin, begin + size
 
@@ -92,7 +94,7 @@ def _group_end(data: Bytes, at: int, stop: int, number: int) -> int:
     depth = 1
     while depth > 0:
         tag, at = read_small(data, at, stop)
-        if at < 0 or tag < 8:
+        if at < 0 or tag < 8 or tag >> 3 > _LAST:
             return np.int64(-1)
         wire = tag & 7
         if wire == GROUP:
