@@ -22,10 +22,10 @@ _FRAMINGS: Final = (
     "sort_id",
     "none",
     "sort_id,kafka_dump",
-    "kafka_dump_prefix,sort_id",
+    "sort_id,kafka_dump_prefix",
     "kafka_dump_prefix",
-    "kafka_dump_prefix,sort_id,kafka_dump",
-    "kafka_dump_prefix,kafka_dump",
+    "sort_id,kafka_dump,kafka_dump_prefix",
+    "kafka_dump,kafka_dump_prefix",
     "lagrangex_header",
     "kafka_dump",
 )
@@ -173,15 +173,16 @@ def _frames(data: bytes, framing: str) -> Iterator[tuple[int, int, bytes]]:
 
 def _before(data: bytes, at: int, framing: str) -> tuple[int, bytes]:
     """Where the size of a message lies, and the sort_id."""
-    if framing == "lagrangex_header":
+    parts = framing.split(",")
+    if "lagrangex_header" in parts:
         if _u64(data, at) >> 32:
             raise _Other
         return at + 8, b""
     size = 0
-    if "kafka_dump_prefix" in framing:
+    if "kafka_dump_prefix" in parts:
         size = _u64(data, at)
         at += 8 if size else 16
-    if "sort_id" in framing:
+    if "sort_id" in parts:
         if not size:
             size = _u64(data, at)
             at += 8
@@ -189,7 +190,7 @@ def _before(data: bytes, at: int, framing: str) -> tuple[int, bytes]:
             raise _Other
     elif size:
         raise _Other
-    return at + size + 8 * (framing.endswith("kafka_dump")), data[at : at + size]
+    return at + size + 8 * ("kafka_dump" in parts), data[at : at + size]
 
 
 def _u64(data: bytes, at: int) -> int:

@@ -23,10 +23,10 @@ FRAMES = {
     "sort_id,kafka_dump": lambda sort_id, size: (
         struct.pack("<Q", len(sort_id)) + sort_id + b"\x01" * 8 + size
     ),
-    "kafka_dump_prefix,sort_id": lambda sort_id, size: (
+    "sort_id,kafka_dump_prefix": lambda sort_id, size: (
         bytes(16) + struct.pack("<Q", len(sort_id)) + sort_id + size
     ),
-    "kafka_dump_prefix,sort_id,kafka_dump": lambda sort_id, size: (
+    "sort_id,kafka_dump,kafka_dump_prefix": lambda sort_id, size: (
         bytes(16) + struct.pack("<Q", len(sort_id)) + sort_id + bytes(8) + size
     ),
     "lagrangex_header": lambda sort_id, size: b"\x00\x12\x34\x56" + bytes(4) + size,
