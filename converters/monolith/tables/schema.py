@@ -169,7 +169,7 @@ class TableScan:
 
     def _note_lines(self, lines: LineIds) -> None:
         self._line_fields.update(name for name, given in lines.given.items() if given.any())
-        self._line_fields.update(name for name, (_, values) in lines.lists.items() if len(values))
+        self._line_fields.update(name for name, counts in lines.counts.items() if counts.any())
         if with_line_rest(lines).any():
             self._special.add(LINE_REST)
 
@@ -249,9 +249,9 @@ def with_line_rest(lines: LineIds) -> NDArray[np.bool_]:
     says = np.zeros(len(lines.present), np.bool_)
     for given in lines.given.values():
         says |= given
-    for first, _ in lines.lists.values():
-        says |= np.diff(first) > 0
-    more: NDArray[np.bool_] = np.diff(lines.rest_first) > 0
+    for counts in lines.counts.values():
+        says |= counts > 0
+    more: NDArray[np.bool_] = lines.rest_sizes > 0
     return more | (lines.present & ~says)
 
 
