@@ -30,6 +30,8 @@ _SPECIAL_FIELDS: Final[Mapping[str, str]] = {
     c.SOURCE: "data_source_key",
     c.SORT_ID: "sort_id",
 }
+_GUESSED: Final = 20
+"""Problems up to which a near column is looked for, which takes its time in a wide table."""
 _INT32: Final = range(-(1 << 31), 1 << 31)
 
 
@@ -133,7 +135,8 @@ class _Planning:
     def _place(self, at: str, name: str) -> int | None:
         """The place of a column that the file names."""
         if name not in self._places:
-            near = get_close_matches(name, self._names[:10_000], 1)
+            few = len(self.problems) < _GUESSED
+            near = get_close_matches(name, self._names[:10_000], 1) if few else []
             self._wrong(at, "unresolved", "a column of the table", name, near[0] if near else None)
             return None
         self._used.add(name)

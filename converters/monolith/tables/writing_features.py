@@ -67,7 +67,11 @@ class Cells:
         found = np.flatnonzero(self.bad_values[start:stop])
         value = self.values[start + int(found[0])].as_py() if len(found) else None
         what = "null inside a list" if value is None else repr(value)[:100]
-        return f"{what} does not fit {self.kind}"
+        more = " (a fid of version 1?)" if self._may_be_v1(value) else ""
+        return f"{what} does not fit {self.kind}{more}"
+
+    def _may_be_v1(self, value: object) -> bool:
+        return self.kind.startswith("fid_v2") and isinstance(value, int) and value >> 63 == 1
 
 
 def features_of(column: FeatureColumn, array: pa.Array) -> Cells:

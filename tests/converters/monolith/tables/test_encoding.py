@@ -170,7 +170,11 @@ def test_a_reviewed_file() -> None:
 
 
 BAD_CELLS = [
-    (pa.array([1, 1 << 63], pa.uint64()), None, "9223372036854775808 does not fit fid_v2_list"),
+    (
+        pa.array([1, 1 << 63], pa.uint64()),
+        None,
+        "9223372036854775808 does not fit fid_v2_list (a fid of version 1?)",
+    ),
     (pa.array([[1], [2, 1 << 63]], pa.list_(pa.uint64())), None, "9223372036854775808 does not"),
     (pa.array([[1], [None]]), None, "null inside a list does not fit int64_list"),
     (pa.array([[[1]], [None]]), None, "null inside a list does not fit int64_lists"),

@@ -3,7 +3,11 @@
 import io
 from pathlib import Path
 
+import datasets
+import numpy as np
+import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -142,6 +146,21 @@ def test_the_public_sample(repository: Path) -> None:
     ]
     expected = [meaning(one) for one in _messages(example_records(rows))]
     assert [meaning(one) for one in _back(batch)] == expected
+
+
+def test_others_read_the_sample(repository: Path, tmp_path: Path) -> None:
+    rows = _golden(repository)
+    schema, _ = _schema(rows)
+    sink = ParquetSink(tmp_path / "sample.parquet", schema)
+    sink.write(to_batch(rows, schema))
+    sink.close()
+    frame = pd.read_parquet(tmp_path / "sample.parquet")
+    assert frame["__REQ_TIME__"][0] == 1617194181
+    assert frame["f_user_id"][0].dtype == np.uint64
+    with (tmp_path / "sample.parquet").open("rb") as file:
+        hub = datasets.Dataset(pq.read_table(file))
+    assert hub[0]["f_user_id"] == frame["f_user_id"][0].tolist()
+    assert hub[0]["f_goods_source_id"] is None
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ANY if kind != "unset"])
