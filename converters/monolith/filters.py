@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 from ingot.converters.errors import ConversionError
 from ingot.converters.monolith.rows import Rows
 
-_TEST: Final = re.compile(
-    r"\s*(\d{1,6})\s*(<=|>=|==|!=|<|>|=)\s*([-+]?[0-9.eE+-]+|nan|[-+]?inf)\s*"
-)
+_TEST: Final = re.compile(r"\s*(\d{1,6})\s*(<=|>=|==|!=|<|>|=)\s*([-+]?[0-9.eE+-]+|[-+]?inf)\s*")
 _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "<": operator.lt,
     "<=": operator.le,
