@@ -52,8 +52,8 @@ def _type_of(kind: int) -> ArrowType:
 TYPES: Final[Mapping[int, ArrowType]] = {
     kind: pa.bool_() if kind == UNSET else _type_of(kind) for kind in FEATURE_KINDS
 }
-"""The Arrow type of a feature's column by its kind; a column of unset features is bool, or null
-where all of them are."""
+"""The Arrow type of a feature's column by its kind; a column that says where one is unset is bool.
+It is never Arrow's null type: Spark before 4.2 cannot read a file with such a column."""
 
 
 def is_fid(kind: int) -> bool:
@@ -79,7 +79,6 @@ class Column:
         sorted_id: their `sorted_id`.
         kind: number of `contract.FEATURE_KINDS`; `UNSET` for one that says where they are unset.
         null: what null says.
-        always: of kind `UNSET`: they are unset in every row.
     """
 
     label: str
@@ -88,7 +87,6 @@ class Column:
     sorted_id: int
     kind: int
     null: Null = "absent"
-    always: bool = False
 
     def field(self) -> pa.Field:
         """The Arrow field that says all of this."""
@@ -99,7 +97,7 @@ class Column:
             SORTED_ID: str(self.sorted_id).encode(),
             NULL: self.null.encode(),
         }
-        return pa.field(self.label, pa.null() if self.always else TYPES[self.kind], True, metadata)
+        return pa.field(self.label, TYPES[self.kind], True, metadata)
 
 
 def free_name(wanted: Iterable[str], taken: set[str]) -> str:

@@ -86,8 +86,6 @@ def _feature_arrays(rows: Rows, schema: TableSchema) -> dict[str, pa.Array]:
 
 def _array(column: Column, rows: int, where: Places, spans: Spans, counts: Places) -> pa.Array:
     """The column of the features of some rows."""
-    if column.always:
-        return pa.nulls(rows)
     given = np.zeros(rows, np.bool_)
     given[where] = True
     if column.kind == UNSET:

@@ -218,30 +218,27 @@ class TableScan:
             label = free_name(_labels(base, self._keys.key(values[0])), taken)
             made = self._column(label, name, values[0])
             return [(replace(made, null="unset"), keys)]
-        always = everywhere and len(keys) == len(unset) == 1
         found = []
         for key in [*values, *unset]:
-            label = free_name(_labels(base, self._keys.key(key), always), taken)
-            found.append((self._column(label, name, key, always), [key]))
+            label = free_name(_labels(base, self._keys.key(key)), taken)
+            found.append((self._column(label, name, key), [key]))
         return found
 
     def _alike(self, one: int, other: int) -> bool:
         """Whether two keys have the same `id` and `sorted_id`."""
         return self._keys.key(one)[2:4] == self._keys.key(other)[2:4]
 
-    def _column(self, label: str, name: bytes, key: int, always: bool = False) -> Column:
+    def _column(self, label: str, name: bytes, key: int) -> Column:
         _, _, ident, sorted_id, kind = self._keys.key(key)
-        return Column(
-            label=label, name=name, ident=ident, sorted_id=sorted_id, kind=kind, always=always
-        )
+        return Column(label=label, name=name, ident=ident, sorted_id=sorted_id, kind=kind)
 
 
-def _labels(base: str, key: tuple[int, int, int, int, int], always: bool = False) -> list[str]:
+def _labels(base: str, key: tuple[int, int, int, int, int]) -> list[str]:
     """Names for a column, the best first."""
     _, _, ident, sorted_id, kind = key
     with_kind = f"{base}:{FEATURE_KINDS[kind]}"
     rest = [with_kind, f"{with_kind}:{ident}", f"{with_kind}:{ident}:{sorted_id}"]
-    return [base, *rest] if base and (always or kind != UNSET) else rest
+    return [base, *rest] if base and kind != UNSET else rest
 
 
 def with_line_rest(lines: LineIds) -> NDArray[np.bool_]:

@@ -89,8 +89,7 @@ def features_of(column: FeatureColumn, array: pa.Array) -> Cells:
 
 def _unset(array: pa.Array) -> Cells:
     nothing = np.zeros(len(array), np.int64)
-    always = pa.types.is_null(array.type)
-    present = array.fill_null(False).to_numpy(zero_copy_only=False) if not always else nothing == 0
+    present = array.cast(pa.bool_()).fill_null(False).to_numpy(zero_copy_only=False)
     return Cells(
         kind=FEATURE_KINDS[c.UNSET],
         spans=Spans(data=np.zeros(0, np.uint8), start=nothing, stop=nothing),

@@ -160,7 +160,7 @@ def test_others_read_the_sample(repository: Path, tmp_path: Path) -> None:
     with (tmp_path / "sample.parquet").open("rb") as file:
         hub = datasets.Dataset(pq.read_table(file))
     assert hub[0]["f_user_id"] == frame["f_user_id"][0].tolist()
-    assert hub[0]["f_goods_source_id"] is None
+    assert hub[0]["f_goods_source_id:unset"] is True
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ANY if kind != "unset"])
