@@ -2,10 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from ingot.converters.monolith.contract import Kind
 from ingot.converters.monolith.records import Bad, Records
 from ingot.converters.monolith.rows import Rows
+
+_FEATURES: Final = 1 << 17
+"""Features of rows that are given together."""
 
 
 def rows_of(
@@ -26,10 +30,25 @@ def rows_of(
         if isinstance(part, Bad):
             yield part
             continue
-        for rows, wrong in _indexed(part, kind, lost):
-            if len(rows):
-                yield rows
-            yield from wrong
+        yield from _together(_indexed(part, kind, lost))
+
+
+def _together(found: Iterable[tuple[Rows, list[Bad]]]) -> Iterator[Rows | Bad]:
+    """Rows of small batches as one: what follows costs something for each `Rows`, too."""
+    from ingot.converters.monolith.wire.joining import join
+
+    held: list[Rows] = []
+    features = 0
+    for rows, wrong in found:
+        if len(rows):
+            held.append(rows)
+            features += len(rows.name)
+        if held and (wrong or features >= _FEATURES):
+            yield join(held)
+            held, features = [], 0
+        yield from wrong
+    if held:
+        yield join(held)
 
 
 def _indexed(
