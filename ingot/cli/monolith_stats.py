@@ -104,7 +104,8 @@ def _facts(told: "f.Figures") -> Iterator[tuple[str, str]]:
             f"{told.names_left_out:,} entries of features beyond {len(told.features):,}",
         )
     if told.bad.reasons:
-        yield "bad", f"{_pairs(told.bad.reasons)}; {told.bad.bytes:,} bytes passed over"
+        passed = f"; {told.bad.bytes:,} bytes passed over" if told.bad.bytes else ""
+        yield "bad", _pairs(told.bad.reasons) + passed
 
 
 def _spreads(told: "f.Figures") -> Iterator[tuple[str, str]]:
