@@ -17,6 +17,7 @@ from ingot.converters.monolith.wire.kernels.special import (
     BAD_LABEL,
     BAD_LINE,
     BAD_WEIGHT,
+    LINES_DIFFER,
     read_special,
 )
 from ingot.converters.monolith.wire.kernels.varints import put_bytes
@@ -172,19 +173,15 @@ def _take_equal_lines(noted: Noted) -> None:
     """
     from ingot.converters.monolith.messages import line_id_pb2
 
-    equal = []
-    for at in np.flatnonzero(noted.status == w.TWICE):
-        feature = noted.rows[w.LINE_FEATURE : w.LINE_FEATURE + 2, at]
-        field = noted.rows[w.LINE : w.LINE + 2, at]
-        if feature[0] < 0 or field[0] < 0:
-            continue
+    differ = np.flatnonzero(noted.status == LINES_DIFFER)
+    for at in differ:
+        field, feature = (noted.rows[one : one + 2, at] for one in (w.LINE, w.LINE_FEATURE))
         said = simple_feature(noted.data[slice(*feature)].tobytes(), BAD_LINE)
         line = line_id_pb2.LineId.FromString(noted.data[slice(*field)].tobytes())
-        if isinstance(said, bytes) and _line_of(said) == line:
-            equal.append(int(at))
-    if equal:
-        noted.rows[w.LINE_FEATURE : w.LINE_FEATURE + 2, equal] = -1
-        noted.status[equal] = w.SOUND
+        equal = isinstance(said, bytes) and _line_of(said) == line
+        noted.status[at] = w.SOUND if equal else w.TWICE
+        noted.rows[w.LINE_FEATURE : w.LINE_FEATURE + 2, at] = -1
+    if len(differ):
         _read_special(noted)
 
 

@@ -22,7 +22,10 @@ from ingot.converters.monolith.wire.kernels.examples import (
 from ingot.converters.monolith.wire.kernels.varints import LENGTH, read_field, same_bytes
 
 BAD_LINE, BAD_LABEL, BAD_WEIGHT = 3, 4, 5
-"""What a row is whose special feature is not as expected: statuses beside those of `examples`."""
+LINES_DIFFER = 7
+"""What a row is whose special feature is not as expected: statuses beside those of `examples`.
+
+LINES_DIFFER: the bytes of its LineId in field and feature do."""
 
 _ONE: Final = 0x3F800000  # the bits of 1.0
 _BYTES_LIST, _FLOAT_LIST = 6, 3  # fields of Feature
@@ -77,7 +80,7 @@ def read_special(
     Args:
         data: uint8[B].
         rows: int64[ROW, R]; places of LineId, labels and weight are filled.
-        status: int8[R]; of sound rows set to TWICE, BAD_LINE, BAD_LABEL or BAD_WEIGHT.
+        status: int8[R]; of sound rows set to TWICE or one of those above.
         line_id: number of the message.
         fields: as `shapes` gives them.
         stack: as `is_sound` takes it.
@@ -104,7 +107,7 @@ def _read_line(
     begin, end, there = _values(data, begin, end, _BYTES_LIST)
     if not there or not is_sound(data, begin, end, line_id, fields, stack):
         return BAD_LINE
-    return SOUND if _take(data, rows, row, LINE, begin, end) else TWICE
+    return SOUND if _take(data, rows, row, LINE, begin, end) else LINES_DIFFER
 
 
 @kernel
@@ -125,6 +128,7 @@ def _read_weight(data: Bytes, rows: NDArray[np.int64], row: int) -> int:
     if begin < 0 or (size != 0 and size != 4):
         return BAD_WEIGHT
     bits = np.int64(_ONE) if size == 0 else bits_at(data, begin)
-    before = rows[WEIGHT, row]
+    if rows[WEIGHT, row] not in (0, bits):
+        return TWICE
     rows[WEIGHT, row] = bits
-    return TWICE if before not in (0, bits) else SOUND
+    return SOUND

@@ -21,7 +21,7 @@ END_GROUP: Final = 4
 FIXED32: Final = 5
 
 _LAST: Final = (1 << 29) - 1  # field number
-_GROUPS: Final = 100  # within each other, as protobuf has it
+_GROUPS: Final = 64  # within each other; protobuf takes 100, the messages around them counted
 _MOST: Final = 5
 """Bytes of a tag at most."""
 
