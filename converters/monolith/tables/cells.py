@@ -35,6 +35,8 @@ class Lists:
 
     def any(self, of_values: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """bool[N], which lists hold a value of which this is true."""
+        if not of_values.any():
+            return np.zeros(len(self.start), np.bool_)
         before = np.concatenate([[0], np.cumsum(of_values)])
         found: NDArray[np.bool_] = before[self.stop] > before[self.start]
         return found
@@ -73,6 +75,8 @@ def is_list(kind: pa.DataType) -> bool:
 
 def valid_of(array: pa.Array) -> NDArray[np.bool_]:
     """bool[N], which values are not null."""
+    if not array.null_count:
+        return np.ones(len(array), np.bool_)
     valid: NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)
     return valid
 
@@ -108,8 +112,15 @@ def whole(array: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     null = ~valid_of(array)
     if pa.types.is_decimal(array.type):
         return _decimals(array, null)
-    numbers = array.fill_null(0).to_numpy(zero_copy_only=False)
-    return numbers.astype(np.uint64 if numbers.dtype.kind == "u" else np.int64), null
+    numbers = _filled(array)
+    return numbers.astype(np.uint64 if numbers.dtype.kind == "u" else np.int64, copy=False), null
+
+
+def _filled(array: pa.Array) -> NDArray[Any]:
+    """Numbers, 0 for null."""
+    filled = array.fill_null(0) if array.null_count else array
+    numbers: NDArray[Any] = filled.to_numpy(zero_copy_only=False)
+    return numbers
 
 
 def _decimals(array: pa.Array, null: NDArray[np.bool_]) -> Numbers:
@@ -133,14 +144,14 @@ def floats(array: pa.Array, dtype: type[np.floating[Any]]) -> Numbers:
     """Numbers as float32 or float64; finite ones that become infinite are bad."""
     null = ~valid_of(array)
     if pa.types.is_floating(array.type):
-        numbers = array.fill_null(0).to_numpy(zero_copy_only=False)
+        numbers = _filled(array)
     elif pa.types.is_decimal(array.type):
-        numbers = array.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False)
+        numbers = _filled(array.cast(pa.float64()))
     else:
         numbers, bad = whole(array)
         null = null | bad
     with np.errstate(over="ignore"):
-        made = numbers.astype(dtype)
+        made = numbers.astype(dtype, copy=False)
     return made, null | (np.isinf(made) & np.isfinite(numbers))
 
 

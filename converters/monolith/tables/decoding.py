@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +10,16 @@ from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.monolith.contract import INSTANCE_WEIGHT, LABEL
-from ingot.converters.monolith.features import BYTES, DEPTH, LIST, LISTS, VALUES, VARINTS, simple
+from ingot.converters.monolith.features import (
+    BYTES,
+    DEPTH,
+    LISTS,
+    SCALAR,
+    VALUES,
+    VARINTS,
+    Features,
+    simple,
+)
 from ingot.converters.monolith.line_ids import LISTS as LINE_LISTS
 from ingot.converters.monolith.line_ids import NUMBERS, LineIds, decode
 from ingot.converters.monolith.records import Places
@@ -31,10 +41,13 @@ from ingot.converters.monolith.tables.spans import Spans
 from ingot.converters.monolith.wire.assembling import gathered
 from ingot.converters.monolith.wire.examples import example_records
 
+_CELLS: Final = 1 << 22
+"""Cells of features in a batch, or those of one row: empty ones take room too."""
+
 
 def to_batches(rows: Rows, schema: TableSchema) -> Iterator[pa.RecordBatch]:
     """Rows as record batches of bounded size; see `to_batch`."""
-    for part in bounded(rows):
+    for part in bounded(rows, max(1, _CELLS // max(1, len(schema.columns)))):
         yield to_batch(part, schema)
 
 
@@ -70,40 +83,79 @@ def _feature_arrays(rows: Rows, schema: TableSchema) -> dict[str, pa.Array]:
     unset = features.kind == UNSET
     shared = np.array([one.kind != UNSET for one in schema.columns] + [False])[column]
     column = np.where(unset & shared, -1, column)
-    order = np.argsort(column, kind="stable")
-    bounds = np.searchsorted(column[order], np.arange(len(schema.columns) + 1))
-    row_of = rows.entry_row
-    arrays = {}
-    for at, one in enumerate(schema.columns):
-        entries = order[bounds[at] : bounds[at + 1]]
-        spans = Spans(
-            data=features.data, start=features.start[entries], stop=features.stop[entries]
-        )
+    used = np.flatnonzero(column >= 0)
+    entries = _Entries(rows, features, schema.columns, used, column[used])
+    return {one.label: entries.array(at) for at, one in enumerate(schema.columns)}
+
+
+class _Entries:
+    """Features of R rows by their C columns: what is alike is made of all columns at once."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        features: Features,
+        columns: tuple[Column, ...],
+        used: Places,
+        column: NDArray[np.int32],
+    ) -> None:
+        """Put the `used` entries, which are of these columns, in the order of kinds and columns."""
+        kinds = np.array([one.kind for one in columns], np.int64)
+        self._ranks = np.empty(len(columns), np.int64)  # of columns by their kinds
+        self._ranks[np.argsort(kinds, kind="stable")] = np.arange(len(columns))
+        order = np.argsort(self._ranks[column], kind="stable")
+        entries, rank = used[order], self._ranks[column[order]]
+        row, shape = rows.entry_row[entries], (len(columns), len(rows))
+        self._columns, self._count = columns, len(rows)
+        self._given = np.zeros(shape, np.bool_)
+        self._given[rank, row] = True
+        self._bits = np.packbits(self._given, axis=1, bitorder="little")
         counts = features.count[entries]
-        arrays[one.label] = _array(one, len(rows), row_of[entries], spans, counts)
-    return arrays
+        ends = np.zeros((shape[0], shape[1] + 1), np.int64)
+        ends[rank, row + 1] = counts
+        self._offsets = _checked(np.cumsum(ends, axis=1))
+        self._bounds = np.searchsorted(rank, np.arange(len(columns) + 1))
+        self._ahead = np.concatenate([[0], np.cumsum(counts)])  # values before each entry
+        self._flat: dict[int, tuple[pa.Array, int]] = {}
+        for kind in np.unique(kinds[kinds != UNSET]):
+            of_kind = np.flatnonzero(features.kind[entries] == kind)  # one behind the other
+            if len(of_kind):
+                first, chosen = int(of_kind[0]), entries[of_kind]
+                start, stop = features.start[chosen], features.stop[chosen]
+                spans = Spans(data=features.data, start=start, stop=stop)
+                flat = _flat(spans, counts[of_kind], int(kind))
+                self._flat[int(kind)] = flat, int(self._ahead[first])
+
+    def array(self, at: int) -> pa.Array:
+        """A column."""
+        column, rank = self._columns[at], self._ranks[at]
+        if column.kind == UNSET:
+            return pa.array(self._given[rank])
+        kind, (first, last) = TYPES[column.kind], self._bounds[rank : rank + 2]
+        if first == last:
+            return pa.nulls(self._count, kind)
+        flat, ahead = self._flat[column.kind]
+        begin, end = int(self._ahead[first]) - ahead, int(self._ahead[last]) - ahead
+        values = flat.slice(begin, end - begin)
+        if DEPTH[column.kind] == SCALAR:
+            given = self._given[rank]
+            return values.take(pa.array(np.cumsum(given) - 1, mask=~given))
+        full = last - first == self._count
+        buffers = [
+            None if full else pa.py_buffer(self._bits[rank]),
+            pa.py_buffer(self._offsets[rank]),
+        ]
+        return pa.Array.from_buffers(kind, self._count, buffers, children=[values])
 
 
-def _array(column: Column, rows: int, where: Places, spans: Spans, counts: Places) -> pa.Array:
-    """The column of the features of some rows."""
-    given = np.zeros(rows, np.bool_)
-    given[where] = True
-    if column.kind == UNSET:
-        return pa.array(given)
-    kind = TYPES[column.kind]
-    if not len(where):
-        return pa.nulls(rows, kind)
-    values = int(VALUES[column.kind])
-    if DEPTH[column.kind] == LIST:
-        flat = _values(spans, counts, values, kind.value_type)
-    elif DEPTH[column.kind] == LISTS:
-        flat = _inner_lists(spans, counts, values, kind.value_type)
-    else:
-        flat = _binary(spans, kind) if values == BYTES else _values(spans, counts, values, kind)
-        return flat.take(pa.array(np.cumsum(given) - 1, mask=~given))
-    all_counts = np.zeros(rows, np.int64)
-    all_counts[where] = counts
-    return pa.ListArray.from_arrays(_offsets(all_counts), flat, kind, mask=_mask(~given))
+def _flat(spans: Spans, counts: Places, kind: int) -> pa.Array:
+    """What the payloads of one kind hold, one behind the other: single values, or inner lists."""
+    values, arrow = int(VALUES[kind]), TYPES[kind]
+    if DEPTH[kind] == LISTS:
+        return _inner_lists(spans, counts, values, arrow.value_type)
+    if DEPTH[kind] == SCALAR:
+        return _binary(spans, arrow) if values == BYTES else _values(spans, counts, values, arrow)
+    return _values(spans, counts, values, arrow.value_type)
 
 
 def _inner_lists(spans: Spans, counts: Places, values: int, kind: pa.DataType) -> pa.Array:
@@ -138,16 +190,21 @@ def _binary(spans: Spans, kind: pa.DataType, mask: NDArray[np.bool_] | None = No
 
 
 def _offsets(counts: Places) -> pa.Array:
-    """int32[N + 1] of N lists.
+    """int32[N + 1] of N lists; ConversionError as `_checked`."""
+    return pa.array(_checked(np.concatenate([[0], np.cumsum(counts)])))
+
+
+def _checked(ends: Places) -> NDArray[np.int32]:
+    """Ends of lists as Arrow holds them.
 
     Raises:
         ConversionError: there is more than a batch can hold.
     """
-    ends = np.cumsum(counts)
-    if len(ends) and ends[-1] > np.iinfo(np.int32).max:
-        problem = f"{ends[-1]:,} values of one feature in {len(counts):,} rows"
-        raise ConversionError("", problem, "a batch of a table holds 2,147,483,647")
-    return pa.array(np.concatenate([[0], ends]).astype(np.int32))
+    most = int(ends.max(initial=0))
+    if most > np.iinfo(np.int32).max:
+        problem = f"{most:,} values of one feature in a batch of rows"
+        raise ConversionError("", problem, "a table holds 2,147,483,647 in such a batch")
+    return ends.astype(np.int32)
 
 
 def _mask(null: NDArray[np.bool_]) -> pa.Array | None:

@@ -15,12 +15,18 @@ PART_BYTES: Final = 32 << 20
 """Bytes of what the rows of a part say, or of one row."""
 
 
-def bounded(rows: Rows) -> Iterator[Rows]:
-    """Consecutive rows that say no more than `PART_BYTES`, at least one at a time."""
+def bounded(rows: Rows, most: int = 1 << 62) -> Iterator[Rows]:
+    """Consecutive rows that say no more than `PART_BYTES`, at least one at a time.
+
+    Args:
+        rows: to be taken apart.
+        most: rows at a time.
+    """
     ends = np.cumsum(_row_bytes(rows))
     first, before = 0, 0
     while first < len(rows):
-        last = max(first + 1, int(np.searchsorted(ends, before + PART_BYTES, "right")))
+        fitting = int(np.searchsorted(ends, before + PART_BYTES, "right"))
+        last = min(max(first + 1, fitting), first + most)
         yield rows.part(first, last)
         first, before = last, int(ends[last - 1])
 
