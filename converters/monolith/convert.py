@@ -19,18 +19,18 @@ from ingot.converters.manifest import check_unchanged, host_facts, list_files
 from ingot.converters.measuring import Clock
 from ingot.converters.monolith.converting.counts import Counts
 from ingot.converters.monolith.converting.identity import Identity
-from ingot.converters.monolith.converting.inputs import (
+from ingot.converters.monolith.converting.naming import output_names
+from ingot.converters.monolith.converting.run import Done, Run, total
+from ingot.converters.monolith.converting.settings import Settings
+from ingot.converters.monolith.framing.compression import by_name
+from ingot.converters.monolith.streams import (
     REJECTS,
     STDIN,
     Input,
     Inputs,
     find_inputs,
-    output_names,
     standard_input,
 )
-from ingot.converters.monolith.converting.run import Done, Run, total
-from ingot.converters.monolith.converting.settings import Settings
-from ingot.converters.monolith.framing.compression import by_name
 from ingot.converters.rows import Json
 from ingot.converters.shard import peak_rss
 

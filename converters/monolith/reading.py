@@ -21,8 +21,7 @@ from ingot.converters.monolith.framing.reading import RecordReader
 from ingot.converters.monolith.framing.writing import RecordWriter, Writable
 from ingot.converters.monolith.records import Bad, Records, unframed
 from ingot.converters.monolith.sources import rows_of
-from ingot.converters.readers.sidefiles import side_file
-from ingot.converters.readers.storage import find
+from ingot.converters.monolith.streams import STDIN, find_inputs
 
 if TYPE_CHECKING:
     from ingot.schemas.monolith.example_pb2 import Example, ExampleBatch
@@ -95,13 +94,11 @@ def _streams(where: Where) -> Iterator[tuple[str, BinaryIO]]:
         yield str(getattr(where, "name", "stream")), cast(BinaryIO, _Lent(where))
         return
     text = os.fspath(where)
-    if text == "-":
+    if text == STDIN:
         yield "standard input", cast(BinaryIO, _Lent(sys.stdin.buffer))
         return
-    listing = find(text)
-    for entry in listing.entries:
-        if listing.direct or side_file(entry.name) is None:
-            yield str(entry.place), entry.place.open()
+    for file in find_inputs(text).files:
+        yield str(file.place), file.place.open()
 
 
 class _Lent:
@@ -344,7 +341,7 @@ def _destination(where: Where) -> Iterator[Writable]:
         yield where
         return
     text = os.fspath(where)
-    if text == "-":
+    if text == STDIN:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return

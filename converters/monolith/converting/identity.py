@@ -8,8 +8,8 @@ from typing import Final
 from ingot import __version__
 from ingot.converters.commit import Finished
 from ingot.converters.errors import IngotError
-from ingot.converters.monolith.converting.inputs import Inputs
 from ingot.converters.monolith.converting.settings import Settings
+from ingot.converters.monolith.streams import Inputs
 from ingot.converters.rows import Json
 
 FORMAT: Final = 1

@@ -7,10 +7,10 @@ from typing import BinaryIO
 
 from ingot.converters.job import Progress, Watch
 from ingot.converters.monolith.converting.counts import Counts
-from ingot.converters.monolith.converting.inputs import Input, Inputs
 from ingot.converters.monolith.converting.settings import Settings
 from ingot.converters.monolith.converting.stream import Reject, Stream
 from ingot.converters.monolith.converting.tables import Table, scanned
+from ingot.converters.monolith.streams import Input, Inputs
 from ingot.converters.rows import Json
 
 OutOf = Callable[[Input], BinaryIO]

@@ -8,7 +8,6 @@ from typing import BinaryIO
 from ingot.converters.errors import SourceError, StorageError
 from ingot.converters.monolith.contract import Kind
 from ingot.converters.monolith.converting.counts import Counts
-from ingot.converters.monolith.converting.inputs import Input
 from ingot.converters.monolith.converting.settings import Settings
 from ingot.converters.monolith.converting.sinks import ExampleBatches, Examples, Sink, of_row
 from ingot.converters.monolith.converting.verbatim import as_they_came
@@ -19,6 +18,7 @@ from ingot.converters.monolith.reading import refusal
 from ingot.converters.monolith.records import Bad, Records
 from ingot.converters.monolith.rows import Rows
 from ingot.converters.monolith.sources import rows_of
+from ingot.converters.monolith.streams import Input
 from ingot.converters.rows import Json
 
 Reject = Callable[[dict[str, Json]], object]

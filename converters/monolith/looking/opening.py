@@ -8,13 +8,13 @@ from typing import BinaryIO, Final, cast
 
 from ingot.converters.errors import SourceError, StorageError
 from ingot.converters.monolith.contract import Kind
-from ingot.converters.monolith.converting.inputs import STDIN, find_inputs
 from ingot.converters.monolith.framing.compression import decompressing
 from ingot.converters.monolith.framing.framing import Framing
 from ingot.converters.monolith.recognizing import HEAD, Stream, stream_of
 from ingot.converters.monolith.records import Bad, Records
 from ingot.converters.monolith.rows import Rows
 from ingot.converters.monolith.sources import rows_of
+from ingot.converters.monolith.streams import STDIN, find_inputs
 from ingot.converters.readers.faults import reading
 
 _STANDARD: Final = "standard input"

@@ -1,4 +1,4 @@
-"""The streams that a conversion reads, and what the ones that it writes are named."""
+"""Where streams are: the files of a location that are streams, or standard input."""
 
 import hashlib
 import os
@@ -8,12 +8,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from ingot.converters.commit import MANIFEST, RUN, writing
 from ingot.converters.errors import SourceError
-from ingot.converters.monolith.converting.settings import Target
 from ingot.converters.readers.faults import reading
 from ingot.converters.readers.sidefiles import side_file
 from ingot.converters.readers.storage import LocalFile, Place, find
@@ -22,9 +21,6 @@ from ingot.converters.rows import Json
 STDIN: Final = "-"
 REJECTS: Final = "rejects.jsonl"
 _HASHED: Final = 8 << 20
-_ENDS: Final = (".snappy", ".zst", ".zstd", ".gz", ".zz", ".zlib")
-_KINDS: Final = (".parquet", ".pq", ".pb", ".bin", ".data", ".examplebatch", ".example")
-_COMPRESSED: Final = {"snappy": ".snappy", "zstd": ".zst", "gzip": ".gz", "zlib": ".zz"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,28 +133,3 @@ class _Stdin:
     def open(self) -> BinaryIO:
         """What is left of it; closing leaves it open."""
         return cast(BinaryIO, os.fdopen(os.dup(sys.stdin.fileno()), "rb"))
-
-
-def output_name(name: str, target: Target, compression: str) -> str:
-    """What the stream that is made of one is named: its name, with the endings of what it is."""
-    path = PurePosixPath(name)
-    while path.suffix.lower() in (*_ENDS, *_KINDS) and path.stem:
-        path = path.with_suffix("")
-    ending = ".parquet" if target == "parquet" else ".pb" + _COMPRESSED.get(compression, "")
-    return str(path) + ending
-
-
-def output_names(inputs: Inputs, target: Target, compression: str) -> list[str]:
-    """What the streams that are made of these are named.
-
-    Raises:
-        SourceError: two of them would have one name.
-    """
-    names: dict[str, str] = {}
-    for file in inputs.files:
-        name = output_name(file.name, target, compression)
-        if name in names:
-            problem = f"{names[name]} and {file.name} would both become {name}"
-            raise SourceError(inputs.where, problem, "convert them one by one, or rename one")
-        names[name] = file.name
-    return list(names)
