@@ -6,7 +6,9 @@ from ingot.agent.redaction import redact
 from ingot.converters.errors import SourceError
 from ingot.converters.monolith.recognizing import HEAD, WHY, Stream, stream_of
 from ingot.converters.readers import Source
-from ingot.converters.readers.storage import Entry
+from ingot.converters.readers.compression import compression_of, first_bytes
+from ingot.converters.readers.faults import reading
+from ingot.converters.readers.storage import Entry, Place
 
 _NAMES = {"example": "Examples", "examplebatch": "ExampleBatches", "instance": "Instances"}
 _OF_STREAMS = "sizes and messages of {} one behind the other, read with the framing {}"
@@ -45,14 +47,24 @@ def _told(source: Source, found: Entry) -> Proposal | None:
     if stream is None:
         return None
     where = shown(found.name) if source.listing.direct else "FOLDER"
-    reason = f"These are {_NAMES[stream.kind]} for Monolith and no text. {_command(stream, where)}"
+    packed = _foreign(found.place)
+    what = f"Undo {packed} first, and see ingot monolith convert --help" if packed else ""
+    reason = f"These are {_NAMES[stream.kind]} for Monolith and no text. "
+    reason += what or _command(stream, where)
     return irrelevant(reason, _OF_STREAMS.format(_NAMES[stream.kind], stream.framing))
+
+
+def _foreign(place: Place) -> str:
+    """A compression that Monolith has no name for; empty where there is none."""
+    with place.open() as raw, reading(str(place)):
+        codec = compression_of(first_bytes(raw))
+    return codec if codec in ("bz2", "xz") else ""
 
 
 def _command(stream: Stream, where: str) -> str:
     """What converts it; the target is one that it is not yet."""
     framing = "" if stream.framing == "sort_id" else f" --framing {stream.framing}"
-    packed = " --compression snappy" if stream.compression == "snappy" else ""
+    packed = "" if stream.compression == "none" else f" --compression {stream.compression}"
     target = "example" if stream.kind != "example" else "examplebatch"
     command = f"ingot monolith convert {where} OUT --from {stream.kind} --to {target}"
     return f"Convert them with: {command}{framing}{packed} (look first: ingot monolith cat {where})"

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import lzma
 import shutil
 import tarfile
 import zlib
@@ -65,6 +66,11 @@ def test_compressed() -> None:
     Path("b.zlib").write_bytes(zlib.compress(data))
     for name in ("a.gz", "b.zlib"):
         assert COMMAND.format(name, "example", "examplebatch") in told("map", name)["reason"]
+
+
+def test_a_compression_that_monolith_has_not() -> None:
+    Path("a.xz").write_bytes(lzma.compress((GOLDEN / "mono_example_sortid.pb").read_bytes()))
+    assert "Undo xz first, and see ingot monolith convert" in told("map", "a.xz")["reason"]
 
 
 def test_files_in_an_archive_are_to_be_unpacked() -> None:
