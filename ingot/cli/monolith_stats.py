@@ -51,18 +51,23 @@ def stats(
 
 
 def _counted(where: str, said: "Said") -> "f.Figures":
+    from ingot.cli.console import meter
+    from ingot.converters.job import Progress
     from ingot.converters.monolith.looking.counting import Counting
     from ingot.converters.monolith.looking.opening import opened
     from ingot.converters.monolith.records import Bad
 
     counting = Counting()
-    for stream in opened(where, said):
-        counting.begin(stream.where, stream.told)
-        for part in stream.parts:
-            if isinstance(part, Bad):
-                counting.bad(stream.where, part)
-            else:
+    with meter() as watch:
+        for number, stream in enumerate(opened(where, said)):
+            counting.begin(stream.where, stream.told)
+            for part in stream.parts:
+                if isinstance(part, Bad):
+                    counting.bad(stream.where, part)
+                    continue
                 counting.add(part)
+                far = {"rows": counting.rows, "records": counting.records}
+                watch(Progress(stage="count", shards_done=number, shards=number + 1, **far))
     return counting.figures()
 
 

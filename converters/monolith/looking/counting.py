@@ -33,10 +33,13 @@ _FID_KINDS: Final = tuple(name for name in FEATURE_KINDS.values() if name.starts
 
 
 class Counting:
-    """Counts rows and what is none; `figures` says what there was."""
+    """Counts rows and what is none; `figures` says what there was.
+
+    `rows` and `records` say how far it is.
+    """
 
     def __init__(self) -> None:
-        self._rows = self._records = 0
+        self.rows = self.records = 0
         self._streams: dict[str, str] = {}
         self._features = _Features()
         self._lines = _Lines()
@@ -70,9 +73,9 @@ class Counting:
         """
         if not len(rows):
             return
-        number = np.arange(self._rows, self._rows + len(rows), dtype=np.int64)
+        number = np.arange(self.rows, self.rows + len(rows), dtype=np.int64)
         self._add_records(rows)
-        self._features.add(rows, self._rows)
+        self._features.add(rows, self.rows)
         self._lines.add(rows, number)
         self._labels.add(np.diff(rows.label_first))
         k.count_labels(rows.label_first, rows.label, self._signs, self._sums)
@@ -80,7 +83,7 @@ class Counting:
         self._source.add(rows.source[rows.source > 0])
         self._record.add(rows.data, rows.rest_start, rows.rest_stop, number)
         self._beside.add(rows.data, rows.extra_start, rows.extra_stop, number[rows.entry_row])
-        self._rows += len(rows)
+        self.rows += len(rows)
 
     def _add_records(self, rows: Rows) -> None:
         """Count the rows of records; the last record may go on in the next rows."""
@@ -95,13 +98,13 @@ class Counting:
         lengths = rows.sort_stop[first] - rows.sort_start[first]
         self._sort_ids.add(lengths[lengths > 0])
         self._batches.add(counts[:-1])
-        self._records += len(counts) - 1
+        self.records += len(counts) - 1
         self._open = int(rows.record[-1]), int(counts[-1])
 
     def _end_record(self) -> None:
         if self._open is not None:
             self._batches.add(np.array([self._open[1]], np.int64))
-            self._records += 1
+            self.records += 1
             self._open = None
 
     def figures(self) -> f.Figures:
@@ -110,17 +113,17 @@ class Counting:
         used = np.flatnonzero(self._signs.sum(axis=1))
         return f.Figures(
             streams=self._streams,
-            rows=self._rows,
-            records=self._records,
+            rows=self.rows,
+            records=self.records,
             batches=self._batches.figures(),
-            features=self._features.figures(self._rows),
+            features=self._features.figures(self.rows),
             names_left_out=self._features.left_out,
             slots=self._features.slots(),
             labels=self._labels.figures(),
             label=tuple(numbers_of(self._signs[at], self._sums[at]) for at in used),
             instance_weight=self._weight.figures(),
             data_source_key=self._source.figures(),
-            line_ids=self._lines.figures(self._rows),
+            line_ids=self._lines.figures(self.rows),
             sort_ids=self._sort_ids.figures(),
             unknown=self._unknown(),
             bad=f.BadFigures(
