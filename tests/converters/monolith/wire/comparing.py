@@ -7,6 +7,7 @@ from typing import TypeVar
 import numpy as np
 from google.protobuf.message import Message
 
+from ingot.converters.monolith.contract import Kind
 from ingot.converters.monolith.records import Bad, Records, unframed
 from ingot.converters.monolith.rows import Rows
 from ingot.converters.monolith.wire.batches import Batches
@@ -148,3 +149,10 @@ def batch_records(parts: Iterable[Rows], size: int, shared: bool = True) -> list
 def read(records: list[Records]) -> list[ExampleBatch]:
     """Batches as protobuf reads them."""
     return [ExampleBatch.FromString(one.message(0)) for one in records]
+
+
+JUDGES: dict[Kind, Callable[[list[bytes], int], Judged]] = {
+    "example": examples_judged,
+    "examplebatch": batches_judged,
+    "instance": instances_judged,
+}
