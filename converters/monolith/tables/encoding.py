@@ -1,7 +1,8 @@
 """Arrow to Examples: a column at a time, by kernels."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -22,11 +23,12 @@ from ingot.converters.monolith.tables.cells import (
     lists_of,
     ones_of,
     plain,
+    plain_type,
     valid_of,
 )
 from ingot.converters.monolith.tables.plan import FeatureColumn, Plan
 from ingot.converters.monolith.tables.spans import Spans, joined, stacked
-from ingot.converters.monolith.tables.writing_features import features_of
+from ingot.converters.monolith.tables.writing_features import Cells, features_of
 from ingot.converters.monolith.tables.writing_lines import line_field
 from ingot.converters.monolith.wire.assembling import gathered
 from ingot.converters.monolith.wire.examples import example_records
@@ -58,6 +60,25 @@ def examples_of(
     return replace(records, number=first), wrong
 
 
+_ALIKE_BYTES: Final = 16 << 20
+"""Bytes of columns that are made one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Features:
+    """The features of P columns and R rows.
+
+    Attributes:
+        spans: the contents of their messages, R of each column, columns one behind the other.
+        order: the number in the plan of each of these columns.
+        present: bool[P, R], in the plan's order, where there is a feature.
+    """
+
+    spans: list[Spans]
+    order: list[int]
+    present: NDArray[np.bool_]
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Parts:
     """R rows, the bad ones among them, as stretches of bytes and numbers."""
@@ -69,8 +90,7 @@ class _Parts:
     source: NDArray[np.uint32]
     sort_id: Spans
     rest: Spans
-    features: list[Spans]
-    present: NDArray[np.bool_]
+    features: _Features
 
 
 class _Encoding:
@@ -82,7 +102,6 @@ class _Encoding:
 
     def rows(self, first: int) -> Rows:
         """The good rows, numbered from `first` on."""
-        features, present = self._features()
         line, has_line = self._lines()
         parts = _Parts(
             line=line,
@@ -92,8 +111,7 @@ class _Encoding:
             source=self._sources(),
             sort_id=self._bytes(c.SORT_ID, None),
             rest=self._bytes(c.REST, _is_example),
-            features=features,
-            present=present,
+            features=self._features(),
         )
         good = np.ones(self._count, np.bool_)
         good[list(self.wrong)] = False
@@ -113,15 +131,37 @@ class _Encoding:
         column = self._column(at)
         self._complain(at, bad, lambda row: f"{_shown(column[row])} does not fit {what}")
 
-    def _features(self) -> tuple[list[Spans], NDArray[np.bool_]]:
-        spans = []
-        present = np.zeros((len(self._plan.features), self._count), np.bool_)
-        for number, column in enumerate(self._plan.features):
-            cells = features_of(column, self._column(column.at))
-            self._complain(column.at, cells.bad, cells.complaint)
+    def _features(self) -> _Features:
+        """Of all columns; those that are alike are one long column on the way."""
+        planned = self._plan.features
+        present = np.zeros((len(planned), self._count), np.bool_)
+        spans, order = [], []
+        for numbers in self._alike():
+            columns = [planned[number] for number in numbers]
+            arrays = [plain(self._column(column.at)) for column in columns]
+            cells = features_of(columns[0], pa.concat_arrays(arrays))
+            shape = len(numbers), self._count
+            present[numbers] = cells.present.reshape(shape)
+            for place, bad in enumerate(cells.bad.reshape(shape)):
+                ahead = place * self._count
+                self._complain(columns[place].at, bad, _complaints(cells, ahead))
             spans.append(cells.spans)
-            present[number] = cells.present
-        return spans, present
+            order += numbers
+        return _Features(spans=spans, order=order, present=present)
+
+    def _alike(self) -> Iterator[list[int]]:
+        """The numbers of planned columns, some at a time, of which the same is made."""
+        groups: dict[tuple[object, ...], list[int]] = {}
+        sizes: dict[tuple[object, ...], int] = {}
+        for number, one in enumerate(self._plan.features):
+            kind = str(plain_type(self._batch.schema.field(one.at).type))
+            key = kind, one.kind, one.null, one.slot, one.version, one.hashed
+            groups.setdefault(key, []).append(number)
+            sizes[key] = sizes.get(key, 0) + self._column(one.at).nbytes
+            if sizes[key] > _ALIKE_BYTES:
+                yield groups.pop(key)
+                sizes.pop(key)
+        yield from groups.values()
 
     def _lines(self) -> tuple[Spans, NDArray[np.bool_]]:
         parts = [self._bytes(c.LINE_REST, _is_line)]
@@ -205,6 +245,10 @@ class _Encoding:
         return values.astype(np.uint32)
 
 
+def _complaints(cells: Cells, ahead: int) -> Callable[[int], str]:
+    return lambda row: cells.complaint(ahead + row)
+
+
 def _shown(cell: pa.Scalar) -> str:
     try:
         return repr(cell.as_py())[:100]
@@ -239,8 +283,12 @@ def _is_example(content: bytes) -> bool:
 def _rows(
     parts: _Parts, planned: Sequence[FeatureColumn], good: NDArray[np.bool_], first: int
 ) -> Rows:
-    data, start, stop = stacked([parts.line, parts.sort_id, parts.rest, *parts.features])
-    start, stop, present = start[:, good], stop[:, good], parts.present[:, good]
+    features = parts.features
+    others, pieces = [parts.line, parts.sort_id, parts.rest], len(planned) + 3
+    data, start, stop = stacked([*others, *features.spans], pieces)
+    place = np.empty(pieces, np.int64)
+    place[[0, 1, 2, *(number + 3 for number in features.order)]] = np.arange(pieces)
+    start, stop, present = start[place][:, good], stop[place][:, good], features.present[:, good]
     row, column = np.nonzero(present.T)
     entries = np.concatenate([[0], np.cumsum(present.sum(axis=0, dtype=np.int64))])
     label, label_first = gathered(parts.label.data, parts.label.start[good], parts.label.stop[good])

@@ -15,9 +15,9 @@ from ingot.converters.readers.faults import reading
 ROW_GROUP_ROWS: Final = 65_536
 ROW_GROUP_BYTES: Final = 64 << 20
 """Rows and bytes, as Arrow holds them, of a row group; a row more is one whatever it holds."""
-_READ_BYTES: Final = 4 << 20
+_READ_BYTES: Final = 8 << 20
 _READ_ROWS: Final = 8_192
-_READ_CELLS: Final = 1 << 19
+_READ_CELLS: Final = 1 << 21
 """What is read at a time: by the sizes that the file's footer gives."""
 _BUFFERS: Final = 64 << 20
 _LEAST_BUFFER: Final = 16 << 10
@@ -78,7 +78,7 @@ def open_table(
 
 
 def parquet_batches(stream: BinaryIO, where: str) -> Iterator[pa.RecordBatch]:
-    """The rows of a Parquet file in batches of about 4 MiB; see `open_table`."""
+    """The rows of a Parquet file in batches of about 8 MiB; see `open_table`."""
     with open_table(stream, where) as (_, batches):
         yield from batches
 

@@ -96,23 +96,29 @@ def of_varints(values: NDArray[np.int64]) -> Spans:
     return Spans(data=out, start=places[:-1], stop=places[1:])
 
 
-def stacked(parts: list[Spans], behind: int = 0) -> tuple[Bytes, Places, Places]:
-    """Parts of P times N stretches in one piece of data.
+def stacked(parts: list[Spans], pieces: int) -> tuple[Bytes, Places, Places]:
+    """Parts in one piece of data.
+
+    Args:
+        parts: of P times N stretches in all.
+        pieces: P.
 
     Returns:
-        uint8[B] and int64[P, N] each where they begin and end, counted from `behind` on.
+        uint8[B] and int64[P, N] each where they begin and end.
     """
-    offset, start, stop = behind, [], []
+    offset, start, stop = 0, [], []
     for part in parts:
         start.append(part.start + offset)
         stop.append(part.stop + offset)
         offset += len(part.data)
-    return np.concatenate([part.data for part in parts]), np.stack(start), np.stack(stop)
+    shape = pieces, sum(map(len, parts)) // pieces
+    data = np.concatenate([part.data for part in parts])
+    return data, np.concatenate(start).reshape(shape), np.concatenate(stop).reshape(shape)
 
 
 def joined(parts: list[Spans]) -> Spans:
     """The stretches of the same thing in all parts, one behind the other."""
-    data, start, stop = stacked(parts)
+    data, start, stop = stacked(parts, len(parts))
     places = np.empty(start.shape[1] + 1, np.int64)
     out = np.empty(int(np.sum(stop - start)), np.uint8)
     join(data, start, stop, places, out)

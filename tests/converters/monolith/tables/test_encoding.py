@@ -315,3 +315,24 @@ def test_a_table_of_spark() -> None:
         "fids": ("fid_v2_list", [(1 << 63) - 1])
     }
     assert records.message(1) == b""
+
+
+@pytest.mark.parametrize("most", [0, 1 << 20])
+def test_columns_that_are_alike(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr("ingot.converters.monolith.tables.encoding._ALIKE_BYTES", most)
+    table = _batch(
+        a=pa.array(["x", "y", None]).dictionary_encode(),
+        n=pa.array([1, 2, 3]),
+        b=pa.array(["p", None, "q"], pa.string()),
+        m=pa.array([[4], [5], [None]]),
+        c=pa.array([[4], [5], []]),
+    )
+    found, [bad] = _convert(table)
+    assert (bad.record, bad.detail) == (
+        2,
+        "column m: null inside a list does not fit int64_list",
+    )
+    assert [list(_features(one)) for one in found] == [["a", "n", "b", "m", "c"], list("anmc")]
+    assert _features(found[0])["b"] == ("bytes_list", [b"p"])
+    assert _features(found[1])["a"] == ("bytes_list", [b"y"])
+    assert _features(found[1])["c"] == ("int64_list", [5])
