@@ -129,7 +129,8 @@ def _traps(at: str, value: object) -> Iterator[Problem]:
     elif isinstance(value, dict):
         for key, inner in value.items():
             if not isinstance(key, str):
-                yield Problem(at, "schema", f'a text: quote it: "{key}"', str(key))
+                said = "null" if key is None else str(key)  # YAML takes null for a value
+                yield Problem(at, "schema", f'a text: quote it: "{said}"', said)
             yield from _traps("", key)
             yield from _traps(f"{at}/{key}", inner)
     elif isinstance(value, list):

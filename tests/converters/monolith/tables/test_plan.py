@@ -42,6 +42,7 @@ def test_a_file_and_what_is_not_said_in_it() -> None:
         ("features: [a]", "/features: schema:"),
         ("feature: {}", "Additional properties"),
         ("features: {5: {}}", 'a text: quote it: "5"'),
+        ("features: {a: {null: unset}}", 'a text: quote it: "null"'),
         ("features: {a: {slot: 5.0}}", "a whole number without a point"),
         ("features: {a: {slot: 40000}}", "/features/a/slot: schema"),
         ("features: {a: {kind: fid_list}}", "/features/a/kind: schema"),
