@@ -253,6 +253,7 @@ def rows_of_batch(batch: ExampleBatch, source: int = 0) -> list[Example | set[st
     lists = [*batch.named_feature_list, *batch.named_raw_feature_list]
     wrong = set().union(*(_wrong_list(one, batch.batch_size) for one in lists))
     wrong |= {"batch_size"} if not 0 <= batch.batch_size <= MAX_BATCH_ROWS else set()
+    wrong |= {"message"} if any(is_split(one) for one in lists) else set()
     wrong |= {"features"} if len(lists) > MAX_FEATURES else set()
     names = Counter(one.name for one in batch.named_feature_list)
     wrong |= {"twice"} if any(names[name] > 1 for name in SPECIAL) else set()
@@ -333,6 +334,16 @@ def _wrong_list(one: AnyList, size: int) -> set[str]:
     if one.type == SHARED:
         return reasons | ({"shared"} if count == 0 else set())
     return reasons | ({"batch_size"} if count != size else set())
+
+
+def is_split(one: AnyList) -> bool:
+    """Whether a sorted_id stands between unknown fields of a list, which is not supported."""
+    known = [each.number == 6 and each.wire == 0 for each in fields(unknown(one))]
+    while known and known[0]:
+        known.pop(0)
+    while known and known[-1]:
+        known.pop()
+    return any(known) and not isinstance(one, NamedRawFeatureList)
 
 
 def _features(one: AnyList) -> Any:

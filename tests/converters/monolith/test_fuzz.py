@@ -51,7 +51,7 @@ from tests.converters.monolith.wire.comparing import (
 )
 
 QUICK, LONG = 1_500, 100_000
-SLOW: Final = 5.0  # seconds of a stream of a few hundred bytes
+SLOW: Final = 30.0  # seconds of a stream of a few hundred bytes, kernels to be compiled included
 MAKERS = {"example": example, "examplebatch": batch, "instance": instance}
 KINDS: Final[tuple[Kind, ...]] = ("example", "examplebatch", "instance")
 
