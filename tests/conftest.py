@@ -7,6 +7,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.kernels import compile_kernels
+
 # Tests run side by side: the threads of several trainings would only wait for each other. Read when
 # torch is imported, so it is set here.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -15,6 +17,13 @@ hypothesis.settings.register_profile("ingot", derandomize=True, deadline=None, d
 hypothesis.settings.load_profile("ingot")
 
 FOREIGN_SETTINGS = ("INGOT_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL", "LANGSMITH_TRACING")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile kernels once where the whole suite is run by several processes."""
+    several = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")
+    if several and config.args == config.getini("testpaths"):
+        compile_kernels()
 
 
 @pytest.fixture(autouse=True, scope="session")
