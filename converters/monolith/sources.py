@@ -1,12 +1,17 @@
-"""The rows of a stream, whatever kind of record it has."""
+"""The rows of a stream, whatever kind of record it has, and of a table."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
+from ingot.converters.errors import SourceError, StorageError
 from ingot.converters.monolith.contract import Kind
 from ingot.converters.monolith.records import Bad, Records
 from ingot.converters.monolith.rows import Rows
+
+if TYPE_CHECKING:
+    from ingot.converters.monolith.fid import Version
+    from ingot.converters.monolith.tables.table_file import TableFile
 
 _FEATURES: Final = 1 << 17
 """Features of rows that are given together."""
@@ -49,6 +54,49 @@ def _together(found: Iterable[tuple[Rows, list[Bad]]]) -> Iterator[Rows | Bad]:
         yield from wrong
     if held:
         yield join(held)
+
+
+def as_far_as_read(parts: Iterable[Records | Bad]) -> Iterator[Records | Bad]:
+    """The parts of a stream; that it cannot be read on is a `Bad` at its end.
+
+    Raises:
+        StorageError: its storage cannot be reached.
+    """
+    number = 0
+    try:
+        for part in parts:
+            yield part
+            number = part.number + len(part) if isinstance(part, Records) else part.record + 1
+    except StorageError:
+        raise
+    except SourceError as error:
+        detail = f"after {number:,} records: {error.problem}"
+        yield Bad(offset=0, bytes=0, record=number, row=None, reason="unreadable", detail=detail)
+
+
+def table_records(
+    stream: BinaryIO, where: str, table: "TableFile | None" = None, fid: "Version" = "v2"
+) -> Iterator[Records | Bad]:
+    """The rows of a Parquet file as Examples, and those that cannot be; see `tables.plan`.
+
+    Raises:
+        SourceError: it is no Parquet file, or is damaged.
+        ParametersError: its columns are not what they should be.
+        ConversionError: numba or protobuf is not installed.
+    """
+    from ingot.converters.monolith.tables.encoding import examples_of
+    from ingot.converters.monolith.tables.files import open_table
+    from ingot.converters.monolith.tables.plan import plan_of
+
+    number = 0
+    with open_table(stream, where) as (schema, batches):
+        plan = plan_of(schema, table, fid, where)
+        for batch in batches:
+            records, wrong = examples_of(batch, plan, number)
+            if len(records):
+                yield records
+            yield from wrong
+            number += batch.num_rows
 
 
 def _indexed(

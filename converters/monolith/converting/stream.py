@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from ingot.converters.errors import SourceError, StorageError
 from ingot.converters.monolith.contract import Kind
 from ingot.converters.monolith.converting.counts import Counts
 from ingot.converters.monolith.converting.settings import Settings
@@ -17,7 +16,7 @@ from ingot.converters.monolith.line_ids import MANDATORY, decode, lacking
 from ingot.converters.monolith.reading import refusal
 from ingot.converters.monolith.records import Bad, Records
 from ingot.converters.monolith.rows import Rows
-from ingot.converters.monolith.sources import rows_of
+from ingot.converters.monolith.sources import as_far_as_read, rows_of, table_records
 from ingot.converters.monolith.streams import Input
 from ingot.converters.rows import Json
 
@@ -94,7 +93,8 @@ class Stream:
         """The rows of its records, or of its table."""
         with self._opened() as stream:
             if self._settings.source == "parquet":
-                yield from rows_of(self._table(stream), "example")
+                how = self._settings.table, self._settings.fid
+                yield from rows_of(table_records(stream, self._where, *how), "example")
             else:
                 kind = self._settings.source
                 yield from rows_of(self._parts(stream, kind), kind, self.counts.lost)
@@ -110,37 +110,7 @@ class Stream:
 
     def _parts(self, stream: BinaryIO, kind: Kind) -> Iterator[Records | Bad]:
         reader = RecordReader(stream, self._where, self._settings.framing, kind)
-        parts, last = iter(reader), 0
-        while True:
-            try:
-                part = next(parts)
-            except StopIteration:
-                return
-            except StorageError:
-                raise
-            except SourceError as error:
-                if not self._settings.skip_bad:
-                    raise
-                yield _unreadable(last, error)
-                return
-            if isinstance(part, Records):
-                last = part.number + len(part)
-            yield part
-
-    def _table(self, stream: BinaryIO) -> Iterator[Records | Bad]:
-        from ingot.converters.monolith.tables.encoding import examples_of
-        from ingot.converters.monolith.tables.files import open_table
-        from ingot.converters.monolith.tables.plan import plan_of
-
-        number = 0
-        with open_table(stream, self._where) as (schema, batches):
-            plan = plan_of(schema, self._settings.table, self._settings.fid, self._where)
-            for batch in batches:
-                records, wrong = examples_of(batch, plan, number)
-                if len(records):
-                    yield records
-                yield from wrong
-                number += batch.num_rows
+        return as_far_as_read(reader) if self._settings.skip_bad else iter(reader)
 
     def _read(self, rows: Rows) -> None:
         self.counts.rows += len(rows)
@@ -176,18 +146,6 @@ class Stream:
             raise refusal(self._where, bad, _HINT)
         self.counts.rejects[bad.reason] += 1
         self._reject({"file": self._file.name, **dataclasses.asdict(bad)})
-
-
-def _unreadable(record: int, error: SourceError) -> Bad:
-    """What is left of a stream that cannot be read on."""
-    return Bad(
-        offset=0,
-        bytes=0,
-        record=record,
-        row=None,
-        reason="unreadable",
-        detail=f"after {record} records: {error.problem}",
-    )
 
 
 def _what_lacks(rows: Rows, at: int) -> str:

@@ -16,8 +16,8 @@ from typing import Any, BinaryIO, Final, Protocol, cast
 
 from ingot.converters.errors import ConversionError, SourceError
 from ingot.converters.monolith.contract import MAX_RECORD, Kind
+from ingot.converters.monolith.framing.heads import looked_at
 from ingot.converters.readers.compression import Deflate, Readable, Zstd, unpacking
-from ingot.converters.readers.faults import reading
 
 COMPRESSIONS: Final = ("none", "snappy", "zstd", "gzip", "zlib")
 """What streams may be compressed with, as options name it."""
@@ -89,7 +89,7 @@ def decompressing(
         ConversionError: an unknown compression.
     """
     if compression is None:
-        raw, head = _looked_at(raw, where)
+        head, raw = looked_at(raw, where, _HEAD)
         compression = _told(where, head)
     _check(compression)
     if compression == "none":
@@ -107,49 +107,6 @@ def _check(compression: str) -> None:
     if compression not in COMPRESSIONS:
         hint = f"there are {', '.join(COMPRESSIONS)}"
         raise ConversionError("compression", f"{compression!r} is none", hint)
-
-
-def _looked_at(raw: BinaryIO, where: str) -> tuple[BinaryIO, bytes]:
-    """A stream whose first bytes are known and still to come."""
-    with reading(where):
-        if hasattr(raw, "seekable") and raw.seekable():
-            here = raw.tell()
-            head = _first(raw)
-            raw.seek(here)
-            return raw, head
-        head = _first(raw)
-    return cast(BinaryIO, _Again(head, raw)), head
-
-
-def _first(raw: BinaryIO) -> bytes:
-    head = b""
-    while len(head) < _HEAD and (more := raw.read(_HEAD - len(head))):
-        head += more
-    return head
-
-
-class _Again(io.RawIOBase):
-    """A stream that cannot go back, with bytes of it that were read already."""
-
-    def __init__(self, head: bytes, raw: BinaryIO) -> None:
-        self._head = head
-        self._raw = raw
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """Up to `size` bytes, all with -1."""
-        if size < 0:
-            return self._head + self._raw.read()
-        if self._head:
-            data, self._head = self._head[:size], self._head[size:]
-            return data
-        return self._raw.read(size)
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
 
 
 class _Snappy:
