@@ -10,14 +10,19 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from ingot.converters.errors import SourceError
 from ingot.converters.monolith.contract import DEADBEEF, MAX_RECORD, Kind
+from ingot.converters.monolith.convert import convert
+from ingot.converters.monolith.converting.settings import Settings, Target
 from ingot.converters.monolith.framing.compression import (
     COMPRESSIONS,
     compressing,
@@ -33,6 +38,8 @@ from ingot.converters.monolith.sources import rows_of
 from ingot.converters.monolith.wire.examples import example_records
 from ingot.converters.monolith.wire.indexing import index_batches
 from ingot.converters.monolith.wire.unknown import unfit_for_batches
+from ingot.converters.rows import Json
+from ingot.schemas.monolith.example_pb2 import Example, ExampleBatch
 from tests.converters.monolith.strategies import (
     batch,
     blob,
@@ -53,6 +60,7 @@ from tests.converters.monolith.wire.comparing import (
 QUICK, LONG = 1_500, 100_000
 SLOW: Final = 30.0  # seconds of a stream of a few hundred bytes, kernels to be compiled included
 MAKERS = {"example": example, "examplebatch": batch, "instance": instance}
+TARGETS: Final[tuple[Target, ...]] = ("example", "examplebatch", "parquet")
 KINDS: Final[tuple[Kind, ...]] = ("example", "examplebatch", "instance")
 
 
@@ -305,6 +313,58 @@ def _check_compressed(seed: int) -> str:
     return "rows" if any(not isinstance(one, Bad) for one in made) else "no rows"
 
 
+def _check_converted(seed: int) -> str:
+    """One stream, converted without what is bad: all of it is written, or told and counted."""
+    random = Random(seed)
+    source, target = random.choice(KINDS), random.choice(TARGETS)
+    framing, to = random.choice(FRAMINGS), random.choice(FRAMINGS)
+    data = stream(random, framing, source)
+    settings = Settings(
+        source=source,
+        target=target,
+        framing=framing,
+        out_framing=to,
+        batch_size=random.randrange(1, 5),
+        skip_bad=True,
+    )
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "in").write_bytes(data)
+        try:
+            done = convert(f"{folder}/in", f"{folder}/out", settings)
+        except SourceError as error:
+            return _end_of(error)
+        rejects = [] if done.rejects is None else done.rejects.read_text().splitlines()
+        _hold_counts(done.counts, len(rejects))
+        assert _rows_in(Path(folder) / "out", target, to) == done.counts["written"]
+    return "rows" if done.counts["written"] else "no rows"
+
+
+def _end_of(error: SourceError) -> str:
+    """Why a stream may end in an error although what is bad is left out."""
+    for why in ("its records are of kind", "nothing in it can be used"):
+        if why in str(error):
+            return why
+    raise error
+
+
+def _hold_counts(counts: dict[str, Json], rejects: int) -> None:
+    """Hold the figures of a conversion against each other."""
+    figures = Counter(counts["filtered"])
+    assert counts["rows"] == counts["written"] + figures.total() + counts["rejected_rows"]
+    assert counts["rejected_records"] + counts["rejected_rows"] == rejects
+    assert Counter(counts["rejects"]).total() == rejects
+
+
+def _rows_in(out: Path, target: str, framing: Framing) -> int:
+    """The rows of what was written, as protobuf or Arrow reads them."""
+    if target == "parquet":
+        return pq.read_metadata(out).num_rows
+    messages = [one.message for one in frames(out.read_bytes(), framing, target)]
+    if target == "example":
+        return len([Example.FromString(one) for one in messages])
+    return sum(ExampleBatch.FromString(one).batch_size for one in messages)
+
+
 def _run(check, seeds: range) -> Counter[str]:
     """Check streams; the figures of what became of them."""
     ends: Counter[str] = Counter()
@@ -325,6 +385,16 @@ def test_damaged_streams_are_read_to_the_last_byte():
 
 def test_damaged_compressed_streams_end_in_rows_or_in_an_error():
     _run(_check_compressed, range(QUICK // 5))
+
+
+def test_damaged_streams_are_converted_or_told_to_the_last_row():
+    _run(_check_converted, range(QUICK // 10))
+
+
+@pytest.mark.long
+def test_very_many_damaged_streams_are_converted_or_told_to_the_last_row(record_property):
+    ends = _run(_check_converted, range(QUICK, QUICK + LONG // 20))
+    record_property("ends", dict(ends))
 
 
 @pytest.mark.long
