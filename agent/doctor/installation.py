@@ -12,7 +12,7 @@ from ingot.agent.doctor.checks import Check
 
 # The libraries whose versions people are asked for.
 TOLD = ("openai", "langgraph", "pyarrow", "tokenizers", "zstandard")
-EXTRAS = ("hf", "torch")
+EXTRAS = ("hf", "recsys", "torch")
 _REQUIREMENT = re.compile(r"([\w.-]+)\s*(?:[=>]=\s*([\d.]+))?")
 _EXTRA = re.compile(r"extra\s*==\s*[\"']([\w-]+)[\"']")
 _check = partial(Check, group="installation")

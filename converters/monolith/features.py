@@ -117,9 +117,7 @@ def _rewritten(
 
 def _anew(content: bytes) -> tuple[bytes, bool]:
     """A `Feature` as protobuf writes it, without unknown fields, and whether there were any."""
-    from google.protobuf.message import DecodeError
-
-    from ingot.converters.monolith.messages import example_pb2
+    from ingot.converters.monolith.messages import DecodeError, example_pb2
 
     feature = example_pb2.Feature()
     try:

@@ -146,8 +146,10 @@ def from_values(
 
     Raises:
         ConversionError: the slot, or a number that is not hashed, is out of range; texts without a
-            hash; values of another type; no such version or hash.
+            hash; one text instead of some; values of another type; no such version or hash.
     """
+    if isinstance(values, str | bytes):
+        raise ConversionError("", "values: one text, and no list of them", "write [value]")
     if hash == "xxh64":
         signatures = hashed(_texts(values)) & np.uint64((1 << _bits(version).signature) - 1)
     elif hash == "none":
@@ -174,6 +176,9 @@ def _pack(version: Version, slot: Whole, signature: Whole) -> int | Fids:
     bits = _bits(version)
     slots = _checked("slot", slot, bits.slot, version)
     signatures = _checked("signature", signature, bits.signature, version)
+    if slots.ndim and signatures.ndim and slots.shape != signatures.shape:
+        problem = f"{slots.size} slots for {signatures.size} signatures"
+        raise ConversionError("", problem, "give one slot, or one for each signature")
     packed: Fids = slots << np.uint64(bits.signature) | signatures
     return int(packed) if _is_one(slot) and _is_one(signature) else packed
 

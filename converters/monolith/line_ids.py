@@ -225,9 +225,7 @@ def _rewritten(rows: Rows, odd: NDArray[np.bool_]) -> tuple[Bytes, Places, Place
 
 def _anew(content: bytes) -> bytes:
     """A LineId with what is known of it first; groups are left as they are, at its end."""
-    from google.protobuf.message import DecodeError
-
-    from ingot.converters.monolith.messages import line_id_pb2
+    from ingot.converters.monolith.messages import DecodeError, line_id_pb2
 
     try:
         return line_id_pb2.LineId.FromString(content).SerializeToString()

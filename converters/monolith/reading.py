@@ -32,11 +32,17 @@ _HELD = 4 << 20
 
 
 def refusal(
-    where: str, bad: Bad, hint: str = "skip_bad=True passes over what is bad"
+    where: str,
+    bad: Bad,
+    hint: str = "skip_bad=True passes over what is bad",
+    *,
+    of_table: bool = False,
 ) -> SourceError:
-    """What is wrong with a record, as an error that says where."""
+    """What is wrong with a record, or a row of a table, as an error that says where."""
     row = "" if bad.row is None else f", row {bad.row}"
     place = f"record {bad.record}{row}, at byte {bad.offset}"
+    if of_table:
+        place = f"row {bad.record}"
     detail = f": {bad.detail}" if bad.detail else ""
     return SourceError(where, f"{place}: {REASONS[bad.reason]}{detail}", hint)
 
@@ -122,9 +128,7 @@ class _Lent:
 
 def _parsed(door: _Door) -> Iterator["Example"]:
     """The Examples of streams of Examples; a lagrangex header's key becomes theirs."""
-    from google.protobuf.message import DecodeError
-
-    from ingot.converters.monolith.messages import example_pb2
+    from ingot.converters.monolith.messages import DecodeError, example_pb2
 
     for reader, records in door.records():
         for at in range(len(records)):
@@ -139,9 +143,7 @@ def _parsed(door: _Door) -> Iterator["Example"]:
 
 
 def _batches(door: _Door) -> Iterator["ExampleBatch"]:
-    from google.protobuf.message import DecodeError
-
-    from ingot.converters.monolith.messages import example_pb2
+    from ingot.converters.monolith.messages import DecodeError, example_pb2
 
     for reader, records in door.records():
         for at in range(len(records)):

@@ -76,18 +76,19 @@ class Stream:
     compression: str
 
 
-def stream_of(head: bytes) -> Stream | None:
+def stream_of(head: bytes, records: int = _JUDGED) -> Stream | None:
     """What a file is, by its beginning; None where it is no stream of Monolith.
 
     Args:
         head: the first bytes, of which gzip and zstd are undone.
+        records: how many are judged; all of them have to be some.
     """
     for compression, undo in (("none", bytes), ("zlib", _inflated), ("snappy", _snappy)):
         data = undo(head)
         if _ZEROS not in data[:32]:
             continue
         for framing in _FRAMINGS:
-            kind = _kind(data, framing)
+            kind = _kind(data, framing, records)
             if kind is not None:
                 return Stream(kind=kind, framing=framing, compression=compression)
     return None
@@ -133,11 +134,11 @@ class _Cut(Exception):  # noqa: N818 - never seen outside
     """The message goes on beyond the bytes at hand."""
 
 
-def _kind(data: bytes, framing: str) -> Kind | None:
+def _kind(data: bytes, framing: str, records: int) -> Kind | None:
     """What the messages are, read with a framing; None where one of the first ones is none."""
     found: list[Kind] = []
     try:
-        for start, stop, sort_id in islice(_frames(data, framing), _JUDGED):
+        for start, stop, sort_id in islice(_frames(data, framing), records):
             if sort_id and _message(sort_id, 0, len(sort_id)):
                 return None  # a stream without sort_ids, read with them
             kind = _message(data, start, stop)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from ingot.converters.errors import SourceError, StorageError
@@ -61,13 +62,16 @@ def as_far_as_read(parts: Iterable[Records | Bad]) -> Iterator[Records | Bad]:
 
     Raises:
         StorageError: its storage cannot be reached.
+        SourceError: its records are of another kind.
     """
+    from ingot.converters.monolith.framing.reading import OtherKindError
+
     number = 0
     try:
         for part in parts:
             yield part
             number = part.number + len(part) if isinstance(part, Records) else part.record + 1
-    except StorageError:
+    except (StorageError, OtherKindError):
         raise
     except SourceError as error:
         detail = f"after {number:,} records: {error.problem}"
@@ -93,10 +97,19 @@ def table_records(
         plan = plan_of(schema, table, fid, where)
         for batch in batches:
             records, wrong = examples_of(batch, plan, number)
-            if len(records):
-                yield records
+            yield from _numbered(records, {bad.record for bad in wrong}, number)
             yield from wrong
             number += batch.num_rows
+
+
+def _numbered(records: Records, wrong: set[int], number: int) -> Iterator[Records]:
+    """Records of the good rows of a table, with the numbers that the rows have in it."""
+    begin = 0
+    for gap in (*sorted(wrong), number + len(records) + len(wrong)):
+        end = begin + gap - number
+        if end > begin:
+            yield replace(records.part(begin, end), number=number)
+        begin, number = end, gap + 1
 
 
 def _indexed(

@@ -338,7 +338,7 @@ def _notes(done: "Converted") -> Iterator[str]:
     """What is no fault, and should be known."""
     counts = done.counts
     if counts["lacking"]:
-        yield f"{counts['lacking']:,} rows lack uid, req_time or sample_rate in their LineId"
+        yield f"{counts['lacking']:,} of the rows lack uid, req_time or sample_rate in the LineId"
     if counts["filled"]:
         yield f"{counts['filled']:,} unset features stand for those that a row of a batch lacks"
     if counts["lost_sort_ids"]:

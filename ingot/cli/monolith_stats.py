@@ -178,7 +178,7 @@ def _line_ids(told: "f.Figures") -> Iterator[tuple[str, ...]]:
         lack = f"{lines.lacking[name]:,}" if lines.lacking.get(name) else ""
         yield name, f"{rows:,}", percent(share(rows, told.rows)), lack
     if lines.incomplete:
-        yield "(one of the first three)", "", "", f"{lines.incomplete:,}"
+        yield "(rows that lack one of uid, req_time, sample_rate)", "", "", f"{lines.incomplete:,}"
 
 
 def _features(told: "f.Figures") -> Iterator[tuple[str, ...]]:

@@ -43,7 +43,7 @@ def test_it_writes_and_says_so(tmp_path):
     assert done.stdout.splitlines() == [
         "rows     51 of 51",
         "batches  3",
-        "note     51 rows lack uid, req_time or sample_rate in their LineId",
+        "note     51 of the rows lack uid, req_time or sample_rate in the LineId",
         f"files    {out}",
     ]
 
@@ -61,7 +61,7 @@ def test_what_is_bad_and_what_is_left_out(stream, tmp_path):
         "left out  1: label",
         "rejected  1: the stream ends inside a record",
         f"          each with its place in {out}.rejects.jsonl",
-        "note      3 rows lack uid, req_time or sample_rate in their LineId",
+        "note      3 of the rows lack uid, req_time or sample_rate in the LineId",
         f"files     {out}",
     ]
     names = [[one.name for one in example.named_feature] for example in read_examples(out)]

@@ -33,7 +33,7 @@ def test_public_sample() -> None:
     assert "unknown in LineId field 11 (51), field 163 (51)" in seen
     assert "uid 0 0 % 51" in seen
     assert "user_id 51 100 %" in seen
-    assert "(one of the first three) 51" in seen
+    assert "(rows that lack one of uid, req_time, sample_rate) 51" in seen
     assert "f_spm_1 fid_v1_list 100 % 1 1 (301)" in seen
     assert "f_goods_test30_bool fid_v1_list 3.92 % 96.1 % 1 1 (520)" in seen
     assert seen[-1].startswith("never filled: f_user_ctx_client_version, ")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from ingot.converters.errors import SourceError
 from ingot.converters.job import Progress, Watch
 from ingot.converters.monolith.converting.counts import Counts
 from ingot.converters.monolith.converting.settings import Settings
@@ -23,10 +24,30 @@ class Done:
 
     file: Input
     counts: Counts
+    first_bad: SourceError | None = None
 
     def document(self) -> dict[str, Json]:
         """As manifests and `--json` have it."""
         return {"name": self.file.name} | self.counts.document()
+
+
+def _done(file: Input, stream: Stream) -> Done:
+    return Done(file=file, counts=stream.counts, first_bad=stream.first_bad)
+
+
+def check_anything(done: list[Done]) -> None:
+    """See that not everything was bad.
+
+    Raises:
+        SourceError: it was.
+    """
+    counts = total(done)
+    first = next((one.first_bad for one in done if one.first_bad), None)
+    if first is None or counts.written or counts.filtered:
+        return
+    rejects = sum(counts.rejects.values())
+    problem = f"nothing in it can be used, {rejects:,} rejects; the first: {first.problem}"
+    raise SourceError(first.where, problem, "say what it is: --from, --framing, --compression")
 
 
 def total(done: list[Done]) -> Counts:
@@ -64,7 +85,8 @@ class Run:
         for file in self._files_in("convert"):
             stream = Stream(file, self._settings, reject, self._tell)
             stream.write(out_of(file), compression)
-            done.append(Done(file=file, counts=stream.counts))
+            done.append(_done(file, stream))
+        check_anything(done)
         return done
 
     def _write_tables(self, out_of: OutOf, reject: Reject) -> list[Done]:
@@ -78,8 +100,9 @@ class Run:
         for file in self._files_in("convert"):
             stream = Stream(file, self._settings, reject, self._tell)
             stream.write_to(Table(out_of(file), schema, stream.counts))
-            done.append(Done(file=file, counts=stream.counts))
+            done.append(_done(file, stream))
         self.reordered = reordered
+        check_anything(done)
         return done
 
     def _files_in(self, stage: str) -> Iterator[Input]:

@@ -61,7 +61,7 @@ class Examples:
         misfit = unfit(records, self._framing)
         wrong = [
             *(of_row(rows, at, "size", f"{sizes[at]:,} bytes") for at in _places(large)),
-            *(of_row(rows, at, "empty", "nothing is left of it") for at in _places(empty)),
+            *(of_row(rows, at, "empty", "it says nothing") for at in _places(empty)),
             *(of_row(rows, at, "data_source_key", _key(rows, at)) for at in _places(misfit)),
         ]
         good = ~(large | empty | misfit)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
+from ingot.converters.errors import SourceError
 from ingot.converters.monolith.contract import Kind
 from ingot.converters.monolith.converting.counts import Counts
 from ingot.converters.monolith.converting.settings import Settings
@@ -30,6 +31,7 @@ class Stream:
 
     Attributes:
         counts: what became of it so far.
+        first_bad: what is wrong with the first thing in it that was skipped.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Stream:
         self._where = str(file.place)
         self._reject, self._watch = reject, watch
         self.counts = Counts()
+        self.first_bad: SourceError | None = None
 
     def write(self, out: BinaryIO, compression: str) -> None:
         """Write its rows as Examples or ExampleBatches.
@@ -127,7 +130,7 @@ class Stream:
         return rows.chosen(~lacks)
 
     def _is_bad(self, bad: Bad) -> None:
-        if bad.row is None:
+        if bad.row is None and self._settings.source != "parquet":
             self._record_is_bad(bad)
         else:
             self.counts.rows += 1  # it was read, and no rows hold it
@@ -142,8 +145,11 @@ class Stream:
         self._note(bad)
 
     def _note(self, bad: Bad) -> None:
+        of_table = self._settings.source == "parquet"
+        error = refusal(self._where, bad, _HINT, of_table=of_table)
         if not self._settings.skip_bad:
-            raise refusal(self._where, bad, _HINT)
+            raise error
+        self.first_bad = self.first_bad or error
         self.counts.rejects[bad.reason] += 1
         self._reject({"file": self._file.name, **dataclasses.asdict(bad)})
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ingot.converters.monolith.contract import MAX_RECORD, Kind
 from ingot.converters.monolith.framing.framing import MAX_SORT_ID, Framing
+from ingot.converters.monolith.recognizing import stream_of
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -64,16 +65,22 @@ def advice(head: bytes, framing: Framing, kind: Kind) -> str:
         kind: what its records were taken for.
     """
     found = likely(head, kind)
-    if found and all(one != framing for one, _ in found):
-        return f"it reads as --framing {found[0][0]}"
     if found:
-        return ""
+        other = better_framing(head, framing, kind)
+        return "" if other is None else f"it reads as --framing {other}"
     others = likely(head)
     if not others:
-        return ""
+        packed = stream_of(head)
+        return f"it reads as --compression {packed.compression}" if packed else ""
     same = [one for one in others if one[0] == framing]
     how, what = (same or others)[0]
     return f"it reads as {what} records" + ("" if same else f" with --framing {how}")
+
+
+def better_framing(head: bytes, framing: Framing, kind: Kind) -> Framing | None:
+    """The framing that bytes are in, where it is not the one they were taken for; else None."""
+    found = [one for one, _ in likely(head, kind)]
+    return found[0] if found and framing not in found else None
 
 
 def kind_of(data: bytes) -> Kind | None:
@@ -133,9 +140,7 @@ def _header(head: bytes, at: int, framing: Framing) -> int | None:
 
 def _fits(data: bytes, whole: bool, kind: Kind) -> bool:
     """Whether bytes are a message of a kind; of a cut one, whether its whole fields are one."""
-    from google.protobuf.message import DecodeError
-
-    from ingot.converters.monolith.messages import example_pb2, instance_pb2
+    from ingot.converters.monolith.messages import DecodeError, example_pb2, instance_pb2
 
     if not whole:
         data = data[: max((stop for _, _, stop in _fields(data)), default=0)]

@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 from ingot.converters.errors import SourceError
 from ingot.converters.monolith.contract import MAX_RECORD, Kind
 from ingot.converters.monolith.framing.framing import MAX_SORT_ID, Framing
-from ingot.converters.monolith.framing.probing import HEAD, advice, kind_of, other_kind
+from ingot.converters.monolith.framing.probing import (
+    HEAD,
+    advice,
+    better_framing,
+    kind_of,
+    other_kind,
+)
 from ingot.converters.monolith.records import Bad, Bytes, Records
 from ingot.converters.readers.faults import reading
 
@@ -35,6 +41,10 @@ class _End:
     state: int
     place: int
     size: int
+
+
+class OtherKindError(SourceError):
+    """The records of a stream are of another kind than they were taken for."""
 
 
 class RecordReader:
@@ -72,7 +82,6 @@ class RecordReader:
         self._ended = False
         self._error: SourceError | None = None
         self._head = b""
-        self._advised = False
         self._looked_at = False
         self._scratch = _scratch()
 
@@ -106,7 +115,7 @@ class RecordReader:
         head = records.data[start : min(stop, start + HEAD + 1)].tobytes()
         if other := other_kind(head, self._kind):
             problem = f"its records are of kind {other}, not {self._kind}"
-            raise SourceError(self.where, problem, f"read them as what they are: --from {other}")
+            raise OtherKindError(self.where, problem, f"say what they are: --from {other}")
 
     def _left(self) -> bool:
         """Whether there is more of the stream; reads on where the data is used up."""
@@ -196,19 +205,20 @@ class RecordReader:
             limit = MAX_RECORD[self._kind]
             yield self._pass_over("size", end, f"its size is {end.size}, the limit is {limit}")
         elif end.state == kernels.NEVER_WRITTEN:
-            yield self._rest("deadbeef", "its size is 0xfefefefe")
+            yield self._rest("deadbeef", "")
         elif end.state == kernels.SORT_ID:
             yield self._rest("sort_id", f"a sort_id of {end.size} bytes is over {MAX_SORT_ID}")
 
     def _pass_over(self, reason: str, end: _End, found: str) -> Bad:
         """A record that is there and cannot be used."""
         length = end.place - self._at + end.size
-        detail = f"{found}{self._advice(always=False)}"
+        # One bad record does not make another framing of a stream.
+        detail = found if self._base + self._at else f"{found}{self._advice()}"
         return self._bad(reason, detail, self._drop(length))
 
     def _rest(self, reason: str, found: str) -> Bad:
         """All that is left, as nothing tells where the next record begins."""
-        detail = f"{found}{self._advice(always=True)}"
+        detail = f"{found}{self._advice()}"
         return self._bad(reason, detail, self._drop(None))
 
     def _bad(self, reason: str, detail: str, dropped: tuple[int, int]) -> Bad:
@@ -260,20 +270,19 @@ class RecordReader:
             return None
         return gone
 
-    def _advice(self, *, always: bool) -> str:
-        """What the bytes look like from here on, after a blank; told once for what is passed over.
+    def _advice(self) -> str:
+        """What the bytes from here on look like, behind a sign; empty where nothing is known.
 
-        A stream is looked at twice at most: only what takes the rest of it is told `always`.
+        In mid-stream only another framing is told: records of another kind do not begin there.
         """
-        if self._advised and not always:
-            return ""
-        self._advised = True
         if len(self._data) - self._at < HEAD:
             self._fill(HEAD)
-        found = advice(self._data[self._at : self._at + HEAD].tobytes(), self._framing, self._kind)
-        if not found:
-            return ""
-        return f"; {found}" if not self._base + self._at else f"; from here on {found}"
+        head = self._data[self._at : self._at + HEAD].tobytes()
+        if not self._base + self._at:
+            found = advice(head, self._framing, self._kind)
+            return found and f"; {found}"
+        framing = better_framing(head, self._framing, self._kind)
+        return "" if framing is None else f"; from here on it reads as --framing {framing}"
 
 
 def _scratch() -> tuple[NDArray[Any], ...]:

@@ -85,7 +85,10 @@ def _stream(where: str, head: bytes, raw: BinaryIO, said: Said) -> Opened:
     unpacked = decompressing(raw, where, compression)
     if compression != "none":
         head, unpacked = looked_at(unpacked, where, HEAD)
-    found = stream_of(head)
+    if not head:
+        return Opened(where=where, told="empty", guessed=False, parts=iter(()))
+    # Of a stream that is damaged early on the first record may tell.
+    found = stream_of(head) or stream_of(head, records=1)
     kind = cast(Kind | None, said.kind) or (found.kind if found else None)
     if kind is None:
         hint = "say what it is: --from example, examplebatch, instance or parquet, and --framing"

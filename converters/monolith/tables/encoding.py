@@ -257,9 +257,7 @@ def _shown(cell: pa.Scalar) -> str:
 
 
 def _is_line(content: bytes) -> bool:
-    from google.protobuf.message import DecodeError
-
-    from ingot.converters.monolith.messages import line_id_pb2
+    from ingot.converters.monolith.messages import DecodeError, line_id_pb2
 
     try:
         line_id_pb2.LineId.FromString(content)
@@ -269,9 +267,7 @@ def _is_line(content: bytes) -> bool:
 
 
 def _is_example(content: bytes) -> bool:
-    from google.protobuf.message import DecodeError
-
-    from ingot.converters.monolith.messages import example_pb2
+    from ingot.converters.monolith.messages import DecodeError, example_pb2
 
     try:
         example_pb2.Example.FromString(content)

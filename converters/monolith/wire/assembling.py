@@ -25,9 +25,9 @@ from ingot.converters.monolith.wire.shapes import shapes
 from ingot.converters.monolith.wire.special import simple_feature
 
 _SPECIAL: Final = {
-    BAD_LINE: (LINE_ID, "line_id", w.LINE_FEATURE),
-    BAD_LABEL: (LABEL, "label", w.LABEL_FEATURE),
-    BAD_WEIGHT: (INSTANCE_WEIGHT, "weight", w.WEIGHT_FEATURE),
+    BAD_LINE: ("line_id", w.LINE_FEATURE),
+    BAD_LABEL: ("label", w.LABEL_FEATURE),
+    BAD_WEIGHT: ("weight", w.WEIGHT_FEATURE),
 }
 _BESIDE: Final = ("unknown", "a feature that says something of the row has more unknown fields")
 UNSUPPORTED: Final = "it is encoded in a way that is not supported"
@@ -156,8 +156,7 @@ def _with_special(noted: Noted) -> tuple[Noted, dict[int, tuple[str, str]]]:
         doubtful = _doubtful(noted)
         doubtful = np.setdiff1d(doubtful, np.fromiter(complaints, np.int64, len(complaints)))
     for at in map(int, doubtful):
-        name, reason, _ = _SPECIAL[int(noted.status[at])]
-        complaints[at] = reason, f"{name}: {UNSUPPORTED}"
+        complaints[at] = _SPECIAL[int(noted.status[at])][0], UNSUPPORTED
     return noted, complaints
 
 
@@ -201,16 +200,16 @@ def _looked_at(noted: Noted, doubtful: Places, complaints: dict[int, tuple[str, 
     """With special features written in the plain way where protobuf can read them."""
     pieces: dict[int, bytes] = {}
     for at in map(int, doubtful):
-        name, reason, place = _SPECIAL[int(noted.status[at])]
+        reason, place = _SPECIAL[int(noted.status[at])]
         start, stop = noted.rows[place : place + 2, at]
         feature = simple_feature(noted.data[start:stop].tobytes(), int(noted.status[at]))
         if isinstance(feature, str):
-            complaints[at] = reason, f"{name}: {feature}"
+            complaints[at] = reason, feature
         else:
             pieces[at] = feature
     data, start, stop = joined(noted.data, list(pieces.values()))
     for at, begin, end in zip(pieces, start, stop, strict=True):
-        place = _SPECIAL[int(noted.status[at])][2]
+        place = _SPECIAL[int(noted.status[at])][1]
         noted.rows[place : place + 2, at] = begin, end
         noted.status[at] = w.SOUND
     mended = replace(noted, data=data)

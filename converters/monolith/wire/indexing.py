@@ -158,9 +158,7 @@ def _encoded_anew(
     records: Records, odd: Places, at: Places, message: str
 ) -> tuple[Records, list[Bad]]:
     """Records of which some were encoded by protobuf, and those of them that it cannot read."""
-    from google.protobuf.message import DecodeError
-
-    from ingot.converters.monolith.messages import example_pb2
+    from ingot.converters.monolith.messages import DecodeError, example_pb2
 
     kind = getattr(example_pb2, message)
     wrong, pieces = [], {}

@@ -98,9 +98,7 @@ def _no_instance(records: Records, at: int) -> Bad:
 
 def _example(records: Records, at: int, lost: Counter[str]) -> bytes | None:
     """An Instance as an Example, serialized; None where it is none."""
-    from google.protobuf.message import DecodeError
-
-    from ingot.converters.monolith.messages import example_pb2, instance_pb2
+    from ingot.converters.monolith.messages import DecodeError, example_pb2, instance_pb2
 
     try:
         instance = instance_pb2.Instance.FromString(records.message(at))

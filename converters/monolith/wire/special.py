@@ -24,9 +24,7 @@ def simple_feature(feature: bytes, status: int) -> bytes | str:
 
 
 def _line(message: Any) -> bytes | str:  # noqa: ANN401 - a message
-    from google.protobuf.message import DecodeError
-
-    from ingot.converters.monolith.messages import line_id_pb2
+    from ingot.converters.monolith.messages import DecodeError, line_id_pb2
 
     values = message.bytes_list.value
     if len(values) != 1:
@@ -46,7 +44,7 @@ def _weight(message: Any) -> bytes | str:  # noqa: ANN401
 def _floats(message: Any) -> bytes | str:  # noqa: ANN401
     kind = message.WhichOneof("type")
     if kind not in (None, "float_list"):
-        return f"it is a {kind}"
+        return f"it has {kind}"
     return bytes(message.SerializeToString())
 
 

@@ -16,7 +16,10 @@ def look(*required: str) -> dict[str, Check]:
 
 def test_this_installation() -> None:
     found = {one.name: one for one in installation.checks()}
-    assert list(found) == ["ingot", "Python", "libraries", "extra hf", "extra torch"]
+    assert list(found) == [
+        *("ingot", "Python", "libraries"),
+        *("extra hf", "extra recsys", "extra torch"),
+    ]
     assert found["ingot"].figure == __version__
     assert platform.python_version() in found["Python"].figure
     assert found["libraries"].state == "ok"

@@ -413,3 +413,38 @@ def test_a_stream_that_is_cut_off_inside_its_compression(tmp_path):
     left = list(read_examples(out))
     assert left == examples[: len(left)]
     assert len(left) > 500
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (PLAIN.read_bytes(), "reads as --framing none"),
+        (b"no stream at all, " * 9, "nothing in it can be used, 1 rejects"),
+        (stream([b"\xff", b"\xff"]), "2 rejects; the first: record 0, at byte 0: a record is no"),
+    ],
+)
+def test_skipping_everything_is_no_success(data, said, tmp_path):
+    path, out = tmp_path / "a.pb", tmp_path / "out.pb"
+    path.write_bytes(data)
+    with pytest.raises(SourceError, match=said):
+        run(path, out, "example", "example", skip_bad=True)
+    assert not out.exists()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["a.pb"]
+
+
+def test_another_kind_is_refused_also_where_bad_records_are_skipped(tmp_path):
+    with pytest.raises(SourceError, match="of kind examplebatch, not example"):
+        run(BATCH, tmp_path / "out.pb", "example", "example", skip_bad=True)
+
+
+def test_rows_of_tables_are_counted_as_rows(tmp_path):
+    table = pa.table({"f": pa.array([1, 1 << 63, None], pa.uint64())})
+    pq.write_table(table, tmp_path / "t.parquet")
+    out = tmp_path / "out.pb"
+    with pytest.raises(SourceError, match=r"row [12]: a (cell|record)"):
+        run(tmp_path / "t.parquet", out, "parquet", "example")
+    done = run(tmp_path / "t.parquet", out, "parquet", "example", skip_bad=True)
+    counts = done.counts
+    assert (counts["rows"], counts["written"], counts["rejected_rows"]) == (3, 1, 2)
+    assert counts["rejects"] == {"cell": 1, "empty": 1}
+    assert counts["rejected_records"] == 0

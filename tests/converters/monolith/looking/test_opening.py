@@ -89,7 +89,12 @@ def test_what_is_said_counts(tmp_path: Path) -> None:
     assert (told, rows, bad) == ("example, framing sort_id", 0, 1)
 
 
-@pytest.mark.parametrize("data", [b"", b"a text\n" * 9, bytes(99)])
+def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
+    (tmp_path / "it").write_bytes(b"")
+    assert looked_at(tmp_path / "it") == ("empty", 0, 0)
+
+
+@pytest.mark.parametrize("data", [b"a text\n" * 9, bytes(99)])
 def test_what_cannot_be_told_is_an_error(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "it").write_bytes(data)
     with pytest.raises(SourceError, match="--from example, examplebatch, instance or parquet"):
