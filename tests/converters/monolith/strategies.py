@@ -177,7 +177,7 @@ _LINE: Final[dict[str, Callable[[Random], Any]]] = {
 
 
 def _small(random: Random) -> int:
-    return random.choice((0, 0, 0, 1, 300, -1))
+    return random.choice((0, 0, 0, 1, 300, -1, (1 << 31) - 1, -(1 << 31)))
 
 
 def named_feature(random: Random) -> NamedFeature:

@@ -17,7 +17,7 @@ from ingot.schemas.monolith.line_id_pb2 import LineId
 from tests.converters.monolith.reference import size_bytes
 
 MANY = 300_000
-ENOUGH = 8.0  # seconds; a square of MANY steps takes minutes
+ENOUGH = 20.0  # seconds; a square of MANY steps takes minutes
 
 
 def sized(number: int, data: bytes) -> bytes:
