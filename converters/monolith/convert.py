@@ -10,9 +10,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final
-from uuid import uuid4
 
-from ingot.converters.commit import Staged, stage, sync, writing
+from ingot.converters.commit import Staged, stage, writing
 from ingot.converters.errors import OutputError
 from ingot.converters.job import Watch
 from ingot.converters.manifest import check_unchanged, host_facts, list_files
@@ -33,6 +32,7 @@ from ingot.converters.monolith.streams import (
 )
 from ingot.converters.rows import Json
 from ingot.converters.shard import peak_rss
+from ingot.converters.whole_files import whole_file
 
 STDOUT: Final = "-"
 
@@ -46,6 +46,7 @@ class Converted:
         counts: of all streams.
         streams: of each stream: its name, the name of what was made of it, and its counts.
         reordered: rows whose features tables have in another order.
+        unmatched: names and patterns of filters that no feature has.
         rejects: the file that tells what was bad; None where nothing was.
         already_done: the folder held this very result before, nothing was done.
         notes: what was put right on the way, for people.
@@ -55,6 +56,7 @@ class Converted:
     counts: dict[str, Json]
     streams: tuple[dict[str, Json], ...] = ()
     reordered: int = 0
+    unmatched: tuple[str, ...] = ()
     rejects: Path | None = None
     already_done: bool = False
     notes: tuple[str, ...] = ()
@@ -68,6 +70,7 @@ class Converted:
             "rejects_file": None if self.rejects is None else str(self.rejects),
             "counts": self.counts,
             "reordered": self.reordered,
+            "unmatched": list(self.unmatched),
             "streams": list(self.streams),
         }
 
@@ -107,7 +110,7 @@ def convert(
         if source == STDIN and folder:
             raise OutputError(out, "is a folder", "standard input becomes a file: name it")
         if inputs.direct and not folder:
-            return _to_file(run, Path(out), settings, overwrite=overwrite)
+            return _to_file(run, inputs, Path(out), settings, overwrite=overwrite)
         return _to_folder(run, inputs, Path(out), settings, overwrite=overwrite)
 
 
@@ -123,44 +126,35 @@ def _inputs(source: str, out: str, settings: Settings) -> Iterator[Inputs]:
 
 
 def _to_stdout(run: Run, inputs: Inputs, settings: Settings) -> Converted:
-    """All streams, one behind the other."""
+    """All streams, one behind the other; what is bad as lines on standard error."""
     if settings.target == "parquet" and len(inputs.files) > 1:
         problem = f"{len(inputs.files)} tables cannot stand one behind the other"
         raise OutputError("standard output", problem, "name a folder")
     stream = sys.stdout.buffer
-    done = run.write(lambda _: stream, settings.out_compression or "none", None)
+    done = run.write(lambda _: stream, settings.out_compression or "none", sys.stderr.buffer)
     stream.flush()
     return _converted(STDOUT, run, done)
 
 
-def _to_file(run: Run, path: Path, settings: Settings, *, overwrite: bool) -> Converted:
+def _to_file(
+    run: Run, inputs: Inputs, path: Path, settings: Settings, *, overwrite: bool
+) -> Converted:
     """One stream, as a file that appears whole or not at all."""
     if path.exists() and not overwrite:
         raise OutputError(str(path), "is there already", "replace it: --overwrite")
+    source = Path(str(inputs.files[0].place))
+    if path.exists() and source.exists() and path.samefile(source):
+        raise OutputError(str(path), "is what is read", "choose another file")
     compression = settings.out_compression or by_name(path.name) or "none"
     rejects = path.with_name(f"{path.name}.{REJECTS}")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _whole(path) as out, _whole(rejects) as told:
+        with whole_file(path) as out, whole_file(rejects) as told:
             done = run.write(lambda _: out, compression, told)
         if not total(done).rejects:
             rejects.unlink()
             return _converted(str(path), run, done)
         return _converted(str(path), run, done, rejects=rejects)
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[BinaryIO]:
-    """A file that gets its name when it is whole."""
-    unfinished = path.with_name(f".{path.name}.{uuid4().hex[:8]}.tmp")
-    try:
-        with unfinished.open("wb") as stream:
-            yield stream
-        sync(unfinished)
-        unfinished.replace(path)
-        sync(path.parent)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def _converted(
@@ -175,6 +169,7 @@ def _converted(
         counts=total(done).document(),
         streams=tuple(one.document() for one in done),
         reordered=run.reordered,
+        unmatched=run.unmatched(),
         rejects=rejects,
         notes=notes,
     )
@@ -204,6 +199,7 @@ def _already_done(staged: Staged) -> Converted:
         counts=manifest["counts"],
         streams=tuple(manifest["streams"]),
         reordered=manifest["reordered"],
+        unmatched=tuple(manifest["unmatched"]),
         rejects=rejects if rejects.exists() else None,
         already_done=True,
         notes=(*staged.notes, "this result was there already: nothing to do"),
@@ -250,6 +246,7 @@ class _Folder:
             "inputs": [file.entry() for file in self._identity.inputs.files],
             "counts": counts.document(),
             "reordered": self._run.reordered,
+            "unmatched": list(self._run.unmatched()),
             "streams": [one.document() | {"made": self._made[one.file.name]} for one in done],
             "files": list_files(self._staged.result),
         }

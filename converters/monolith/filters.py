@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from ingot.converters.errors import ConversionError
 from ingot.converters.monolith.rows import Rows
 
-_TEST: Final = re.compile(r"\s*(\d{1,6})\s*(<=|>=|==|!=|<|>|=)\s*([-+]?[0-9.eE+-]+|[-+]?inf)\s*")
+_TEST: Final = re.compile(r"\s*(\d{1,6})\s*(<=|>=|==|!=|<|>)\s*([-+]?[0-9.eE+-]+|[-+]?inf)\s*")
 _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
     ">=": operator.ge,
     "==": operator.eq,
-    "=": operator.eq,
     "!=": operator.ne,
 }
 
@@ -86,6 +85,7 @@ class Filters:
         drop_features: patterns of names that are left out.
         drop_raw: leave raw features out.
         drop_unset: leave features without a value out.
+        matched: names and patterns of these that features had; filled by `apply`.
     """
 
     labels: tuple[LabelTest, ...] = ()
@@ -100,6 +100,7 @@ class Filters:
     drop_features: tuple[str, ...] = ()
     drop_raw: bool = False
     drop_unset: bool = False
+    matched: set[str] = field(default_factory=set, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.negative_rate is not None and not 0 < self.negative_rate <= 1:
@@ -122,10 +123,23 @@ class Filters:
         """
         if not self.are_any:
             return rows
+        self._note_matched(rows)
         keep = self._keep(rows, stream, dropped)
         negatives = self.negative.holds(rows)[keep] if self.negative_rate is not None else None
         left = rows.chosen(keep, self._features(rows))
         return left if negatives is None else self._rated(left, negatives)
+
+    def unmatched(self) -> tuple[str, ...]:
+        """Names and patterns that no feature of the rows so far had."""
+        given = (*self.has, *self.lacks, *self.features, *self.drop_features)
+        return tuple(one for one in given if one not in self.matched)
+
+    def _note_matched(self, rows: Rows) -> None:
+        names = {name.decode() for name in rows.names}
+        self.matched.update(names.intersection((*self.has, *self.lacks)))
+        for pattern in {*self.features, *self.drop_features} - self.matched:
+            if any(fnmatchcase(name, pattern) for name in names):
+                self.matched.add(pattern)
 
     def _keep(self, rows: Rows, stream: str, dropped: Counter[str]) -> NDArray[np.bool_]:
         keep = np.ones(len(rows), np.bool_)

@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
-from uuid import uuid4
 
 import numpy as np
 
-from ingot.converters.commit import sync, writing
+from ingot.converters.commit import writing
 from ingot.converters.errors import ConversionError, OutputError, SourceError
-from ingot.converters.monolith.contract import REASONS, Kind
+from ingot.converters.monolith.contract import MAX_RECORD, REASONS, Kind
 from ingot.converters.monolith.framing.compression import by_name, decompressing
 from ingot.converters.monolith.framing.framing import Framing
 from ingot.converters.monolith.framing.reading import RecordReader
@@ -22,6 +21,7 @@ from ingot.converters.monolith.framing.writing import RecordWriter, Writable
 from ingot.converters.monolith.records import Bad, Records, unframed
 from ingot.converters.monolith.sources import rows_of
 from ingot.converters.monolith.streams import STDIN, find_inputs
+from ingot.converters.whole_files import whole_file
 
 if TYPE_CHECKING:
     from ingot.schemas.monolith.example_pb2 import Example, ExampleBatch
@@ -216,6 +216,8 @@ def _door(
     where: Where, kind: Kind, framing: Framing | str, compression: str | None, skip_bad: bool
 ) -> _Door:
     framing = Framing.parse(framing) if isinstance(framing, str) else framing
+    if kind not in MAX_RECORD:
+        raise ConversionError("kind", f"{kind!r} is none", f"there are {', '.join(MAX_RECORD)}")
     return _Door(
         where=where, kind=kind, framing=framing, compression=compression, skip_bad=skip_bad
     )
@@ -294,6 +296,9 @@ def _records(examples: Iterable["Example"], sort_ids: Iterable[bytes] | None) ->
     held: list[tuple[bytes, bytes, int]] = []
     size = number = 0
     for example, sort_id in _paired(examples, sort_ids):
+        if example.DESCRIPTOR.name != "Example":
+            problem = f"is an {example.DESCRIPTOR.name}, no Example"
+            raise ConversionError(f"example {number + len(held)}", problem, "convert it first")
         message = example.SerializeToString(deterministic=True)
         if not message:
             raise ConversionError(f"example {number + len(held)}", "has nothing in it", "drop it")
@@ -350,13 +355,5 @@ def _destination(where: Where) -> Iterator[Writable]:
     if "://" in text:
         raise OutputError(text, "is no file of this machine", "write a file, and copy it there")
     path = Path(text)
-    unfinished = path.with_name(f".{path.name}.{uuid4().hex[:8]}.tmp")
-    with writing(path):
-        try:
-            with unfinished.open("wb") as stream:
-                yield stream
-            sync(unfinished)
-            unfinished.replace(path)
-            sync(path.parent)
-        finally:
-            unfinished.unlink(missing_ok=True)
+    with writing(path), whole_file(path) as stream:
+        yield stream

@@ -12,6 +12,7 @@ from ingot.converters.monolith.rows import Rows
 
 if TYPE_CHECKING:
     from ingot.converters.monolith.fid import Version
+    from ingot.converters.monolith.framing.reading import RecordReader
     from ingot.converters.monolith.tables.table_file import TableFile
 
 _FEATURES: Final = 1 << 17
@@ -57,8 +58,8 @@ def _together(found: Iterable[tuple[Rows, list[Bad]]]) -> Iterator[Rows | Bad]:
         yield join(held)
 
 
-def as_far_as_read(parts: Iterable[Records | Bad]) -> Iterator[Records | Bad]:
-    """The parts of a stream; that it cannot be read on is a `Bad` at its end.
+def as_far_as_read(reader: "RecordReader") -> Iterator[Records | Bad]:
+    """The parts that a reader gives; that it cannot be read on is a `Bad` at its end.
 
     Raises:
         StorageError: its storage cannot be reached.
@@ -68,14 +69,17 @@ def as_far_as_read(parts: Iterable[Records | Bad]) -> Iterator[Records | Bad]:
 
     number = 0
     try:
-        for part in parts:
+        for part in reader:
             yield part
             number = part.number + len(part) if isinstance(part, Records) else part.record + 1
     except (StorageError, OtherKindError):
         raise
     except SourceError as error:
         detail = f"after {number:,} records: {error.problem}"
-        yield Bad(offset=0, bytes=0, record=number, row=None, reason="unreadable", detail=detail)
+        offset, size = reader.broken
+        yield Bad(
+            offset=offset, bytes=size, record=number, row=None, reason="unreadable", detail=detail
+        )
 
 
 def table_records(

@@ -49,6 +49,7 @@ class Fid(StrEnum):
 
 
 _STREAMS, _ROWS, _FEATURES, _TABLES, _RUN = "Streams", "Rows", "Features", "Tables", "Run"
+_NEGATIVES = "0<=0"
 _FRAMES = "sort_id, kafka_dump, kafka_dump_prefix with commas between, or lagrangex_header, or none"
 
 
@@ -174,7 +175,7 @@ def convert(
             help="Which rows are negatives.",
             rich_help_panel=_ROWS,
         ),
-    ] = "0<=0",
+    ] = _NEGATIVES,
     seed: Annotated[
         int,
         typer.Option(
@@ -259,7 +260,7 @@ def convert(
 ) -> None:
     """Convert streams of Examples, ExampleBatches and Instances, and Parquet tables.
 
-    What was bad is told in OUT.rejects.jsonl, or OUT/rejects.jsonl in a folder.
+    What was bad is told in OUT.rejects.jsonl, OUT/rejects.jsonl in a folder, or on standard error.
     """
     from ingot.cli.console import meter, print_json
     from ingot.converters.errors import ConversionError
@@ -269,6 +270,8 @@ def convert(
     from ingot.converters.monolith.framing.framing import Framing
     from ingot.converters.monolith.tables.table_file import load
 
+    if negative_rate is None and (negative != _NEGATIVES or seed):
+        raise typer.BadParameter("--negative and --seed need --negative-rate")
     if as_json and out == "-":
         raise typer.BadParameter("--json would stand between the records: name a file")
     try:
@@ -338,7 +341,10 @@ def _notes(done: "Converted") -> Iterator[str]:
     """What is no fault, and should be known."""
     counts = done.counts
     if counts["lacking"]:
-        yield f"{counts['lacking']:,} of the rows lack uid, req_time or sample_rate in the LineId"
+        said = "of the rows read lack uid, req_time or sample_rate in the LineId"
+        yield f"{counts['lacking']:,} {said}"
+    if done.unmatched:
+        yield f"no feature is named like {', '.join(done.unmatched)}"
     if counts["filled"]:
         yield f"{counts['filled']:,} unset features stand for those that a row of a batch lacks"
     if counts["lost_sort_ids"]:

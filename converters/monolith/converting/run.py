@@ -111,6 +111,10 @@ class Run:
             self._files = number
             yield file
 
+    def unmatched(self) -> tuple[str, ...]:
+        """Names and patterns of filters that no feature has."""
+        return self._settings.filters.unmatched()
+
     def _tell(self, rows: int) -> None:
         self._rows += rows
         self._watch(
@@ -127,6 +131,6 @@ class Run:
 def _lines_to(rejects: BinaryIO | None) -> Reject:
     def write(reject: dict[str, Json]) -> None:
         if rejects is not None:
-            rejects.write(json.dumps(reject, ensure_ascii=False).encode() + b"\n")
+            rejects.write(json.dumps(reject).encode() + b"\n")
 
     return write

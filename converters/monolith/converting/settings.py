@@ -70,6 +70,7 @@ class Settings:
     def document(self) -> dict[str, Json]:
         """As a manifest holds it: what decides the bytes that are written."""
         filters = dataclasses.asdict(self.filters)
+        del filters["matched"]
         filters["labels"] = [str(test) for test in self.filters.labels]
         filters["negative"] = str(self.filters.negative)
         return {

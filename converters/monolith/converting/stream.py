@@ -12,6 +12,8 @@ from ingot.converters.monolith.converting.settings import Settings
 from ingot.converters.monolith.converting.sinks import ExampleBatches, Examples, Sink, of_row
 from ingot.converters.monolith.converting.verbatim import as_they_came
 from ingot.converters.monolith.framing.compression import decompressing
+from ingot.converters.monolith.framing.heads import looked_at
+from ingot.converters.monolith.framing.probing import PARQUET
 from ingot.converters.monolith.framing.reading import RecordReader
 from ingot.converters.monolith.line_ids import MANDATORY, decode, lacking
 from ingot.converters.monolith.reading import refusal
@@ -106,7 +108,10 @@ class Stream:
     def _opened(self) -> Iterator[BinaryIO]:
         with self._file.place.open() as raw:
             if self._settings.source == "parquet":
-                yield raw
+                head, stream = looked_at(raw, self._where, len(PARQUET))
+                if head != PARQUET:
+                    raise SourceError(self._where, "is no Parquet file", "say what it is: --from")
+                yield stream
             else:
                 compression, kind = self._settings.compression, self._settings.source
                 yield decompressing(raw, self._where, compression, kind)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ingot.schemas.monolith.example_pb2 import Example, ExampleBatch
     from ingot.schemas.monolith.instance_pb2 import Instance
 
+PARQUET: Final = b"PAR1"
+"""What a Parquet file begins with."""
 HEAD: Final = 256 << 10
 """Bytes of a stream that are enough to tell."""
 
@@ -68,6 +70,8 @@ def advice(head: bytes, framing: Framing, kind: Kind) -> str:
     if found:
         other = better_framing(head, framing, kind)
         return "" if other is None else f"it reads as --framing {other}"
+    if head.startswith(PARQUET):
+        return "it is a Parquet file: --from parquet"
     others = likely(head)
     if not others:
         packed = stream_of(head)

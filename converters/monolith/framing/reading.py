@@ -61,6 +61,10 @@ class RecordReader:
     Attributes:
         where: what the stream is called in errors.
 
+    Attributes:
+        broken: where the record begins in which reading failed, and how many bytes of it there are;
+            known when an error was raised.
+
     Raises while iterated:
         SourceError: the stream cannot be read, or ends inside compressed data (after all records
             before that point), or its first record is of another kind.
@@ -81,6 +85,7 @@ class RecordReader:
         self._number = 0
         self._ended = False
         self._error: SourceError | None = None
+        self.broken = (0, 0)
         self._head = b""
         self._looked_at = False
         self._scratch = _scratch()
@@ -198,6 +203,7 @@ class RecordReader:
                 wanted = end.place - self._at
                 yield self._rest("truncated", f"needs {wanted} bytes at least, {left} are left")
             else:
+                self.broken = self._base + self._at, len(self._data) - self._at
                 self._at = len(self._data)
         elif end.state == kernels.EMPTY:
             yield self._pass_over("empty", end, "its size is 0")

@@ -10,6 +10,7 @@ from ingot.converters.monolith.contract import Kind
 from ingot.converters.monolith.framing.compression import decompressing
 from ingot.converters.monolith.framing.framing import Framing
 from ingot.converters.monolith.framing.heads import looked_at
+from ingot.converters.monolith.framing.probing import PARQUET
 from ingot.converters.monolith.recognizing import HEAD, Stream, stream_of
 from ingot.converters.monolith.records import Bad
 from ingot.converters.monolith.rows import Rows
@@ -17,7 +18,6 @@ from ingot.converters.monolith.sources import as_far_as_read, rows_of, table_rec
 from ingot.converters.monolith.streams import STDIN, find_inputs
 
 _STANDARD: Final = "standard input"
-_PARQUET: Final = b"PAR1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ def opened(location: str, said: Said = Said()) -> Iterator[Opened]:
 
 def _one(where: str, raw: BinaryIO, said: Said) -> Iterator[Opened]:
     head, raw = looked_at(raw, where, HEAD)
-    if said.kind == "parquet" or (said.kind is None and head.startswith(_PARQUET)):
+    if said.kind == "parquet" or (said.kind is None and head.startswith(PARQUET)):
         yield _table(where, raw, guessed=said.kind is None)
     else:
         yield _stream(where, head, raw, said)

@@ -448,3 +448,30 @@ def test_rows_of_tables_are_counted_as_rows(tmp_path):
     assert (counts["rows"], counts["written"], counts["rejected_rows"]) == (3, 1, 2)
     assert counts["rejects"] == {"cell": 1, "empty": 1}
     assert counts["rejected_records"] == 0
+
+
+def test_a_file_is_not_written_over_itself(tmp_path):
+    path = tmp_path / "a.pb"
+    path.write_bytes(SORT_ID.read_bytes())
+    (tmp_path / "link.pb").symlink_to(path)
+    with pytest.raises(OutputError, match="is what is read"):
+        run(path, tmp_path / "link.pb", "example", "example", overwrite=True)
+    assert path.read_bytes() == SORT_ID.read_bytes()
+
+
+def test_what_a_killed_conversion_left_is_taken_over(tmp_path):
+    left = [tmp_path / ".out.pb.ingot-tmp", tmp_path / ".out.pb.rejects.jsonl.ingot-tmp"]
+    for path in left:
+        path.write_bytes(b"half" * 100_000)
+    run(SORT_ID, tmp_path / "out.pb", "example", "example")
+    assert (tmp_path / "out.pb").read_bytes() == SORT_ID.read_bytes()
+    assert not any(path.exists() for path in left)
+
+
+def test_what_is_no_parquet(tmp_path):
+    with pytest.raises(SourceError, match="is no Parquet file"):
+        run(SORT_ID, tmp_path / "o.pb", "parquet", "example")
+    table = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"f": [[1]]}), table)
+    with pytest.raises(SourceError, match="it is a Parquet file: --from parquet"):
+        run(table, tmp_path / "o.pb", "example", "example")

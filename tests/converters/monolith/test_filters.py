@@ -52,7 +52,7 @@ def test_labels_are_tested_by_position():
     cases = {
         "0>=1": [0, 3],
         "0<=0": [1],
-        "1=1": [1],
+        "1==1": [1],
         "1 == 0": [0],
         "0!=1": [1, 3, 4],
         "0<2": [0, 1],
@@ -69,7 +69,9 @@ def test_a_label_is_compared_as_a_float32():
     assert len(made) == 1
 
 
-@pytest.mark.parametrize("text", ["", "0", "x>1", "0>", "0>1e", "0>1;0<2", "-1>0", "0=>1", "0>nan"])
+@pytest.mark.parametrize(
+    "text", ["", "0", "0=1", "x>1", "0>", "0>1e", "0>1;0<2", "-1>0", "0=>1", "0>nan"]
+)
 def test_what_is_no_test_of_a_label(text):
     with pytest.raises(ConversionError, match="is no test of a label"):
         LabelTest.parse(text)
@@ -166,3 +168,9 @@ def test_without_filters_rows_are_what_they_were():
     assert Filters().apply(rows, "s", Counter()) is rows
     assert not Filters(seed=7).are_any
     assert np.array_equal(rows.row, [-1])
+
+
+def test_names_that_no_feature_has():
+    filters = Filters(has=("a",), lacks=("gone",), features=("a*", "user_*"), drop_features=("b",))
+    filtered(filters, [example(features=[("a", [1]), ("ab", [2])])])
+    assert filters.unmatched() == ("gone", "user_*", "b")
