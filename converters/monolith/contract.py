@@ -20,6 +20,8 @@ DEADBEEF: Final = 0xFEFEFEFE
 """A size that Monolith's reader takes for memory that was never written."""
 MAX_FEATURES: Final = 1 << 20
 """Features of one Example, or lists of one ExampleBatch, that are read; more are refused."""
+MAX_BATCH_FEATURES: Final = 1 << 22
+"""Features of the rows of one ExampleBatch that is written: they are in memory together."""
 MAX_BATCH_ROWS: Final = 1 << 20
 """Rows of one ExampleBatch that are read: shared lists alone could stand for any number."""
 

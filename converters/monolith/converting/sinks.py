@@ -1,6 +1,6 @@
 """What is written: streams of Examples or ExampleBatches."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ingot.converters.monolith.contract import MAX_RECORD
 from ingot.converters.monolith.converting.counts import Counts
 from ingot.converters.monolith.converting.settings import Settings
+from ingot.converters.monolith.framing.framing import MAX_SORT_ID, Framing
 from ingot.converters.monolith.framing.writing import RecordWriter, Writable, unfit
 from ingot.converters.monolith.records import Bad, Records
 from ingot.converters.monolith.rows import Rows
@@ -57,20 +58,24 @@ class Examples:
     def write(self, records: Records, rows: Rows) -> list[Bad]:
         """Write the messages of rows, one for each."""
         sizes = records.stop - records.start
-        large, empty = sizes > MAX_RECORD["example"], sizes == 0
-        misfit = unfit(records, self._framing)
-        wrong = [
-            *(of_row(rows, at, "size", f"{sizes[at]:,} bytes") for at in _places(large)),
-            *(of_row(rows, at, "empty", "it says nothing") for at in _places(empty)),
-            *(of_row(rows, at, "data_source_key", _key(rows, at)) for at in _places(misfit)),
-        ]
-        good = ~(large | empty | misfit)
+        problems: dict[str, tuple[NDArray[np.bool_], Callable[[int], str]]] = {
+            "size": (sizes > MAX_RECORD["example"], lambda at: f"{sizes[at]:,} bytes"),
+            "empty": (sizes == 0, lambda _: "it says nothing"),
+            "sort_id": (_large_sort_ids(records, self._framing), lambda _: "its sort_id"),
+            "data_source_key": (unfit(records, self._framing), lambda at: _key(rows, at)),
+        }
+        wrong: dict[int, Bad] = {}
+        for reason, (which, detail) in problems.items():
+            for at in _places(which):
+                wrong.setdefault(at, of_row(rows, at, reason, detail(at)))
+        good = np.ones(len(rows), np.bool_)
+        good[list(wrong)] = False
         if wrong:
             records = chosen(records, good)
         if len(records):
             self._writer.write(records)
         self._counts.written += len(records)
-        return wrong
+        return list(wrong.values())
 
     def close(self) -> None:
         """Write what compression still holds."""
@@ -79,6 +84,11 @@ class Examples:
 
 def _places(which: NDArray[np.bool_]) -> list[int]:
     return [int(at) for at in np.flatnonzero(which)]
+
+
+def _large_sort_ids(records: Records, framing: Framing) -> NDArray[np.bool_]:
+    large = records.sort_stop - records.sort_start > MAX_SORT_ID
+    return large if framing.sort_id else np.zeros(len(records), np.bool_)
 
 
 def _key(rows: Rows, at: int) -> str:
@@ -110,10 +120,18 @@ class ExampleBatches:
         return list(wrong.values())
 
     def _misfits(self, rows: Rows) -> list[Bad]:
-        low = (rows.source & np.uint32(255)) != 0
-        if not self._framing.lagrangex_header:
-            return []
-        return [of_row(rows, at, "data_source_key", _key(rows, at)) for at in _places(low)]
+        """Rows that no frame of a batch holds: large ones, of tables, and by their keys."""
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows.stop - rows.start)])
+        sizes = np.diff(ends[rows.first])
+        large = sizes > MAX_RECORD["example"]
+        wrong = [of_row(rows, at, "size", f"{sizes[at]:,} bytes") for at in _places(large)]
+        if self._framing.sort_id:
+            long = rows.sort_stop - rows.sort_start > MAX_SORT_ID
+            wrong += [of_row(rows, at, "sort_id", "its sort_id") for at in _places(long)]
+        if self._framing.lagrangex_header:
+            low = (rows.source & np.uint32(255)) != 0
+            wrong += [of_row(rows, at, "data_source_key", _key(rows, at)) for at in _places(low)]
+        return wrong
 
     def _write(self, batches: Iterator[Records]) -> None:
         for records in batches:

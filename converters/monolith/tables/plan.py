@@ -50,6 +50,7 @@ class FeatureColumn:
         slot: where values become fids, their slot.
         version: of those fids.
         hashed: whether values are hashed for them.
+        own: whether ingot wrote the column: then fids are what they were, whatever their bits.
     """
 
     at: int
@@ -62,6 +63,7 @@ class FeatureColumn:
     slot: int | None = None
     version: Version = "v2"
     hashed: bool = False
+    own: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,6 +280,7 @@ class _Planning:
                 ident=ident,
                 sorted_id=sorted_id,
                 null="unset" if null == b"unset" else "absent",
+                own=True,
             )
         ]
 

@@ -173,7 +173,7 @@ def _converter(column: FeatureColumn) -> Callable[[pa.Array], Numbers]:
     name = FEATURE_KINDS[column.kind]
     if column.slot is not None:
         return fids_in(column.slot, column.version, column.hashed)
-    if name.startswith("fid_v1"):
+    if name.startswith("fid_v1") or (name.startswith("fid") and column.own):
         return uint64
     if name.startswith("fid_v2"):
         return fids_v2

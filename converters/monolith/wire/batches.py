@@ -7,7 +7,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.monolith.contract import INSTANCE_WEIGHT, LABEL, LINE_ID, MAX_RECORD
+from ingot.converters.monolith.contract import (
+    INSTANCE_WEIGHT,
+    LABEL,
+    LINE_ID,
+    MAX_BATCH_FEATURES,
+    MAX_RECORD,
+)
 from ingot.converters.monolith.records import Bytes, Places, Records
 from ingot.converters.monolith.rows import ENTRY_ARRAYS, Rows
 from ingot.converters.monolith.wire.examples import names_of, with_sort_ids
@@ -63,7 +69,7 @@ class Batches:
 
     A batch has `size` rows; fewer where rows differ in what a batch says once (data_source_key,
     unknown fields, the ids of a feature, whether there is a LineId), where it would be larger than
-    Monolith's reader takes, and at the end.
+    Monolith's reader takes or have more than `MAX_BATCH_FEATURES`, and at the end.
 
     Attributes:
         early: batches that ended before they had `size` rows, the last one not counted.
@@ -90,7 +96,9 @@ class Batches:
     def _is_full(self) -> bool:
         count = sum(map(len, self._waiting))
         held = sum({id(rows.data): len(rows.data) for rows in self._waiting}.values())
-        return count >= self._size or held >= MAX_RECORD["examplebatch"]
+        features = sum(len(rows.name) for rows in self._waiting)
+        large = held >= MAX_RECORD["examplebatch"] or features >= MAX_BATCH_FEATURES
+        return large or count >= self._size
 
     def _batches(self, *, end: bool) -> Iterator[Records]:
         rows = join(self._waiting)
@@ -147,6 +155,7 @@ class _Grouped:
             begin,
             end,
             MAX_RECORD["examplebatch"],
+            MAX_BATCH_FEATURES,
             self._list_of,
             self._example,
             self._filled,

@@ -475,3 +475,33 @@ def test_what_is_no_parquet(tmp_path):
     pq.write_table(pa.table({"f": [[1]]}), table)
     with pytest.raises(SourceError, match="it is a Parquet file: --from parquet"):
         run(table, tmp_path / "o.pb", "example", "example")
+
+
+def test_a_fid_of_any_bits_goes_through_a_table(tmp_path):
+    example = Example(label=[1])
+    example.named_feature.add(name="f").feature.fid_v2_list.value.append((1 << 64) - 1)
+    path, table = written(tmp_path / "a.pb", [example]), tmp_path / "t.parquet"
+    run(path, table, "example", "parquet")
+    run(table, tmp_path / "back.pb", "parquet", "example")
+    assert list(read_examples(tmp_path / "back.pb")) == [example]
+
+
+@pytest.mark.parametrize("target", ["example", "examplebatch"])
+def test_a_sort_id_of_a_table_can_be_too_large(target, tmp_path):
+    ids = pa.array([b"u", b"u" * (1 << 17)], pa.binary())
+    pq.write_table(pa.table({"f": [[1], [2]], "__SORT_ID__": ids}), tmp_path / "t.parquet")
+    done = run(tmp_path / "t.parquet", tmp_path / "o.pb", "parquet", target, skip_bad=True)
+    assert done.counts["rejects"] == {"sort_id": 1}
+    assert done.counts["written"] == 1
+
+
+def test_rows_of_many_features_end_a_batch(tmp_path, monkeypatch):
+    monkeypatch.setattr("ingot.converters.monolith.wire.batches.MAX_BATCH_FEATURES", 10)
+    examples = [Example(label=[1]) for _ in range(6)]
+    for one in examples:
+        for name in "abc":
+            one.named_feature.add(name=name).feature.float_list.value.append(1)
+    path, out = written(tmp_path / "a.pb", examples), tmp_path / "b.pb"
+    done = run(path, out, "example", "examplebatch")
+    assert [one.batch_size for one in ExampleBatchReader(out)] == [2, 2, 2]  # with __LABEL__ 4 each
+    assert done.counts["early"] == 2

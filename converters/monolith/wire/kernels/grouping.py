@@ -46,6 +46,7 @@ def group_rows(
     begin: int,
     end: int,
     limit: int,
+    most: int,
     list_of: NDArray[np.int32],
     example: Places,
     filled: Places,
@@ -55,7 +56,7 @@ def group_rows(
 
     A batch ends before a row that says something else of what a batch or a list of it says once:
     data_source_key, unknown fields, ids, or that has a LineId where others have none; and before
-    a row with which it would be larger than `limit`.
+    a row with which it would be larger than `limit`, or have more features than `most`.
 
     Args:
         data: uint8[B].
@@ -76,6 +77,7 @@ def group_rows(
         begin: the first row of the batch.
         end: the row after the last one that it may have.
         limit: bytes that it may have.
+        most: features that it may have.
         list_of: int32[E], filled for the batch's rows: the list that each feature belongs to.
         example: int64[E], filled: a feature of each list, the first one.
         filled: int64[E], filled: how many features each list has.
@@ -104,6 +106,7 @@ def group_rows(
         begin,
         end,
         limit,
+        most,
         list_of,
         example,
         filled,
@@ -134,6 +137,7 @@ def _group(
     begin: int,
     end: int,
     limit: int,
+    most: int,
     list_of: NDArray[np.int32],
     example: Places,
     filled: Places,
@@ -174,7 +178,8 @@ def _group(
             added += size_with_head(2, max(stop[entry] - start[entry], 0))
         # Every list has a feature of every row, if only an unset one.
         added += _UNSET * (lists - (first[row + 1] - first[row]))
-        if size + added > limit and row > begin:
+        many = first[row + 1] - first[begin] > most
+        if (size + added > limit or many) and row > begin:
             _forget(list_of, filled, first[row], first[row + 1])
             return row, before, lists
         size += added

@@ -119,6 +119,17 @@ def read_field(data: Bytes, at: int, stop: int) -> tuple[int, int, int, int]:
 
     The end is -1 for what is cut off, for field number 0, and for the end of a group.
     """
+    # Nearly all have a tag and a size of one byte; a small function is built into its callers.
+    if stop - at >= 2:
+        tag, size = np.int64(data[np.uint64(at)]), np.int64(data[np.uint64(at + 1)])
+        end = at + 2 + size
+        if tag & 0x87 == LENGTH and tag >= 8 and size < 0x80 and end <= stop:
+            return tag >> 3, np.int64(LENGTH), np.int64(at + 2), np.int64(end)
+    return _read_any_field(data, at, stop)
+
+
+@kernel
+def _read_any_field(data: Bytes, at: int, stop: int) -> tuple[int, int, int, int]:
     tag, value_at = read_small(data, at, stop)
     number, wire = tag >> 3, tag & 7
     if value_at < 0 or number < 1 or number > _LAST:

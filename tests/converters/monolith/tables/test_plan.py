@@ -143,7 +143,7 @@ def test_names_that_stand_twice() -> None:
 def test_a_file_goes_before_what_was_written_there() -> None:
     metadata = {"monolith.kind": "int64_list", "monolith.name": "was", "monolith.id": "-5"}
     schema = pa.schema([pa.field("a", pa.int64(), metadata=metadata), ("b", pa.int64())])
-    a = FeatureColumn(at=0, label="a", name=b"was", kind=5, ident=-5)
+    a = FeatureColumn(at=0, label="a", name=b"was", kind=5, ident=-5, own=True)
     b = FeatureColumn(at=1, label="b", name=b"b", kind=5)
     assert plan_of(schema, None).features == (a, b)
     named = plan_of(schema, parse("features: {new: {column: a, slot: 3}}\nothers: drop", "t"))
