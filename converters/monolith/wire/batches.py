@@ -18,13 +18,8 @@ from ingot.converters.monolith.records import Bytes, Places, Records
 from ingot.converters.monolith.rows import ENTRY_ARRAYS, Rows
 from ingot.converters.monolith.wire.examples import names_of, with_sort_ids
 from ingot.converters.monolith.wire.joining import compact, join
-from ingot.converters.monolith.wire.kernels.grouping import (
-    find_shared,
-    group_rows,
-    measure_lists,
-    order_by_list,
-    write_lists,
-)
+from ingot.converters.monolith.wire.kernels.grouping import group_rows, order_by_list
+from ingot.converters.monolith.wire.kernels.lists import find_shared, measure_lists, write_lists
 from ingot.converters.monolith.wire.kernels.said import write_said
 from ingot.converters.monolith.wire.kernels.varints import VARINT
 

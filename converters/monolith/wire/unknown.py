@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from ingot.converters.monolith.records import Bad, Bytes, Places
 from ingot.converters.monolith.rows import Rows
-from ingot.converters.monolith.wire.kernels.grouping import knows_any
+from ingot.converters.monolith.wire.kernels.unknown import knows_any
 from ingot.converters.monolith.wire.shapes import shapes
 
 
