@@ -40,6 +40,7 @@ from ingot.converters.monolith.wire.indexing import index_batches
 from ingot.converters.monolith.wire.unknown import unfit_for_batches
 from ingot.converters.rows import Json
 from ingot.schemas.monolith.example_pb2 import Example, ExampleBatch
+from tests.converters.monolith.reference import canonical, row_of
 from tests.converters.monolith.strategies import (
     batch,
     blob,
@@ -337,7 +338,22 @@ def _check_converted(seed: int) -> str:
         rejects = [] if done.rejects is None else done.rejects.read_text().splitlines()
         _hold_counts(done.counts, len(rejects))
         assert _rows_in(Path(folder) / "out", target, to) == done.counts["written"]
+        if target == "example":
+            _hold_examples((Path(folder) / "out").read_bytes(), data, settings, rejects)
     return "rows" if done.counts["written"] else "no rows"
+
+
+def _hold_examples(out: bytes, data: bytes, settings: Settings, rejects: list[str]) -> None:
+    """Hold the Examples that were written against the rows that protobuf makes of the stream."""
+    kind, to = settings.source, settings.out_framing
+    messages = [one.message for one in frames(out, to, "example")]
+    made = [canonical(row_of(Example.FromString(one))) for one in messages]
+    judged = _judged(list(frames(data, settings.framing, kind)), kind).values()
+    right = [one for one in judged if isinstance(one, bytes) and one]
+    if to.lagrangex_header:
+        right = [one for one in right if not Example.FromString(one).data_source_key & 255]
+    assert made == right[: len(made)]
+    assert len(made) == len(right) or any('"sort_id"' in one for one in rejects)
 
 
 def _end_of(error: SourceError) -> str:
