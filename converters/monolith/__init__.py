@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ingot.converters.monolith import fid
+    from ingot.converters.monolith.arrow import read_arrow, write_arrow
     from ingot.converters.monolith.framing.framing import Framing
     from ingot.converters.monolith.reading import (
         ExampleBatchReader,
@@ -21,7 +22,9 @@ __all__ = [
     "ExampleReader",
     "Framing",
     "fid",
+    "read_arrow",
     "read_examples",
+    "write_arrow",
     "write_examples",
 ]
 
@@ -29,7 +32,9 @@ _MODULES = {
     "ExampleBatchReader": "reading",
     "ExampleReader": "reading",
     "Framing": "framing.framing",
+    "read_arrow": "arrow",
     "read_examples": "reading",
+    "write_arrow": "arrow",
     "write_examples": "reading",
 }
 

@@ -11,6 +11,8 @@ from ingot.converters.monolith.records import Bad, Records
 from ingot.converters.monolith.rows import Rows
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from ingot.converters.monolith.fid import Version
     from ingot.converters.monolith.framing.reading import RecordReader
     from ingot.converters.monolith.tables.table_file import TableFile
@@ -92,18 +94,34 @@ def table_records(
         ParametersError: its columns are not what they should be.
         ConversionError: numba or protobuf is not installed.
     """
-    from ingot.converters.monolith.tables.encoding import examples_of
     from ingot.converters.monolith.tables.files import open_table
+
+    with open_table(stream, where) as (schema, batches):
+        yield from batch_records(schema, batches, where, table, fid)
+
+
+def batch_records(
+    schema: "pa.Schema",
+    batches: "Iterable[pa.RecordBatch]",
+    where: str,
+    table: "TableFile | None" = None,
+    fid: "Version" = "v2",
+) -> Iterator[Records | Bad]:
+    """The same for the rows of record batches.
+
+    Raises:
+        ParametersError: their columns are not what they should be.
+        ConversionError: numba or protobuf is not installed.
+    """
+    from ingot.converters.monolith.tables.encoding import examples_of
     from ingot.converters.monolith.tables.plan import plan_of
 
-    number = 0
-    with open_table(stream, where) as (schema, batches):
-        plan = plan_of(schema, table, fid, where)
-        for batch in batches:
-            records, wrong = examples_of(batch, plan, number)
-            yield from _numbered(records, {bad.record for bad in wrong}, number)
-            yield from wrong
-            number += batch.num_rows
+    number, plan = 0, plan_of(schema, table, fid, where)
+    for batch in batches:
+        records, wrong = examples_of(batch, plan, number)
+        yield from _numbered(records, {bad.record for bad in wrong}, number)
+        yield from wrong
+        number += batch.num_rows
 
 
 def _numbered(records: Records, wrong: set[int], number: int) -> Iterator[Records]:

@@ -1,0 +1,152 @@
+"""Arrow tables of streams, and streams of Arrow tables, for Python."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+import pyarrow as pa
+
+from ingot.converters.commit import writing
+from ingot.converters.monolith.contract import Kind
+from ingot.converters.monolith.converting.counts import Counts
+from ingot.converters.monolith.converting.settings import BATCH_SIZE, Settings
+from ingot.converters.monolith.converting.sinks import ExampleBatches, Examples
+from ingot.converters.monolith.converting.stream import Stream
+from ingot.converters.monolith.converting.tables import scanned
+from ingot.converters.monolith.fid import Version
+from ingot.converters.monolith.filters import Filters
+from ingot.converters.monolith.framing.compression import by_name
+from ingot.converters.monolith.framing.framing import Framing
+from ingot.converters.monolith.reading import refusal
+from ingot.converters.monolith.records import Bad
+from ingot.converters.monolith.rows import Rows
+from ingot.converters.monolith.sources import batch_records, rows_of
+from ingot.converters.monolith.streams import find_inputs
+from ingot.converters.whole_files import whole_file
+
+if TYPE_CHECKING:
+    from ingot.converters.monolith.tables.table_file import TableFile
+
+_ROWS: Final = 8_192  # of a table that are converted at a time
+_TABLE: Final = "the table"
+_SINKS: Final[dict[str, type[Examples] | type[ExampleBatches]]] = {
+    "example": Examples,
+    "examplebatch": ExampleBatches,
+}
+
+
+def read_arrow(
+    where: str | os.PathLike[str],
+    *,
+    kind: Kind = "example",
+    framing: Framing | str = "sort_id",
+    compression: str | None = None,
+    filters: Filters | None = None,
+    skip_bad: bool = False,
+) -> pa.RecordBatchReader:
+    """Rows as record batches, with the columns of `docs/monolith.md`, Tables.
+
+    The streams are read twice, first for the columns; memory holds some blocks and one batch.
+
+    Args:
+        where: a file, folder, glob or URL.
+        kind: of the records.
+        framing: how they are framed, or its name.
+        compression: none, snappy, zstd, gzip or zlib; None: told by name and content.
+        filters: what is left out.
+        skip_bad: pass over what cannot be used.
+
+    Raises:
+        SourceError: a stream cannot be read, or something in it cannot be used.
+        ConversionError: there would be too many columns, an unknown framing or compression, or a
+            package is missing.
+    """
+    settings = Settings(
+        source=kind,
+        target="parquet",
+        framing=_framing(framing),
+        compression=compression,
+        filters=filters or Filters(),
+        skip_bad=skip_bad,
+    )
+    files = find_inputs(os.fspath(where)).files
+
+    def rows() -> Iterator[Iterator[Rows]]:
+        for file in files:
+            yield Stream(file, settings, lambda _: None, lambda _: None).rows()
+
+    schema, _ = scanned(rows())
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        from ingot.converters.monolith.tables.decoding import to_batches
+
+        for stream in rows():
+            for some in stream:
+                yield from to_batches(some, schema)
+
+    return pa.RecordBatchReader.from_batches(schema.arrow, batches())
+
+
+def write_arrow(
+    where: str | os.PathLike[str],
+    table: pa.Table | pa.RecordBatch | pa.RecordBatchReader,
+    *,
+    kind: Literal["example", "examplebatch"] = "example",
+    framing: Framing | str = "sort_id",
+    compression: str | None = None,
+    batch_size: int = BATCH_SIZE,
+    table_file: "TableFile | None" = None,
+    fid: Version = "v2",
+) -> int:
+    """Write the rows of a table as Examples or ExampleBatches.
+
+    Args:
+        where: a file, which appears whole or not at all and replaces one of its name.
+        table: rows; columns are told by what ingot wrote there, by `table_file`, names and types.
+        kind: example | examplebatch.
+        framing: how they are framed, or its name.
+        compression: none, snappy, zstd, gzip or zlib; None: by the file's name, else none.
+        batch_size: rows of an ExampleBatch.
+        table_file: what a person says of the columns (`tables.table_file.load`).
+        fid: the version of fids in columns of which nothing says it.
+
+    Returns:
+        How many rows were written.
+
+    Raises:
+        ParametersError: the columns are not what they should be.
+        SourceError: a cell does not fit its column.
+        ConversionError: an unknown framing or compression, or a package is missing.
+        OutputError: the file cannot be written.
+    """
+    settings = Settings(
+        source="parquet",
+        target=kind,
+        out_framing=_framing(framing),
+        batch_size=batch_size,
+        table=table_file,
+        fid=fid,
+    )
+    path, counts = Path(where), Counts()
+    with writing(path), whole_file(path) as stream:
+        packed = compression or by_name(path.name) or "none"
+        sink = _SINKS[kind](stream, settings, packed, counts)
+        records = batch_records(table.schema, _some(table), _TABLE, table_file, fid)
+        for part in rows_of(records, "example"):
+            for bad in [part] if isinstance(part, Bad) else sink.add(part):
+                raise refusal(_TABLE, bad, "mend or drop the row", of_table=True)
+        sink.close()
+    return counts.written
+
+
+def _some(table: pa.Table | pa.RecordBatch | pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """The rows of a table, a bounded number at a time."""
+    batches = table.to_batches() if isinstance(table, pa.Table) else table
+    for batch in [batches] if isinstance(batches, pa.RecordBatch) else batches:
+        for at in range(0, batch.num_rows, _ROWS):
+            yield batch.slice(at, _ROWS)
+
+
+def _framing(framing: Framing | str) -> Framing:
+    return Framing.parse(framing) if isinstance(framing, str) else framing
