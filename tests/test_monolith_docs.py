@@ -81,7 +81,7 @@ def test_every_command_runs(place: Path) -> None:
 
 def test_every_python_block_runs(place: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         exec(compile(block, "docs/monolith.md", "exec"), {})
 
