@@ -22,7 +22,8 @@ import importlib, pkgutil, sys
 import ingot
 from ingot.converters import contracts
 for module in pkgutil.walk_packages(ingot.__path__, "ingot."):
-    if module.name != "ingot.__main__":
+    generated = module.name.endswith("_pb2")  # needs the extra recsys: converters/monolith/messages
+    if module.name != "ingot.__main__" and not generated:
         importlib.import_module(module.name)
 for name in contracts.names():
     contracts.validator(name)
