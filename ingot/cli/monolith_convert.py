@@ -8,19 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ingot.cli import options as o
+from ingot.cli.monolith_options import Compression, From
 from ingot.converters.monolith.contract import REASONS
 
 if TYPE_CHECKING:
     from ingot.converters.monolith.convert import Converted
-
-
-class From(StrEnum):
-    """What is read."""
-
-    examplebatch = "examplebatch"
-    example = "example"
-    instance = "instance"
-    parquet = "parquet"
 
 
 class To(StrEnum):
@@ -29,16 +21,6 @@ class To(StrEnum):
     example = "example"
     examplebatch = "examplebatch"
     parquet = "parquet"
-
-
-class Compression(StrEnum):
-    """Of streams."""
-
-    none = "none"
-    snappy = "snappy"
-    zstd = "zstd"
-    gzip = "gzip"
-    zlib = "zlib"
 
 
 class Fid(StrEnum):

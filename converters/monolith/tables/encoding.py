@@ -155,7 +155,7 @@ class _Encoding:
         sizes: dict[tuple[object, ...], int] = {}
         for number, one in enumerate(self._plan.features):
             kind = str(plain_type(self._batch.schema.field(one.at).type))
-            key = kind, one.kind, one.null, one.slot, one.version, one.hashed
+            key = kind, one.kind, one.null, one.slot, one.version, one.hashed, one.own
             groups.setdefault(key, []).append(number)
             sizes[key] = sizes.get(key, 0) + self._column(one.at).nbytes
             if sizes[key] > _ALIKE_BYTES:

@@ -60,3 +60,15 @@ def test_what_does_not_fit(tmp_path):
     assert list(tmp_path.iterdir()) == [out]
     with pytest.raises(SourceError, match="of kind examplebatch"):
         read_arrow(GOLDEN / "mono_examplebatch_sortid.pb")
+
+
+def test_a_column_beside_those_of_ingot_is_checked(tmp_path):
+    """Fids of a table that ingot wrote keep their bits; those of others have to be fids."""
+    large = pa.array([[(1 << 64) - 1]], pa.list_(pa.uint64()))
+    metadata = {"monolith.name": "a", "monolith.kind": "fid_v2_list"}
+    own, other = pa.field("a", large.type, metadata=metadata), pa.field("b", large.type)
+    for names in ([own, other], [other, own]):
+        table = pa.table([large, large], schema=pa.schema(names))
+        with pytest.raises(SourceError, match="column b: "):
+            write_arrow(tmp_path / "out.pb", table)
+    assert write_arrow(tmp_path / "out.pb", pa.table([large], schema=pa.schema([own]))) == 1
