@@ -58,7 +58,7 @@ from tests.converters.monolith.wire.comparing import (
     found,
 )
 
-QUICK, LONG = 1_500, 100_000
+QUICK, LONG = 800, 100_000
 WARM: Final = 100
 SLOW: Final = 30.0  # seconds of a stream of a few hundred bytes
 MAKERS = {"example": example, "examplebatch": batch, "instance": instance}

@@ -70,7 +70,7 @@ def told(document: dict[str, Any]) -> tuple[str, Any]:
 SPECIAL = ("__LINE_ID__", "__LABEL__", "instance_weight")
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(made.examples())
 def test_everything_is_there(example: Example) -> None:
     (found,) = documents_of(example)
@@ -89,7 +89,7 @@ def test_everything_is_there(example: Example) -> None:
     assert (found["line_id"] is not None) == example.HasField("line_id")
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(made.line_ids())
 def test_line_ids(line: LineId) -> None:
     example = Example(line_id=line)

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingot.converters.monolith.records import Records, unframed
@@ -50,6 +50,7 @@ def _messages(records: Records) -> list[bytes]:
     return [records.message(at) for at in range(len(records))]
 
 
+@settings(max_examples=40)
 @given(st.lists(examples(), max_size=5))
 def test_anything(given_examples: list[Example]) -> None:
     rows = _rows(given_examples)
@@ -60,6 +61,7 @@ def test_anything(given_examples: list[Example]) -> None:
     ]
 
 
+@settings(max_examples=40)
 @given(st.lists(examples(), min_size=1, max_size=4))
 def test_through_a_file(given_examples: list[Example]) -> None:
     stretches = [_rows([one]) for one in given_examples]
@@ -76,6 +78,7 @@ def test_through_a_file(given_examples: list[Example]) -> None:
     assert [meaning(one) for one in found] == expected
 
 
+@settings(max_examples=40)
 @given(st.lists(examples(strange=False), max_size=5))
 def test_equal_bytes_where_the_order_is_kept(given_examples: list[Example]) -> None:
     for example in given_examples:

@@ -41,6 +41,7 @@ def said(rows: Rows) -> list[tuple[bytes, bytes, int]]:
     return list(zip(examples, sort_ids, rows.record.tolist(), strict=True))
 
 
+@settings(max_examples=40)
 @given(ANY_ROWS, st.data())
 def test_a_part_is_its_rows(rows, data):
     begin = data.draw(st.integers(0, len(rows)))
@@ -48,6 +49,7 @@ def test_a_part_is_its_rows(rows, data):
     assert said(rows.part(begin, end)) == said(rows)[begin:end]
 
 
+@settings(max_examples=40)
 @given(ANY_ROWS, st.data())
 def test_chosen_rows_are_those(rows, data):
     keep = np.array([data.draw(st.booleans()) for _ in range(len(rows))], np.bool_)
@@ -55,6 +57,7 @@ def test_chosen_rows_are_those(rows, data):
     assert said(rows.chosen(keep)) == kept
 
 
+@settings(max_examples=40)
 @given(ANY_ROWS, st.data())
 def test_chosen_features_are_those_of_the_rows(rows, data):
     few = np.array([data.draw(st.booleans()) for _ in range(len(rows.name))], np.bool_)
@@ -67,11 +70,13 @@ def test_chosen_features_are_those_of_the_rows(rows, data):
         assert len(one.named_feature) + len(one.named_raw_feature) <= len(names)
 
 
+@settings(max_examples=40)
 @given(st.lists(ANY_ROWS, min_size=1, max_size=4))
 def test_joined_rows_are_all_of_them_in_order(parts):
     assert said(join(parts)) == [one for part in parts for one in said(part)]
 
 
+@settings(max_examples=40)
 @given(ANY_ROWS)
 def test_compact_rows_say_the_same_in_no_more_bytes_than_they_have(rows):
     small = compact(rows)
