@@ -252,6 +252,8 @@ def main() -> None:
         way, by, source, out = args.one
         one(way, by, Path(source), Path(out))
         return
+    if args.work is not None:
+        args.work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=args.work) as work:
         if args.megabytes:
             speeds(Path(work), args.megabytes, args.slice, args.rounds)
