@@ -72,6 +72,7 @@ review-picture: $(VENV)/.dev.stamp ## the picture in docs/review.md; needs Chrom
 	$(BIN)/python docs/img/review_comment.py
 
 clean: ## remove environment, caches and outputs
+	find . -name '*.nb[ic]' -not -path './$(VENV)/*' -delete
 	rm -rf $(VENV) demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:

@@ -1,7 +1,7 @@
 """What is written: streams of Examples or ExampleBatches."""
 
-from collections.abc import Callable, Iterator
-from typing import Protocol
+from collections.abc import Iterator
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +10,15 @@ from ingot.converters.monolith.contract import MAX_RECORD
 from ingot.converters.monolith.converting.counts import Counts
 from ingot.converters.monolith.converting.settings import Settings
 from ingot.converters.monolith.framing.framing import MAX_SORT_ID, Framing
-from ingot.converters.monolith.framing.writing import RecordWriter, Writable, unfit
-from ingot.converters.monolith.records import Bad, Records
+from ingot.converters.monolith.framing.writing import RecordWriter, Writable
+from ingot.converters.monolith.records import Bad, Places, Records
 from ingot.converters.monolith.rows import Rows
 from ingot.converters.monolith.wire.batches import Batches
 from ingot.converters.monolith.wire.examples import example_records
 from ingot.converters.monolith.wire.indexing import chosen
 from ingot.converters.monolith.wire.unknown import unfit_for_batches
+
+_UNKNOWN: Final = "an unknown field has the number of one that an ExampleBatch knows"
 
 
 class Sink(Protocol):
@@ -58,16 +60,9 @@ class Examples:
     def write(self, records: Records, rows: Rows) -> list[Bad]:
         """Write the messages of rows, one for each."""
         sizes = records.stop - records.start
-        problems: dict[str, tuple[NDArray[np.bool_], Callable[[int], str]]] = {
-            "size": (sizes > MAX_RECORD["example"], lambda at: f"{sizes[at]:,} bytes"),
-            "empty": (sizes == 0, lambda _: "it says nothing"),
-            "sort_id": (_large_sort_ids(records, self._framing), lambda _: "its sort_id"),
-            "data_source_key": (unfit(records, self._framing), lambda at: _key(rows, at)),
-        }
-        wrong: dict[int, Bad] = {}
-        for reason, (which, detail) in problems.items():
-            for at in _places(which):
-                wrong.setdefault(at, of_row(rows, at, reason, detail(at)))
+        wrong = _unwritable(rows, sizes, self._framing)
+        for at in _places(sizes == 0):
+            wrong[at] = of_row(rows, at, "empty", "it says nothing")
         good = np.ones(len(rows), np.bool_)
         good[list(wrong)] = False
         if wrong:
@@ -86,13 +81,26 @@ def _places(which: NDArray[np.bool_]) -> list[int]:
     return [int(at) for at in np.flatnonzero(which)]
 
 
-def _large_sort_ids(records: Records, framing: Framing) -> NDArray[np.bool_]:
-    large = records.sort_stop - records.sort_start > MAX_SORT_ID
-    return large if framing.sort_id else np.zeros(len(records), np.bool_)
+def _unwritable(rows: Rows, sizes: Places, framing: Framing) -> dict[int, Bad]:
+    """Rows that no frame holds, by their places: large ones, of tables, and by their keys.
 
-
-def _key(rows: Rows, at: int) -> str:
-    return f"its low 8 bits are not 0: {rows.source[at]}"
+    Args:
+        rows: R rows.
+        sizes: int64[R], bytes of each.
+        framing: of what is written.
+    """
+    wrong: dict[int, Bad] = {}
+    if framing.lagrangex_header:
+        for at in _places((rows.source & np.uint32(255)) != 0):
+            found = f"its low 8 bits are not 0: {rows.source[at]}"
+            wrong[at] = of_row(rows, at, "data_source_key", found)
+    if framing.sort_id:
+        lengths = rows.sort_stop - rows.sort_start
+        for at in _places(lengths > MAX_SORT_ID):
+            wrong[at] = of_row(rows, at, "sort_id", f"{lengths[at]:,} bytes")
+    for at in _places(sizes > MAX_RECORD["example"]):
+        wrong[at] = of_row(rows, at, "size", f"{sizes[at]:,} bytes")
+    return wrong
 
 
 class ExampleBatches:
@@ -108,30 +116,18 @@ class ExampleBatches:
 
     def add(self, rows: Rows) -> list[Bad]:
         """Take rows; those that no batch can hold are told."""
-        wrong = {
-            (bad.record, bad.row): bad for bad in [*unfit_for_batches(rows), *self._misfits(rows)]
-        }
+        features = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows.stop - rows.start)])
+        wrong = _unwritable(rows, np.diff(features[rows.first]), self._framing)
+        for at in _places(unfit_for_batches(rows)):
+            wrong[at] = of_row(rows, at, "unknown", _UNKNOWN)
         if wrong:
-            places = [(int(rows.record[at]), rows.row_in_batch(at)) for at in range(len(rows))]
-            rows = rows.chosen(np.array([place not in wrong for place in places], np.bool_))
+            good = np.ones(len(rows), np.bool_)
+            good[list(wrong)] = False
+            rows = rows.chosen(good)
         if len(rows):
             self._write(self._batches.add(rows))
         self._counts.written += len(rows)
         return list(wrong.values())
-
-    def _misfits(self, rows: Rows) -> list[Bad]:
-        """Rows that no frame of a batch holds: large ones, of tables, and by their keys."""
-        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows.stop - rows.start)])
-        sizes = np.diff(ends[rows.first])
-        large = sizes > MAX_RECORD["example"]
-        wrong = [of_row(rows, at, "size", f"{sizes[at]:,} bytes") for at in _places(large)]
-        if self._framing.sort_id:
-            long = rows.sort_stop - rows.sort_start > MAX_SORT_ID
-            wrong += [of_row(rows, at, "sort_id", "its sort_id") for at in _places(long)]
-        if self._framing.lagrangex_header:
-            low = (rows.source & np.uint32(255)) != 0
-            wrong += [of_row(rows, at, "data_source_key", _key(rows, at)) for at in _places(low)]
-        return wrong
 
     def _write(self, batches: Iterator[Records]) -> None:
         for records in batches:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.monolith.records import Bad, Bytes, Places
+from ingot.converters.monolith.records import Bytes, Places
 from ingot.converters.monolith.rows import Rows
 from ingot.converters.monolith.wire.kernels.unknown import knows_any
 from ingot.converters.monolith.wire.shapes import shapes
@@ -48,20 +48,10 @@ def known_by(
     return np.where(raw, is_known(data, start, stop, of_raw), is_known(data, start, stop, message))
 
 
-def unfit_for_batches(rows: Rows) -> list[Bad]:
-    """Rows that no ExampleBatch can hold: it would take an unknown field of theirs for its own."""
+def unfit_for_batches(rows: Rows) -> NDArray[np.bool_]:
+    """bool[R], the rows of which an ExampleBatch would take an unknown field for its own."""
     wrong = is_known(rows.data, rows.rest_start, rows.rest_stop, "ExampleBatch")
     extra = rows.extra_start, rows.extra_stop
     of_feature = known_by(rows.data, *extra, rows.raw, "NamedFeatureList", "NamedRawFeatureList")
     wrong[rows.entry_row[of_feature]] = True
-    return [
-        Bad(
-            offset=int(rows.offset[at]),
-            bytes=0,
-            record=int(rows.record[at]),
-            row=rows.row_in_batch(int(at)),
-            reason="unknown",
-            detail="an unknown field has the number of one that an ExampleBatch knows",
-        )
-        for at in np.flatnonzero(wrong)
-    ]
+    return wrong

@@ -505,3 +505,17 @@ def test_rows_of_many_features_end_a_batch(tmp_path, monkeypatch):
     done = run(path, out, "example", "examplebatch")
     assert [one.batch_size for one in ExampleBatchReader(out)] == [2, 2, 2]  # with __LABEL__ 4 each
     assert done.counts["early"] == 2
+
+
+def test_an_unknown_field_does_not_become_a_field_of_the_batch(tmp_path):
+    message = Example(label=[1]).SerializeToString()
+    path = tmp_path / "a.pb"
+    path.write_bytes(stream([message + b"\x18\x07", message + b"\xe0\x25\x07"]))  # fields 3, 604
+    done = run(path, tmp_path / "b.pb", "example", "examplebatch", skip_bad=True)
+    assert done.counts["rejects"] == {"unknown": 1}
+    assert (done.counts["written"], done.counts["rejected_rows"]) == (1, 1)
+    (batch,) = ExampleBatchReader(tmp_path / "b.pb")
+    assert batch.batch_size == 1
+    run(tmp_path / "b.pb", tmp_path / "back.pb", "examplebatch", "example")
+    (back,) = split((tmp_path / "back.pb").read_bytes())
+    assert back == message + b"\xe0\x25\x07"

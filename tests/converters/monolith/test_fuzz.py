@@ -282,9 +282,7 @@ def _can_be_written(rows: Rows, framing: Framing) -> np.ndarray:
 
 
 def _fits(rows: Rows) -> np.ndarray:
-    bad = {(one.record, one.row) for one in unfit_for_batches(rows)}
-    places = [(int(rows.record[at]), rows.row_in_batch(at)) for at in range(len(rows))]
-    return np.array([place not in bad for place in places], np.bool_)
+    return ~unfit_for_batches(rows)
 
 
 def _hold_written(parts: list[Records], framing: Framing, kind: Kind) -> None:

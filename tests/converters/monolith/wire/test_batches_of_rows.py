@@ -56,7 +56,7 @@ def fitting(messages: list[Example], random: Random | None = None) -> tuple[Rows
     rows, wrong = index_examples(unframed(written))
     assert not wrong
     fits = np.array([fits_batches(one) for one in messages])
-    unfit = {bad.record for bad in unfit_for_batches(rows)}
+    unfit = set(rows.record[unfit_for_batches(rows)].tolist())
     assert unfit == set(np.flatnonzero(~fits).tolist())
     left = [row_of(one) for one, good in zip(messages, fits, strict=True) if good]
     return rows.chosen(fits), left
