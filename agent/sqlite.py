@@ -35,9 +35,27 @@ def unusable(file: Path, error: OSError | sqlite3.Error) -> OutputError:
 
 def _set_up(connection: sqlite3.Connection) -> sqlite3.Connection:
     try:
-        connection.execute("PRAGMA journal_mode=WAL")
+        _in_wal_mode(connection)
         connection.execute("PRAGMA secure_delete=ON")  # a forgotten run leaves no names behind
     except sqlite3.Error:
         connection.close()
         raise
     return connection
+
+
+def _in_wal_mode(connection: sqlite3.Connection) -> None:
+    """Waits for others itself: SQLite's own waiting does not cover a change of the mode."""
+    import tenacity
+
+    waiting = tenacity.Retrying(
+        retry=tenacity.retry_if_exception(_is_busy),
+        wait=tenacity.wait_random(0.005, 0.05),
+        stop=tenacity.stop_after_delay(_BUSY_S),
+        reraise=True,
+    )
+    waiting(connection.execute, "PRAGMA journal_mode=WAL")
+
+
+def _is_busy(error: BaseException) -> bool:
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and code & 0xFF == sqlite3.SQLITE_BUSY

@@ -143,20 +143,37 @@ import sys
 from pathlib import Path
 from ingot.agent.model.store import Store
 store, name = Store(Path(sys.argv[1])), sys.argv[2]
+print("ready", flush=True)
+sys.stdin.readline()
 for number in range(40):
     store.keep(f"{name} {number}", {"number": number})
     assert store.reply(f"{name} {number}") == {"number": number}
 """
 
 
-def test_two_processes_write_at_once(tmp_path: Path) -> None:
+def test_several_processes_write_at_once(tmp_path: Path) -> None:
+    """They begin in the same moment, so that all of them make the file and set its mode."""
+    names = ("one", "two", "three", "four")
     writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path / "home"), name])
-        for name in ("one", "two")
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path / "home"), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for name in names
     ]
-    assert [one.wait() for one in writers] == [0, 0]
+    for one in writers:
+        assert one.stdout is not None
+        assert one.stdout.readline() == b"ready\n"
+    for one in writers:
+        assert one.stdin is not None
+        one.stdin.write(b"go\n")
+        one.stdin.flush()
+    for one in writers:
+        one.communicate()
+    assert [one.returncode for one in writers] == [0] * len(writers)
     store = Store(tmp_path / "home")
-    for name in ("one", "two"):
+    for name in names:
         assert [store.reply(f"{name} {number}") for number in range(40)] == [
             {"number": number} for number in range(40)
         ]
