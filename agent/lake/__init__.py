@@ -1,0 +1,1 @@
+"""Batch runs of the agent over a lake of data sets."""
