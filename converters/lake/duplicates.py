@@ -1,0 +1,315 @@
+"""Exact repeats among the records of all data sets of a lake, found in bounded memory.
+
+Records are known by their hashes (`record_hashes`), 16 bytes each, one file per data set. The order
+that decides which of equal records is the first is that of the sets by name (code points), then
+that of the records; so nothing depends on the order in which sets are given or were measured.
+
+The hashes are dealt by their first bits into bins of about `BIN` entries, as files, and each bin is
+sorted by itself. Within a block of one set equal hashes are one entry with a count, so a text that
+is there a hundred million times fills no bin. Memory: about 80 bytes times the larger of `BLOCK`
+and `BIN` (300 MB), and eight bytes per pair of sets; disk while it runs: 32 bytes and a bit per
+record. Both tables that grow with the lake, pairs and bits, lie in files too.
+"""
+
+import itertools
+import math
+import shutil
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ingot.converters.commit import writing
+from ingot.converters.errors import ConversionError
+from ingot.converters.lake.record_hashes import WIDTH, Hashes, beginnings, endings
+from ingot.converters.whole_files import whole_file
+
+BLOCK: Final = 1 << 20  # records read at a time
+BIN: Final = 1 << 22  # entries sorted at a time
+TOP: Final = 10  # overlaps told per set
+_WORK: Final = ".bins-"
+_MOST_BINS: Final = 1 << 12
+_MANY: Final = 16  # sets that share a record: beyond, their pairs are added by table
+
+Array = npt.NDArray[Any]
+Indices = npt.NDArray[np.int64]
+# begin, end: the hash; at: number of the first record of these in the lake; count: how many
+ENTRY: Final = np.dtype([("begin", "<u8"), ("end", "<u8"), ("at", "<i8"), ("count", "<i8")])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Repeats:
+    """One set's repeats.
+
+    Attributes:
+        records: its records.
+        within: records that repeat an earlier one of the set.
+        across: records that repeat one of a set before it, and none of its own.
+        overlaps: records whose content stands in another set too, by the other's name: the ten sets
+            with most, most first, then by name.
+    """
+
+    records: int
+    within: int
+    across: int
+    overlaps: dict[str, int]
+
+    @property
+    def repeated(self) -> int:
+        """Records that are left out where every content stays once."""
+        return self.within + self.across
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Duplicates:
+    """Repeats by set; `drops` holds, per set with repeats or without, the file of its bitmap."""
+
+    sets: dict[str, Repeats]
+    drops: dict[str, Path]
+
+
+def find(files: Mapping[str, Path], drops: Path | None = None) -> Duplicates:
+    """Find every record that says what an earlier one said.
+
+    Args:
+        files: per set its hashes in the order of its records, as `figures.measure` writes them.
+        drops: folder for a bitmap per set, `NAME.npy`: see `read_drops`; None = none are written.
+            Each appears whole; those of other sets are left alone. One search at a time per folder.
+
+    Raises:
+        ConversionError: a file holds no hashes.
+        OutputError: a bitmap or what lies in between cannot be written.
+    """
+    names = sorted(files)
+    with writing(drops or tempfile.gettempdir()):
+        if drops:
+            drops.mkdir(parents=True, exist_ok=True)
+            for left in drops.glob(f"{_WORK}*"):  # by a search that was killed
+                shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(dir=drops, prefix=_WORK) as work:
+            search = _Search(names, [open_hashes(files[name]) for name in names], Path(work))
+            search.run()
+            written = search.write_drops(drops) if drops else {}
+            return Duplicates(sets=search.told(), drops=written)
+
+
+def open_hashes(file: Path) -> Hashes:
+    """The hashes of a file, mapped: array (n, 16) of bytes.
+
+    Raises:
+        ConversionError: it holds no hashes.
+    """
+    hint = "measure the result again"
+    try:
+        # An empty array cannot be mapped.
+        hashed: Hashes = np.load(file, mmap_mode="r" if file.stat().st_size > 128 else None)
+    except (OSError, ValueError, EOFError) as error:
+        raise ConversionError(str(file), f"cannot be read as hashes: {error}", hint) from error
+    if hashed.dtype != np.uint8 or hashed.ndim != 2 or hashed.shape[1] != WIDTH:
+        raise ConversionError(str(file), "holds no hashes of records", hint)
+    return hashed
+
+
+def read_drops(file: Path, records: int) -> npt.NDArray[np.bool_]:
+    """Which records of a set a bitmap says to leave out: array (records,), in their order.
+
+    Raises:
+        ConversionError: it is no bitmap, or one of another number of records.
+    """
+    hint = "find the duplicates again"
+    try:
+        bits = np.load(file)
+    except (OSError, ValueError, EOFError) as error:
+        raise ConversionError(str(file), f"cannot be read as a bitmap: {error}", hint) from error
+    if bits.dtype != np.uint8 or bits.shape != (_bytes_of(records),):
+        raise ConversionError(str(file), f"is no bitmap of {records} records", hint)
+    return np.unpackbits(bits, count=records).view(np.bool_)
+
+
+def _bytes_of(records: int) -> int:
+    return -(-records // 8)
+
+
+class _Search:
+    """One search over all sets."""
+
+    def __init__(self, names: Sequence[str], hashed: Sequence[Hashes], work: Path) -> None:
+        self._names = names
+        self._hashed = hashed
+        self._work = work
+        sizes = [len(one) for one in hashed]
+        # Every set begins at a whole byte of the bits, so that its bitmap is a stretch of them.
+        self._starts = np.cumsum([0, *(8 * _bytes_of(size) for size in sizes)])
+        self._bits = _table(work / "bits", (int(self._starts[-1]) // 8,), np.uint8)
+        self._pairs = _table(work / "pairs", (len(names), len(names)), np.int64)
+        self._different = np.zeros(len(names), np.int64)
+        self._across = np.zeros(len(names), np.int64)
+        self._level = min(_MOST_BINS, _power(math.ceil(sum(sizes) / BIN))).bit_length() - 1
+
+    def run(self) -> None:
+        for entries in self._bins():
+            if len(entries):
+                self._judge(_sorted(entries))
+
+    def _bins(self) -> Iterator[Array]:
+        """All entries, bin by bin; in each in the order of the lake."""
+        blocks = itertools.chain.from_iterable(map(self._blocks, range(len(self._names))))
+        if not self._level:
+            yield np.concatenate([np.empty(0, ENTRY), *blocks])
+            return
+        for block in blocks:
+            self._deal(block)
+        for number in range(1 << self._level):
+            file = self._work / f"bin-{number}"
+            if file.exists():
+                yield np.fromfile(file, ENTRY)
+                file.unlink()
+
+    def _blocks(self, place: int) -> Iterator[Array]:
+        """The entries of one set; what repeats within a block is dropped here."""
+        hashed, first = self._hashed[place], int(self._starts[place])
+        for start in range(0, len(hashed), BLOCK):
+            block = np.asarray(hashed[start : start + BLOCK])
+            entries = np.empty(len(block), ENTRY)
+            entries["begin"], entries["end"] = beginnings(block), endings(block)
+            entries["at"] = np.arange(first + start, first + start + len(block))
+            entries["count"] = 1
+            yield self._once(entries)
+
+    def _once(self, entries: Array) -> Array:
+        """One entry per hash, with its count, in the order of the records."""
+        ordered = _sorted(entries)
+        first = _firsts(ordered)
+        if first.all():
+            return entries
+        self._drop(ordered["at"][~first])
+        kept = ordered[first]
+        kept["count"] = np.diff(np.append(np.flatnonzero(first), len(ordered)))
+        return kept[np.argsort(kept["at"])]
+
+    def _deal(self, entries: Array) -> None:
+        """Append entries to the files of their bins."""
+        number = (entries["begin"] >> np.uint64(64 - self._level)).astype(np.int64)
+        order = np.argsort(number, kind="stable")
+        ends = np.cumsum(np.bincount(number, minlength=1 << self._level)).tolist()
+        dealt = entries[order]
+        for place, (start, end) in enumerate(itertools.pairwise([0, *ends])):
+            if start < end:
+                with (self._work / f"bin-{place}").open("ab") as stream:
+                    dealt[start:end].tofile(stream)
+
+    def _judge(self, entries: Array) -> None:
+        """Count the sorted entries of a bin; the first record of each hash stays."""
+        first = _firsts(entries)
+        self._drop(entries["at"][~first])
+        sets = np.searchsorted(self._starts, entries["at"], "right") - 1
+        # Where a set begins within its hash: a set's entries of one hash are neighbours.
+        begins = first | np.append(True, sets[1:] != sets[:-1])
+        size = len(self._names)
+        self._different += np.bincount(sets[begins], minlength=size)
+        self._across += np.bincount(sets[begins & ~first], minlength=size)
+        runs = np.flatnonzero(begins)
+        counts = np.add.reduceat(entries["count"], runs)
+        self._overlap(sets[runs], counts, np.cumsum(first[runs]))
+
+    def _overlap(self, sets: Indices, counts: Indices, group: Indices) -> None:
+        """Add what sets share: per hash (`group`) the sets that hold it, and how often."""
+        many = np.bincount(group)[group]
+        some = (many > 1) & (many <= _MANY)
+        self._add_pairs(sets[some], counts[some], group[some])
+        self._add_tables(sets[many > _MANY], counts[many > _MANY], group[many > _MANY])
+
+    def _add_pairs(self, sets: Indices, counts: Indices, group: Indices) -> None:
+        """Each with its next neighbours of the same hash, both ways."""
+        for apart in range(1, _MANY):
+            near = np.flatnonzero(group[apart:] == group[:-apart])
+            if not len(near):
+                return
+            one, other = sets[near], sets[near + apart]
+            self._add(one, other, counts[near])
+            self._add(other, one, counts[near + apart])
+
+    def _add(self, rows: Indices, columns: Indices, counts: Indices) -> None:
+        code, place = np.unique(rows * len(self._names) + columns, return_inverse=True)
+        added = np.zeros(len(code), np.int64)
+        np.add.at(added, place, counts)
+        self._pairs.reshape(-1)[code] += added
+
+    def _add_tables(self, sets: Indices, counts: Indices, group: Indices) -> None:
+        """Every pair of many sets at once; the same sets share much, mostly."""
+        last = np.append(group[1:] != group[:-1], np.ones(min(len(group), 1), np.bool_))
+        ends = (np.flatnonzero(last) + 1).tolist()
+        shared: dict[bytes, Indices] = defaultdict(lambda: np.zeros(1, np.int64))
+        for start, end in itertools.pairwise([0, *ends]):
+            held = sets[start:end].tobytes()
+            shared[held] = shared[held] + counts[start:end]
+        for held, total in shared.items():
+            members = np.frombuffer(held, np.int64)
+            for member, count in zip(members, total, strict=True):
+                self._pairs[member, members] += count
+
+    def _drop(self, at: Indices) -> None:
+        """Set the bits of records, as `numpy.packbits` does."""
+        places, bits = at >> 3, (128 >> (at & 7)).astype(np.uint8)
+        np.bitwise_or.at(self._bits, places, bits)
+
+    def told(self) -> dict[str, Repeats]:
+        """The figures by set."""
+        return {name: self._repeats(place) for place, name in enumerate(self._names)}
+
+    def _repeats(self, place: int) -> Repeats:
+        records = len(self._hashed[place])
+        shared = np.array(self._pairs[place])
+        shared[place] = 0  # nobody is another one to itself
+        order = np.argsort(-shared, kind="stable")[:TOP].tolist()  # names are sorted
+        return Repeats(
+            records=records,
+            within=records - int(self._different[place]),
+            across=int(self._across[place]),
+            overlaps={self._names[one]: int(shared[one]) for one in order if shared[one]},
+        )
+
+    def write_drops(self, folder: Path) -> dict[str, Path]:
+        """One bitmap per set."""
+        written = {}
+        for place, name in enumerate(self._names):
+            written[name] = folder / f"{name}.npy"
+            start, end = self._starts[place] // 8, self._starts[place + 1] // 8
+            with whole_file(written[name]) as stream:
+                np.save(stream, self._bits[start:end])
+        return written
+
+
+def _table(file: Path, shape: tuple[int, ...], kind: type[np.generic]) -> Array:
+    """Zeros in a file, mapped; an empty table cannot be."""
+    if not math.prod(shape):
+        return np.zeros(shape, kind)
+    return np.memmap(file, kind, "w+", shape=shape)
+
+
+def _power(number: int) -> int:
+    """The least power of two that is no less."""
+    return 1 << max(number - 1, 0).bit_length()
+
+
+def _sorted(entries: Array) -> Array:
+    """Entries by hash, equal ones in the order they had."""
+    order = np.argsort(entries["begin"], kind="stable")
+    begin, end = entries["begin"][order], entries["end"][order]
+    same = begin[1:] == begin[:-1]
+    if (end[1:] != end[:-1])[same].any():  # beginnings alike of different hashes, nearly never
+        order = np.lexsort((entries["end"], entries["begin"]))
+    ordered: Array = entries[order]
+    return ordered
+
+
+def _firsts(ordered: Array) -> npt.NDArray[np.bool_]:
+    """Whether an entry is the first of its hash."""
+    begin, end = ordered["begin"], ordered["end"]
+    changed = (begin[1:] != begin[:-1]) | (end[1:] != end[:-1])
+    return np.append(np.ones(min(len(ordered), 1), np.bool_), changed)
