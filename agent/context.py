@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+from ingot.agent.cards import Card
 from ingot.agent.checkpoints import home
 from ingot.agent.mappers import auto
 from ingot.agent.mappers.asking import Asking
@@ -38,6 +39,8 @@ class Context:
         progress: told how far a conversion is, None = nobody listens.
         root: the folder that an order must not leave, None = any place will do.
         served: whether this is a server's run, whose person can be asked at any time.
+        cards: what is said beside the data, by the location that is ordered; evidence, see
+            `ingot.agent.cards`.
     """
 
     asking: Asking | None = None
@@ -45,6 +48,7 @@ class Context:
     progress: Watch | None = None
     root: Path | None = None
     served: bool = False
+    cards: Mapping[str, Card] = field(default_factory=dict)
     _sources: dict[Opened, Source] = field(default_factory=dict)
     _samples: dict[Opened, Sample] = field(default_factory=dict)
     _fields: dict[Opened, tuple[str, ...]] = field(default_factory=dict)
@@ -59,7 +63,7 @@ class Context:
     def turner(self, name: str) -> Turner:
         """The mapper of that name; `KeyError` for a name that there is not."""
         rules = self.turns.get("rules", self.rules)
-        model = _model(self.asking, rules) if self.asking else None
+        model = _model(self.asking, rules, self.cards) if self.asking else None
         known = {
             "rules": rules,
             "auto": auto.auto(rules, model),
@@ -141,10 +145,10 @@ class Context:
         return self._samples[location, spec]
 
 
-def _model(asking: Asking, rules: Turner) -> Turner:
+def _model(asking: Asking, rules: Turner, cards: Mapping[str, Card]) -> Turner:
     from ingot.agent.mappers import llm  # what is shown to a model takes a while to import
 
-    return llm.mapper(asking, rules)
+    return llm.mapper(asking, rules, cards)
 
 
 def _no_model(source: Source, sample: Sample, request: Request, history: History) -> Turn:

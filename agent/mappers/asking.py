@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ingot.agent.cards import Card
 from ingot.agent.mappers.proposal import Proposal, Request
 from ingot.agent.model.budget import Ledger
 from ingot.agent.model.endpoint import Endpoint
@@ -47,13 +48,25 @@ class Asking:
             self.tell(estimate)
 
     def keys(
-        self, fingerprint: str, sample: Sample, request: Request, rules: Proposal | None
+        self,
+        fingerprint: str,
+        sample: Sample,
+        request: Request,
+        rules: Proposal | None,
+        card: Card | None = None,
     ) -> tuple[str, str]:
         """Under which an answer is remembered: for a shape, and for these very rows.
 
         Besides shape, prompt, schema and model it holds what the rules read in the values: two
         data sets of equal shape, of which one is a transcript, are two questions. An answer that a
         person has to look at is no answer for other rows.
+
+        The key of the shape holds no card: one question per shape, however many cards there are.
+        So an answer that was given under a card is kept for the shape only where the rules, who
+        read no card, make the same of the rows; else it stays with these rows under this card
+        (the second key holds both), and the shape is marked (`mark`): the next question about it
+        shows no card, and its answer is everybody's. What a hostile card talks a model into is
+        thus never said of other data, and a shape costs two questions at most.
         """
         from ingot.agent.mappers.question import template_hash
 
@@ -71,7 +84,21 @@ class Asking:
         rows = shape.copy()
         for one in sample.rows:
             rows.update(json.dumps(one.value).encode())
+        if card is not None:
+            rows.update(card.digest().encode())
         return shape.hexdigest(), rows.hexdigest()
+
+    def mark(self, shape: str) -> None:
+        """Note that a shape was asked about under a card; an answer that is known stays."""
+        if self.store.reply(shape) is None:
+            self.store.keep(shape, dict(_MARKED))
+
+    def marked(self, shape: str) -> bool:
+        """Whether the next question about a shape shows no card."""
+        return self.remembered and self.store.reply(shape) == _MARKED
+
+
+_MARKED: dict[str, Json] = {"asked_under_a_card": True}
 
 
 def _reading(rules: Proposal | None) -> Json:

@@ -6,8 +6,10 @@ twice. An answer that was accepted is remembered for data of the same shape.
 """
 
 import json
+from collections.abc import Mapping
 from functools import partial
 
+from ingot.agent.cards import Card
 from ingot.agent.fingerprint import fingerprint
 from ingot.agent.mappers import lowering, question, reply
 from ingot.agent.mappers.asking import Asking
@@ -26,19 +28,21 @@ from ingot.converters.sample import Sample
 MOST_SAID = 16_000  # characters of an answer that cannot be read, as it is shown again
 
 
-def mapper(asking: Asking, rules: Turner) -> Turner:
+def mapper(asking: Asking, rules: Turner, cards: Mapping[str, Card] | None = None) -> Turner:
     """The mapper that asks this endpoint.
 
     Args:
         asking: where and how.
         rules: the rules, for what is never left to a remembered answer: the texts' language.
+        cards: what is said beside the data, by the location of its source.
     """
-    return partial(_turn, asking, rules)
+    return partial(_turn, asking, rules, cards or {})
 
 
 def _turn(
     asking: Asking,
     rules: Turner,
+    cards: Mapping[str, Card],
     source: Source,
     sample: Sample,
     request: Request,
@@ -51,13 +55,16 @@ def _turn(
         BudgetReached: a budget is used up.
     """
     found = rules(source, sample, request, ()).proposal
-    first = all(one.mapper != MODEL for one in history)
-    if first and asking.remembered:
-        for key in asking.keys(fingerprint(source, sample), sample, request, found):
+    said = [one for one in history if one.mapper == MODEL]
+    card = cards.get(source.location)
+    keys = _keys(asking, source, sample, request, found, card)
+    if not said and asking.remembered:
+        for key in keys:
             kept = asking.store.reply(key)
             if kept and (turn := _remembered(asking, kept, found, source, sample)):
                 return turn
-    messages = conversation(source, sample, request, history)
+    card = card if _shows_card(asking, keys[0], said, request) else None
+    messages = conversation(source, sample, request, history, card)
     asking.announce(_announced(asking, messages))
     completion = ladder.ask(
         asking.endpoint,
@@ -74,22 +81,50 @@ def _turn(
         level=completion.level,
         asked={"notes": list(completion.notes)},
     )
+    under: dict[str, Json] = {"card": card.file} if card else {}
     try:
         answer = reply.read(completion.text, cut_off=completion.cut_off)
         _check_mode(answer.document["decision"], request.mode)
         proposal = _proposal(answer.document, asking, source, sample)
     except MappingError as error:
-        said = redact(completion.text[:MOST_SAID])
-        return answered(proposal=None, problems=error.problems, said=said)
-    made = _provenance(asking, request, answer.repaired)
+        reply_text = redact(completion.text[:MOST_SAID])
+        return answered(proposal=None, problems=error.problems, said=reply_text, provenance=under)
+    made = _provenance(asking, request, answer.repaired) | under
     return answered(proposal=proposal, said=_dumped(answer.document), provenance=made)
 
 
+def _keys(
+    asking: Asking,
+    source: Source,
+    sample: Sample,
+    request: Request,
+    rules: Proposal | None,
+    card: Card | None,
+) -> tuple[str, ...]:
+    """Under which an answer may be known: for the shape, these rows, these rows under this card."""
+    shape = fingerprint(source, sample)
+    keys = asking.keys(shape, sample, request, rules)
+    return keys if card is None else (*keys, asking.keys(shape, sample, request, rules, card)[1])
+
+
+def _shows_card(asking: Asking, shape: str, said: History, request: Request) -> bool:
+    """Whether this question shows a card: one that goes on, if it did so from the beginning."""
+    if said:
+        return any(one.card for one in said)
+    return request.share != "none" and not asking.marked(shape)
+
+
 def conversation(
-    source: Source, sample: Sample, request: Request, history: History = ()
+    source: Source,
+    sample: Sample,
+    request: Request,
+    history: History = (),
+    card: Card | None = None,
 ) -> list[question.Message]:
     """What is sent: the task, the data set, the former answers and what was wrong with them."""
-    messages = question.opening(source, sample, request, share=request.share, tokens=request.tokens)
+    messages = question.opening(
+        source, sample, request, share=request.share, tokens=request.tokens, card=card
+    )
     said = [one for one in history if one.mapper == MODEL]
     if not said:
         return messages

@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 
+from ingot.agent.cards import Card
 from ingot.agent.mappers.parts import strings
 from ingot.agent.mappers.proposal import Request
 from ingot.agent.mappers.rules.beside import tools_beside
@@ -49,7 +50,13 @@ _MODES = {
 
 
 def opening(
-    source: Source, sample: Sample, request: Request, *, share: str = "redacted", tokens: int = 8000
+    source: Source,
+    sample: Sample,
+    request: Request,
+    *,
+    share: str = "redacted",
+    tokens: int = 8000,
+    card: Card | None = None,
 ) -> list[Message]:
     """What is sent first: the instructions, and the data set.
 
@@ -59,6 +66,7 @@ def opening(
         request: the mode and language that the user asked for; its name is not sent.
         share: `none` (no values), `redacted` or `raw`.
         tokens: the most that both messages may have, as estimated by `tokens_in`.
+        card: what is said beside the data, shown as data.
 
     Raises:
         ValueError: the instructions alone leave no room for data.
@@ -79,6 +87,7 @@ def opening(
         share,
         lambda block: tokens_in(question(block)) <= room,
         small=tokens < SMALL,
+        card=card,
     )
     return [_message("system", task), _message("user", question(data))]
 

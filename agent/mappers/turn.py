@@ -27,6 +27,7 @@ class Attempt:
         problems: what was wrong.
         signals: what looked odd about an answer that had no problem; None = that was not asked.
         level: step of the ladder at which the answer was given, "" = no model answered.
+        card: the files of the card that a model was shown with the data, "" = none.
         records: rows beside the records that the answer made of them, for a second look. They are
             data: no state holds them, `to_json` leaves them out.
     """
@@ -36,16 +37,19 @@ class Attempt:
     problems: tuple[Problem, ...] = ()
     signals: tuple[str, ...] | None = None
     level: str = ""
+    card: str = ""
     records: tuple[tuple[Json, Json], ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """The attempt as plain JSON types, without rows."""
+        under = {"card": self.card} if self.card else {}
         return {
             "mapper": self.mapper,
             "said": self.said,
             "problems": [asdict(one) for one in self.problems],
             "signals": None if self.signals is None else list(self.signals),
             "level": self.level,
+            **under,
         }
 
     @classmethod
@@ -59,6 +63,7 @@ class Attempt:
             problems=problems,
             signals=None if signals is None else tuple(signals),
             level=document["level"],
+            card=document.get("card", ""),
         )
 
 

@@ -86,15 +86,23 @@ def _remember(state: State, context: Context) -> None:
     """Keep a new answer that passed, so that data of this shape needs no call.
 
     One that a person has to look at is kept for these rows alone: what a hostile row talked a model
-    into is not said of other data.
+    into is not said of other data. So it is with one that was given under a card, unless the rules
+    make the same of the rows.
     """
     turn = state["turn"]
     passed = not state["problems"] and (state.get("check") or not _maps(state))
     if turn["level"] and passed:
         told = {key: one for key, one in turn["provenance"].items() if key != "mapper"}
         whoever: State = {**state, "order": {**state["order"], "min_confidence": 0.0}}
+        here = bool(reserved(whoever)) or (bool(_card_shown(state)) and not _agrees(state))
+        if not here:
+            told.pop("card", None)  # it is not that of the others
         document = {"said": json.loads(turn["said"]), "provenance": told}
-        _keep(state, context, document, only_here=bool(reserved(whoever)))
+        _keep(state, context, document, only_here=here)
+
+
+def _agrees(state: State) -> bool:
+    return bool((state.get("opinion") or {}).get("agrees"))
 
 
 def _maps(state: State) -> bool:
@@ -105,7 +113,13 @@ def _remember_failure(state: State, context: Context) -> None:
     """Keep that a model's answers do not pass on this shape: asking again would give the same."""
     attempts = [Attempt.from_json(one) for one in state.get("attempts", [])]
     if why := exhausted(attempts):
-        _keep(state, context, {"failed": why})
+        _keep(state, context, {"failed": why}, only_here=bool(_card_shown(state)))
+
+
+def _card_shown(state: State) -> str:
+    """The card that the model was shown in this run, "" = none."""
+    closed = [str(one.get("card", "")) for one in state.get("attempts", [])]
+    return next(filter(None, [*closed, state["turn"]["provenance"].get("card", "")]), "")
 
 
 def _keep(
@@ -116,5 +130,9 @@ def _keep(
     order = Order(**state["order"])
     source, sample = context.drawn(order.source, stated_spec(order))
     shape = fingerprint(source, sample)
-    keys = context.asking.keys(shape, sample, order.request(), rules_of(order, context).proposal)
+    card = context.cards.get(order.source) if _card_shown(state) else None
+    rules = rules_of(order, context).proposal
+    keys = context.asking.keys(shape, sample, order.request(), rules, card)
     context.asking.store.keep(keys[only_here], document)
+    if only_here and card is not None:
+        context.asking.mark(keys[0])

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, replace
 
+from ingot.agent.card_evidence import evidence
 from ingot.agent.context import Context
 from ingot.agent.mappers.auto import marked
 from ingot.agent.mappers.proposal import Proposal
@@ -28,8 +29,9 @@ def propose(state: State, context: Context) -> State:
     if context.asking:
         context.asking.ledger.open_set(Spent.from_json(before))
     turn, stopped = _turn(order, context, state)
+    proposal = _with_card(turn.proposal, order, context)
     return {
-        "proposal": as_told(turn.proposal) if turn.proposal else None,
+        "proposal": as_told(proposal) if proposal else None,
         "problems": [asdict(one) for one in turn.problems],
         "turn": {
             **{key: getattr(turn, key) for key in _KEPT},
@@ -55,6 +57,15 @@ def _turn(order: Order, context: Context, state: State) -> tuple[Turn, dict[str,
             return turn, _stop("model", error) | {"fault": error.kind}
         rules = marked(rules_of(order, context), f"a budget is used up: {error.problem}")
         return replace(rules, asked=told), _stop("budget", error)
+
+
+def _with_card(proposal: Proposal | None, order: Order, context: Context) -> Proposal | None:
+    """The proposal with what a card beside the data says of it among its evidence, nothing else."""
+    card = context.cards.get(order.source)
+    if proposal is None or card is None:
+        return proposal
+    fields = context.fields(order.source, stated_spec(order)) if card.fields else ()
+    return replace(proposal, evidence=(*proposal.evidence, *evidence(card, proposal, fields)))
 
 
 def _stop(kind: str, error: BudgetReached | ModelError) -> dict[str, Json]:

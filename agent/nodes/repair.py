@@ -25,6 +25,7 @@ def closed(
         mapper=turn["mapper"],
         said=turn["said"],
         level=turn["level"],
+        card=turn["provenance"].get("card", ""),
         problems=problems,
         signals=signals,
     )

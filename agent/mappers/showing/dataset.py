@@ -7,9 +7,10 @@ paths shown are those that a mapping needs.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from ingot.agent.cards import Card
 from ingot.agent.mappers.rules.readings import parsed_strings, plain
 from ingot.agent.mappers.rules.table import View
-from ingot.agent.mappers.showing import files, inventory, markers, relations
+from ingot.agent.mappers.showing import carding, files, inventory, markers, relations
 from ingot.agent.mappers.showing.cleaning import shown_name
 from ingot.agent.mappers.showing.rows import chosen, rendered
 from ingot.agent.mappers.showing.sharing import shared_path
@@ -68,15 +69,32 @@ def shown(source: Source, sample: Sample) -> Shown:
     )
 
 
-def told(one: Shown, share: str, fits: Callable[[str], bool], *, small: bool) -> str:
-    """The data block, as rich as it may be.
+def told(
+    one: Shown,
+    share: str,
+    fits: Callable[[str], bool],
+    *,
+    small: bool,
+    card: Card | None = None,
+) -> str:
+    """The data block, as rich as it may be; what a card says takes only the room that is left.
 
     Args:
         one: the data set.
         share: `none`, `redacted` or `raw`.
         fits: whether a block is small enough.
         small: terse lines, and sizes from the middle on.
+        card: what is said beside the data.
     """
+    block = _rows_told(one, share, fits, small=small)
+    if card is None:
+        return block
+    return "\n".join(
+        [block, *carding.told(card, share, lambda said: fits("\n".join([block, *said])))]
+    )
+
+
+def _rows_told(one: Shown, share: str, fits: Callable[[str], bool], *, small: bool) -> str:
     rows = one.rows
     computed = [*markers.lines(one.view, share), *relations.lines(rows, one.view, share)]
     sizes = ladder(small=small)
