@@ -1,44 +1,14 @@
-"""Which language texts are in: by script where a script tells, else by py3langid."""
+"""Which language most of some texts are in, and whether the sides of conversations differ."""
 
 import re
 from collections import Counter
 from collections.abc import Sequence
 
 from ingot.converters.text_kinds import script_counts, words_in
+from ingot.converters.text_language import READ, recognized
 
-_BY_SCRIPT = {
-    "hangul": "ko",
-    "kana": "ja",
-    "han": "zh",
-    "thai": "th",
-    "greek": "el",
-    "hebrew": "he",
-    "tamil": "ta",
-}
-_MARKUP = re.compile(r"```.*?```|https?://\S+|<[^>]{1,80}>|\\[a-zA-Z]+|[{}$_^\\]", re.DOTALL)
 _PHRASE = re.compile(r"\w\s*[.!?…]\s*$")
 SURE = 0.7
-
-
-def _one(text: str) -> str | None:
-    """The language of one text, None where it is too short or carries no letters."""
-    from py3langid import classify
-
-    bare = _MARKUP.sub(" ", text)[:1500]
-    scripts = script_counts(bare)
-    letters = sum(scripts.values())
-    if letters < 4:
-        return None
-    if scripts["kana"] > 0.1 * letters:
-        return "ja"
-    for script, code in _BY_SCRIPT.items():
-        weight = 2 if script == "han" else 1  # a sign of Han says as much as two letters
-        if weight * scripts[script] > 0.5 * (letters + (weight - 1) * scripts[script]):
-            return code
-    if letters < 20:
-        return None
-    code = str(classify(bare)[0])
-    return code if len(code) == 2 else None  # rare ones are mostly letters that are no language
 
 
 def detect(texts: Sequence[str]) -> tuple[str | None, float]:
@@ -56,11 +26,11 @@ def detect(texts: Sequence[str]) -> tuple[str | None, float]:
         if len(text) < 80:
             short.append(text)
             continue
-        if code := _one(text):
-            votes[code] += min(len(text), 1500)
+        if code := recognized(text):
+            votes[code] += min(len(text), READ)
     for start in range(0, len(short), 12):
         together = "\n".join(short[start : start + 12])
-        if code := _one(together):
+        if code := recognized(together):
             votes[code] += len(together)
     if not votes:
         return None, 0.0
