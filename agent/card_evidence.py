@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 
 from ingot.agent.cards import Card
 from ingot.agent.mappers.proposal import Evidence, Proposal
-from ingot.agent.mappers.rules.names import spelled
 from ingot.converters.rows import Json
 
 _MOST_NAMED = 5
@@ -73,6 +72,8 @@ def _task(card: Card, proposal: Proposal) -> Iterator[tuple[bool, str]]:
 
 def _fields(card: Card, fields: Sequence[str]) -> Iterator[tuple[bool, str]]:
     """Whether the fields that are described are there; further ones in the rows are no matter."""
+    from ingot.agent.mappers.rules.names import spelled  # brings all rules along
+
     if not card.fields or not fields:
         return
     there = {spelled(name) for path in fields for name in _NAME.findall(path)}

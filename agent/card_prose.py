@@ -13,21 +13,21 @@ from ingot.agent.mappers.showing.cleaning import clean
 Field = tuple[str, str]
 
 _FENCE = re.compile(r"[ ]{0,3}(```|~~~)")
-_HEADING = re.compile(r"[ ]{0,3}(#{1,6})[ \t]+(.{1,400})")
-_RULE = re.compile(r"[ ]{0,3}(?:[-*_=][ \t]*){3,80}")
+_HEADING = re.compile(r" ?(#{1,6}) (.{1,400})")
+_RULE = re.compile(r" ?(?:[-*_=] ?){3,400}")
 _IMAGE = re.compile(r"!\[[^\[\]\n]{0,400}\]\([^()\n]{0,2000}\)")
 _LINK = re.compile(r"\[([^\[\]\n]{0,400})\]\([^()\n]{0,2000}\)")
 _TAG = re.compile(r"</?[A-Za-z][^<>\n]{0,400}>")
 _MARK = re.compile(r"\*{1,3}|`{1,3}|(?<!\w)_{1,3}|_{1,3}(?!\w)|~~")
-_ITEM = r"[ \t]{0,12}(?:[-*+]|\d{1,3}[.)])[ \t]+"
+_ITEM = r" ?(?:[-*+]|\d{1,3}[.)]) "
 _BULLET = re.compile(_ITEM)
 _CONTENTS = re.compile(_ITEM + r"\[[^\[\]\n]{0,400}\]\(#[^()\n]{0,400}\)\s*")
 _EMPTY = re.compile(r"\[?more information needed\]?\.?", re.IGNORECASE)
-_BLANKS = re.compile(r"[ \t\u00a0\u3000]{1,400}")
+_BLANKS = re.compile(r"[ \t\u00a0\u3000]+")
 # `name`: text, **name** (type): text, name - text
 _FIELD = re.compile(
-    _ITEM + r"(?:[`*_]{1,3}|(?=\w))([\w.\-/]{1,128})[`*_]{0,3}[ \t]*"
-    r"(?:\(([^()\n]{1,80})\))?[`*_]{0,3}[ \t]*(?::|\uff1a|--|\u2014|\u2013|-)[ \t`*_]*(.{0,2000})"
+    _ITEM + r"(?:[`*_]{1,3}|(?=\w))([\w.\-/]{1,128})[`*_]{0,3} ?"
+    r"(?:\(([^()\n]{1,80})\))?[`*_]{0,3} ?(?::|\uff1a|--|\u2014|\u2013|-)[ `*_]{0,8}(.{0,2000})"
 )
 _FIELDS = re.compile(
     r"\b(?:fields?|features|columns|schema)\b|\u5b57\u6bb5|\u5217\u8bf4\u660e", re.IGNORECASE
@@ -107,14 +107,14 @@ def _bare(text: str) -> str:
 
 
 def _spoken(body: str) -> Iterator[str]:
-    """The lines outside comments and blocks of code."""
+    """The lines outside comments and blocks of code, runs of blanks as one."""
     fence = ""
     for line in _uncommented(body).splitlines():
         mark = _FENCE.match(line)
         if mark and fence in ("", mark[1]):
             fence = "" if fence else mark[1]
         elif not fence:
-            yield line.rstrip()
+            yield _BLANKS.sub(" ", line).rstrip()
 
 
 def _uncommented(text: str) -> str:

@@ -21,7 +21,6 @@ from dataclasses import asdict, dataclass, replace
 from ingot.agent import card_formats, card_prose
 from ingot.agent.card_formats import Said
 from ingot.agent.card_prose import Field
-from ingot.agent.mappers.rules.names import language_of
 from ingot.agent.mappers.showing.cleaning import MOST_NAME, clean, cut, shown_name
 from ingot.agent.redaction import redact
 from ingot.converters import yaml_text
@@ -213,6 +212,8 @@ def _cleaned(said: Said, file: str) -> Card:
 
 def _language(said: str) -> str:
     """The code of a language that is named by code, tag (`zh-CN`) or name; else what is said."""
+    from ingot.agent.mappers.rules.names import language_of  # brings all rules along
+
     code = language_of(said)
     if code is None and _CODE.fullmatch(primary := re.split("[-_]", said.lower(), maxsplit=1)[0]):
         code = primary

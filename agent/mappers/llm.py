@@ -57,13 +57,14 @@ def _turn(
     found = rules(source, sample, request, ()).proposal
     said = [one for one in history if one.mapper == MODEL]
     card = cards.get(source.location)
-    keys = _keys(asking, source, sample, request, found, card)
+    keys = partial(asking.keys, fingerprint(source, sample), sample, request, found)
+    shape, rows = keys()
     if not said and asking.remembered:
-        for key in keys:
+        for key in (*([keys(card)[1]] if card else []), shape, rows):
             kept = asking.store.reply(key)
             if kept and (turn := _remembered(asking, kept, found, source, sample)):
                 return turn
-    card = card if _shows_card(asking, keys[0], said, request) else None
+    card = card if _shows_card(asking, shape, said, request) else None
     messages = conversation(source, sample, request, history, card)
     asking.announce(_announced(asking, messages))
     completion = ladder.ask(
@@ -91,20 +92,6 @@ def _turn(
         return answered(proposal=None, problems=error.problems, said=reply_text, provenance=under)
     made = _provenance(asking, request, answer.repaired) | under
     return answered(proposal=proposal, said=_dumped(answer.document), provenance=made)
-
-
-def _keys(
-    asking: Asking,
-    source: Source,
-    sample: Sample,
-    request: Request,
-    rules: Proposal | None,
-    card: Card | None,
-) -> tuple[str, ...]:
-    """Under which an answer may be known: for the shape, these rows, these rows under this card."""
-    shape = fingerprint(source, sample)
-    keys = asking.keys(shape, sample, request, rules)
-    return keys if card is None else (*keys, asking.keys(shape, sample, request, rules, card)[1])
 
 
 def _shows_card(asking: Asking, shape: str, said: History, request: Request) -> bool:
