@@ -97,6 +97,26 @@ def make_tokens(
     return {fact: getattr(stats, fact) for fact in TOKEN_FACTS}
 
 
+def tokenizer_facts(given: str) -> dict[str, Json]:
+    """What a manifest says of a tokenizer.
+
+    It is loaded before anything is converted, so that an unfit one is not found out at the end.
+
+    Raises:
+        ConversionError: the tokenizer is none, or has no end-of-document token.
+    """
+    from ingot.converters.megatron.chats.templates import load_template
+    from ingot.converters.megatron.tokenizer import find_eod, load_tokenizer
+
+    loaded = load_tokenizer(given)
+    return {
+        "file": loaded.path.name,
+        "sha256": loaded.sha256,
+        "eod_id": find_eod(loaded),
+        "chat_template": load_template(None, loaded).sha256,
+    }
+
+
 def tokens_name(source_name: str) -> str:
     """A file name for the data set: the source's name, odd characters replaced by `_`."""
     name = re.sub(r"[^\w.-]+", "_", source_name).strip("._")

@@ -31,6 +31,7 @@ from ingot.converters.assemble import (
     finish,
     make_tokens,
     number_parts,
+    tokenizer_facts,
     tokens_name,
 )
 from ingot.converters.commit import Finished, Staged, encode, stage, writing
@@ -263,21 +264,7 @@ def _options_document(options: ConvertOptions, source_name: str) -> dict[str, Js
         "language": options.language,
         "source": options.source_name or source_name,
         "limit": options.limit,
-        "tokenizer": _tokenizer_facts(options.tokenizer) if options.tokenizer else None,
-    }
-
-
-def _tokenizer_facts(given: str) -> dict[str, Json]:
-    # Loaded before anything is converted, so that an unfit one is not found out at the end.
-    from ingot.converters.megatron.chats.templates import load_template
-    from ingot.converters.megatron.tokenizer import find_eod, load_tokenizer
-
-    loaded = load_tokenizer(given)
-    return {
-        "file": loaded.path.name,
-        "sha256": loaded.sha256,
-        "eod_id": find_eod(loaded),
-        "chat_template": load_template(None, loaded).sha256,
+        "tokenizer": tokenizer_facts(options.tokenizer) if options.tokenizer else None,
     }
 
 

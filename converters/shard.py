@@ -16,7 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
-from types import TracebackType
 from uuid import uuid4
 
 from ingot.converters.columnar import ColumnarUnified
@@ -27,13 +26,10 @@ from ingot.converters.group import grouped
 from ingot.converters.mapping import Mapping
 from ingot.converters.readers import Source, SourceFile
 from ingot.converters.record_kinds import RecordKind
-from ingot.converters.records import RecordFormat, RecordWriter, RejectWriter
+from ingot.converters.record_parts import PartsWriter
+from ingot.converters.records import RecordFormat, RejectWriter
 from ingot.converters.rows import Batch, Json, Reject
 from ingot.converters.unify import Unified
-
-# A part is closed before the batch that finds it at either bound.
-PART_RECORDS = 1_000_000
-PART_BYTES = 256 << 20
 
 SHARD = "shard.json"
 RECORDS = "records"
@@ -115,13 +111,13 @@ class Counts:
         self.first_rejects += shard["first_rejects"][:room]
 
     def to_document(self) -> dict[str, Json]:
-        """The counts as JSON."""
+        """The counts as JSON, in the order in which a file of sorted keys gives them back."""
         return {
-            "rows": dict(self.rows),
-            "records": dict(self.records),
-            "rejects": dict(self.rejects),
-            "meta": dict(self.meta),
-            "paths": self.paths,
+            "rows": dict(sorted(self.rows.items())),
+            "records": dict(sorted(self.records.items())),
+            "rejects": dict(sorted(self.rejects.items())),
+            "meta": dict(sorted(self.meta.items())),
+            "paths": dict(sorted(self.paths.items())),
             "first_rejects": self.first_rejects,
         }
 
@@ -157,41 +153,6 @@ def input_sha256(source: Source, file: SourceFile) -> str:
         problem = f"changed while it was read: {size} bytes now, {file.bytes} before"
         raise SourceError(file.name, problem, "run again when nothing writes to it")
     return digest.hexdigest()
-
-
-class _Parts:
-    """Record parts in a folder, numbered from 0, each closed at its bound."""
-
-    def __init__(self, folder: Path, kind: RecordKind, record_format: RecordFormat) -> None:
-        self._folder = folder
-        self._kind: RecordKind = kind
-        self._format: RecordFormat = record_format
-        self._number = 0
-        self._writer = self._next()
-
-    def _next(self) -> RecordWriter:
-        return RecordWriter(self._folder, kind=self._kind, format=self._format, part=self._number)
-
-    def write(self, unified: Unified | ColumnarUnified) -> None:
-        if self._writer.rows >= PART_RECORDS or self._writer.bytes >= PART_BYTES:
-            self._writer.close()
-            self._number += 1
-            self._writer = self._next()
-        if isinstance(unified, ColumnarUnified):
-            self._writer.write_batch(unified.table)
-        else:
-            self._writer.write(unified.records)
-
-    def __enter__(self) -> "_Parts":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._writer.__exit__(kind, error, trace)
 
 
 class _Reading:
@@ -301,12 +262,12 @@ def _convert(
     if task.mapping.group:
         batches = grouped(batches, task.mapping.group, folder=draft)
     kind: RecordKind = "pt" if task.mapping.kind == "pt" else "sft"
-    parts = _Parts(draft / RECORDS, kind, task.format)
+    parts = PartsWriter(draft / RECORDS, kind=kind, format=task.format)
     with parts, RejectWriter(draft / REJECTED) as rejected:
         for batch in batches:
             unified = unifier.batch(batch)
             rejects = sorted(unified.rejects, key=attrgetter("row"))
-            parts.write(unified)
+            _write(parts, unified)
             rejected.write(rejects)
             counts.add_batch(unified, rejects)
             if tick:
@@ -322,6 +283,13 @@ def _convert(
         "seconds": round(time.monotonic() - started, 3),
         "peak_rss": peak_rss(),
     }
+
+
+def _write(parts: PartsWriter, unified: Unified | ColumnarUnified) -> None:
+    if isinstance(unified, ColumnarUnified):
+        parts.write_batch(unified.table)
+    else:
+        parts.write(unified.records)
 
 
 def _entries(draft: Path, folder: str) -> list[dict[str, Json]]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ingot.converters import job, shard
+from ingot.converters import job, record_parts, shard
 from ingot.converters.assemble import tokens_name
 from ingot.converters.contracts import validator
 from ingot.converters.errors import ConversionError, OutputError, SourceError
@@ -166,7 +166,7 @@ def test_parts_are_closed_at_their_bound(
     many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(many, tmp_path / "whole")
-    monkeypatch.setattr(shard, "PART_RECORDS", 100)
+    monkeypatch.setattr(record_parts, "PART_RECORDS", 100)
     run(many, tmp_path / "cut")
     cut = sorted((tmp_path / "cut/records").iterdir())
     assert [p.name for p in cut] == [f"part-{n:05d}.parquet" for n in range(len(cut))]
