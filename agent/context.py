@@ -92,6 +92,10 @@ class Context:
             self._sources[location, spec] = found
         return self._sources[location, spec]
 
+    def bring(self, source: Source) -> None:
+        """Use a source that was opened elsewhere wherever its location is named."""
+        self._sources[source.location, source.spec] = source
+
     def forget(self) -> None:
         """Open sources and draw samples anew: the data may have changed."""
         self._sources.clear()

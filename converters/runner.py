@@ -59,7 +59,7 @@ def processes(workers: int) -> Iterator[Runner]:
     context = multiprocessing.get_context("spawn")
     reader, writer = context.Pipe(duplex=False)
     pool = ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_start_worker, initargs=(reader,)
+        workers, mp_context=context, initializer=start_worker, initargs=(reader,)
     )
     try:
         yield pool
@@ -78,7 +78,7 @@ def processes(workers: int) -> Iterator[Runner]:
         reader.close()
 
 
-def _start_worker(reader: Connection) -> None:
+def start_worker(reader: Connection) -> None:
     """Leave the keyboard to the parent, and end when the parent does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, args=(reader,), daemon=True).start()

@@ -11,11 +11,30 @@ from dataclasses import dataclass, field
 
 from ingot.agent.cards import Card
 from ingot.agent.mappers.proposal import Proposal, Request
-from ingot.agent.model.budget import Ledger
+from ingot.agent.model.budget import Ledger, Limits, Price
 from ingot.agent.model.endpoint import Endpoint
 from ingot.agent.model.store import Store
 from ingot.converters.rows import Json
 from ingot.converters.sample import Sample
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskOrder:
+    """How a model may be asked.
+
+    Attributes:
+        endpoint: where it is.
+        run: limits of the run.
+        data_set: limits of one data set.
+        price: of the model, None = unknown.
+        remembered: whether accepted answers of other runs are used.
+    """
+
+    endpoint: Endpoint
+    run: Limits
+    data_set: Limits
+    price: Price | None = None
+    remembered: bool = True
 
 
 def _tell_nobody(_: str) -> None:

@@ -150,10 +150,7 @@ class Ledger:
             BudgetReached: it is not; names the budget, its limit, what is spent and the option.
         """
         for scope, limits in self._limits.items():
-            _check_calls(scope, limits, self._spent[scope])
-            _check_tokens(scope, limits, self._spent[scope], tokens_in + tokens_out)
-            _check_cost(scope, limits, self._spent[scope], self.price, tokens_in, tokens_out)
-            _check_seconds(scope, limits, self._spent[scope])
+            check_limits(scope, limits, self._spent[scope], self.price, tokens_in, tokens_out)
 
     def check_wait(self, seconds: float) -> None:
         """Whether so long a wait leaves time to ask again.
@@ -162,14 +159,7 @@ class Ledger:
             BudgetReached: the time would be up.
         """
         for scope, limits in self._limits.items():
-            if limits.seconds is not None:
-                spent = self._spent[scope].seconds
-                if spent + seconds >= limits.seconds:
-                    problem = (
-                        f"the endpoint wants a wait of {seconds:.3g} s; {spent:.3g} of "
-                        f"{limits.seconds:g} s of this {scope} are spent"
-                    )
-                    raise _reached(scope, "seconds", problem)
+            check_wait(scope, limits, self._spent[scope], seconds)
 
     def add(self, spent: Spent) -> None:
         """Counts what one request or wait spent, for the run and for the data set."""
@@ -188,6 +178,20 @@ class Ledger:
             if limits.seconds is not None
         ]
         return max(0.0, min(left)) if left else None
+
+
+def check_wait(scope: str, limits: Limits, spent: Spent, seconds: float) -> None:
+    """Whether so long a wait is within the limits of a scope.
+
+    Raises:
+        BudgetReached: the time would be up.
+    """
+    if limits.seconds is not None and spent.seconds + seconds >= limits.seconds:
+        problem = (
+            f"the endpoint wants a wait of {seconds:.3g} s; {spent.seconds:.3g} of "
+            f"{limits.seconds:g} s of this {scope} are spent"
+        )
+        raise _reached(scope, "seconds", problem)
 
 
 def price_of(model: str) -> Price | None:
@@ -239,6 +243,20 @@ def tokens_in(text: str) -> int:
 def _table() -> dict[str, Json]:
     table: dict[str, Json] = loads((files(__package__) / "prices.json").read_bytes())
     return table
+
+
+def check_limits(
+    scope: str, limits: Limits, spent: Spent, price: Price | None, tokens_in: int, tokens_out: int
+) -> None:
+    """Whether one more request of at most so many tokens is within the limits of a scope.
+
+    Raises:
+        BudgetReached: it is not.
+    """
+    _check_calls(scope, limits, spent)
+    _check_tokens(scope, limits, spent, tokens_in + tokens_out)
+    _check_cost(scope, limits, spent, price, tokens_in, tokens_out)
+    _check_seconds(scope, limits, spent)
 
 
 def _check_calls(scope: str, limits: Limits, spent: Spent) -> None:

@@ -35,13 +35,13 @@ def discover(state: State, context: Context) -> State:
             context.check_tokenizer(order.tokenizer)
     source = context.source(order.source, stated_spec(order))
     found: State = {"source": facts(source), "attempts": [], "problems": [], "usage": {}}
-    told = None if order.mapping else _raw(source)
+    told = None if order.mapping else raw_data(source)
     if source.files and told is None:
         return found
     return {**found, "proposal": (told or _nothing(source)).to_json()}
 
 
-def _raw(source: Source) -> Proposal | None:
+def raw_data(source: Source) -> Proposal | None:
     """What another command reads; None for all else."""
     return raw_aliccp(source) or raw_criteo(source) or raw_monolith(source)
 

@@ -12,7 +12,7 @@ from ingot.agent.redaction import redact, redacted
 from ingot.agent.state import Order, State
 from ingot.agent.trial import Trial, facts, try_out
 from ingot.converters.errors import (
-    ConversionError,
+    DriftError,
     MappingError,
     Problem,
     SourceError,
@@ -29,7 +29,7 @@ def validate(state: State, context: Context) -> State:
 
     Raises:
         MappingError: a mapping file that the user gave is wrong by itself.
-        ConversionError: the data has not the shape that the given mapping was made for.
+        DriftError: the data has not the shape that the given mapping was made for.
     """
     proposal = state.get("proposal")
     if not proposal or not proposal["mapping"]:
@@ -132,9 +132,9 @@ def _with_drift(found: State, trial: Trial, order: Order) -> State:
     return found
 
 
-def _drifted(order: Order, changes: Sequence[drift.Change]) -> ConversionError:
+def _drifted(order: Order, changes: Sequence[drift.Change]) -> DriftError:
     where = order.mapping_file or "mapping"
     said = f"{order.source} has not the shape that the mapping was made for"
     lines = [redact(line) for line in drift.lines(changes)]
     hint = "to convert it nevertheless: --allow-drift; a new mapping: ingot map"
-    return ConversionError(where, said, "\n".join([*lines, hint]))
+    return DriftError(where, said, "\n".join([*lines, hint]))

@@ -95,6 +95,38 @@ def main_group(
     return tuple(file for file in files if file.name in kept), others
 
 
+def all_groups(
+    files: Sequence[SourceFile],
+) -> tuple[list[tuple[SourceFile, ...]], list[LeftOut]]:
+    """The files by shape, the heaviest shape first, each group in the order of the files.
+
+    Plain text beside structured data that weighs more is a note about it and left out; so are
+    members of an archive that have another shape than most of it: an archive is read as one.
+    """
+    files = _one_value_lines(_same_headers(_same_encodings(files), SourceSpec()))
+    groups = sorted(_groups(files), key=lambda group: -group.weight)
+    kept: list[dict[str, SourceFile]] = [{} for _ in groups]
+    left_out: list[LeftOut] = []
+    archives: dict[str, int] = {}
+    for number, group in enumerate(groups):
+        for file in group.files:
+            archive = _archive(file)
+            elsewhere = archive and archives.setdefault(archive, number) != number
+            if elsewhere or (number and group.family == "text"):
+                why = f"another shape than the files beside it: {_described(file)}"
+                left_out.append(LeftOut(name=file.name, why=why))
+            else:
+                kept[number][file.name] = file
+    order = {file.name: place for place, file in enumerate(files)}
+    made = [tuple(sorted(one.values(), key=lambda file: order[file.name])) for one in kept]
+    return [group for group in made if group], left_out
+
+
+def _archive(file: SourceFile) -> str:
+    """The archive that a file lies in, "" where it lies in none."""
+    return str(getattr(file.place, "archive", ""))
+
+
 def _groups(files: Sequence[SourceFile]) -> list[_Group]:
     groups: list[_Group] = []
     for file in sorted(files, key=lambda file: (-file.bytes, file.name)):
@@ -159,11 +191,12 @@ def _same_headers(files: Sequence[SourceFile], spec: SourceSpec) -> list[SourceF
     if spec.columns is not None:
         return list(files)
     tables = [file for file in files if file.facts.format == "csv"]
+    times = Counter(file.facts.columns for file in tables)
     headerless = {len(file.facts.columns) for file in tables if not file.facts.header}
     out = []
     for file in files:
         facts = file.facts
-        alone = sum(other.facts.columns == facts.columns for other in tables) == 1
+        alone = times[facts.columns] == 1
         if facts.format == "csv" and facts.header and alone and len(facts.columns) in headerless:
             names = column_names([""] * len(facts.columns))
             guesses = facts.guessed | {"columns"}

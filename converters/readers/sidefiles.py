@@ -43,10 +43,14 @@ _MAGIC = (
 )
 
 
+def _is_hidden(folder: str) -> bool:
+    return folder.startswith(".") or folder in ("__MACOSX", "__pycache__")
+
+
 def side_file(name: str) -> str | None:
     """Why a file of this name (relative to the source) is no data, or None where it may be."""
     *folders, base = name.split("/")
-    if base.startswith(".") or any(part.startswith(".") or part == "__MACOSX" for part in folders):
+    if base.startswith(".") or any(_is_hidden(part) for part in folders):
         return "hidden"
     if _NAMES.fullmatch(base):
         return "side file"

@@ -7,13 +7,14 @@ another shape (with the reason), and gives a `Source`, which streams rows as bat
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from ingot.converters.errors import SourceError
 from ingot.converters.readers import archives, grouping, results, sniff
 from ingot.converters.readers.facts import FileFacts, LeftOut, RootCandidate, SourceFile
 from ingot.converters.readers.files import file_stretches
 from ingot.converters.readers.globs import chosen
+from ingot.converters.readers.reaching import redacted
 from ingot.converters.readers.roots import candidates
 from ingot.converters.readers.sidefiles import side_file
 from ingot.converters.readers.spec import SourceSpec
@@ -78,16 +79,20 @@ def open_source(location: str, spec: SourceSpec = SourceSpec()) -> Source:
     Raises:
         SourceError: nothing there, not readable, damaged, or a single file that holds no data.
     """
-    return _assembled(location, results.without_results(find(location)), spec)
+    return _assembled(redacted(location), results.without_results(find(location)), spec)
 
 
 def _assembled(location: str, listing: Listing, spec: SourceSpec) -> Source:
     left_out = [LeftOut(name=name, why=results.WHY) for name in listing.results]
+    left_out += [LeftOut(name=name, why=why) for name, why in listing.unreadable]
     files: list[SourceFile] = []
     entries = _selected(location, listing, spec, left_out)
+    head = head_size(len(entries))
     with archives.kept_open():
         for entry in entries:
-            _look(entry, listing, spec, len(entries), files, left_out)
+            looked = look(entry, spec, direct=listing.direct, head=head)
+            files += looked.files
+            left_out += looked.left_out
     main, others = grouping.main_group(files, spec)
     files = list(main)
     left_out += others
@@ -101,6 +106,18 @@ def _assembled(location: str, listing: Listing, spec: SourceSpec) -> Source:
         roots=candidates(files),
         listing=listing,
     )
+
+
+class Looked(NamedTuple):
+    """What one entry is: the files in it that hold data, and those that do not."""
+
+    files: list[SourceFile]
+    left_out: list[LeftOut]
+
+
+def head_size(files: int) -> int:
+    """How much of each of so many files is read to find out what it is, in bytes."""
+    return _SMALL_HEAD if files > _MANY_FILES else sniff.HEAD
 
 
 def _name(base: str) -> str:
@@ -130,20 +147,25 @@ def _has_archive(listing: Listing) -> bool:
     return any(re.search(r"\.(zip|tar|tgz|tar\.\w+)$", entry.name) for entry in listing.entries)
 
 
-def _look(
-    entry: Entry,
-    listing: Listing,
-    spec: SourceSpec,
-    count: int,
-    files: list[SourceFile],
-    left_out: list[LeftOut],
-) -> None:
-    """Find out what one entry is; an archive is looked into."""
-    seen = sniff.peek(entry, _SMALL_HEAD if count > _MANY_FILES else sniff.HEAD)
+def look(entry: Entry, spec: SourceSpec = SourceSpec(), *, direct: bool, head: int) -> Looked:
+    """Find out what one file is; an archive is looked into.
+
+    Args:
+        entry: the file.
+        spec: what is not to be guessed.
+        direct: it alone was named, so that finding no data in it is an error.
+        head: bytes of its beginning to look at.
+
+    Raises:
+        SourceError: it cannot be read, is damaged, or is named alone and no data.
+    """
+    seen = sniff.peek(entry, head)
+    files: list[SourceFile] = []
+    left_out: list[LeftOut] = []
     if seen.archive is None:
-        _judge(entry, _verdict(entry, seen, spec, listing), listing.direct, files, left_out)
-        return
-    prefix = "" if listing.direct else f"{entry.name}/"
+        _judge(entry, _verdict(entry, seen, spec, direct), direct, files, left_out)
+        return Looked(files, left_out)
+    prefix = "" if direct else f"{entry.name}/"
     for member in archives.members(entry, seen.archive):
         if not isinstance(member, Entry):
             left_out.append(LeftOut(name=prefix + member[0], why=member[1]))
@@ -155,16 +177,17 @@ def _look(
         else:
             inner = sniff.sniff(named, sniff.peek(named), spec)
             _judge(named, inner, False, files, left_out)
+    return Looked(files, left_out)
 
 
 def _verdict(
-    entry: Entry, seen: sniff.Peek, spec: SourceSpec, listing: Listing
+    entry: Entry, seen: sniff.Peek, spec: SourceSpec, direct: bool
 ) -> FileFacts | sniff.NoData:
     """What a file is; one of a folder that has other columns than were stated is another one."""
     try:
         return sniff.sniff(entry, seen, spec)
     except SourceError as error:
-        if spec.columns is None or listing.direct:
+        if spec.columns is None or direct:
             raise
         return sniff.NoData(error.problem)
 

@@ -16,6 +16,7 @@ from ingot.cli.criteo import criteo
 from ingot.cli.ctr import ctr
 from ingot.cli.doctor import doctor
 from ingot.cli.export import export
+from ingot.cli.lake import lake
 from ingot.cli.map import map_command
 from ingot.cli.monolith import monolith
 from ingot.cli.review import review
@@ -121,6 +122,7 @@ app.command("export")(export)
 app.command("review")(review)
 app.add_typer(ctr, name="ctr")
 app.add_typer(criteo, name="criteo")
+app.add_typer(lake, name="lake")
 app.add_typer(monolith, name="monolith")
 app.add_typer(tokens, name="tokens")
 

@@ -12,7 +12,7 @@ from ingot.cli.options import Mapper
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context
-    from ingot.agent.mappers.asking import Asking
+    from ingot.agent.mappers.asking import Asking, AskOrder
     from ingot.agent.model.budget import Limits, Price
     from ingot.agent.model.endpoint import Endpoint
 
@@ -172,16 +172,38 @@ class ModelOptions:
         """
         from ingot.agent.context import Context
 
+        asked = self.ask_order(mapper, mapping=mapping)
+        return Context(asking=None if asked is None else self._asking(asked))
+
+    def ask_order(self, mapper: Mapper, *, mapping: Path | None = None) -> "AskOrder | None":
+        """How a model may be asked, None where none is; looks at the options as `context` does.
+
+        Raises:
+            typer.BadParameter: an option is wrong, or the options do not go together.
+        """
+        from ingot.agent.mappers.asking import AskOrder
+        from ingot.agent.model.budget import price_of
+
         of_run, of_set, price = self._of_run(), _limits(self.llm_per_set), _price(self.llm_price)
         asked = endpoint(self.model, self.base_url, self.preset)
         if mapping is not None or mapper is Mapper.rules:
-            return Context()
+            return None
         if asked is None:
             if mapper is Mapper.llm:
                 missing = "--mapper llm needs a model: --model or INGOT_MODEL, and OPENAI_API_KEY, "
                 raise typer.BadParameter(missing + "--base-url or --preset")
-            return Context()
-        return Context(asking=self._asking(asked, of_run, of_set, price))
+            return None
+        price = price or price_of(asked.model)
+        if price is None and (of_run.cost is not None or of_set.cost is not None):
+            unknown = f"the price of {asked.model!r} is not known"
+            raise typer.BadParameter(f"{unknown}: a limit in USD needs --llm-price IN,OUT")
+        return AskOrder(
+            endpoint=asked,
+            run=of_run,
+            data_set=of_set,
+            price=price,
+            remembered=not self.no_llm_cache,
+        )
 
     def _of_run(self) -> "Limits":
         from ingot.agent.model.budget import OPTIONS, Limits
@@ -197,24 +219,18 @@ class ModelOptions:
             seconds=self.llm_max_seconds,
         )
 
-    def _asking(
-        self, endpoint: "Endpoint", of_run: "Limits", of_set: "Limits", price: "Price | None"
-    ) -> "Asking":
+    def _asking(self, asked: "AskOrder") -> "Asking":
         from ingot.agent.checkpoints import home
         from ingot.agent.mappers.asking import Asking
-        from ingot.agent.model.budget import Ledger, price_of
+        from ingot.agent.model.budget import Ledger
         from ingot.agent.model.store import Store
         from ingot.cli.console import notes, plain
 
-        price = price or price_of(endpoint.model)
-        if price is None and (of_run.cost is not None or of_set.cost is not None):
-            unknown = f"the price of {endpoint.model!r} is not known"
-            raise typer.BadParameter(f"{unknown}: a limit in USD needs --llm-price IN,OUT")
         return Asking(
-            endpoint=endpoint,
+            endpoint=asked.endpoint,
             store=Store(home()),
-            ledger=Ledger(run=of_run, data_set=of_set, price=price),
-            remembered=not self.no_llm_cache,
+            ledger=Ledger(run=asked.run, data_set=asked.data_set, price=asked.price),
+            remembered=asked.remembered,
             tell=lambda said: notes().print(plain(said)),
         )
 

@@ -1,0 +1,165 @@
+"""What every file of a lake is: looked at once, and again when it has changed."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from ingot.agent.lake.order import LakeOrder
+from ingot.agent.lake.state import facts_json, facts_of
+from ingot.agent.lake.workers import Broken, spread
+from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.lake.survey import Seen
+from ingot.converters.readers import SourceFile, archives, results
+from ingot.converters.readers.archives import TarMember, ZipMember
+from ingot.converters.readers.facts import LeftOut
+from ingot.converters.readers.sidefiles import side_file
+from ingot.converters.readers.source import Looked, head_size, look
+from ingot.converters.readers.storage import Entry, LocalFile, Place, find
+from ingot.converters.rows import Json
+
+_CHUNK: Final = 200
+_THREADS: Final = 8  # of a process that reads from afar
+
+Counted = Callable[[int, int], None]
+
+
+def list_files(order: LakeOrder) -> tuple[Entry, ...]:
+    """The files of the lake, without those that ingot writes.
+
+    Raises:
+        SourceError: there is nothing, or it cannot be listed.
+        OutputError: the lake's folder holds its own data.
+    """
+    listing = results.without_results(find(order.root))
+    local = any(isinstance(entry.place, LocalFile) for entry in listing.entries[:1])
+    own = [] if not local or listing.direct else _inside(order)
+    return tuple(entry for entry in listing.entries if not entry.name.startswith(tuple(own)))
+
+
+def _inside(order: LakeOrder) -> list[str]:
+    """The folders below the root that are the lake's own, each ending with `/`."""
+    root = Path(order.root.removeprefix("file://")).expanduser().resolve()
+    if root.is_relative_to(order.out.resolve()):
+        problem = f"the data lies in it: {order.root}"
+        raise OutputError(str(order.out), problem, "choose a folder that does not hold the data")
+    folders = [one.resolve() for one in (order.out, order.mappings)]
+    below = [one.relative_to(root).as_posix() for one in folders if one.is_relative_to(root)]
+    return [f"{one}/" for one in below if one != "."]
+
+
+def look_at_all(order: LakeOrder, entries: Sequence[Entry], counted: Counted) -> Iterator[Seen]:
+    """Every file and what is in it, in the order given.
+
+    Args:
+        order: what is ordered; its state remembers what was found.
+        entries: the files.
+        counted: is told how many files were looked at, of how many that are new.
+    """
+    known = order.state.files()
+    new = [one for one in entries if side_file(one.name) is None and not _is_known(one, known)]
+    found = _found(order, new, head_size(len(entries)), counted)
+    for entry in entries:
+        if why := side_file(entry.name):
+            yield Seen(entry=entry, looked=Looked([], [LeftOut(name=entry.name, why=why)]))
+        elif entry.name in found:
+            yield found[entry.name]
+        else:
+            yield _remembered(entry, json.loads(known[entry.name][1]))
+
+
+def _is_known(entry: Entry, known: Mapping[str, tuple[str, str]]) -> bool:
+    return known.get(entry.name, ("", ""))[0] == _stamp(entry)
+
+
+def _stamp(entry: Entry) -> str:
+    return json.dumps([entry.bytes, entry.mtime_ns, entry.etag])
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """Some files for one process."""
+
+    entries: tuple[Entry, ...]
+    head: int
+
+
+def _found(order: LakeOrder, new: Sequence[Entry], head: int, counted: Counted) -> dict[str, Seen]:
+    """What is in files that are new, by name; it is kept as it comes."""
+    found: dict[str, Seen] = {}
+    rest = iter(new)
+    chunks = [_Chunk(part, head) for part in iter(lambda: tuple(islice(rest, _CHUNK)), ())]
+    alone = len(chunks) <= 1 or order.jobs == 1
+    done = ((one, _looked(one)) for one in chunks) if alone else spread(_looked, chunks, order.jobs)
+    for chunk, seen in done:
+        if isinstance(seen, Broken):  # one of them takes processes with it: which, shows this one
+            seen = [Seen(entry=one, fault=seen.why) for one in chunk.entries]
+        found |= {one.entry.name: one for one in seen}
+        kept = [one for one in seen if not one.fault]
+        order.state.keep_files(
+            (one.entry.name, _stamp(one.entry), json.dumps(_document(one))) for one in kept
+        )
+        counted(len(found), len(new))
+    return found
+
+
+def _looked(chunk: _Chunk) -> list[Seen]:
+    remote = not all(isinstance(one.place, LocalFile) for one in chunk.entries)
+    with archives.kept_open():
+        if not remote:
+            return [_seen(one, chunk.head) for one in chunk.entries]
+        with ThreadPoolExecutor(_THREADS) as threads:
+            return list(threads.map(lambda one: _seen(one, chunk.head), chunk.entries))
+
+
+def _seen(entry: Entry, head: int) -> Seen:
+    try:
+        return Seen(entry=entry, looked=look(entry, direct=False, head=head))
+    except SourceError as error:
+        return Seen(entry=entry, fault=error.problem)
+
+
+# --- kept as JSON
+
+
+def _document(seen: Seen) -> Json:
+    return {
+        "files": [_file_json(one) for one in seen.looked.files],
+        "left_out": [[one.name, one.why] for one in seen.looked.left_out],
+    }
+
+
+def _file_json(file: SourceFile) -> Json:
+    place = file.place
+    member: Json = None
+    if isinstance(place, ZipMember):
+        member = {"zip": place.member}
+    elif isinstance(place, TarMember):
+        member = {"tar": [place.member, place.number, place.size, place.offset]}
+    stamps = [file.name, file.bytes, file.mtime_ns, file.etag]
+    return {"stamps": stamps, "member": member, "facts": facts_json(file.facts)}
+
+
+def _remembered(entry: Entry, document: Json) -> Seen:
+    files = [_file_of(one, entry) for one in document["files"]]
+    left_out = [LeftOut(name=name, why=why) for name, why in document["left_out"]]
+    return Seen(entry=entry, looked=Looked(files, left_out))
+
+
+def _file_of(document: Json, entry: Entry) -> SourceFile:
+    name, size, mtime_ns, etag = document["stamps"]
+    made = SourceFile.of(entry, facts_of(document["facts"]))
+    place = _place(document["member"], entry.place)
+    return replace(made, name=name, bytes=size, mtime_ns=mtime_ns, etag=etag, place=place)
+
+
+def _place(member: Json, archive: Place) -> Place:
+    if member is None:
+        return archive
+    if "zip" in member:
+        return ZipMember(archive=archive, member=member["zip"])
+    name, number, size, offset = member["tar"]
+    return TarMember(archive=archive, member=name, number=number, size=size, offset=offset)

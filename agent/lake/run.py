@@ -1,0 +1,249 @@
+"""A run over a lake: what is new or changed is mapped, gated and converted; then the catalog."""
+
+import fcntl
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, Protocol
+
+from ingot.agent.lake import finishing, ledger
+from ingot.agent.lake.looking import list_files, look_at_all
+from ingot.agent.lake.order import HASHES, LakeOrder, key_of
+from ingot.agent.lake.state import Kept
+from ingot.agent.lake.workers import Broken, spread
+from ingot.agent.lake.working import Done, Task, work
+from ingot.agent.mappers.proposal import Proposal
+from ingot.agent.model.budget import Spent
+from ingot.agent.nodes.discover import raw_data
+from ingot.agent.redaction import redact
+from ingot.converters.commit import finished, writing
+from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.lake.facts import SetFacts
+from ingot.converters.lake.survey import DataSet, Survey, survey
+from ingot.converters.readers import Source
+
+_ROOT: Final = "root"
+_RESULTS: Final = ("converted", "nothing")
+
+
+class Listener(Protocol):
+    """Is told how far a run over a lake is."""
+
+    def looking(self, done: int, files: int) -> None:
+        """So many of so many new files were looked at."""
+
+    def found(self, sets: int, todo: int) -> None:
+        """So many data sets there are, and so many of them are new or have changed."""
+
+    def settled(self, facts: SetFacts, done: int, todo: int) -> None:
+        """A data set has come to its end."""
+
+    def finishing(self, what: str) -> None:
+        """What is done at the end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a run over a lake did.
+
+    Attributes:
+        sets: all data sets by name, those of earlier runs too.
+        worked: names of those that this run worked at.
+        left_out: files that belong to no data set: (name, why).
+        files: number of files in the lake.
+        spent: what asking a model took.
+        seconds: how long it took.
+    """
+
+    sets: tuple[SetFacts, ...]
+    worked: tuple[str, ...]
+    left_out: tuple[tuple[str, str], ...]
+    files: int
+    spent: Spent = field(default_factory=Spent)
+    seconds: float = 0.0
+
+
+def find_sets(order: LakeOrder, listener: Listener) -> tuple[Survey, int]:
+    """The data sets that lie in the lake, and the number of its files.
+
+    Raises:
+        SourceError: the lake cannot be listed.
+        OutputError: its folder cannot be used.
+    """
+    entries = list_files(order)
+    seen = look_at_all(order, entries, listener.looking)
+    return survey(order.root, seen, order.state.members(), _recognised), len(entries)
+
+
+def _recognised(source: Source) -> Proposal | None:
+    try:
+        return raw_data(source)
+    except SourceError:  # what cannot be read is told by the data set it belongs to
+        return None
+
+
+def run(order: LakeOrder, listener: Listener, *, settle: float = 0.0) -> Report:
+    """Bring the lake's folder up to date with its data; a killed run is gone on with.
+
+    Args:
+        order: what is ordered.
+        listener: is told how far it is.
+        settle: data sets with a file that was changed in so many last seconds are left for the next
+            run: somebody may still be writing it.
+
+    Raises:
+        SourceError: the lake cannot be listed.
+        OutputError: its folder cannot be written, is another lake's, or is in use.
+    """
+    begun = time.monotonic()
+    with _held(order):
+        found, files = find_sets(order, listener)
+        order.state.keep_members(_members(found))
+        ledger.begin_run(order.state)
+        worked = _work(order, found, listener, settle)
+        sets = _with_gone(order, found)
+        sets = finishing.finish(order, sets, listener.finishing)
+        resting = any(one.status == "resting" for one in sets)
+        spent = ledger.spent(order.state) if resting else ledger.end_run(order.state)
+    return Report(
+        sets=tuple(sets),
+        worked=tuple(worked),
+        left_out=tuple((redact(one.name), redact(one.why)) for one in found.left_out),
+        files=files,
+        spent=spent,
+        seconds=time.monotonic() - begun,
+    )
+
+
+def _members(found: Survey) -> dict[str, str]:
+    """The data set of every file."""
+    members: dict[str, str] = {}
+    for one in found.sets:
+        names = [*(file.name for file in one.source.files), *(bad.name for bad in one.faults)]
+        members |= dict.fromkeys(names, one.name)
+        if not one.source.files:
+            members |= {entry.name: one.name for entry in one.source.listing.entries}
+    return members
+
+
+def _work(order: LakeOrder, found: Survey, listener: Listener, settle: float) -> list[str]:
+    """Work at what is new or changed; the names of it."""
+    kept = order.state.sets()
+    todo = [
+        one
+        for one in sorted(found.sets, key=lambda one: -sum(f.bytes for f in one.source.files))
+        if _is_due(order, one, kept.get(one.name)) and not _is_written(one, settle)
+    ]
+    listener.found(len(found.sets), len(todo))
+    waiting, done, jobs = list(todo), 0, order.jobs
+    while waiting:
+        pending = frozenset(one.name for one in waiting)
+        tasks = [Task(order=order, data_set=one, pending=pending) for one in waiting]
+        waiting = []
+        for task, result in spread(work, tasks, jobs):
+            facts = _kept(order, task, result)
+            if facts is None:
+                waiting.append(task.data_set)
+            else:
+                done += 1
+                listener.settled(facts, done, len(todo))
+        # Where all were in the way of each other, one after the other gets on.
+        jobs = 1 if len(waiting) == len(tasks) else order.jobs
+    return [one.name for one in todo]
+
+
+def _kept(order: LakeOrder, task: Task, result: Done | Broken) -> SetFacts | None:
+    """The facts of a data set that has come to its end, kept; None where it was put off."""
+    if isinstance(result, Broken):
+        name = task.data_set.name
+        facts = SetFacts(name=name, place=redact(task.data_set.place), status="failed")
+        facts = replace(facts, why=redact(result.why), hint=_told(order, name, result.details))
+        order.state.keep("", facts)
+        return facts
+    if result.facts is not None:
+        key = "" if result.again else key_of(order, task.data_set)
+        order.state.keep(key, result.facts)
+    return result.facts
+
+
+def _told(order: LakeOrder, name: str, details: str) -> str:
+    """Where the traceback of a mistake lies."""
+    if not details:
+        return ""
+    file = order.state.folder / "mistakes" / f"{name}.txt"
+    with writing(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(details, encoding="utf-8")
+    return f"please report it with {file}"
+
+
+def _is_due(order: LakeOrder, one: DataSet, kept: Kept | None) -> bool:
+    """Whether a data set is new, has changed, or has lost its result."""
+    if kept is None or kept.key != key_of(order, one):
+        return True
+    return bool(kept.facts.result) and finished(order.result(one.name)) is None
+
+
+def _is_written(one: DataSet, settle: float) -> bool:
+    """Whether a file of a data set was changed so recently that it may still be written."""
+    since = time.time_ns() - int(settle * 1e9)
+    entries = one.source.listing.entries if settle else ()
+    return any((entry.mtime_ns or 0) > since for entry in entries)
+
+
+def _with_gone(order: LakeOrder, found: Survey) -> list[SetFacts]:
+    """The facts of all data sets; of those whose files are gone, what has a result."""
+    there = {one.name for one in found.sets}
+    sets = []
+    for name, kept in order.state.sets().items():
+        if name in there:
+            sets.append(kept.facts)
+        elif kept.facts.result:
+            gone = "its files are not there any more; its result is kept"
+            facts = replace(kept.facts, status="gone", why=gone, hint="")
+            order.state.keep("", facts)
+            sets.append(facts)
+        else:
+            order.state.drop(name)
+    return sets
+
+
+@contextmanager
+def _held(order: LakeOrder) -> Iterator[None]:
+    """Hold the lake's folder for one run; the operating system frees it when the process dies.
+
+    Raises:
+        OutputError: another run holds it, it is another lake's, or it cannot be written.
+    """
+    folder = order.state.folder
+    with writing(order.out):
+        (folder / HASHES).mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            hint = "wait for it or choose another folder"
+            raise OutputError(str(order.out), "another run is working there", hint) from error
+        _check_root(order)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _check_root(order: LakeOrder) -> None:
+    root = order.root if "://" in order.root else str(Path(order.root).expanduser().resolve())
+    known = order.state.note(_ROOT)
+    if known not in (None, root):
+        problem = f"is the folder of another lake: {known}"
+        raise OutputError(str(order.out), problem, "choose another folder for this one")
+    order.state.keep_note(_ROOT, root)
+
+
+def counted(sets: Sequence[SetFacts]) -> Counter[str]:
+    """Data sets by status."""
+    return Counter(one.status for one in sets)

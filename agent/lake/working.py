@@ -1,0 +1,313 @@
+"""One data set of a lake, from its files to its facts; runs in a process of its own."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ingot.agent import direct
+from ingot.agent.cards import card
+from ingot.agent.checkpoints import home
+from ingot.agent.context import Context
+from ingot.agent.lake.ledger import LakeLedger
+from ingot.agent.lake.one_call import OneCall, PutOffError
+from ingot.agent.lake.order import SETS, LakeOrder
+from ingot.agent.mappers.asking import Asking, AskOrder
+from ingot.agent.mappers.proposal import Proposal
+from ingot.agent.model.store import Store
+from ingot.agent.nodes.report import outcome
+from ingot.agent.nodes.review import by_gates
+from ingot.agent.redaction import redact
+from ingot.agent.session import Session, session
+from ingot.agent.state import Order
+from ingot.agent.state import State as RunState
+from ingot.agent.waiting import MAPPING, clear, proposal_folder, put_down
+from ingot.converters.commit import finished, write_file, writing
+from ingot.converters.errors import (
+    DriftError,
+    IngotError,
+    ModelError,
+    OutputError,
+    ReviewNeeded,
+    StorageError,
+)
+from ingot.converters.json_files import load_json
+from ingot.converters.lake.facts import SetFacts, Status
+from ingot.converters.lake.figures import measure
+from ingot.converters.lake.survey import DataSet
+from ingot.converters.mapping import load
+from ingot.converters.readers.roots import candidates
+from ingot.converters.rows import Json
+
+_SHOWN = 20
+# What may be otherwise in the next run although nothing of the data changed.
+_PASSING = (StorageError, ModelError, OutputError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One data set, what is ordered, and the data sets that have not come to their end yet."""
+
+    order: LakeOrder
+    data_set: DataSet
+    pending: frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """What became of a data set.
+
+    Attributes:
+        facts: None where another one has to come first.
+        again: whether the next run shall try again although nothing has changed.
+    """
+
+    facts: SetFacts | None = None
+    again: bool = False
+
+
+def work(task: Task) -> Done:
+    """Map, gate and convert one data set; what goes wrong is told in its facts."""
+    known = _known(task)
+    try:
+        return Done(facts=_worked(task, known))
+    except PutOffError:
+        return Done()
+    except ModelError as error:
+        return Done(facts=_ended(known, "resting", error), again=True)
+    except ReviewNeeded as error:
+        return Done(facts=_ended(known, "waiting", error))
+    except DriftError as error:
+        return Done(facts=_ended(known, "waiting", error))
+    except IngotError as error:
+        return Done(facts=_ended(known, "failed", error), again=isinstance(error, _PASSING))
+
+
+def _ended(known: SetFacts, status: Status, error: IngotError) -> SetFacts:
+    hint = str(getattr(error, "hint", ""))
+    why = str(error) if not hint else str(type(error)(*error.args[:2]))
+    return replace(known, status=status, why=redact(why), hint=redact(hint))
+
+
+def _known(task: Task) -> SetFacts:
+    """What is known before anything is read."""
+    data_set = task.data_set
+    source = data_set.source
+    beside = card(data_set.cards) if data_set.cards else None
+    return SetFacts(
+        name=data_set.name,
+        place=redact(data_set.place),
+        status="nothing",
+        format=source.files[0].facts.format if source.files else "",
+        files=len(source.files),
+        bytes=sum(file.bytes or 0 for file in source.files),
+        left_out=tuple(
+            {"name": redact(one.name), "why": redact(one.why)} for one in source.left_out[:_SHOWN]
+        ),
+        left_out_count=len(source.left_out),
+        card=beside.facts() if beside else {},
+    )
+
+
+def _worked(task: Task, known: SetFacts) -> SetFacts:
+    data_set, source = task.data_set, task.data_set.source
+    if data_set.said is not None:
+        return _for_others(known, data_set)
+    if data_set.faults:
+        told = "; ".join(f"{one.name}: {one.why}" for one in data_set.faults[:3])
+        count = len(data_set.faults)
+        why = f"{count} file{'s' * (count != 1)} cannot be read: {told}"
+        hint = "mend or move away what cannot be read; it is tried again when its files change"
+        return replace(known, status="failed", why=redact(why), hint=hint)
+    if not source.files:
+        told = "; ".join(f"{one.name}: {one.why}" for one in source.left_out[:3])
+        return replace(known, decision="irrelevant", why=redact(f"no data file: {told}"))
+    with _opened(task) as (order, context):
+        return _converted_or_waiting(task, known, order, context)
+
+
+def _for_others(known: SetFacts, data_set: DataSet) -> SetFacts:
+    assert isinstance(data_set.said, Proposal)
+    command = redact(data_set.said.reason).replace("FOLDER", redact(data_set.source.location))
+    return replace(known, status="other", decision="irrelevant", hint=command)
+
+
+@contextmanager
+def _opened(task: Task) -> Iterator[tuple[Order, Context]]:
+    """The order of the data set, and a context that has its source."""
+    order, source = task.order.of_set(task.data_set), task.data_set.source
+    context = Context(asking=_asking(task.order))
+    context.bring(replace(source, roots=candidates(source.files)))
+    if task.data_set.cards and (beside := card(task.data_set.cards)) is not None:
+        context.cards = {source.location: beside}
+    yield order, context
+
+
+def _asking(order: LakeOrder) -> Asking | None:
+    asked: AskOrder | None = order.asking
+    if asked is None or order.mapper == "rules":
+        return None
+    return Asking(
+        endpoint=asked.endpoint,
+        store=Store(home()),
+        ledger=LakeLedger(order.state, asked.run, asked.data_set, asked.price),
+        remembered=asked.remembered,
+    )
+
+
+def _converted_or_waiting(task: Task, known: SetFacts, order: Order, context: Context) -> SetFacts:
+    """By the approved mapping where there is one, else by the graph up to its review."""
+    file = task.order.mapping(task.data_set.name)
+    if file.is_file():
+        document = load(file)
+        given = replace(order, mapper="file", mapping=document, mapping_file=str(file))
+        state = direct.converted(given, context)
+        return _settled(task, known, given, state)
+    call = _one_call(task, context)
+    context.turns = call.turns() if call else {}
+    folder = task.order.run_folder(task.data_set.name)
+    with session(order, context, home=folder) as current:
+        try:
+            state = current.begin()
+        finally:
+            if call:
+                call.close()
+        state, why = _reviewed(task, current, state, call)
+        if not current.waits():
+            current.forget()
+    if why or state["outcome"]["status"] not in ("done", "already_done", "irrelevant"):
+        return _waiting(task, known, order, state, why)
+    shutil.rmtree(folder, ignore_errors=True)
+    return _settled(task, known, order, state)
+
+
+def _one_call(task: Task, context: Context) -> OneCall | None:
+    if context.asking is None:
+        return None
+
+    def approved(name: str) -> dict[str, Json] | None:
+        file = task.order.mapping(name)
+        return load_json(file) if file.is_file() else None
+
+    return OneCall(
+        state=task.order.state,
+        name=task.data_set.name,
+        asking=context.asking,
+        rules=context.rules,
+        card=context.cards.get(task.data_set.source.location),
+        pending=task.pending,
+        approved=approved,
+    )
+
+
+def _reviewed(
+    task: Task, current: Session, state: RunState, call: OneCall | None
+) -> tuple[RunState, str]:
+    """The state behind the review, or before it and why it waits there."""
+    if current.rests():
+        return state, f"a budget is used up: {state['stopped']['why']}"
+    if not current.waits():
+        return state, ""
+    why = _reserved(task, state, call)
+    if why:
+        return state, why
+    return current.answer({"decisions": [{"type": "approve"}]}), ""
+
+
+def _reserved(task: Task, state: RunState, call: OneCall | None) -> str:
+    """Why a proposal waits for a person, "" where it does not."""
+    if call and call.waits_for:
+        return f"{call.waits_for} has the same shape and waits for a person: settle it first"
+    decided = by_gates(state)
+    if decided["decision"] != "approve":
+        return str(decided["why"])
+    if state.get("turn", {}).get("fallback"):
+        return f"the rules stand in for a model: {state['turn']['fallback']}"
+    return "" if task.order.yes else "nobody has approved the proposal yet"
+
+
+def _waiting(task: Task, known: SetFacts, order: Order, state: RunState, why: str) -> SetFacts:
+    """The facts of a data set that waits, whose proposal is laid down for people."""
+    told = outcome(state)
+    resting = told["status"] == "budget"
+    if not resting:
+        put_down(state, order.out or "")
+    folder = proposal_folder(order.out or "") / MAPPING
+    hint = "" if resting else f"ingot lake review {task.order.out}"
+    return replace(
+        _proposed(known, told, task.order),
+        status="resting" if resting else "waiting",
+        why=redact(why or told["why"] or _NO_MAPPING),
+        hint=hint,
+        mapping_file=None if resting else _beside(folder, task.order.out),
+    )
+
+
+_NO_MAPPING = "no mapper found a mapping that could be run"
+
+
+def _proposed(known: SetFacts, told: dict[str, Any], order: LakeOrder) -> SetFacts:
+    """The facts with what was proposed."""
+    check, usage = told["check"] or {}, told["usage"]
+    mapping = told["mapping"] or {}
+    provenance = mapping.get("provenance") or {}
+    spent = ("calls", "chars_sent", "tokens_in", "tokens_out", "cost")
+    of_file = told["mapper"] == "file" and "mapper" in provenance
+    return replace(
+        known,
+        decision=told["decision"],
+        mapper=provenance["mapper"] if of_file else told["mapper"],
+        model=usage.get("model") or provenance.get("model"),
+        confidence=provenance.get("confidence") if of_file else told["confidence"],
+        coverage=check.get("coverage"),
+        spent={key: usage[key] for key in spent if key in usage},
+        mapping=told["mapping"],
+        fingerprint=provenance.get("fingerprint"),
+        why=redact(told["reason"] or ""),
+    )
+
+
+def _settled(task: Task, known: SetFacts, order: Order, state: RunState) -> SetFacts:
+    """The facts of a data set that has a result; its mapping is kept as a file."""
+    name, told = task.data_set.name, outcome(state)
+    folder = task.order.result(name)
+    done = finished(folder)
+    if done is None:
+        raise OutputError(str(folder), "is not there any more", "run again")
+    facts = _proposed(known, told, task.order)
+    manifest = done.manifest
+    irrelevant = manifest["decision"] == "irrelevant"
+    if not irrelevant:
+        _keep_mapping(folder / MAPPING, task.order.mapping(name))
+    clear(order)
+    tokens = manifest["tokens"] or {}
+    return replace(
+        facts,
+        status="nothing" if irrelevant else "converted",
+        decision=manifest["decision"],
+        rows=manifest["rows"],
+        records=manifest["records"],
+        rejects=manifest["rejects"],
+        tokens=tokens.get("tokens"),
+        sequences=tokens.get("sequences"),
+        figures=measure(folder, task.order.hashes(name), redact),
+        mapping=None if irrelevant else load_json(folder / MAPPING),
+        mapping_file=None if irrelevant else _beside(task.order.mapping(name), task.order.out),
+        result=f"{SETS}/{name}",
+    )
+
+
+def _keep_mapping(executed: Path, file: Path) -> None:
+    """The executed mapping as the approved one; one that is there already stays as it is."""
+    if file.exists():
+        return
+    with writing(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_file(file, executed.read_bytes())
+
+
+def _beside(file: Path, lake: Path) -> str:
+    """A path as the lake's page and catalog name it."""
+    return str(file.relative_to(lake)) if file.is_relative_to(lake) else str(file)
