@@ -221,7 +221,7 @@ def asked(maker: Maker, families: int, of_each: int) -> Iterator[Made]:
             made = maker.make(
                 Plan(
                     key=f"asked-{stem}-{number}",
-                    place=f"unknown/{stem}/batch-{number}x",
+                    place=f"unknown/{stem}/{('north', 'south', 'east', 'west')[number]}",
                     shape=shape,
                     form=form,
                     language=language,
@@ -256,17 +256,17 @@ def _reply(asks: str, answers: str) -> dict[str, Any]:
 
 
 def filtered(maker: Maker) -> Iterator[Made]:
-    """Rows of which an approved mapping keeps those that are marked good."""
+    """Rows of which an approved mapping keeps what no mapper would: those that are marked bad."""
     made = maker.make(
         Plan(key="filtered", place="reviewed/feedback", shape=_FEEDBACK, form="jsonl", rows=60)
     )
     said = [("user", "prompt"), ("assistant", "completion")]
     mapping = {
         "version": 2,
-        "where": [{"path": "label", "in": [True]}],
+        "where": [{"path": "label", "in": [False]}],
         "messages": [{"role": role, "content": path} for role, path in said],
     }
-    good = [r for n, r in enumerate(made.records or ()) if n % 3 != 1]
+    good = [r for n, r in enumerate(made.records or ()) if n % 3 == 1]
     left_out = (made.rows or 0) - len(good)
     yield replace(made, records=good, filtered=left_out, mapping=mapping)
 
