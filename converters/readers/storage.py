@@ -4,30 +4,24 @@ A `Place` is a small picklable value that says how the bytes of one file are ope
 place with its name inside the source and what the storage knows about it.
 """
 
-import datetime as dt
+import errno
 import glob
-import io
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, Protocol
 
-from ingot.converters.errors import SourceError, StorageError
+from ingot.converters.errors import SourceError
 from ingot.converters.readers.faults import reading
+from ingot.converters.readers.reaching import FIRST_RETRIES, persistent, redacted
+from ingot.converters.readers.remote import RemoteFile, connected, etag_of, mtime_ns_of
 from ingot.converters.rows import Json
 
-_HF = "hf://"
-_NOT_THERE = (
-    FileNotFoundError,
-    PermissionError,
-    IsADirectoryError,
-    NotADirectoryError,
-    ValueError,
-    ImportError,
-)
+__all__ = ["Entry", "Listing", "LocalFile", "Place", "RemoteFile", "find", "stem"]
+
 _GLOB = frozenset("*?[")
+_ODD = "its name has empty parts, `.` or `..`: it is no path below a folder"
 
 
 class Place(Protocol):
@@ -51,76 +45,6 @@ class LocalFile:
         """The bytes from the start, seekable. Raises SourceError."""
         with reading(self.path):
             return Path(self.path).open("rb")
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteFile:
-    """A file behind an fsspec URL."""
-
-    url: str
-
-    def __str__(self) -> str:
-        return self.url
-
-    def open(self) -> BinaryIO:
-        """The bytes from the start, seekable where the storage can. Raises SourceError."""
-        file_system, path = remote(self.url)
-        with reaching(self.url):
-            file = file_system.open(path, "rb")
-        return cast(BinaryIO, io.BufferedReader(_Remote(file, self.url), 1 << 20))
-
-
-class _Remote(io.RawIOBase):
-    """A remote file whose errors are those of ingot."""
-
-    def __init__(self, file: BinaryIO, url: str) -> None:
-        self._file = file
-        self._url = url
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return self._file.seekable()
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        with reaching(self._url):
-            return self._file.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
-        with reaching(self._url):
-            data = self._file.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-
-@contextmanager
-def reaching(url: str) -> Iterator[None]:
-    """Translate what goes wrong between here and a remote storage.
-
-    Every storage has errors of its own without a common base. What says that the data is not there
-    or not allowed is a `SourceError`; all else means that the storage does not answer.
-
-    Raises:
-        SourceError: no such file, no permission, an unknown protocol or a package that is missing.
-        StorageError: the storage cannot be reached.
-    """
-    try:
-        yield
-    except (SourceError, *_NOT_THERE) as error:
-        with reading(url, "cannot open it"):
-            raise error
-    except Exception as error:
-        text = str(error).strip().splitlines() or [type(error).__name__]
-        hint = "check the network, the name and the credentials"
-        raise StorageError(url, f"cannot be reached: {text[0][:300]}", hint) from error
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,35 +75,14 @@ class Listing:
         direct: whether it is one file.
         entries: its files, by name.
         results: folders below it that hold what ingot wrote; their files are not in `entries`.
+        unreadable: (name, why) of files that cannot be asked for by their name.
     """
 
     base: str
     direct: bool
     entries: tuple[Entry, ...]
     results: tuple[str, ...] = ()
-
-
-def remote(url: str) -> tuple[Any, str]:
-    """The fsspec file system of a URL and the path inside it.
-
-    Raises:
-        SourceError: an unknown protocol, or one whose package is not installed.
-    """
-    if url.startswith(_HF):
-        _require_hub(url)
-    import fsspec
-
-    with reaching(url):
-        file_system, path = fsspec.core.url_to_fs(url)
-        return file_system, path
-
-
-def _require_hub(url: str) -> None:
-    try:
-        import huggingface_hub  # noqa: F401 - registers hf:// with fsspec
-    except ImportError as error:
-        hint = 'pip install "ingot[hf]"'
-        raise SourceError(url, "the Hugging Face Hub needs an extra package", hint) from error
+    unreadable: tuple[tuple[str, str], ...] = ()
 
 
 def find(location: str) -> Listing:
@@ -200,7 +103,7 @@ def _find_local(text: str, location: str) -> Listing:
             entry = _local_entry(path.name, path)
             return Listing(base=stem(path.name), direct=True, entries=(entry,))
         if path.is_dir():
-            entries = sorted(_walk(path, path, frozenset()), key=lambda entry: entry.name)
+            entries = sorted(_walk(str(path), "", frozenset()), key=lambda entry: entry.name)
             return _nonempty(
                 Listing(base=path.resolve().name, direct=False, entries=tuple(entries)), location
             )
@@ -217,16 +120,40 @@ def _local_entry(name: str, path: Path) -> Entry:
     return Entry(name=name, place=place, bytes=stat.st_size, mtime_ns=stat.st_mtime_ns)
 
 
-def _walk(top: Path, folder: Path, seen: frozenset[str]) -> Iterator[Entry]:
-    """Every file below a folder; links are followed, but into no folder that this one is in."""
+def _walk(folder: str, prefix: str, above: frozenset[str]) -> Iterator[Entry]:
+    """Every file below a folder; links are followed, but into no folder that this one is in.
+
+    Args:
+        folder: its path.
+        prefix: what the names of its files begin with: nothing, or what ends in a slash.
+        above: the real paths of the folders it is in.
+    """
     real = os.path.realpath(folder)
-    if real in seen:
+    if real in above:
         return
-    for child in sorted(folder.iterdir()):
-        if child.is_dir():
-            yield from _walk(top, child, seen | {real})
-        elif child.is_file():
-            yield _local_entry(child.relative_to(top).as_posix(), child)
+    with os.scandir(folder) as found:
+        children = sorted(found, key=lambda child: child.name)
+    for child in children:
+        if _is(child.is_dir):
+            yield from _walk(child.path, f"{prefix}{child.name}/", above | {real})
+        elif _is(child.is_file):
+            stat = child.stat()
+            yield Entry(
+                name=prefix + child.name,
+                place=LocalFile(child.path),
+                bytes=stat.st_size,
+                mtime_ns=stat.st_mtime_ns,
+            )
+
+
+def _is(asked: Callable[[], bool]) -> bool:
+    """What a directory entry says about itself; a link that leads to itself is nothing."""
+    try:
+        return asked()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return False
+        raise
 
 
 def _local_glob(text: str, location: str) -> Listing:
@@ -235,12 +162,17 @@ def _local_glob(text: str, location: str) -> Listing:
     found = [Path(hit) for hit in glob.glob(pattern, recursive=True)]  # noqa: PTH207 - absolute too
     entries = {}
     for path in found:
-        for entry in _walk(top, path, frozenset()) if path.is_dir() else _one(top, path):
+        for entry in _below(top, path) if path.is_dir() else _one(top, path):
             entries[entry.name] = entry
     if not entries:
         raise SourceError(location, "no file matches", "quote the pattern and check the spelling")
     ordered = tuple(entries[name] for name in sorted(entries))
     return Listing(base=top.resolve().name, direct=False, entries=ordered)
+
+
+def _below(top: Path, folder: Path) -> Iterator[Entry]:
+    name = folder.relative_to(top).as_posix()
+    return _walk(str(folder), "" if name == "." else f"{name}/", frozenset())
 
 
 def _one(top: Path, path: Path) -> Iterator[Entry]:
@@ -255,45 +187,73 @@ def _fixed_part(pattern: str) -> str:
 
 
 def _find_remote(url: str) -> Listing:
-    file_system, path = remote(url)
-    with reaching(url):
-        if _GLOB & set(path):
-            top = _fixed_part(path).rstrip("/")
-            found = file_system.glob(path, detail=True)
-        elif file_system.isfile(path):
-            entry = _remote_entry(file_system, file_system.info(path), path.rpartition("/")[0])
-            return Listing(base=stem(entry.name), direct=True, entries=(entry,))
-        else:
-            top = path.rstrip("/")
-            found = file_system.find(path, detail=True)
-            if not found and not file_system.isdir(path):
-                raise SourceError(url, "no such file or folder", "check the spelling")
-    entries = [
-        _remote_entry(file_system, info, top) for info in found.values() if info["type"] == "file"
-    ]
-    ordered = tuple(sorted(entries, key=lambda entry: entry.name))
-    return _nonempty(Listing(base=top.rpartition("/")[2], direct=False, entries=ordered), url)
+    file_system, path = connected(url)
+    file_system.invalidate_cache()  # a listing made before is not what is there now
+    if _GLOB & set(_unasked(url, path)):
+        top = _fixed_part(path).rstrip("/")
+        found = persistent(url, lambda: file_system.glob(path, detail=True), FIRST_RETRIES)
+        return _remote_listing(file_system, url, top, found)
+    info = persistent(url, lambda: _info(file_system, path), FIRST_RETRIES)
+    if info is not None and info["type"] == "file":
+        entry = _remote_entry(file_system, info, _unasked(url, path).rpartition("/")[0])
+        return Listing(base=stem(entry.name), direct=True, entries=(entry,))
+    top = path.rstrip("/")
+    found = persistent(url, lambda: file_system.find(path, detail=True), FIRST_RETRIES)
+    if not found and info is None:
+        raise SourceError(redacted(url), "no such file or folder", "check the spelling")
+    return _remote_listing(file_system, url, top, found)
+
+
+def _unasked(url: str, path: str) -> str:
+    """A path without the query of a web address, which is neither name nor pattern."""
+    return path.partition("?")[0] if url.startswith(("http://", "https://")) else path
+
+
+def _info(file_system: Any, path: str) -> dict[str, Json] | None:  # noqa: ANN401
+    try:
+        return dict(file_system.info(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _remote_listing(
+    file_system: Any,  # noqa: ANN401
+    url: str,
+    top: str,
+    found: dict[str, dict[str, Json]],
+) -> Listing:
+    infos = [info for info in found.values() if info["type"] == "file"]
+    entries = sorted(
+        (_remote_entry(file_system, info, top) for info in infos), key=lambda entry: entry.name
+    )
+    listing = Listing(
+        base=top.rpartition("/")[2],
+        direct=False,
+        entries=tuple(entry for entry in entries if not _odd(entry.name)),
+        unreadable=tuple((entry.name, _ODD) for entry in entries if _odd(entry.name)),
+    )
+    return _nonempty(listing, redacted(url))
+
+
+def _odd(name: str) -> bool:
+    """Whether a name is no path below a folder."""
+    return any(part in ("", ".", "..") for part in name.split("/"))
 
 
 def _remote_entry(file_system: Any, info: dict[str, Json], top: str) -> Entry:  # noqa: ANN401
     path = str(info["name"])
+    url = str(file_system.unstrip_protocol(path))
+    size, mtime_ns, etag = int(info.get("size") or 0), mtime_ns_of(info), etag_of(info)
+    known = info.get("size")
     return Entry(
-        name=path.removeprefix(top).lstrip("/"),
-        place=RemoteFile(str(file_system.unstrip_protocol(path))),
-        bytes=int(info.get("size") or 0),
-        mtime_ns=_mtime_ns(info),
-        etag=next((str(info[key]) for key in ("ETag", "etag", "blob_id") if info.get(key)), None),
+        name=_unasked(url, path).removeprefix(top).removeprefix("/"),
+        place=RemoteFile(
+            url=url, size=None if known is None else size, etag=etag, mtime_ns=mtime_ns
+        ),
+        bytes=size,
+        mtime_ns=mtime_ns,
+        etag=etag,
     )
-
-
-def _mtime_ns(info: dict[str, Json]) -> int | None:
-    for key in ("mtime", "LastModified", "last_modified", "updated"):
-        value = info.get(key)
-        if isinstance(value, dt.datetime):
-            return int(value.timestamp() * 1_000_000_000)
-        if isinstance(value, int | float):
-            return int(value * 1_000_000_000)
-    return None
 
 
 def _nonempty(listing: Listing, location: str) -> Listing:
