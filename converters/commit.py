@@ -259,6 +259,24 @@ def _is_empty(folder: Path) -> bool:
     return folder.is_dir() and not any(folder.iterdir())
 
 
+def remove(folder: Path) -> bool:
+    """Delete a result, so that a half deleted one is never taken for a whole one.
+
+    Returns:
+        whether it is gone: a folder with files that are not of the result is left as it is.
+
+    Raises:
+        OutputError: it cannot be deleted, or another run is writing there.
+    """
+    places = _Places(out=Path(os.path.realpath(folder)))
+    with _locked(places), writing(folder):
+        if _own(places.out) is None or _foreign(places.out):
+            return False
+        _clear(places, keep=None)
+        places.discard(places.out)
+        return True
+
+
 def check_usable(out: Path) -> None:
     """See that a destination could be written, before anything costly is done for it.
 

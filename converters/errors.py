@@ -7,6 +7,7 @@ IngotError
 │   ├── FeaturemapError the same of a featuremap              exit 2
 │   └── ParametersError the same of a file of parameters      exit 2
 ├── ConversionError  a conversion cannot go on                exit 1
+│   ├── NoTokensError no text gives a token                   exit 1
 │   └── DriftError   the data's shape is not the mapping's    exit 1
 ├── OutputError      the destination cannot be written        exit 1
 ├── RevisionError    there is no such revision or repository  exit 2
@@ -58,6 +59,10 @@ class ConversionError(_LocatedError):
 
 class DriftError(ConversionError):
     """The data has not the shape that the mapping was made for. Fields: where, problem, hint."""
+
+
+class NoTokensError(ConversionError):
+    """There are texts, and none of them gives a token. Fields: where, problem, hint."""
 
 
 class OutputError(_LocatedError):

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from ingot.converters.commit import writing
 from ingot.converters.errors import ConversionError
@@ -36,8 +36,8 @@ _WORK: Final = ".bins-"
 _MOST_BINS: Final = 1 << 12
 _MANY: Final = 16  # sets that share a record: beyond, their pairs are added by table
 
-Array = npt.NDArray[Any]
-Indices = npt.NDArray[np.int64]
+Array = NDArray[Any]
+Indices = NDArray[np.int64]
 # begin, end: the hash; at: number of the first record of these in the lake; count: how many
 ENTRY: Final = np.dtype([("begin", "<u8"), ("end", "<u8"), ("at", "<i8"), ("count", "<i8")])
 
@@ -78,7 +78,7 @@ def find(files: Mapping[str, Path], drops: Path | None = None) -> Duplicates:
 
     Args:
         files: per set its hashes in the order of its records, as `figures.measure` writes them.
-        drops: folder for a bitmap per set, `NAME.npy`: see `read_drops`; None = none are written.
+        drops: folder for a bitmap per set, `NAME.npy`: see `open_drops`; None = none are written.
             Each appears whole; those of other sets are left alone. One search at a time per folder.
 
     Raises:
@@ -115,20 +115,26 @@ def open_hashes(file: Path) -> Hashes:
     return hashed
 
 
-def read_drops(file: Path, records: int) -> npt.NDArray[np.bool_]:
-    """Which records of a set a bitmap says to leave out: array (records,), in their order.
+def open_drops(file: Path, records: int) -> NDArray[np.uint8]:
+    """The bitmap of a set: `numpy.packbits` of whether each record, in order, is to be left out.
 
     Raises:
         ConversionError: it is no bitmap, or one of another number of records.
     """
     hint = "find the duplicates again"
     try:
-        bits = np.load(file)
+        bits: NDArray[np.uint8] = np.load(file)
     except (OSError, ValueError, EOFError) as error:
         raise ConversionError(str(file), f"cannot be read as a bitmap: {error}", hint) from error
     if bits.dtype != np.uint8 or bits.shape != (_bytes_of(records),):
         raise ConversionError(str(file), f"is no bitmap of {records} records", hint)
-    return np.unpackbits(bits, count=records).view(np.bool_)
+    return bits
+
+
+def dropped(bits: NDArray[np.uint8], start: int, count: int) -> NDArray[np.bool_]:
+    """Whether each of `count` records from the number `start` on is to be left out."""
+    near = np.unpackbits(bits[start // 8 : _bytes_of(start + count)])
+    return near[start % 8 : start % 8 + count].view(np.bool_)
 
 
 def _bytes_of(records: int) -> int:
@@ -308,7 +314,7 @@ def _sorted(entries: Array) -> Array:
     return ordered
 
 
-def _firsts(ordered: Array) -> npt.NDArray[np.bool_]:
+def _firsts(ordered: Array) -> NDArray[np.bool_]:
     """Whether an entry is the first of its hash."""
     begin, end = ordered["begin"], ordered["end"]
     changed = (begin[1:] != begin[:-1]) | (end[1:] != end[:-1])

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.errors import ConversionError, NoTokensError, OutputError, SourceError
 from ingot.converters.manifest import host_facts
 from ingot.converters.megatron.assembling import assemble, commit, finished_units, total
 from ingot.converters.megatron.attempts import Outcome, run
@@ -291,7 +291,7 @@ class _Build:
         said = ", ".join(
             f"{counts[name]} {name}" for name in ("rows", "empty", "short", "long", "rejected")
         )
-        raise ConversionError(
+        raise NoTokensError(
             str(self.prefix),
             f"not a single token ({said}): Megatron cannot load an empty data set",
             "see to the columns and the limits; nothing was written",

@@ -1,0 +1,371 @@
+"""What training reads of one data set of a lake: its records without repeats, dealt to splits.
+
+    CORPUS/SPLIT/NAME/records/part-00000.parquet|jsonl   in the order of the result
+    CORPUS/SPLIT/NAME/rejected/part-00000.jsonl          records that the tokenizer refused
+    CORPUS/SPLIT/NAME/tokens/NAME.bin|.idx|.meta.json    with a tokenizer
+    CORPUS/SPLIT/NAME/run.json, manifest.json
+
+A folder is committed as a conversion's is (`commit.stage`): it appears whole or not at all, an
+equal one is left as it is, another one is replaced, and a run that was killed goes on with the
+records and tokens that it had finished. The manifest is that of a result with these differences:
+
+    options     records, source (NAME), tokenizer as ever; `corpus` says what of the result is here:
+                split, splits (name and fraction of all, in order), dedup {method, sha256 of the
+                bitmap} or null; language and limit are null
+    inputs      the record parts of the result, with their SHA-256
+    rows        all 0: nothing of the raw data was read
+    records     written, and duplicates: the repeats of this split that were left out. Over all
+                splits their sum is what the result has written.
+
+A split that gets no record of a set says so with an empty `records/`. Nothing depends on a time, on
+the place of the lake, or on other data sets but for the repeats.
+"""
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ingot.converters import manifest as manifests
+from ingot.converters.assemble import Parts, make_tokens, tokenizer_facts, tokens_name
+from ingot.converters.commit import (
+    Finished,
+    Staged,
+    encode,
+    finished,
+    remove,
+    stage,
+    sync_tree,
+    write_file,
+    writing,
+)
+from ingot.converters.errors import ConversionError, NoTokensError
+from ingot.converters.lake.duplicates import dropped, open_drops
+from ingot.converters.lake.facts import Split
+from ingot.converters.lake.record_hashes import beginnings, hashes
+from ingot.converters.lake.splits import ALL, Splits
+from ingot.converters.record_parts import PartsWriter
+from ingot.converters.records import read_batches
+from ingot.converters.rows import Json
+from ingot.converters.shard import RECORDS, REJECTED, file_entry, peak_rss
+
+if TYPE_CHECKING:
+    from ingot.converters.megatron.monitor import Monitor
+
+_WRITTEN: Final = "written.json"  # in the work folder: the records are there, and these
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusOptions:
+    """What is made of every result of a lake.
+
+    Attributes:
+        splits: see `splits.parse`.
+        tokenizer: see `load_tokenizer`; None = no tokens.
+    """
+
+    splits: Splits = ALL
+    tokenizer: str | None = None
+
+
+def write(
+    result: Path,
+    corpus: Path,
+    name: str,
+    options: CorpusOptions | None = None,
+    *,
+    drops: Path | None = None,
+    monitor: "Monitor | None" = None,
+) -> tuple[Split, ...]:
+    """Write one data set's part of every split.
+
+    Args:
+        result: the folder of its finished result, which holds records.
+        corpus: where to; `SPLIT/NAME` below it is the result's own.
+        name: the set's name in the lake.
+        options: see `CorpusOptions`.
+        drops: the bitmap of the repeats to leave out (`duplicates.find`); None = keep all.
+        monitor: hears how the token builds go.
+
+    Returns:
+        what went into each split, in their order. `tokens` is 0 where a tokenizer was given and
+        there is no record, or none that it takes.
+
+    Raises:
+        ConversionError: there is no finished result with records, the bitmap is of another one, or
+            the tokenizer does not serve.
+        OutputError: a folder is taken by foreign files, locked, or cannot be written.
+    """
+    made = _Corpus.of(result, name, options or CorpusOptions(), drops)
+    with ExitStack() as stack:
+        held = [
+            (split, stack.enter_context(made.stage(corpus / split / name, split)))
+            for split in made.options.splits.names
+        ]
+        pending = [_Pending(made, split, staged) for split, staged in held if staged.done is None]
+        made.write_records(pending)
+        for one in pending:
+            one.make_tokens(monitor)
+        for one in pending:  # close together: splits of two kinds must not stay side by side
+            one.commit()
+        fresh = {one.split: one.manifest for one in pending}
+        done = {split: staged.done.manifest for split, staged in held if staged.done}
+        return tuple(made.told(split, {**done, **fresh}[split]) for split, _ in held)
+
+
+def sweep(corpus: Path, kept: Iterable[tuple[str, str]]) -> list[str]:
+    """Delete what an earlier run wrote and this one did not: other splits, sets that are gone.
+
+    Args:
+        corpus: the corpus.
+        kept: (split, name) of everything that belongs to it.
+
+    Returns:
+        what was deleted, as `SPLIT/NAME`, sorted. Only folders whose manifest says that they are of
+        a corpus are touched, and none that holds other files.
+
+    Raises:
+        OutputError: a folder cannot be deleted.
+    """
+    wanted = {corpus / split / name for split, name in kept}
+    with writing(corpus):
+        there = sorted(corpus.glob("[!.]*/[!.]*/manifest.json"))
+    gone = [one.parent for one in there if one.parent not in wanted and _is_corpus(one.parent)]
+    removed = [folder for folder in gone if remove(folder)]
+    for folder in {one.parent for one in removed}:
+        with suppress(OSError):  # something is in it still
+            folder.rmdir()
+    return [one.relative_to(corpus).as_posix() for one in removed]
+
+
+def _is_corpus(folder: Path) -> bool:
+    found = finished(folder)
+    options = found.manifest.get("options") if found else None
+    return isinstance(options, dict) and "corpus" in options
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Corpus:
+    """One data set on its way into the corpus."""
+
+    result: Finished
+    name: str
+    options: CorpusOptions
+    drops: NDArray[np.uint8] | None
+    settled: dict[str, Json]
+
+    @classmethod
+    def of(cls, result: Path, name: str, options: CorpusOptions, drops: Path | None) -> "_Corpus":
+        """What is to be done, checked."""
+        found = finished(result)
+        if found is None or found.manifest["decision"] not in ("pt", "sft"):
+            problem = "holds no finished result with records"
+            raise ConversionError(str(result), problem, "convert the data set first")
+        records = found.manifest["records"]["written"]
+        bits = open_drops(drops, records) if drops else None
+        settled = _settled(found.manifest, name, options, bits)
+        return cls(result=found, name=name, options=options, drops=bits, settled=settled)
+
+    def identity(self, split: str) -> dict[str, Json]:
+        """What decides the bytes of a split."""
+        options = self.settled["options"]
+        corpus = {**options["corpus"], "split": split}
+        return {**self.settled, "options": {**options, "corpus": corpus}}
+
+    def stage(self, out: Path, split: str) -> Any:  # noqa: ANN401 - a context of Staged
+        """Hold the destination of a split."""
+        ours = self.identity(split)
+        key = hashlib.sha256(json.dumps(ours, sort_keys=True).encode()).hexdigest()
+        return stage(out, key=key, difference=_difference(ours), overwrite=True)
+
+    def write_records(self, pending: Sequence["_Pending"]) -> None:
+        """Read the result once, for all splits that have not their records yet."""
+        waiting = [one for one in pending if not one.has_records()]
+        if not waiting:
+            return
+        with ExitStack() as stack:
+            for one in waiting:
+                one.open_records(stack)
+            start = 0
+            for batch in read_batches(self.result.folder / RECORDS):
+                places = self._places(batch)
+                out = self._dropped(start, batch.num_rows)
+                for one in waiting:
+                    one.take(batch, places == self.options.splits.names.index(one.split), out)
+                start += batch.num_rows
+            self._check(start)
+        for one in waiting:
+            one.close_records()
+
+    def _places(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
+        """For each record the place of its split."""
+        if len(self.options.splits.names) == 1:
+            return np.zeros(batch.num_rows, np.int64)
+        return self.options.splits.places(beginnings(hashes(batch)))
+
+    def _dropped(self, start: int, count: int) -> NDArray[np.bool_]:
+        if self.drops is None:
+            return np.zeros(count, np.bool_)
+        return dropped(self.drops, start, count)
+
+    def _check(self, records: int) -> None:
+        written = self.result.manifest["records"]["written"]
+        if records != written:
+            problem = f"holds {records} records, its manifest says {written}"
+            raise ConversionError(str(self.result.folder), problem, "convert the data set again")
+
+    def told(self, split: str, manifest: dict[str, Json]) -> Split:
+        """What a manifest says, for the catalog."""
+        records, tokens = manifest["records"], manifest["tokens"]
+        none = 0 if self.options.tokenizer else None
+        return Split(
+            name=split,
+            records=records["written"],
+            duplicates=records["duplicates"],
+            tokens=tokens["tokens"] if tokens else none,
+        )
+
+
+def _settled(
+    result: dict[str, Json], name: str, options: CorpusOptions, bits: NDArray[np.uint8] | None
+) -> dict[str, Json]:
+    """The part of all manifests that decides bytes; the split is still to be named."""
+    dedup = None
+    if bits is not None:
+        dedup = {"method": "exact", "sha256": hashlib.sha256(bits.tobytes()).hexdigest()}
+    parts = [one for one in result["files"] if one["path"].startswith(f"{RECORDS}/")]
+    return {
+        "decision": result["decision"],
+        "versions": manifests.VERSIONS,
+        "mapping_sha256": result["mapping_sha256"],
+        "options": {
+            "records": result["options"]["records"],
+            "language": None,
+            "source": name,
+            "limit": None,
+            "tokenizer": tokenizer_facts(options.tokenizer) if options.tokenizer else None,
+            "corpus": {"splits": options.splits.to_json(), "dedup": dedup},
+        },
+        "inputs": [
+            {"name": one["path"], "bytes": one["bytes"], "sha256": one["sha256"]} for one in parts
+        ],
+    }
+
+
+def _difference(ours: dict[str, Json]) -> Callable[[Finished], str | None]:
+    def difference(there: Finished) -> str | None:
+        other = [key for key, value in ours.items() if there.manifest.get(key) != value]
+        return f"other {', '.join(other)}" if other else None
+
+    return difference
+
+
+class _Pending:
+    """One split of the set that is being written."""
+
+    def __init__(self, corpus: _Corpus, split: str, staged: Staged) -> None:
+        self.split = split
+        self.manifest: dict[str, Json] = {}
+        self._corpus = corpus
+        self._staged = staged
+        self._started = time.monotonic()
+        self._records = staged.result / RECORDS
+        self._tokens: dict[str, Json] | None = None
+        self._duplicates = 0
+        self._parts: PartsWriter | None = None
+        self._written: dict[str, Json] = {}
+
+    def has_records(self) -> bool:
+        """Whether a run that was killed had written all records."""
+        file = self._staged.work / _WRITTEN
+        if file.exists():
+            self._written = json.loads(file.read_bytes())
+        return bool(self._written)
+
+    def open_records(self, stack: ExitStack) -> None:
+        """Begin anew; the parts are closed with the stack."""
+        with writing(self._staged.out):
+            shutil.rmtree(self._records, ignore_errors=True)
+            self._records.mkdir()
+        manifest = self._corpus.result.manifest
+        self._parts = stack.enter_context(
+            PartsWriter(
+                self._records, kind=manifest["decision"], format=manifest["options"]["records"]
+            )
+        )
+
+    def take(self, batch: pa.RecordBatch, ours: NDArray[np.bool_], out: NDArray[np.bool_]) -> None:
+        """Write the records of a batch that are of this split and not left out."""
+        self._duplicates += int((ours & out).sum())
+        kept = ours & ~out
+        if self._parts and kept.any():
+            self._parts.write_batch(batch if kept.all() else batch.filter(pa.array(kept)))
+
+    def close_records(self) -> None:
+        """Note that all are there, so that a later run need not write them again."""
+        with writing(self._staged.out):
+            sync_tree(self._records)
+            files = sorted(
+                path.relative_to(self._staged.result) for path in self._records.iterdir()
+            )
+            self._written = {
+                "records": self._parts.rows if self._parts else 0,
+                "duplicates": self._duplicates,
+                "parts": [file_entry(self._staged.result, path) for path in files],
+            }
+            write_file(self._staged.work / _WRITTEN, encode(self._written))
+
+    def make_tokens(self, monitor: "Monitor | None") -> None:
+        """Tokenize what was written, as a conversion does."""
+        from ingot.converters.megatron.monitor import unheard
+
+        tokenizer, parts = self._corpus.options.tokenizer, self._written["parts"]
+        if tokenizer is None or not parts:
+            return
+        with writing(self._staged.out):
+            (self._staged.result / REJECTED).mkdir(exist_ok=True)
+        made = Parts(records=parts, rejected=[])
+        name = tokens_name(self._corpus.name)
+        with suppress(NoTokensError):  # a few records may be such that the tokenizer refuses all
+            self._tokens = make_tokens(self._staged, made, tokenizer, name, monitor or unheard)
+        with suppress(OSError):  # there are some
+            (self._staged.result / REJECTED).rmdir()
+
+    def commit(self) -> None:
+        """Give the split its name."""
+        with writing(self._staged.out):
+            known = self._written["parts"]
+            self.manifest = self._manifest(manifests.list_files(self._staged.result, known))
+        run = {
+            "seconds": round(time.monotonic() - self._started, 3),
+            "resumed": self._staged.resumed,
+            "peak_rss_bytes": peak_rss(),
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "host": manifests.host_facts(),
+            "notes": list(self._staged.notes),
+        }
+        self._staged.commit(self.manifest, run)
+
+    def _manifest(self, files: list[dict[str, Json]]) -> dict[str, Json]:
+        counts = {"written": self._written["records"], "duplicates": self._written["duplicates"]}
+        return {
+            **self._corpus.identity(self.split),
+            "reason": None,
+            "left_out": [],
+            "rows": dict.fromkeys(manifests.ROWS, 0),
+            "records": {**dict.fromkeys(manifests.RECORDS, 0), **counts},
+            "rejects": {},
+            "warnings": {"mapping": [], "meta": {}, "paths": {}},
+            "tokens": self._tokens,
+            "files": files,
+        }
