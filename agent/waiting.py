@@ -104,7 +104,7 @@ def check_unedited(order: Order) -> None:
     """
     if order.out is None or order.mapping is not None:
         return
-    for file in _edited(proposal_folder(order.out)):
+    for file in edited(proposal_folder(order.out)):
         hint = f"to use it: {command(order, mapping=str(file))}\nto drop it: delete {file}"
         raise ReviewNeeded(str(file), "was edited since it was proposed", hint)
 
@@ -118,7 +118,7 @@ def clear(order: Order) -> None:
     if order.out is None or order.mapping is not None:
         return
     folder = proposal_folder(order.out)
-    if not folder.is_dir() or _edited(folder) or not _proposed(folder):
+    if not folder.is_dir() or edited(folder) or not _proposed(folder):
         return
     with writing(folder):
         for name in (MAPPING, OTHER, REPORT):
@@ -127,8 +127,12 @@ def clear(order: Order) -> None:
             folder.rmdir()
 
 
-def _edited(folder: Path) -> list[Path]:
-    """The mappings there that are not as ingot proposed them."""
+def edited(folder: Path) -> list[Path]:
+    """The mappings there that are not as ingot proposed them.
+
+    Raises:
+        OutputError: the folder cannot be read.
+    """
     with writing(folder):
         hashes = _proposed(folder)
         files = [(name, folder / name) for name in (MAPPING, OTHER)]

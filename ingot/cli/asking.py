@@ -30,22 +30,25 @@ def mapping_file(path: Path) -> Answer:
 
 def ask(state: "State", context: "Context") -> Answer:
     """Show the proposal, and the rules' beside it where they say something else; ask once."""
-    second = _second(state)
-    _show(state, context, second)
+    second = shown(state, context)
     rules = second and second["mapping"]
     choices = "[y]es, [e]dit, [r]ules', [n]o" if rules else "[y]es, [e]dit, [n]o"
-    answer = _typed(f"Convert with this mapping? {choices}: ").lower()
+    answer = typed(f"Convert with this mapping? {choices}: ").lower()
     if answer in ("y", "yes"):
         return {"decisions": [{"type": "approve"}]}
     if answer in ("e", "edit"):
         return edited((state["proposal"] or {})["mapping"])
     if rules and answer in ("r", "rules", "rules'"):
-        return _in_place(rules)
+        return in_place(rules)
     return {"decisions": [{"type": "reject", "message": "not approved"}]}
 
 
-def _show(state: "State", context: "Context", second: Answer | None) -> None:
-    """What a person has to know before they answer, the reasons to ask them last."""
+def shown(state: "State", context: "Context") -> Answer | None:
+    """Show what a person has to know before they answer, the reasons to ask them last.
+
+    Returns:
+        The rules' proposal where a model's differs from it, None else.
+    """
     from ingot.agent.gates import of_state
     from ingot.agent.preview import preview
     from ingot.cli import show
@@ -61,8 +64,10 @@ def _show(state: "State", context: "Context", second: Answer | None) -> None:
     show.gates(console, gates)
     show.reserved(console, gates)
     show.problems(console, state.get("problems", []))
+    second = _second(state)
     if second:
         show.other(console, second)
+    return second
 
 
 def _second(state: "State") -> Answer | None:
@@ -71,7 +76,7 @@ def _second(state: "State") -> Answer | None:
     return None if not opinion or opinion["agrees"] else opinion["proposal"]
 
 
-def _typed(question: str) -> str:
+def typed(question: str) -> str:
     """What the person typed, "" at the end of input."""
     from ingot.cli.console import notes, plain
 
@@ -87,18 +92,18 @@ def edited(mapping: Answer) -> Answer:
     while True:
         text = _in_editor(text)
         if not text.strip():
-            return _in_place(mapping)
+            return in_place(mapping)
         try:
             document = json.loads(text)
         except ValueError as error:
             ways = "Return goes back to the editor, q leaves the mapping as it was"
-            if _typed(f"That is no JSON ({error}). {ways}: ").lower() == "q":
-                return _in_place(mapping)
+            if typed(f"That is no JSON ({error}). {ways}: ").lower() == "q":
+                return in_place(mapping)
             continue
-        return _in_place(document)
+        return in_place(document)
 
 
-def _in_place(mapping: Answer) -> Answer:
+def in_place(mapping: Answer) -> Answer:
     """The answer that puts this mapping in place of the proposed one; it is shown and asked for."""
     action = {"name": "convert", "args": {"mapping": mapping}}
     return {"decisions": [{"type": "edit", "edited_action": action}]}

@@ -2,6 +2,7 @@
 
 import typer
 
+from ingot.cli.lake_review import review
 from ingot.cli.lake_run import run
 
 lake = typer.Typer(
@@ -10,3 +11,4 @@ lake = typer.Typer(
     rich_markup_mode=None,
 )
 lake.command("run")(run)
+lake.command("review")(review)
