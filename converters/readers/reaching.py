@@ -129,7 +129,7 @@ def reaching(url: str) -> Iterator[None]:
 
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")
-_USER = re.compile(r"^([^/?#]*://)[^/?#]*@")
+_USER = re.compile(r"://[^/?#\s]*@")
 _SECRET = re.compile(
     r"([?&;][^=&;#]*(?:sig|sign|token|secret|key|pass|pwd|auth|cred|session|amz|goog)[^=&;#]*=)[^&;#]*",
     re.IGNORECASE,
@@ -145,7 +145,7 @@ def redacted(text: str) -> str:
 
 
 def _without_secrets(url: str) -> str:
-    return _SECRET.sub(r"\1***", _USER.sub(r"\1***@", url))
+    return _SECRET.sub(r"\1***", _USER.sub("://***@", url))
 
 
 def refuse_secrets(url: str) -> None:

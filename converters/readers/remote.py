@@ -18,7 +18,7 @@ from ingot.converters.rows import Json
 
 T = TypeVar("T")
 
-FIRST_BLOCK: Final = 512 << 10  # holds what a glance at a file's beginning reads
+FIRST_BLOCK: Final = 128 << 10  # a small file, or the first glance at a long one
 MOST_BLOCK: Final = 8 << 20
 TAIL: Final = 256 << 10
 _BUFFER = 64 << 10
@@ -136,14 +136,14 @@ class _Remote(io.RawIOBase):
         """Where the next block begins and how long it is; the end of the file has none."""
         end = self._known.size
         self._ahead = min(2 * self._ahead, MOST_BLOCK) if self._fetched and goes_on else FIRST_BLOCK
-        size = min(max(wanted, self._ahead), max(MOST_BLOCK, self._ahead))
+        size = min(max(wanted, self._ahead), MOST_BLOCK)
         if end is None:
             return self._at, size
         if self._at >= end:
             return self._at, 0
-        jumped_to_end = not goes_on and end - self._at <= TAIL and self.seekable()
-        start = max(0, end - TAIL) if jumped_to_end else self._at
-        return start, min(size, end - start)
+        if not goes_on and end - self._at <= TAIL and self.seekable():
+            return max(0, end - TAIL), min(TAIL, end)
+        return self._at, min(size, end - self._at)
 
     def _asked(self, act: Callable[[], T]) -> T:
         return persistent(self._place.url, act)
@@ -153,9 +153,9 @@ class _Remote(io.RawIOBase):
             self._open()
         assert self._file is not None
         try:
-            data = self._file.read(start, size)
-            if not data and self._known.size is not None:
-                raise OSError(f"it ends after {start} of {self._known.size} bytes")
+            data = _whole(self._file, start, size)
+            if len(data) < size and self._known.size is not None:
+                raise OSError(f"it ends after {start + len(data)} of {self._known.size} bytes")
         except Exception:
             self._drop()
             raise
@@ -183,6 +183,14 @@ class _Remote(io.RawIOBase):
             file, self._file = self._file, None
             with reaching(self._place.url):
                 file.close()
+
+
+def _whole(file: _Opened, start: int, size: int) -> bytes | bytearray:
+    """`size` bytes, fewer only at the end: a storage may give them in pieces."""
+    data = file.read(start, size)
+    while 0 < len(data) < size and (more := file.read(start + len(data), size - len(data))):
+        data = data + more
+    return data[:size]
 
 
 def same(place: RemoteFile, known: RemoteFile, file: _Opened) -> RemoteFile:

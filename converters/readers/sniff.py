@@ -34,6 +34,11 @@ _WINDOW = 64 << 10
 _SHAPE_ROWS = 50
 _TABLE_NAMES = (".csv", ".tsv", ".tab", ".psv")
 _LINES_NAMES = (".jsonl", ".ndjson", ".jsonlines")
+_DIGITS = b"0123456789"
+_LAST_OF = {
+    **{b"{": b"}", b"[": b"]", b'"': b'"', b"t": b"e", b"f": b"e", b"n": b"l", b"-": _DIGITS},
+    **{_DIGITS[n : n + 1]: _DIGITS for n in range(10)},
+}
 _SPACE = " \t\r\n\ufeff"
 _PACKED = re.compile(r"\.(gz|gzip|zst|zstd|bz2|xz)$", re.IGNORECASE)
 
@@ -261,12 +266,19 @@ def _looks_whole(line: str) -> bool:
 
 
 def _loads(data: bytes) -> Json:
-    if data[:1].isalpha() and data[:1] not in b"tfn":  # prose: an error is slow to raise
+    if not _may_be_json(data):  # an error is slow to raise
         return None
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
         return None
+
+
+def _may_be_json(data: bytes) -> bool:
+    """Whether the last byte fits to the first one, as that of every JSON value does."""
+    if data[:1].isspace() or data[-1:].isspace():
+        return True
+    return data[-1:] in _LAST_OF.get(data[:1], b"")
 
 
 def _parsed_lines(head: _Head) -> list[Json]:
