@@ -1,20 +1,37 @@
 """The end of a run over a lake: repeats across its data sets, the corpus, catalog and page."""
 
+import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
-from ingot.agent.lake.order import LakeOrder
-from ingot.converters.lake import duplicates
-from ingot.converters.lake.facts import SetFacts
+from ingot.agent.lake.order import CORPUS, LakeOrder
+from ingot.agent.lake.workers import Broken, spread
+from ingot.converters.commit import write_file, writing
+from ingot.converters.errors import IngotError
+from ingot.converters.lake import corpus, duplicates
+from ingot.converters.lake.facts import SetFacts, Split
+from ingot.converters.lake.splits import ALL
+from ingot.converters.rows import Json
 
 _DROPS: Final = "drops"
+CATALOG: Final = "catalog.parquet"
+PAGE: Final = "index.html"
+
+Tell = Callable[[str], None]
 
 
 def finish(
-    order: LakeOrder, sets: Sequence[SetFacts], tell: Callable[[str], None]
+    order: LakeOrder, sets: Sequence[SetFacts], told: dict[str, Json], tell: Tell
 ) -> list[SetFacts]:
     """What can only be told once every data set has come to its end; the facts with it.
+
+    Args:
+        order: what was ordered.
+        sets: what became of the data sets.
+        told: what the page says of the lake as a whole.
+        tell: hears what is going on.
 
     Raises:
         OutputError: something cannot be written.
@@ -22,17 +39,91 @@ def finish(
     """
     tell("repeats")
     found = _duplicates(order, sets)
-    return [_with_repeats(one, found) for one in sets]
+    sets = [_with_repeats(one, found) for one in sets]
+    if order.has_corpus:
+        tell("corpus")
+        sets = _corpus(order, sets, found)
+    elif (order.out / CORPUS).is_dir():
+        corpus.sweep(order.out / CORPUS, ())
+    try:
+        from ingot.converters.lake import catalog, page
+    except ImportError:
+        return list(sets)
+    tell("catalog")
+    with writing(order.out):
+        catalog.write(sets, order.out / CATALOG)
+        write_file(order.out / PAGE, page.render(sets, title=order.out.name, told=told))
+    return sets
 
 
 def _duplicates(order: LakeOrder, sets: Sequence[SetFacts]) -> duplicates.Duplicates:
     files = {one.name: order.hashes(one.name) for one in sets if one.status == "converted"}
     drops = order.state.folder / _DROPS if order.dedup else None
+    if drops is None:
+        shutil.rmtree(order.state.folder / _DROPS, ignore_errors=True)
     return duplicates.find(files, drops)
 
 
 def _with_repeats(one: SetFacts, found: duplicates.Duplicates) -> SetFacts:
     told = found.sets.get(one.name)
     if told is None:
-        return one
-    return replace(one, across=told.across, overlaps=dict(told.overlaps))
+        return replace(one, across=0, overlaps={}, splits=())
+    return replace(one, across=told.across, overlaps=dict(told.overlaps), splits=())
+
+
+# --- the corpus
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Part:
+    """What is made of one result."""
+
+    name: str
+    result: Path
+    corpus: Path
+    options: corpus.CorpusOptions
+    drops: Path | None
+
+
+def _corpus(
+    order: LakeOrder, sets: Sequence[SetFacts], found: duplicates.Duplicates
+) -> list[SetFacts]:
+    """The corpus of all results, and what went where; a data set that fails is left out of it."""
+    folder = order.out / CORPUS
+    options = corpus.CorpusOptions(splits=order.splits or ALL, tokenizer=order.tokenizer)
+    parts = [
+        _Part(
+            name=one.name,
+            result=order.result(one.name),
+            corpus=folder,
+            options=options,
+            drops=found.drops.get(one.name),
+        )
+        for one in sets
+        if one.status == "converted"
+    ]
+    written: dict[str, tuple[Split, ...] | str] = {}
+    for part, splits in spread(_written, parts, order.jobs):
+        written[part.name] = splits.why if isinstance(splits, Broken) else splits
+    kept = [(split.name, name) for name, splits in _well(written).items() for split in splits]
+    corpus.sweep(folder, kept)
+    return [_with_splits(one, written.get(one.name, ())) for one in sets]
+
+
+def _written(part: _Part) -> tuple[Split, ...] | str:
+    """What went into which split; a text where it went wrong."""
+    try:
+        return corpus.write(part.result, part.corpus, part.name, part.options, drops=part.drops)
+    except IngotError as error:
+        return str(error)
+
+
+def _well(written: dict[str, tuple[Split, ...] | str]) -> dict[str, tuple[Split, ...]]:
+    return {name: one for name, one in written.items() if not isinstance(one, str)}
+
+
+def _with_splits(one: SetFacts, splits: tuple[Split, ...] | str) -> SetFacts:
+    if isinstance(splits, str):
+        return replace(one, status="failed", why=f"its part of the corpus: {splits}")
+    tokens = [split.tokens for split in splits if split.tokens is not None]
+    return replace(one, splits=splits, tokens=sum(tokens) if tokens else one.tokens)

@@ -96,13 +96,20 @@ class OneCall:
         """The turn of a data set that came second; None where the first gave up."""
         if first in self.pending:
             raise PutOffError(first)
-        if (document := self.approved(first)) is not None:
+        document = self.approved(first)
+        if document is not None and not _by_card(document):
             return _as_approved(document, first, rules.proposal)
         found = self.state.sets().get(first)
         if found is None or found.facts.status not in ("waiting", "rejected"):
             return None
         self.waits_for = first
         return marked(rules, f"a model was asked about this shape for {first}, which waits")
+
+
+def _by_card(document: dict[str, Json]) -> bool:
+    """Whether a card beside other data may have talked a model into a mapping, unseen by people."""
+    made = document.get("provenance") or {}
+    return bool(made.get("card")) and not (made.get("edited") or made.get("reviewed"))
 
 
 def _as_approved(document: dict[str, Json], first: str, rules: Proposal | None) -> Turn:

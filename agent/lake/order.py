@@ -10,6 +10,7 @@ from typing import Final
 from ingot.agent.lake.state import State
 from ingot.agent.mappers.asking import AskOrder
 from ingot.agent.state import Order
+from ingot.converters.lake.splits import Splits
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.manifest import VERSIONS, stamp
 from ingot.converters.rows import Json
@@ -41,7 +42,7 @@ class LakeOrder:
         share_values: what a model may see of the values.
         prompt_tokens: how long the first question may be.
         dedup: whether repeats are left out of the corpus.
-        split: name and fraction of every split, in order; () = one, `all`.
+        splits: what the corpus is dealt to, None = it is not dealt.
         jobs: processes.
     """
 
@@ -60,7 +61,7 @@ class LakeOrder:
     share_values: str = "redacted"
     prompt_tokens: int = 8000
     dedup: bool = False
-    split: tuple[tuple[str, float], ...] = ()
+    splits: Splits | None = None
     jobs: int = 1
 
     @property
@@ -71,7 +72,7 @@ class LakeOrder:
     @property
     def has_corpus(self) -> bool:
         """Whether a corpus is written beside the results: tokens are made of it then."""
-        return self.dedup or bool(self.split)
+        return self.dedup or self.splits is not None
 
     def result(self, name: str) -> Path:
         """The folder of a data set's result."""

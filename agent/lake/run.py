@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from ingot.agent.lake import finishing, ledger
 from ingot.agent.lake.looking import list_files, look_at_all
-from ingot.agent.lake.order import HASHES, LakeOrder, key_of
+from ingot.agent.lake.order import HASHES, MAPPINGS, LakeOrder, key_of
 from ingot.agent.lake.state import Kept
 from ingot.agent.lake.workers import Broken, spread
 from ingot.agent.lake.working import Done, Task, work
@@ -25,6 +25,7 @@ from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.lake.facts import SetFacts
 from ingot.converters.lake.survey import DataSet, Survey, survey
 from ingot.converters.readers import Source
+from ingot.converters.rows import Json
 
 _ROOT: Final = "root"
 _RESULTS: Final = ("converted", "nothing")
@@ -102,11 +103,13 @@ def run(order: LakeOrder, listener: Listener, *, settle: float = 0.0) -> Report:
     begun = time.monotonic()
     with _held(order):
         found, files = find_sets(order, listener)
+        order.state.keep_note(_ROOT, _place_of(order))
+        order.state.keep_note(MAPPINGS, str(order.mappings))
         order.state.keep_members(_members(found))
         ledger.begin_run(order.state)
         worked = _work(order, found, listener, settle)
         sets = _with_gone(order, found)
-        sets = finishing.finish(order, sets, listener.finishing)
+        sets = finishing.finish(order, sets, _told_of(order, found, files), listener.finishing)
         resting = any(one.status == "resting" for one in sets)
         spent = ledger.spent(order.state) if resting else ledger.end_run(order.state)
     return Report(
@@ -117,6 +120,16 @@ def run(order: LakeOrder, listener: Listener, *, settle: float = 0.0) -> Report:
         spent=spent,
         seconds=time.monotonic() - begun,
     )
+
+
+def _told_of(order: LakeOrder, found: Survey, files: int) -> dict[str, Json]:
+    """What the page says of the lake as a whole: nothing that another run would say otherwise."""
+    return {
+        "files": files,
+        "left_out": len(found.left_out),
+        "dedup": "exact" if order.dedup else None,
+        "split": order.splits.to_json() if order.splits else None,
+    }
 
 
 def _members(found: Survey) -> dict[str, str]:
@@ -140,9 +153,13 @@ def _work(order: LakeOrder, found: Survey, listener: Listener, settle: float) ->
     ]
     listener.found(len(found.sets), len(todo))
     waiting, done, jobs = list(todo), 0, order.jobs
+    shapes = Counter(map(_shape, found.sets))
     while waiting:
         pending = frozenset(one.name for one in waiting)
-        tasks = [Task(order=order, data_set=one, pending=pending) for one in waiting]
+        tasks = [
+            Task(order=order, data_set=one, pending=pending, alone=shapes[_shape(one)] == 1)
+            for one in waiting
+        ]
         waiting = []
         for task, result in spread(work, tasks, jobs):
             facts = _kept(order, task, result)
@@ -154,6 +171,11 @@ def _work(order: LakeOrder, found: Survey, listener: Listener, settle: float) ->
         # Where all were in the way of each other, one after the other gets on.
         jobs = 1 if len(waiting) == len(tasks) else order.jobs
     return [one.name for one in todo]
+
+
+def _shape(one: DataSet) -> frozenset[str]:
+    """What is known of the shape of a data set's rows before they are read."""
+    return frozenset(name for file in one.source.files for name in file.facts.shape)
 
 
 def _kept(order: LakeOrder, task: Task, result: Done | Broken) -> SetFacts | None:
@@ -236,12 +258,16 @@ def _held(order: LakeOrder) -> Iterator[None]:
 
 
 def _check_root(order: LakeOrder) -> None:
-    root = order.root if "://" in order.root else str(Path(order.root).expanduser().resolve())
     known = order.state.note(_ROOT)
-    if known not in (None, root):
+    if known not in (None, _place_of(order)):
         problem = f"is the folder of another lake: {known}"
         raise OutputError(str(order.out), problem, "choose another folder for this one")
-    order.state.keep_note(_ROOT, root)
+
+
+def _place_of(order: LakeOrder) -> str:
+    """Where the lake lies, however its root was named."""
+    local = "://" not in order.root
+    return str(Path(order.root).expanduser().resolve()) if local else order.root.rstrip("/")
 
 
 def counted(sets: Sequence[SetFacts]) -> Counter[str]:

@@ -1,8 +1,7 @@
 """One data set of a lake, from its files to its facts; runs in a process of its own."""
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,7 @@ from ingot.converters.lake.facts import SetFacts, Status
 from ingot.converters.lake.figures import measure
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.mapping import load
+from ingot.converters.readers.facts import LeftOut
 from ingot.converters.readers.roots import candidates
 from ingot.converters.rows import Json
 
@@ -48,11 +48,21 @@ _PASSING = (StorageError, ModelError, OutputError)
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """One data set, what is ordered, and the data sets that have not come to their end yet."""
+    """One data set to be worked at.
+
+    Attributes:
+        order: what is ordered of the lake.
+        data_set: the data set.
+        pending: names of those that have not come to their end in this run yet.
+        alone: whether no other data set of the lake has the same keys or columns. Only then a model
+            is shown what a card beside the data says: an answer that serves several data sets must
+            not be talked into by the card of one.
+    """
 
     order: LakeOrder
     data_set: DataSet
     pending: frozenset[str]
+    alone: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +82,7 @@ def work(task: Task) -> Done:
     """Map, gate and convert one data set; what goes wrong is told in its facts."""
     known = _known(task)
     try:
-        return Done(facts=_worked(task, known))
+        return _worked(task, known)
     except PutOffError:
         return Done()
     except ModelError as error:
@@ -111,21 +121,28 @@ def _known(task: Task) -> SetFacts:
     )
 
 
-def _worked(task: Task, known: SetFacts) -> SetFacts:
+def _worked(task: Task, known: SetFacts) -> Done:
     data_set, source = task.data_set, task.data_set.source
     if data_set.said is not None:
-        return _for_others(known, data_set)
+        return Done(facts=_for_others(known, data_set))
     if data_set.faults:
-        told = "; ".join(f"{one.name}: {one.why}" for one in data_set.faults[:3])
-        count = len(data_set.faults)
-        why = f"{count} file{'s' * (count != 1)} cannot be read: {told}"
-        hint = "mend or move away what cannot be read; it is tried again when its files change"
-        return replace(known, status="failed", why=redact(why), hint=hint)
+        return Done(facts=_unreadable(known, data_set.faults))
     if not source.files:
         told = "; ".join(f"{one.name}: {one.why}" for one in source.left_out[:3])
-        return replace(known, decision="irrelevant", why=redact(f"no data file: {told}"))
-    with _opened(task) as (order, context):
-        return _converted_or_waiting(task, known, order, context)
+        facts = replace(known, decision="irrelevant", why=redact(f"no data file: {told}"))
+        return Done(facts=facts)
+    order, context = _opened(task)
+    file = task.order.mapping(data_set.name)
+    if file.is_file():
+        return Done(facts=_by_mapping(task, known, replace(order, mapper="file"), context, file))
+    return _by_graph(task, known, order, context)
+
+
+def _unreadable(known: SetFacts, faults: Sequence[LeftOut]) -> SetFacts:
+    told = "; ".join(f"{one.name}: {one.why}" for one in faults[:3])
+    why = f"{len(faults)} file{'s' * (len(faults) != 1)} cannot be read: {told}"
+    hint = "mend or move away what cannot be read; it is tried again when its files change"
+    return replace(known, status="failed", why=redact(why), hint=hint)
 
 
 def _for_others(known: SetFacts, data_set: DataSet) -> SetFacts:
@@ -134,15 +151,14 @@ def _for_others(known: SetFacts, data_set: DataSet) -> SetFacts:
     return replace(known, status="other", decision="irrelevant", hint=command)
 
 
-@contextmanager
-def _opened(task: Task) -> Iterator[tuple[Order, Context]]:
+def _opened(task: Task) -> tuple[Order, Context]:
     """The order of the data set, and a context that has its source."""
-    order, source = task.order.of_set(task.data_set), task.data_set.source
+    source = task.data_set.source
     context = Context(asking=_asking(task.order))
     context.bring(replace(source, roots=candidates(source.files)))
     if task.data_set.cards and (beside := card(task.data_set.cards)) is not None:
         context.cards = {source.location: beside}
-    yield order, context
+    return task.order.of_set(task.data_set), context
 
 
 def _asking(order: LakeOrder) -> Asking | None:
@@ -157,14 +173,16 @@ def _asking(order: LakeOrder) -> Asking | None:
     )
 
 
-def _converted_or_waiting(task: Task, known: SetFacts, order: Order, context: Context) -> SetFacts:
-    """By the approved mapping where there is one, else by the graph up to its review."""
-    file = task.order.mapping(task.data_set.name)
-    if file.is_file():
-        document = load(file)
-        given = replace(order, mapper="file", mapping=document, mapping_file=str(file))
-        state = direct.converted(given, context)
-        return _settled(task, known, given, state)
+def _by_mapping(
+    task: Task, known: SetFacts, order: Order, context: Context, file: Path
+) -> SetFacts:
+    """By the approved mapping: nobody is asked, what does not fit it is rejected."""
+    given = replace(order, mapping=load(file), mapping_file=str(file))
+    return _settled(task, known, given, direct.converted(given, context))
+
+
+def _by_graph(task: Task, known: SetFacts, order: Order, context: Context) -> Done:
+    """By a proposal of the agent, up to its review and, where it may be approved, beyond."""
     call = _one_call(task, context)
     context.turns = call.turns() if call else {}
     folder = task.order.run_folder(task.data_set.name)
@@ -178,9 +196,11 @@ def _converted_or_waiting(task: Task, known: SetFacts, order: Order, context: Co
         if not current.waits():
             current.forget()
     if why or state["outcome"]["status"] not in ("done", "already_done", "irrelevant"):
-        return _waiting(task, known, order, state, why)
+        facts = _waiting(task, known, order, state, why)
+        # What another one of its shape is waited for may be there without a change of its own.
+        return Done(facts=facts, again=facts.status == "resting" or bool(call and call.waits_for))
     shutil.rmtree(folder, ignore_errors=True)
-    return _settled(task, known, order, state)
+    return Done(facts=_settled(task, known, order, state))
 
 
 def _one_call(task: Task, context: Context) -> OneCall | None:
@@ -196,7 +216,7 @@ def _one_call(task: Task, context: Context) -> OneCall | None:
         name=task.data_set.name,
         asking=context.asking,
         rules=context.rules,
-        card=context.cards.get(task.data_set.source.location),
+        card=context.cards.get(task.data_set.source.location) if task.alone else None,
         pending=task.pending,
         approved=approved,
     )

@@ -209,7 +209,9 @@ class _Place:
     ) -> Source:
         """The files as a source; where rows lie in JSON objects is not looked at yet."""
         return Source(
-            location=self._root if self._place == TOP else f"{self._root}/{self._place}",
+            location=_printable(
+                self._root if self._place == TOP else f"{self._root}/{self._place}"
+            ),
             name=name,
             spec=SourceSpec(),
             files=tuple(files),
@@ -218,6 +220,11 @@ class _Place:
             roots=(),
             listing=Listing(base=name, direct=False, entries=entries),
         )
+
+
+def _printable(location: str) -> str:
+    """A location as messages can name it; the files are opened by their own places."""
+    return "".join(c if c.isprintable() else "_" for c in location)
 
 
 def _told_apart(members: Sequence[str], files: Sequence[SourceFile]) -> str:

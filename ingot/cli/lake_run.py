@@ -3,13 +3,16 @@
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ingot.cli import options as o
 from ingot.cli.grouped import expands
 from ingot.cli.model_options import ModelOptions
+
+if TYPE_CHECKING:
+    from ingot.converters.lake.splits import Splits
 
 _POLL = 30.0
 _WAITING = 4  # processes that may wait for a model while others work
@@ -20,6 +23,21 @@ class Dedup(StrEnum):
     """Which repeats are left out."""
 
     exact = "exact"
+
+
+def _splits(text: str | None) -> "Splits | None":
+    """The splits that were asked for.
+
+    Raises:
+        typer.BadParameter: they are none.
+    """
+    from ingot.converters.errors import ConversionError
+    from ingot.converters.lake import splits
+
+    try:
+        return None if text is None else splits.parse(text)
+    except ConversionError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 @expands
@@ -128,8 +146,6 @@ def run(
     from ingot.agent.lake.order import MAPPINGS, LakeOrder
     from ingot.cli.lake_view import show_run, show_sets, watch_lake
 
-    pass
-
     asked = llm.ask_order(mapper)
     order = LakeOrder(
         root=root,
@@ -147,7 +163,7 @@ def run(
         share_values=llm.share_values.value,
         prompt_tokens=llm.prompt_tokens,
         dedup=dedup is not None,
-        split=(),
+        splits=_splits(split),
         jobs=jobs or (os.cpu_count() or 1) + (_WAITING if asked else 0),
     )
     if dry_run:

@@ -37,13 +37,19 @@ class Candidate:
     report: CheckReport | None = None
 
 
+_TABLE = 10  # rows
+
+
 def readings(source: Source, sample: Sample) -> Iterator[Reading]:
     """Every way to read the source: its own first, then other roots, each with what follows."""
     single = len(sample.rows) <= 1 and bool(source.roots)
     facts = source.guessed.to_document()
-    base = plain(sample, facts, 0.65 if single else 1.0, "the rows as they are")
+    roots = list(_roots(source, single))
+    tables = not single and any(map(_is_table, roots))
+    unlikely = 0.65 if single or tables else 1.0
+    base = plain(sample, facts, unlikely, "the rows as they are")
     base, texts = text_readings(source, sample, base)
-    others = (*_roots(source, single), *texts, *_file_talks(source, base))
+    others = (*roots, *texts, *_file_talks(source, base))
     for one in (base, *others):
         yield one
         yield from parsed_strings(one)
@@ -75,7 +81,17 @@ def _roots(source: Source, single: bool) -> Iterator[Reading]:
         if sample.rows:
             facts = {**other.guessed.to_document(), "root": root.path}
             factor = (1.0 if single else 0.85) - 0.02 * place
-            yield plain(sample, facts, factor, f"{root.path} holds {root.rows} records")
+            read = plain(sample, facts, factor, f"{root.path} holds {root.rows} records")
+            yield replace(read, factor=1.0) if not single and _is_table(read) else read
+
+
+def _is_table(read: Reading) -> bool:
+    """Whether what lies in each of several files is a table: rows that are whole by themselves.
+
+    Messages of one conversation and paragraphs of one text are not: there the file is the row.
+    """
+    texts = [one for one in read.view.texts if not one.many and one.fill > 0.5]
+    return len(read.sample.rows) >= _TABLE and len(texts) >= 2 and not single_turns(read.view)
 
 
 def drafts_of(view: View, modes: Sequence[str]) -> list[Draft]:

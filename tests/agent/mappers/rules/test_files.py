@@ -116,3 +116,36 @@ def test_what_is_no_data_is_left_out(tmp_path: Path) -> None:
     assert {file.name for file in source.files} == {"train.json", "dev.json"}
     assert len(source.left_out) == 5
     assert turns(tmp_path)[1][0] == FR[:2]
+
+
+@pytest.mark.parametrize("files", [1, 2, 5])
+@pytest.mark.parametrize("form", ["under a key", "keyed by id"])
+def test_files_that_hold_a_table_each_are_read_by_their_rows(
+    tmp_path: Path, files: int, form: str
+) -> None:
+    pairs = list(zip(FR[::2], FR[1::2], strict=True)) * 6
+    for number in range(files):
+        rows = [
+            {"question": f"{question} ({number}.{n})", "answer": answer}
+            for n, (question, answer) in enumerate(pairs)
+        ]
+        keyed = {f"q{number}{n:03}": row for n, row in enumerate(rows)}
+        document = {"data": rows} if form == "under a key" else keyed
+        (tmp_path / f"part{number}.json").write_text(json.dumps(document))
+    proposal, examples = turns(tmp_path)
+    assert proposal.mapping["source"] == {"root": "data[*]" if form == "under a key" else "*"}
+    assert examples[0][0].startswith(FR[0])
+    assert all(len(one) == 2 for one in examples)
+
+
+def test_files_that_hold_a_conversation_each_are_read_as_one(tmp_path: Path) -> None:
+    for number in range(5):
+        messages = [
+            {"role": "user" if n % 2 == 0 else "assistant", "content": f"{text} ({number}.{n})"}
+            for n, text in enumerate(FR * 2)
+        ]
+        document = {"id": f"c{number}", "messages": messages}
+        (tmp_path / f"talk{number}.json").write_text(json.dumps(document))
+    proposal, examples = turns(tmp_path)
+    assert "source" not in proposal.mapping
+    assert all(len(one) == 12 for one in examples)

@@ -1,0 +1,69 @@
+"""Work spread over processes that may die."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from ingot.agent.lake.workers import Broken, spread
+
+
+def square(number):
+    if number == 13:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if number == 14:
+        raise ValueError("not this one")
+    return number * number
+
+
+def test_every_task_has_its_result_whatever_becomes_of_others():
+    found = dict(spread(square, [1, 13, 2, 14, 3, 13 * 2], 2))
+    well = {task: result for task, result in found.items() if not isinstance(result, Broken)}
+    assert well == {1: 1, 2: 4, 3: 9, 26: 676}
+    assert found[13].why.startswith("the process that worked at it ended by signal 9")
+    assert found[14].why == "a mistake in ingot: ValueError: not this one"
+    assert "in square" in found[14].details
+
+
+def test_without_tasks_there_is_nothing():
+    assert list(spread(square, [], 3)) == []
+
+
+def pid_and_wait(number):
+    if number == 1:
+        time.sleep(600)
+    return os.getpid()
+
+
+def test_whoever_stops_listening_ends_the_processes():
+    results = spread(pid_and_wait, [0, 1], 1)
+    _, pid = next(results)
+    results.close()
+    assert not os.path.exists(f"/proc/{pid}")
+
+
+SCRIPT = """
+from tests.agent.lake.test_workers import pid_and_wait
+from ingot.agent.lake.workers import spread
+if __name__ == "__main__":
+    for _, pid in spread(pid_and_wait, [0, 1], 1):
+        print(pid, flush=True)
+"""
+
+
+def test_no_orphan_outlives_a_killed_run(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    root = os.path.abspath(os.path.join(os.path.dirname(__file__), *[".."] * 3))
+    run = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": root}
+    )
+    with run:
+        assert run.stdout is not None
+        pid = int(run.stdout.readline())
+        run.kill()
+    deadline = time.monotonic() + 30
+    while os.path.exists(f"/proc/{pid}") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not os.path.exists(f"/proc/{pid}")

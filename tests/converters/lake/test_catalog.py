@@ -1,0 +1,78 @@
+"""catalog.parquet as programs read it."""
+
+import dataclasses
+
+import pyarrow.parquet as pq
+
+from ingot.converters.lake.catalog import SCHEMA, write
+from ingot.converters.lake.facts import Figures, SetFacts, Split
+
+FULL = SetFacts(
+    name="wiki",
+    place="wiki",
+    status="converted",
+    decision="pt",
+    mapper="rules",
+    confidence=0.9,
+    coverage=1.0,
+    format="jsonl",
+    files=2,
+    bytes=100,
+    left_out=({"name": "README.md", "why": "side file"},),
+    left_out_count=1,
+    rows={"read": 10, "converted": 7, "rejected": 2, "filtered": 1},
+    records={"written": 7, "rejected": 2, "filtered": 1, "duplicates": 0, "ragged": 0},
+    rejects={"missing": 2},
+    tokens=70,
+    figures=Figures(
+        records=7, characters=70, lengths={8: 7}, languages={"": 1, "zh": 6}, heard={"zh": 7}
+    ),
+    across=3,
+    overlaps={"b": 1, "a": 3},
+    splits=(Split(name="train", records=4, duplicates=3, tokens=40),),
+    spent={"calls": 1, "chars_sent": 900, "tokens_in": 300, "tokens_out": 50, "cost": None},
+    card={"file": "README.md", "license": "mit", "languages": ["zh"]},
+    mapping={"version": 2, "text": "t"},
+    mapping_file="mappings/wiki.json",
+    result="sets/wiki",
+    fingerprint="f",
+)
+BARE = SetFacts(name="broken\u202e<b>", place="a\nb", status="failed", why="cut off")
+
+
+def test_every_fact_can_be_read_back(tmp_path):
+    write([FULL, BARE], tmp_path / "catalog.parquet")
+    bare, full = pq.read_table(tmp_path / "catalog.parquet").to_pylist()
+    assert full["rows"] == FULL.rows
+    assert full["records"] == FULL.records
+    assert dict(full["rejects"]) == {"missing": 2}
+    assert dict(full["lengths"]) == {8: 7}
+    assert dict(full["languages"]) == {"": 1, "zh": 6}
+    assert full["overlaps"] == [("a", 3), ("b", 1)]
+    assert full["splits"] == [{"name": "train", "records": 4, "duplicates": 3, "tokens": 40}]
+    assert full["spent"]["cost"] is None
+    assert (full["card_license"], full["card_languages"], full["card_tasks"]) == ("mit", ["zh"], [])
+    assert full["left_out"] == [{"name": "README.md", "why": "side file"}]
+    assert bare["name"] == BARE.name
+    assert (bare["rows"], bare["spent"], bare["tokens"], bare["rejects"]) == (None, None, None, [])
+
+
+def test_the_bytes_do_not_depend_on_the_order(tmp_path):
+    write([FULL, BARE], tmp_path / "one.parquet")
+    write([BARE, FULL], tmp_path / "two.parquet")
+    assert (tmp_path / "one.parquet").read_bytes() == (tmp_path / "two.parquet").read_bytes()
+
+
+def test_a_lake_without_data_sets_has_a_catalog(tmp_path):
+    write([], tmp_path / "catalog.parquet")
+    assert pq.read_table(tmp_path / "catalog.parquet").schema.equals(SCHEMA)
+
+
+def test_every_column_says_what_it_holds():
+    assert all(field.metadata[b"description"] for field in SCHEMA)
+
+
+def test_every_fact_has_a_column_but_samples_and_mappings():
+    renamed = {"figures", "across", "card", "mapping"}
+    names = {one.name for one in dataclasses.fields(SetFacts)} - renamed
+    assert names <= set(SCHEMA.names)
