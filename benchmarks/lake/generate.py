@@ -69,15 +69,15 @@ class Size:
 
 SIZES: Final = {
     "test": Size(
-        sets=6,
+        sets=4,
         files=3,
         many=4,
         rows=14,
         families=2,
         of_each=2,
-        names=4,
-        thin=3,
-        broken=tuple(broken.KINDS[::5]),
+        names=3,
+        thin=4,
+        broken=tuple(broken.KINDS[::6]),
     ),
     "middle": Size(sets=40, files=4, many=12, rows=60, families=6, of_each=3, names=12),
     "full": Size(sets=230, files=11, many=85, rows=60, families=12, of_each=3, names=20),
@@ -93,6 +93,7 @@ def lake(size: Size, seed: int) -> Iterator[Made]:
     yield from list(special.archives(maker))[:: size.thin]
     yield from special.texts(maker)
     yield from special.nested(maker)
+    yield from special.repeats(maker)
     yield from special.configs(maker)
     yield from special.mixed(maker)
     yield from special.filtered(maker)

@@ -43,6 +43,11 @@ class Call:
     came: float
     sent: float | None = None
 
+    @property
+    def answered(self) -> bool:
+        """Whether the model has said something and it was sent whole, be it nonsense."""
+        return self.sent is not None and self.fault in ("", "nonsense")
+
 
 @dataclass(eq=False)
 class Model:
@@ -51,7 +56,7 @@ class Model:
     Attributes:
         replies: by marks, see above.
         latency: seconds that an answer takes.
-        faults: share of the questions whose first try fails.
+        faults: share of the questions that are not answered well at once.
         seed: decides which.
     """
 
@@ -74,9 +79,11 @@ class Model:
         found = next((one for one in self.replies if all(m in said for m in one["marks"])), None)
         with self.lock:
             tries = sum(call.question == key for call in self.calls)
-            fault = self._fault(key) if tries == 0 else ""
+            first, fault = len(messages) <= 2, self._fault(key)
+            if (fault == "nonsense" and not first) or (fault != "nonsense" and tries > 0):
+                fault = ""
             marks = found["marks"][0] if found else ""
-            call = Call(key, marks, len(messages) <= 2, fault, time.time())
+            call = Call(key, marks, first, fault, time.time())
             self.calls.append(call)
         return call, found["reply"] if found else _NOTHING
 
@@ -85,9 +92,9 @@ class Model:
         return _FAULTS[number % 3] if number / 2**32 < self.faults else ""
 
     def told(self) -> Counter[str]:
-        """How often each question was answered well and whole."""
+        """How often each question was answered."""
         with self.lock:
-            return Counter(c.question for c in self.calls if c.sent is not None and not c.fault)
+            return Counter(call.question for call in self.calls if call.answered)
 
 
 class _Handler(BaseHTTPRequestHandler):

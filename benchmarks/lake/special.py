@@ -153,6 +153,22 @@ def nested(maker: Maker) -> Iterator[Made]:
     )
 
 
+def repeats(maker: Maker) -> Iterator[Made]:
+    """Sets that repeat each other's records and their own, in other columns and formats."""
+    for number, (shape, form) in enumerate((("question", "csv"), ("prompt", "parquet"))):
+        yield maker.make(
+            Plan(
+                key=f"repeats-{number}",
+                place=f"mirrors/site-{'ab'[number]}",
+                shape=SHAPES[shape],
+                form=form,
+                rows=30,
+                within=4,
+                across=12,
+            )
+        )
+
+
 def configs(maker: Maker) -> Iterator[Made]:
     """Folders of one shape below a card, and below a README that says nothing of the kind."""
     for key, card in (("card", CARD), ("hostile-card", HOSTILE_CARD)):
