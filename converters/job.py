@@ -10,7 +10,8 @@ The files of the source are packed into shards: neighbours together up to `SHARD
 file alone. The plan depends on the files alone. Each shard is converted by itself, in one of
 several processes or in this one, into parts that are closed at `PART_RECORDS` or `PART_BYTES`; the
 parts of all shards are then numbered through. So the bytes depend on input, mapping and options
-only, and a run that was killed goes on with the shards that it had not finished.
+only, and a run that was killed goes on with the shards that it had not finished. A run that
+replaces a result takes over the shards that it would convert alike (`takeover`).
 
 With a limit the shards are converted one after the other, since each needs to know how many rows
 those before it had.
@@ -34,9 +35,10 @@ from ingot.converters.assemble import (
     tokenizer_facts,
     tokens_name,
 )
-from ingot.converters.commit import Finished, Staged, encode, stage, writing
+from ingot.converters.commit import Finished, Staged, encode, finished, stage, writing
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.language import Mapping, to_document
+from ingot.converters.pieces import Piece
 from ingot.converters.readers import Source, SourceFile
 from ingot.converters.readers.archives import TarMember
 from ingot.converters.readers.spec import SourceSpec
@@ -52,6 +54,7 @@ from ingot.converters.shard import (
     discard_drafts,
     peak_rss,
 )
+from ingot.converters.takeover import PIECES, former_pieces, key_of, told
 
 SHARD_BYTES = 64 << 20
 _TOP_REASONS = 3
@@ -341,11 +344,20 @@ class _Job:
             **extra_run,
             "seconds": seconds,
             "shards": len(shards),
+            "shards_taken_over": sum(shard.get("taken_over", False) for shard in shards),
+            PIECES: self._pieces(shards),
             "resumed": self.staged.resumed,
             "peak_rss_bytes": max([peak_rss(), *(shard["peak_rss"] for shard in shards)]),
         }
         run = finish(self.staged, self.identity, manifest, run, files=files, parts=parts)
         return _result(self.staged, manifest, run, counts)
+
+    def _pieces(self, shards: list[dict[str, Json]]) -> list[dict[str, Json]]:
+        """What a later run may take over; with a limit nothing."""
+        if self.options.limit is not None:
+            return []
+        source = self.identity.source
+        return told([key_of(source, files) for files in plan_shards(source.files)], shards)
 
     def _convert(self, runner: Runner | None) -> list[dict[str, Json]]:
         plan = plan_shards(self.identity.source.files)
@@ -353,7 +365,8 @@ class _Job:
         if self.options.limit is not None:
             return list(self._limited(plan, self.options.limit, meter))
         workers = self.options.workers or min(os.cpu_count() or 1, len(plan))
-        tasks = (self._task(number, files) for number, files in enumerate(plan))
+        former = former_pieces(finished(self.staged.out), self.identity)
+        tasks = (self._task(number, files, former=former) for number, files in enumerate(plan))
         if runner is None and workers == 1:
             return [_here(task, meter) for task in tasks]
         with nullcontext(runner) if runner else processes(workers) as spread:
@@ -367,10 +380,15 @@ class _Job:
     ) -> Iterator[dict[str, Json]]:
         for number, files in enumerate(plan):
             if meter.rows < limit:
-                yield _here(self._task(number, files, limit - meter.rows), meter)
+                yield _here(self._task(number, files, limit=limit - meter.rows), meter)
 
     def _task(
-        self, number: int, files: tuple[SourceFile, ...], limit: int | None = None
+        self,
+        number: int,
+        files: tuple[SourceFile, ...],
+        *,
+        limit: int | None = None,
+        former: dict[str, Piece] | None = None,
     ) -> ShardTask:
         source = self.identity.source
         # Only its own files: a task travels to its worker.
@@ -385,6 +403,7 @@ class _Job:
             format=self.options.records,
             limit=limit,
             work=self.staged.work,
+            former=former.get(key_of(source, files) or "") if former else None,
         )
 
     def _check(self, counts: Counts) -> None:

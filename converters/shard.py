@@ -24,6 +24,7 @@ from ingot.converters.errors import ConversionError, SourceError
 from ingot.converters.executors import AnyUnifier
 from ingot.converters.group import grouped
 from ingot.converters.mapping import Mapping
+from ingot.converters.pieces import Piece
 from ingot.converters.readers import Source, SourceFile
 from ingot.converters.record_kinds import RecordKind
 from ingot.converters.record_parts import PartsWriter
@@ -43,7 +44,7 @@ class ShardTask:
     """What a worker is told: its files (those of `source`), what to do with them, and where.
 
     `limit` bounds the rows read of this shard; `work` is the folder in which the shard's own folder
-    `NUMBER` appears.
+    `NUMBER` appears; `former` is what a former result holds of the same shard.
     """
 
     number: int
@@ -54,6 +55,7 @@ class ShardTask:
     format: RecordFormat
     limit: int | None
     work: Path
+    former: Piece | None = None
 
     @property
     def folder(self) -> Path:
@@ -201,7 +203,7 @@ def first_rows(batch: Batch, count: int) -> Batch:
 def convert_shard(
     task: ShardTask, tick: Callable[[int, int], None] | None = None
 ) -> dict[str, Json]:
-    """Convert a shard, or find it done.
+    """Convert a shard, or find it done, or take it over.
 
     Args:
         task: files, mapping, options, place.
@@ -209,7 +211,7 @@ def convert_shard(
 
     Returns:
         what `shard.json` holds: counts, inputs (name, bytes, sha256), parts (path, rows, bytes,
-        sha256), seconds, peak_rss (bytes).
+        sha256), seconds, peak_rss (bytes), taken_over (only if it was).
 
     Raises:
         SourceError: a file cannot be read to its end.
@@ -232,13 +234,27 @@ def convert_shard(
 def _converted(
     task: ShardTask, draft: Path, tick: Callable[[int, int], None] | None
 ) -> dict[str, Json]:
-    (draft / RECORDS).mkdir(parents=True)
-    (draft / REJECTED).mkdir()
-    shard = _convert(task, draft, tick)
+    shard = _taken_over(task, draft)
+    if shard is None:
+        _begin(draft)
+        shard = _convert(task, draft, tick)
     (draft / SHARD).write_bytes(encode(shard))
     sync_tree(draft)
     _place(draft, task.folder)
     return shard
+
+
+def _begin(draft: Path) -> None:
+    shutil.rmtree(draft, ignore_errors=True)
+    (draft / RECORDS).mkdir(parents=True)
+    (draft / REJECTED).mkdir()
+
+
+def _taken_over(task: ShardTask, draft: Path) -> dict[str, Json] | None:
+    if task.former is None:
+        return None
+    _begin(draft)
+    return task.former.take(draft)
 
 
 def _place(draft: Path, folder: Path) -> None:

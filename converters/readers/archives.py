@@ -326,5 +326,15 @@ def _tar_entry(entry: Entry, info: tarfile.TarInfo, number: int, packed: bool) -
         size=info.size,
         offset=None if packed else info.offset_data,
     )
-    name = info.name.removeprefix("./")
-    return Entry(name=name, place=place, bytes=info.size, mtime_ns=int(info.mtime) * 1_000_000_000)
+    return Entry(
+        name=info.name.removeprefix("./"),
+        place=place,
+        bytes=info.size,
+        mtime_ns=int(info.mtime) * 1_000_000_000 if _stamped(entry) else None,
+        etag=f"tar:{entry.bytes}:{entry.mtime_ns}:{entry.etag}" if _stamped(entry) else None,
+    )
+
+
+def _stamped(archive: Entry) -> bool:
+    """Whether a change of the archive shows: the times in it say nothing, often all are equal."""
+    return archive.mtime_ns is not None or archive.etag is not None
