@@ -5,10 +5,11 @@ that decides which of equal records is the first is that of the sets by name (co
 that of the records; so nothing depends on the order in which sets are given or were measured.
 
 The hashes are dealt by their first bits into bins of about `BIN` entries, as files, and each bin is
-sorted by itself. Within a block of one set equal hashes are one entry with a count, so a text that
-is there a hundred million times fills no bin. Memory: about 80 bytes times the larger of `BLOCK`
-and `BIN` (300 MB), and eight bytes per pair of sets; disk while it runs: 32 bytes and a bit per
-record. Both tables that grow with the lake, pairs and bits, lie in files too.
+sorted by itself. Where a block of one set holds some hash often, equal hashes are one entry with a
+count, so a text that is there a hundred million times fills no bin. Memory of its own: about 90
+bytes times the larger of `BLOCK` and `BIN` (360 MB), however many records there are. Disk while it
+runs: 32 bytes and a bit per record, eight bytes per pair of sets; these are mapped, as the hashes
+are.
 """
 
 import itertools
@@ -34,6 +35,7 @@ BIN: Final = 1 << 22  # entries sorted at a time
 TOP: Final = 10  # overlaps told per set
 _WORK: Final = ".bins-"
 _MOST_BINS: Final = 1 << 12
+_OFTEN: Final = 64  # entries of one hash that a block may add to a bin
 _MANY: Final = 16  # sets that share a record: beyond, their pairs are added by table
 
 Array = NDArray[Any]
@@ -177,7 +179,7 @@ class _Search:
                 file.unlink()
 
     def _blocks(self, place: int) -> Iterator[Array]:
-        """The entries of one set; what repeats within a block is dropped here."""
+        """The entries of one set."""
         hashed, first = self._hashed[place], int(self._starts[place])
         for start in range(0, len(hashed), BLOCK):
             block = np.asarray(hashed[start : start + BLOCK])
@@ -188,11 +190,15 @@ class _Search:
             yield self._once(entries)
 
     def _once(self, entries: Array) -> Array:
-        """One entry per hash, with its count, in the order of the records."""
+        """One entry per hash, with its count, in the order of the records.
+
+        Where none is there often the entries stay as they are: their bins put them together.
+        """
+        begin = np.sort(entries["begin"])
+        if not (begin[_OFTEN:] == begin[:-_OFTEN]).any():
+            return entries
         ordered = _sorted(entries)
         first = _firsts(ordered)
-        if first.all():
-            return entries
         self._drop(ordered["at"][~first])
         kept = ordered[first]
         kept["count"] = np.diff(np.append(np.flatnonzero(first), len(ordered)))

@@ -87,14 +87,20 @@ def check(lake: Lake, folder: Path) -> None:
     assert find(files).sets == told
 
 
-@given(lake=LAKES, size=st.sampled_from([1, 2, 7, 1000]), block=st.sampled_from([1, 3, 1000]))
+@given(
+    lake=LAKES,
+    size=st.sampled_from([1, 2, 7, 1000]),
+    block=st.sampled_from([1, 3, 1000]),
+    often=st.sampled_from([1, 2, 64]),
+)
 @settings(max_examples=150)
 def test_repeats_are_those_of_a_dict(
-    tmp_path_factory: pytest.TempPathFactory, lake: Lake, size: int, block: int
+    tmp_path_factory: pytest.TempPathFactory, lake: Lake, size: int, block: int, often: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(duplicates, "BIN", size)
         patch.setattr(duplicates, "BLOCK", block)
+        patch.setattr(duplicates, "_OFTEN", often)
         check(lake, tmp_path_factory.mktemp("lake"))
 
 
