@@ -50,9 +50,9 @@ from ingot.converters.commit import (
     writing,
 )
 from ingot.converters.errors import ConversionError, NoTokensError
-from ingot.converters.lake.duplicates import dropped, open_drops
+from ingot.converters.lake.duplicates import dropped, open_drops, open_hashes
 from ingot.converters.lake.facts import Split
-from ingot.converters.lake.record_hashes import beginnings, hashes
+from ingot.converters.lake.record_hashes import Hashes, beginnings, hashes
 from ingot.converters.lake.splits import ALL, Splits
 from ingot.converters.record_parts import PartsWriter
 from ingot.converters.records import read_batches
@@ -85,6 +85,7 @@ def write(
     options: CorpusOptions | None = None,
     *,
     drops: Path | None = None,
+    hashed: Path | None = None,
     monitor: "Monitor | None" = None,
 ) -> tuple[Split, ...]:
     """Write one data set's part of every split.
@@ -95,6 +96,8 @@ def write(
         name: the set's name in the lake.
         options: see `CorpusOptions`.
         drops: the bitmap of the repeats to leave out (`duplicates.find`); None = keep all.
+        hashed: the hashes that the repeats were found by; records that have others are an error,
+            since the bitmap would leave out what is no repeat. None = they are not looked at.
         monitor: hears how the token builds go.
 
     Returns:
@@ -102,11 +105,11 @@ def write(
         there is no record, or none that it takes.
 
     Raises:
-        ConversionError: there is no finished result with records, the bitmap is of another one, or
-            the tokenizer does not serve.
+        ConversionError: there is no finished result with records, the bitmap or the hashes are of
+            another one, or the tokenizer does not serve.
         OutputError: a folder is taken by foreign files, locked, or cannot be written.
     """
-    made = _Corpus.of(result, name, options or CorpusOptions(), drops)
+    made = _Corpus.of(result, name, options or CorpusOptions(), drops, hashed)
     with ExitStack() as stack:
         held = [
             (split, stack.enter_context(made.stage(corpus / split / name, split)))
@@ -162,10 +165,18 @@ class _Corpus:
     name: str
     options: CorpusOptions
     drops: NDArray[np.uint8] | None
+    hashed: Hashes | None
     settled: dict[str, Json]
 
     @classmethod
-    def of(cls, result: Path, name: str, options: CorpusOptions, drops: Path | None) -> "_Corpus":
+    def of(
+        cls,
+        result: Path,
+        name: str,
+        options: CorpusOptions,
+        drops: Path | None,
+        hashed: Path | None,
+    ) -> "_Corpus":
         """What is to be done, checked."""
         found = finished(result)
         if found is None or found.manifest["decision"] not in ("pt", "sft"):
@@ -173,8 +184,14 @@ class _Corpus:
             raise ConversionError(str(result), problem, "convert the data set first")
         records = found.manifest["records"]["written"]
         bits = open_drops(drops, records) if drops else None
-        settled = _settled(found.manifest, name, options, bits)
-        return cls(result=found, name=name, options=options, drops=bits, settled=settled)
+        return cls(
+            result=found,
+            name=name,
+            options=options,
+            drops=bits,
+            hashed=open_hashes(hashed) if hashed else None,
+            settled=_settled(found.manifest, name, options, bits),
+        )
 
     def identity(self, split: str) -> dict[str, Json]:
         """What decides the bytes of a split."""
@@ -198,7 +215,7 @@ class _Corpus:
                 one.open_records(stack)
             start = 0
             for batch in read_batches(self.result.folder / RECORDS):
-                places = self._places(batch)
+                places = self._places(batch, start)
                 out = self._dropped(start, batch.num_rows)
                 for one in waiting:
                     one.take(batch, places == self.options.splits.names.index(one.split), out)
@@ -207,11 +224,19 @@ class _Corpus:
         for one in waiting:
             one.close_records()
 
-    def _places(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
+    def _places(self, batch: pa.RecordBatch, start: int) -> NDArray[np.int64]:
         """For each record the place of its split."""
-        if len(self.options.splits.names) == 1:
+        if len(self.options.splits.names) == 1 and self.hashed is None:
             return np.zeros(batch.num_rows, np.int64)
-        return self.options.splits.places(beginnings(hashes(batch)))
+        found = hashes(batch)
+        if self.hashed is not None:
+            self._check_hashes(self.hashed[start : start + batch.num_rows], found)
+        return self.options.splits.places(beginnings(found))
+
+    def _check_hashes(self, known: Hashes, found: Hashes) -> None:
+        if not np.array_equal(known, found):
+            problem = "its hashes are those of other records"
+            raise ConversionError(str(self.result.folder), problem, "measure the result again")
 
     def _dropped(self, start: int, count: int) -> NDArray[np.bool_]:
         if self.drops is None:

@@ -16,6 +16,7 @@ import pytest
 from ingot.converters import record_parts
 from ingot.converters.contracts import validator
 from ingot.converters.errors import ConversionError, OutputError
+from ingot.converters.export.job import export
 from ingot.converters.job import finish_irrelevant
 from ingot.converters.lake import corpus
 from ingot.converters.lake.corpus import CorpusOptions, sweep, write
@@ -110,6 +111,7 @@ def test_every_record_is_in_its_split_once(lake: Path, dedup: bool) -> None:
             name,
             CorpusOptions(splits=SPLIT),
             drops=drops.get(name),
+            hashed=lake / f"hashes/{name}.npy" if dedup else None,
         )
         for split in splits:
             folder = lake / "corpus" / split.name / name
@@ -197,6 +199,23 @@ def test_a_split_without_records_says_so(tmp_path: Path) -> None:
     assert (manifest["decision"], manifest["tokens"]) == ("pt", None)
 
 
+def test_a_result_of_which_all_was_filtered(tmp_path: Path) -> None:
+    nothing = {"version": 2, "where": [{"path": "lang", "in": ["zh"]}], "text": "text"}
+    made(tmp_path / "set", [{"text": "a", "lang": "en"}], nothing)
+    hashed = tmp_path / "h.npy"
+    assert measure(tmp_path / "set", hashed, str).records == 0
+    drops = find({"x": hashed}, tmp_path / "drops").drops["x"]
+    options = CorpusOptions(splits=SPLIT, tokenizer=str(TOKENIZER))
+    told = write(tmp_path / "set", tmp_path / "corpus", "x", options, drops=drops, hashed=hashed)
+    assert [(one.records, one.duplicates, one.tokens) for one in told] == [(0, 0, 0)] * 2
+
+
+def test_a_part_of_the_corpus_can_be_exported(lake: Path, tmp_path: Path) -> None:
+    write(lake / "sets/c", lake / "corpus", "c")
+    done = export(lake / "corpus/all/c", "llamafactory", tmp_path / "export")
+    assert (done.out / "manifest.json").exists()
+
+
 def test_a_split_of_which_the_tokenizer_refuses_all(tmp_path: Path) -> None:
     """The template takes no conversation with `bad` in it, and the split holds but this one."""
     template = (
@@ -229,6 +248,8 @@ def test_what_cannot_be_written_is_told(lake: Path) -> None:
         write(lake / "sets/d", lake / "corpus", "d")
     with pytest.raises(ConversionError, match="no bitmap of 100 records"):
         write(lake / "sets/c", lake / "corpus", "c", drops=drops["a"])
+    with pytest.raises(ConversionError, match="hashes are those of other records"):
+        write(lake / "sets/a", lake / "corpus", "a", hashed=lake / "hashes/b.npy")
     with pytest.raises(ConversionError, match=r"raw\.jsonl"):
         write(lake / "sets/c", lake / "corpus", "c", CorpusOptions(tokenizer=str(raw)))
     (lake / "corpus/all/c").mkdir(parents=True)
