@@ -1,0 +1,249 @@
+"""What the page of a lake holds: facts of every data set, and what is shown where one is opened.
+
+Everything goes into the page as JSON. It stays within bounds however large the lake is: about a
+kilobyte of facts for a data set, and budgets for all samples and for all mappings together, of
+which every data set gets an equal share; what one does not need goes to the others.
+"""
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from ingot.converters.lake.facts import STATUSES, SetFacts
+from ingot.converters.rows import Json
+
+SAMPLES_BYTES: Final = 6 << 20
+MAPPINGS_BYTES: Final = 4 << 20
+TOP: Final = 24
+# Texts of the first sample are cut to so many characters where it does not fit otherwise.
+_CUTS: Final = (2_000, 1_000, 500, 250, 100)
+_WHY_CHARS: Final = 1_000
+_ROWS: Final = ("read", "converted", "rejected", "filtered")
+# What ends a script block or a line of a script, and what is no text: half a surrogate pair.
+_ESCAPED: Final = re.compile("[<>&\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
+
+
+def embedded(value: Json) -> str:
+    """A value as JSON that may stand in a script block of an HTML page, and be encoded as UTF-8.
+
+    Numbers that JSON has none for become texts: `NaN`, `inf`.
+    """
+    try:
+        text = _dumped(value)
+    except ValueError:
+        text = _dumped(_finite(value))
+    return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _dumped(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _finite(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _bytes(value: Json) -> int:
+    return len(embedded(value).encode("utf-8"))
+
+
+# --- of the lake
+
+
+def totals(sets: Sequence[SetFacts]) -> dict[str, Json]:
+    """Sums over the lake; rows, records and what was measured are those of converted data sets.
+
+    `adds_up`: the rows read are the sum of the converted, rejected and filtered ones.
+    """
+    done = [one for one in sets if one.status == "converted"]
+    rows = {name: sum(one.rows.get(name, 0) for one in done) for name in _ROWS}
+    tokenized = [one.tokens for one in done if one.tokens is not None]
+    return {
+        "sets": len(sets),
+        "statuses": _by_status(sets),
+        "rows": rows,
+        "adds_up": rows["read"] == sum(rows[name] for name in _ROWS[1:]),
+        "records": sum(one.figures.records for one in done),
+        "characters": sum(one.figures.characters for one in done),
+        "tokens": sum(tokenized) if tokenized else None,
+        "tokenized": len(tokenized),
+        "within": sum(one.figures.within for one in done),
+        "across": sum(one.across for one in done),
+        "languages": top(_sum(one.figures.languages for one in done)),
+        "rejects": top(_sum(one.rejects for one in done)),
+        "splits": _splits(done),
+        "spent": _spent(sets),
+        "bytes": sum(one.bytes for one in sets),
+    }
+
+
+def _by_status(sets: Sequence[SetFacts]) -> dict[str, int]:
+    counts = Counter(one.status for one in sets)
+    return {status: counts[status] for status in STATUSES if counts[status]}
+
+
+def _sum(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update(one)
+    return total
+
+
+def _splits(sets: Sequence[SetFacts]) -> list[dict[str, Json]]:
+    """Splits in the order in which they were ordered, with what went into them."""
+    made: dict[str, dict[str, Json]] = {}
+    for split in (split for one in sets for split in one.splits):
+        sums = made.setdefault(
+            split.name, {"name": split.name, "records": 0, "duplicates": 0, "tokens": None}
+        )
+        sums["records"] += split.records
+        sums["duplicates"] += split.duplicates
+        if split.tokens is not None:
+            sums["tokens"] = (sums["tokens"] or 0) + split.tokens
+    return list(made.values())
+
+
+def _spent(sets: Sequence[SetFacts]) -> dict[str, Json]:
+    """What asking took; `unpriced` data sets asked a model whose price is not known."""
+    asked = [one.spent for one in sets if one.spent.get("calls")]
+    costs = [one.get("cost") for one in asked]
+    sums = {
+        name: sum(one.get(name) or 0 for one in asked)
+        for name in ("calls", "tokens_in", "tokens_out")
+    }
+    known = [cost for cost in costs if cost is not None]
+    return {**sums, "cost": sum(known), "unpriced": len(costs) - len(known)}
+
+
+def top(counts: Mapping[str, int]) -> dict[str, Json]:
+    """The most frequent ones, most first, and in short what stands behind them."""
+    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    rest = ordered[TOP:]
+    told: dict[str, Json] = {"first": [list(pair) for pair in ordered[:TOP]]}
+    if rest:
+        told |= {"others": len(rest), "count": sum(count for _, count in rest)}
+    return told
+
+
+# --- of a data set
+
+
+def facts(one: SetFacts) -> dict[str, Json]:
+    """What the table shows of a data set, and what it is sorted and filtered by."""
+    figures = one.figures
+    told: dict[str, Json] = {
+        "name": one.name,
+        "place": one.place,
+        "status": one.status,
+        "why": _short(one.why),
+        "hint": _short(one.hint),
+        "decision": one.decision,
+        "mapper": one.mapper,
+        "model": one.model,
+        "confidence": one.confidence,
+        "coverage": one.coverage,
+        "format": one.format,
+        "files": one.files,
+        "bytes": one.bytes,
+        "rows": one.rows,
+        "records": figures.records if one.status in ("converted", "gone") else None,
+        "characters": figures.characters,
+        "rejects": top(one.rejects) if one.rejects else None,
+        "tokens": one.tokens,
+        "sequences": one.sequences,
+        "languages": top(figures.languages) if figures.languages else None,
+        "lengths": sorted(figures.lengths.items()),
+        "within": figures.within,
+        "across": one.across,
+        "spent": one.spent,
+    }
+    return {name: value for name, value in told.items() if value not in (None, "", {}, [])}
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _WHY_CHARS else f"{text[:_WHY_CHARS]}…"
+
+
+def details(sets: Sequence[SetFacts]) -> list[dict[str, Json]]:
+    """What is shown of each data set once it is opened; samples and mappings within their bounds.
+
+    `samples_cut`: samples that are left out or shortened for want of room. `mapping` is the text of
+    the document, so that its numbers are shown as they are; `mapping_cut` where it is left out.
+    """
+    mappings = [_mapping(one) for one in sets]
+    most = fair(map(_bytes, mappings), MAPPINGS_BYTES)
+    room = fair((_bytes(one.figures.samples) for one in sets), SAMPLES_BYTES)
+    return [
+        _details(one, mapping if _bytes(mapping) <= most else None, room)
+        for one, mapping in zip(sets, mappings, strict=True)
+    ]
+
+
+def _mapping(one: SetFacts) -> str:
+    return "" if one.mapping is None else json.dumps(one.mapping, ensure_ascii=False, indent=2)
+
+
+def _details(one: SetFacts, mapping: str | None, room: int) -> dict[str, Json]:
+    samples, cut = fitting(one.figures.samples, room)
+    told: dict[str, Json] = {
+        "mapping": mapping,
+        "mapping_cut": mapping is None,
+        "mapping_file": one.mapping_file,
+        "result": one.result,
+        "samples": samples,
+        "samples_cut": cut,
+        "heard": top(one.figures.heard) if one.figures.heard else None,
+        "overlaps": top(one.overlaps) if one.overlaps else None,
+        "splits": [
+            [split.name, split.records, split.duplicates, split.tokens] for split in one.splits
+        ],
+        "left_out": [[file.get("name", ""), file.get("why", "")] for file in one.left_out],
+        "left_out_count": one.left_out_count,
+        "card": one.card,
+        "fingerprint": one.fingerprint,
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def fair(sizes: Iterable[int], budget: int) -> int:
+    """The most that each may take for all to stay within a budget."""
+    left, ordered = budget, sorted(sizes)
+    for place, size in enumerate(ordered):
+        each = left // (len(ordered) - place)
+        if size > each:
+            return each
+        left -= size
+    return budget
+
+
+def fitting(samples: Sequence[Json], room: int) -> tuple[list[Json], int]:
+    """The first samples that fit into some bytes, at least a shortened one where one can be.
+
+    Returns:
+        The samples, and how many of the given ones are left out or shortened.
+    """
+    kept: list[Json] = []
+    for sample in samples:
+        if _bytes([*kept, sample]) > room:
+            break
+        kept.append(sample)
+    if not kept and samples:
+        shorter = (_cut(samples[0], chars) for chars in _CUTS)
+        kept = next(([one] for one in shorter if _bytes([one]) <= room), [])
+        return kept, len(samples)
+    return kept, len(samples) - len(kept)
+
+
+def _cut(value: Json, chars: int) -> Json:
+    if isinstance(value, dict):
+        return {key: _cut(one, chars) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_cut(one, chars) for one in value]
+    return f"{value[:chars]}…" if isinstance(value, str) and len(value) > chars + 1 else value
