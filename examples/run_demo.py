@@ -27,7 +27,7 @@ from ingot.converters.rows import Json
 
 ROOT = Path(__file__).resolve().parent.parent
 TOKENIZER = "examples/tokenizer/tokenizer.json"
-NO_DATA = ("criteo", "ctr", "github", "monolith", "parquet2mbt", "tokenizer", "__pycache__")
+NO_DATA = ("criteo", "ctr", "github", "lake", "monolith", "parquet2mbt", "tokenizer", "__pycache__")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,8 @@ Nothing is converted here. An approved mapping lies in the folder of the mapping
 run over the lake finds it; a rejected proposal is left alone until the files of its data change.
 """
 
+import hashlib
+import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -23,6 +25,7 @@ from ingot.converters.commit import write_file, writing
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.lake.facts import SetFacts
 from ingot.converters.lake.survey import DataSet
+from ingot.converters.manifest import stamp
 from ingot.converters.mapping import load
 from ingot.converters.readers.roots import candidates
 from ingot.converters.rows import Json
@@ -104,15 +107,31 @@ def approve(order: LakeOrder, facts: SetFacts, document: dict[str, Json] | None 
     return file
 
 
-def reject(order: LakeOrder, facts: SetFacts) -> None:
+def reject(order: LakeOrder, facts: SetFacts, data_set: DataSet) -> None:
     """Leave a data set alone until its files change; its proposal stays, and may be approved yet.
+
+    Args:
+        order: see `order_of`.
+        facts: of a data set that waits.
+        data_set: the same as it lies there now.
 
     Raises:
         OutputError: the lake's folder cannot be written.
     """
-    kept = order.state.sets()[facts.name]
     hint = f"to approve it after all: ingot lake review {order.out} --approve {facts.name}"
-    order.state.keep(kept.key, replace(facts, status="rejected", why=REJECTED, hint=hint))
+    told = replace(facts, status="rejected", why=REJECTED, hint=hint)
+    order.state.keep(files_key(data_set), told)
+
+
+def files_key(data_set: DataSet) -> str:
+    """A hash of the files of a data set; a rejected one is left alone as long as it is the same."""
+    source = data_set.source
+    document: list[Json] = [
+        [stamp(file) for file in source.files],
+        [[one.name, one.bytes, one.mtime_ns, one.etag] for one in source.listing.entries],
+        [[one.name, one.why] for one in data_set.faults],
+    ]
+    return hashlib.sha256(json.dumps(document).encode()).hexdigest()
 
 
 def _clear(order: LakeOrder, name: str) -> None:

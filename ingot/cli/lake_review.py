@@ -28,6 +28,7 @@ _CHOICES = {
     "q": "[q]uit",
 }
 _ENDS = {"y": "approved", "n": "rejected", "s": "skipped", "q": "quit"}
+_GONE = "its files are not there any more, or belong to another data set now"
 _TOLD = ("name", "place", "status", "why", "decision", "mapper", "model", "confidence", "coverage")
 
 
@@ -141,11 +142,26 @@ def _decide(
     done: list[dict[str, Json]] = []
     for facts in chosen[0]:
         _tried(facts, partial(reviewing.approve, order), done)
+    sets = reviewing.data_sets(order) if chosen[1] else {}
     for facts in chosen[1]:
-        _tried(facts, partial(reviewing.reject, order), done)
+        _tried(facts, partial(_rejected, order, sets), done)
     _tell_done(order, done, as_json=as_json)
     if any("error" in one for one in done):
         raise typer.Exit(1)
+
+
+def _rejected(order: "LakeOrder", sets: Mapping[str, "DataSet"], facts: "SetFacts") -> None:
+    """Reject one.
+
+    Raises:
+        SourceError: its files are not there any more.
+    """
+    from ingot.agent.lake import reviewing
+    from ingot.converters.errors import SourceError
+
+    if facts.name not in sets:
+        raise SourceError(facts.name, _GONE)
+    reviewing.reject(order, facts, sets[facts.name])
 
 
 def _named(known: Sequence["SetFacts"], patterns: Sequence[str]) -> list["SetFacts"]:
@@ -226,7 +242,7 @@ def _asked(order: "LakeOrder", facts: "SetFacts", data_set: "DataSet | None") ->
 
     _introduce(facts)
     if data_set is None:
-        notes().print("its files are not there any more, or belong to another data set now")
+        notes().print(_GONE)
         return "skipped"
     laid = _laid(partial(reviewing.laid, order, data_set))
     own: dict[str, Json] | None = None  # in place of the proposed mapping
@@ -234,7 +250,7 @@ def _asked(order: "LakeOrder", facts: "SetFacts", data_set: "DataSet | None") ->
         second = shown(laid.state, laid.context)
         choice = _chosen(rules=bool(second and second["mapping"]))
         if choice in _ENDS:
-            if done := _ended(order, facts, choice, own):
+            if done := _ended(order, facts, data_set, choice, own):
                 return done
             continue
         document, told = _other(laid, second, choice)
@@ -276,7 +292,11 @@ def _chosen(*, rules: bool) -> str:
 
 
 def _ended(
-    order: "LakeOrder", facts: "SetFacts", choice: str, own: dict[str, Json] | None
+    order: "LakeOrder",
+    facts: "SetFacts",
+    data_set: "DataSet",
+    choice: str,
+    own: dict[str, Json] | None,
 ) -> str | None:
     """What the choice comes to; None where it cannot be, with the reason told."""
     from ingot.agent.lake import reviewing
@@ -285,7 +305,7 @@ def _ended(
         if choice == "y":
             notes().print(plain(f"approved: {reviewing.approve(order, facts, own)}"))
         elif choice == "n":
-            reviewing.reject(order, facts)
+            reviewing.reject(order, facts, data_set)
     except IngotError as error:
         complain(str(error))
         return None

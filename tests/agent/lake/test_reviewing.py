@@ -1,0 +1,281 @@
+"""What waits in a lake: shown as it would convert, approved and rejected as files."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ingot.agent.lake.order import LakeOrder
+from ingot.agent.lake.reviewing import (
+    APPROVED,
+    approve,
+    data_sets,
+    laid,
+    order_of,
+    proposal_of,
+    reject,
+    tried,
+    waiting,
+)
+from ingot.cli.app import app
+from ingot.converters.errors import ConversionError, MappingError, OutputError, SourceError
+
+NOUNS = ("river", "stone", "cloud", "paper", "light", "green", "metal", "ocean", "valley")
+HOW = ("--mapper", "rules", "--yes", "--min-confidence", "0.8", "--records", "jsonl", "--jobs", "1")
+
+
+def words(seed: int, count: int) -> str:
+    return " ".join(NOUNS[(seed * 7 + n * n + n * seed) % len(NOUNS)] for n in range(count))
+
+
+def vague(first: int) -> list[dict[str, Any]]:
+    """Rows of which the rules do not know enough."""
+    return [
+        {"id": f"r{n}", "c1": f"{n} {words(2 * n, 9)}.", "c2": f"{n} {words(2 * n + 1, 19)}."}
+        for n in range(first, first + 12)
+    ]
+
+
+RAW = {
+    "same": vague(3),
+    "vague": vague(0),
+    "odd": [
+        {"id": n, "prompt": f"What is {n}?", "rejected": f"it is {n} or so"} for n in range(20)
+    ],
+    "fine": [{"question": f"What is {n}?", "answer": f"It is the number {n}."} for n in range(20)],
+}
+
+
+def lake_run(root: Path, *more: str) -> Any:
+    words = ["lake", "run", str(root / "raw"), "--out", str(root / "lake"), "--json", *HOW, *more]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def statuses(report: Any) -> dict[str, str]:
+    return {one["name"]: one["status"] for one in report["sets"]}
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake after its first run, and a copy of it."""
+    root = tmp_path_factory.mktemp("lakes")
+    for name, rows in RAW.items():
+        (root / "raw" / name).mkdir(parents=True)
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        (root / "raw" / name / "set.jsonl").write_text(lines)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INGOT_HOME", str(root / "home"))
+        report = lake_run(root)
+    waits = dict.fromkeys(("odd", "same", "vague"), "waiting")
+    assert statuses(report) == {"fine": "converted", **waits}
+    shutil.copytree(root / "lake", root / "kept")
+    return root
+
+
+@pytest.fixture
+def lake(base: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The lake as it was, at the same place."""
+    monkeypatch.setenv("INGOT_HOME", str(base / "home"))
+    shutil.rmtree(base / "lake")
+    shutil.copytree(base / "kept", base / "lake")
+    yield base / "lake"
+    (base / "raw" / "vague" / "more.jsonl").unlink(missing_ok=True)
+
+
+@pytest.fixture
+def order(lake: Path) -> LakeOrder:
+    return order_of(lake)
+
+
+def named(order: LakeOrder, name: str) -> Any:
+    return next(one for one in waiting(order, rejected=True) if one.name == name)
+
+
+def test_the_order_of_the_last_run(lake: Path, base: Path) -> None:
+    order = order_of(lake)
+    assert (order.root, order.out) == (str(base / "raw"), lake)
+    assert order.mappings == lake / "mappings"
+    assert order_of(lake, base / "other").mappings == base / "other"
+
+
+@pytest.mark.parametrize("name", ["raw", "nowhere", "raw/fine"])
+def test_what_is_no_lake(base: Path, name: str) -> None:
+    with pytest.raises(OutputError, match="is not the folder of a lake"):
+        order_of(base / name)
+    assert not (base / name / ".ingot-lake").exists()
+
+
+def test_what_waits_is_listed_by_name(order: LakeOrder) -> None:
+    assert [one.name for one in waiting(order)] == ["odd", "same", "vague"]
+
+
+def test_what_is_decided_is_what_the_next_runs_do(order: LakeOrder, base: Path) -> None:
+    """One edited and approved, one approved as nothing, one rejected and approved after all."""
+    file = proposal_of(order, "vague")
+    file.write_text(json.dumps({**json.loads(file.read_text()), "text": "c1"}))
+    assert laid(order, data_sets(order)["vague"]).document["text"] == "c1"  # type: ignore[index]
+    approve(order, named(order, "vague"))
+    approve(order, named(order, "odd"))
+    reject(order, named(order, "same"), data_sets(order)["same"])
+    assert waiting(order) == []
+    report = lake_run(base)
+    assert statuses(report) == {
+        "fine": "converted",
+        "odd": "nothing",
+        "same": "rejected",
+        "vague": "converted",
+    }
+    assert sorted(report["worked"]) == ["odd", "vague"]
+    part = next((order.result("vague") / "records").iterdir())
+    assert json.loads(part.read_text().splitlines()[0])["text"] == RAW["vague"][0]["c1"]
+    assert proposal_of(order, "same").is_file()
+    approve(order, named(order, "same"))
+    report = lake_run(base)
+    assert (statuses(report)["same"], report["worked"]) == ("converted", ["same"])
+
+
+def test_an_approved_mapping_is_the_proposed_one(order: LakeOrder) -> None:
+    before = proposal_of(order, "vague").read_text()
+    file = approve(order, named(order, "vague"))
+    assert file == order.mappings / "vague.json"
+    document, proposed = json.loads(file.read_text()), json.loads(before)
+    assert document["provenance"].pop("reviewed") is True
+    assert document == proposed
+    assert not proposal_of(order, "vague").parent.exists()
+    assert not order.run_folder("vague").exists()
+    assert [one.name for one in waiting(order)] == ["odd", "same"]
+    assert not order.result("vague").exists()  # nothing is converted here
+
+
+def test_a_rejected_one_is_left_alone_until_its_files_change(order: LakeOrder, base: Path) -> None:
+    reject(order, named(order, "vague"), data_sets(order)["vague"])
+    assert [one.name for one in waiting(order)] == ["odd", "same"]
+    more = base / "raw" / "vague" / "more.jsonl"
+    more.write_text(json.dumps(vague(0)[0]) + "\n")
+    report = lake_run(base)
+    assert (statuses(report)["vague"], report["worked"]) == ("waiting", ["vague"])
+
+
+def test_what_cannot_be_approved(order: LakeOrder) -> None:
+    facts = named(order, "vague")
+    file = proposal_of(order, "vague")
+    file.write_text("{")
+    with pytest.raises(MappingError, match=r"vague\.proposal"):
+        approve(order, facts)
+    file.unlink()
+    with pytest.raises(ConversionError, match="no mapping was proposed"):
+        approve(order, facts)
+    order.mappings.mkdir(exist_ok=True)
+    order.mapping("vague").write_text("{}")
+    with pytest.raises(OutputError, match="is approved already"):
+        approve(order, facts)
+    assert order.mapping("vague").read_text() == "{}"
+
+
+def test_what_is_shown_is_what_waits(order: LakeOrder) -> None:
+    sets = data_sets(order)
+    shown = laid(order, sets["vague"])
+    assert shown.state["proposal"]["mapper"] == "rules"  # type: ignore[index]
+    assert shown.document == json.loads(proposal_of(order, "vague").read_text())
+    shutil.rmtree(order.run_folder("vague"))  # the memory is gone: the file is tried
+    again = laid(order, sets["vague"])
+    assert again.document == shown.document
+    assert again.state["check"]["records"] == 12  # type: ignore[index]
+    proposal_of(order, "vague").unlink()
+    with pytest.raises(SourceError, match="holds no proposal"):
+        laid(order, sets["vague"])
+
+
+def test_another_mapping_is_tried_on_the_rows(order: LakeOrder) -> None:
+    data_set = data_sets(order)["vague"]
+    made = tried(order, data_set, {"version": 2, "text": "c1"}, provenance={"edited": True})
+    assert made.document is not None
+    assert (made.document["text"], made.document["provenance"]) == ("c1", {"edited": True})
+    assert made.state["check"]["records"] == 12  # type: ignore[index]
+    with pytest.raises(MappingError):
+        tried(order, data_set, {"version": 2, "text": 7})
+
+
+def test_what_is_approved_wakes_others_of_its_shape(order: LakeOrder) -> None:
+    approve(order, named(order, "vague"))
+    kept = order.state.sets()
+    assert kept["same"].key == ""
+    assert kept["odd"].key != ""
+    assert kept["vague"].facts.why == APPROVED
+
+
+# --- the command without a terminal
+
+
+def review(*words: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, ["lake", "review", *words])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_without_a_terminal_it_lists_and_ends_with_3(lake: Path) -> None:
+    code, shown, said = review(str(lake))
+    assert code == 3
+    assert [line.split()[0] for line in shown.splitlines()[:3]] == ["odd", "same", "vague"]
+    assert f"error: {lake}: 3 data sets wait for a person" in said
+    code, shown, said = review(str(lake), "--list")
+    assert (code, said) == (0, "")
+
+
+def test_the_list_for_programs(lake: Path) -> None:
+    code, shown, _ = review(str(lake), "--list", "--json")
+    found = json.loads(shown)["sets"]
+    assert code == 0
+    assert [one["name"] for one in found] == ["odd", "same", "vague"]
+    assert found[2]["proposal"] == str(lake / "sets" / "vague.proposal" / "mapping.json")
+    assert "is below --min-confidence" in found[2]["why"]
+
+
+def test_several_are_decided_by_name(lake: Path, base: Path) -> None:
+    code, shown, said = review(
+        str(lake), "--approve", "va*", "--approve", "same", "--reject", "odd"
+    )
+    assert code == 0
+    assert shown.splitlines() == [
+        f"same: approved: {lake}/mappings/same.json",
+        f"vague: approved: {lake}/mappings/vague.json",
+        "odd: rejected",
+    ]
+    assert f"ingot lake run {base / 'raw'} --out {lake}" in said
+    assert review(str(lake))[:2] == (0, "0 data sets\n")
+    code, shown, _ = review(str(lake), "--approve", "odd", "--json")
+    assert code == 0
+    assert json.loads(shown)["sets"] == [{"name": "odd", "mapping": f"{lake}/mappings/odd.json"}]
+
+
+def test_one_that_cannot_be_decided_does_not_stop_the_others(lake: Path) -> None:
+    (lake / "sets" / "same.proposal" / "mapping.json").unlink()
+    code, shown, said = review(str(lake), "--approve", "*")
+    assert code == 1
+    assert "same: no mapping was proposed" in said
+    assert len(shown.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    "words", [("--approve", "nobody"), ("--approve", "vague", "--reject", "v*")]
+)
+def test_what_is_asked_wrongly(lake: Path, words: tuple[str, ...]) -> None:
+    code, _, said = review(str(lake), *words)
+    assert code == 2
+    assert "vague" in said
+    assert not (lake / "mappings" / "vague.json").exists()
+
+
+def test_mappings_elsewhere(lake: Path, base: Path) -> None:
+    """What a run was told of the folder is known to the reviews after it."""
+    folder = base / "elsewhere"
+    assert review(str(lake), "--mappings", str(folder), "--approve", "vague")[0] == 0
+    assert (folder / "vague.json").is_file()
+    shutil.rmtree(folder)
+    order_of(lake).state.keep_note("mappings", str(folder))
+    assert order_of(lake).mappings == folder

@@ -1,0 +1,101 @@
+"""`ingot lake review` with a person at a terminal: a real pseudo-terminal, a real process."""
+
+import json
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ingot.cli.app import app
+
+NOUNS = ("river", "stone", "cloud", "paper", "light", "green", "metal", "ocean", "valley")
+
+
+def _module(name: str) -> Any:
+    """A module of this folder, which is no package."""
+    spec = spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec
+    assert spec.loader
+    module = sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+EDITOR = """
+import json, pathlib, sys
+file = pathlib.Path(sys.argv[1])
+file.write_text(json.dumps({**json.loads(file.read_text()), "text": "c1"}))
+"""
+terminal = _module("test_terminal")
+
+
+def rows(first: int) -> list[dict[str, Any]]:
+    def words(seed: int, count: int) -> str:
+        return " ".join(NOUNS[(seed * 7 + n * n + n * seed) % len(NOUNS)] for n in range(count))
+
+    return [
+        {"id": f"r{n}", "c1": f"{n} {words(2 * n, 9)}.", "c2": f"{n} {words(2 * n + 1, 19)}."}
+        for n in range(first, first + 12)
+    ]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A lake in which five data sets wait."""
+    monkeypatch.setenv("INGOT_HOME", str(tmp_path / "home"))
+    for number, name in enumerate(("a", "b", "c", "d", "e")):
+        (tmp_path / "raw" / name).mkdir(parents=True)
+        lines = "".join(json.dumps(row) + "\n" for row in rows(number))
+        (tmp_path / "raw" / name / "set.jsonl").write_text(lines)
+    (tmp_path / "raw" / "b" / "README.md").write_text("---\nlicense: mit\n---\n\x1b[2Jx")
+    words = ["lake", "run", str(tmp_path / "raw"), "--out", str(tmp_path / "lake")]
+    done = CliRunner().invoke(app, [*words, "--mapper", "rules", "--jobs", "1"])
+    assert done.exit_code == 0, done.output
+    return tmp_path
+
+
+def asked(desk: Any, times: int) -> None:
+    """Wait until it has been asked so often."""
+    desk._read(lambda: desk.shown.count("[q]uit: ") >= times)
+    assert desk.shown.count("[q]uit: ") == times, desk.shown
+
+
+def test_one_after_the_other_is_shown_and_decided(folder: Path) -> None:
+    editor = folder / "editor.sh"
+    editor.write_text(f"#!{sys.executable}\n{EDITOR}")
+    editor.chmod(0o755)
+    (folder / "raw" / "d").rename(folder / "moved")
+    desk = terminal.Terminal(["lake", "review", "lake"], folder, VISUAL=str(editor))
+    desk.until("1 of 5: a")
+    asked(desk, 1)
+    desk.type("y\n")
+    desk.until("approved: ")
+    desk.until("2 of 5: b")
+    asked(desk, 2)
+    assert "README.md says: license mit" in desk.shown
+    assert "\x1b[2J" not in desk.shown
+    desk.type("what?\n")  # no choice: asked again
+    asked(desk, 3)
+    desk.type("e\n")
+    desk.until("by file")
+    asked(desk, 4)
+    desk.type("y\n")
+    desk.until("3 of 5: c")
+    asked(desk, 5)
+    desk.type("n\n")
+    desk.until("4 of 5: d")
+    desk.until("not there any more")
+    desk.until("5 of 5: e")
+    asked(desk, 6)
+    desk.type("\x04")  # the end of input
+    assert desk.end() == 0
+    assert "2 approved, 1 rejected, 1 skipped" in terminal.words(desk.shown)
+    assert sorted(one.name for one in (folder / "lake/mappings").iterdir()) == ["a.json", "b.json"]
+    made = json.loads((folder / "lake/mappings/b.json").read_text())
+    assert made["text"] == "c1"
+    assert made["provenance"]["edited"] is True
+    assert made["provenance"]["reviewed"] is True
+    assert made["provenance"]["shape"]
