@@ -6,10 +6,9 @@ that of the records; so nothing depends on the order in which sets are given or 
 
 The hashes are dealt by their first bits into bins of about `BIN` entries, as files, and each bin is
 sorted by itself. Where a block of one set holds some hash often, equal hashes are one entry with a
-count, so a text that is there a hundred million times fills no bin. Memory of its own: about 90
-bytes times the larger of `BLOCK` and `BIN` (360 MB), however many records there are. Disk while it
-runs: 32 bytes and a bit per record, eight bytes per pair of sets; these are mapped, as the hashes
-are.
+count, so a text that is there a hundred million times fills no bin. Memory of its own: about 130
+bytes times `BIN` (270 MB), however many records there are. Disk while it runs: 32 bytes and a bit
+per record, eight bytes per pair of sets; of these the bits and pairs are mapped.
 """
 
 import itertools
@@ -31,7 +30,7 @@ from ingot.converters.lake.record_hashes import WIDTH, Hashes, beginnings, endin
 from ingot.converters.whole_files import whole_file
 
 BLOCK: Final = 1 << 20  # records read at a time
-BIN: Final = 1 << 22  # entries sorted at a time
+BIN: Final = 1 << 21  # entries sorted at a time
 TOP: Final = 10  # overlaps told per set
 _WORK: Final = ".bins-"
 _MOST_BINS: Final = 1 << 12
@@ -182,7 +181,7 @@ class _Search:
         """The entries of one set."""
         hashed, first = self._hashed[place], int(self._starts[place])
         for start in range(0, len(hashed), BLOCK):
-            block = np.asarray(hashed[start : start + BLOCK])
+            block = _read(hashed, start, min(BLOCK, len(hashed) - start))
             entries = np.empty(len(block), ENTRY)
             entries["begin"], entries["end"] = beginnings(block), endings(block)
             entries["at"] = np.arange(first + start, first + start + len(block))
@@ -295,6 +294,15 @@ class _Search:
             with whole_file(written[name]) as stream:
                 np.save(stream, self._bits[start:end])
         return written
+
+
+def _read(hashed: Hashes, start: int, count: int) -> Hashes:
+    """Some hashes; read, since what is looked at through a mapping stays in memory for a while."""
+    if not isinstance(hashed, np.memmap) or hashed.filename is None:
+        return hashed[start : start + count]
+    begin = hashed.offset + start * WIDTH
+    found = np.fromfile(hashed.filename, np.uint8, count * WIDTH, offset=begin)
+    return found.reshape(-1, WIDTH)
 
 
 def _table(file: Path, shape: tuple[int, ...], kind: type[np.generic]) -> Array:
