@@ -40,6 +40,7 @@ from ingot.converters.readers.reaching import HINT, redacted, refuse_secrets, si
 
 _LISTING_TRIES = 5  # of one request, by the client itself: a listing is many of them
 _CONNECT_SECONDS = 10.0
+_GCS_SECONDS = 2.0  # that its client tries by itself; what fails is tried again anyway
 _AWS = re.compile(r"AWS Error (\w+)(?: \(HTTP status (\d+)\))?")
 _DENIED = (
     "ACCESS_DENIED",
@@ -279,22 +280,37 @@ def _s3(settings: _Settings, tries: int) -> pafs.FileSystem:
 
 @lru_cache(maxsize=256)
 def _region_of(bucket: str) -> str:
-    """The region that a bucket of Amazon says it is in. Raises SourceError, OSError."""
+    """The region that a bucket of Amazon says it is in.
+
+    Raises:
+        SourceError: there is no such bucket.
+        StorageError: Amazon cannot be reached.
+    """
+    where = f"s3://{bucket}"
     try:
         return str(pafs.resolve_s3_region(bucket))
     except (OSError, pa.ArrowInvalid) as error:
         if "not found" in str(error):
-            raise SourceError(f"s3://{bucket}", "no such bucket", "check the spelling") from error
-        raise
+            raise SourceError(where, "no such bucket", "check the spelling") from error
+        hint = "check the network; AWS_ENDPOINT_URL names another S3 than Amazon's"
+        raise StorageError(where, "its region cannot be asked for", hint) from error
 
 
 @lru_cache(maxsize=4)
 def _gcs(anonymous: bool, seconds: float) -> pafs.FileSystem:
-    limit = dt.timedelta(seconds=seconds)
+    limit = dt.timedelta(seconds=min(seconds, _GCS_SECONDS))
     return pafs.GcsFileSystem(anonymous=anonymous, retry_time_limit=limit)
 
 
 @lru_cache(maxsize=8)
 def _hdfs(netloc: str) -> pafs.FileSystem:
     parts = urlsplit(f"hdfs://{netloc}")
-    return pafs.HadoopFileSystem(parts.hostname or "default", parts.port or 0, user=parts.username)
+    try:
+        return pafs.HadoopFileSystem(
+            parts.hostname or "default", parts.port or 0, user=parts.username
+        )
+    except OSError as error:
+        if "libhdfs" not in str(error):
+            raise
+        hint = "install Hadoop's client; set HADOOP_HOME, JAVA_HOME, CLASSPATH (ARROW_LIBHDFS_DIR)"
+        raise SourceError(f"hdfs://{netloc}", "libhdfs is not found", hint) from error

@@ -87,21 +87,32 @@ def persistent(url: str, act: Callable[[], T], most: int | None = None) -> T:
 
 def may_pass(error: BaseException) -> bool:
     """Whether an error may be gone the next time."""
+    error = behind(error)
     if not isinstance(error, Exception) or isinstance(error, (SourceError, *_NOT_THERE)):
         return False
     status = _status(error)
     return status is None or not 300 <= status < 500 or status in _PASSING
 
 
-def _status(error: Exception) -> int | None:
+def behind(error: BaseException) -> BaseException:
+    """What an error stands for: fsspec says of whatever ails a web address that it is not there."""
+    cause = error.__cause__
+    if not isinstance(error, FileNotFoundError) or cause is None or _status(cause) in (404, 410):
+        return error
+    of_client = type(cause).__module__.partition(".")[0] == "aiohttp"
+    return cause if of_client or isinstance(cause, ConnectionError | TimeoutError) else error
+
+
+def _status(error: BaseException) -> int | None:
     """The HTTP status in an error of a client: they name it differently."""
-    response = getattr(error, "response", None)
-    found = (
-        getattr(error, "status", None),
-        getattr(error, "code", None),
-        getattr(response, "status_code", None),
-    )
-    return next((value for value in found if isinstance(value, int)), None)
+    for holder, name in ((error, "status"), (_response(error), "status_code"), (error, "code")):
+        if isinstance(value := getattr(holder, name, None), int):
+            return value
+    return None
+
+
+def _response(error: BaseException) -> object:
+    return getattr(error, "response", None)
 
 
 @contextmanager
@@ -119,13 +130,19 @@ def reaching(url: str) -> Iterator[None]:
         yield
     except SourceError:
         raise
-    except _NOT_THERE as error:
-        with reading(redacted(url), "cannot open it"):
-            raise error
     except Exception as error:
-        text = str(error).strip().splitlines() or [type(error).__name__]
-        problem = f"cannot be reached: {redacted(text[0])[:300]}"
-        raise StorageError(redacted(url), problem, HINT) from error
+        with reading(redacted(url), "cannot open it"):
+            raise _translated(redacted(url), behind(error)) from error
+
+
+def _translated(where: str, error: BaseException) -> BaseException:
+    """What an error of a storage is to ingot; what `reading` translates stays as it is."""
+    if isinstance(error, _NOT_THERE):
+        return error
+    if _status(error) in (401, 403):
+        return SourceError(where, "no permission to read it", "check the credentials")
+    text = str(error).strip().splitlines() or [type(error).__name__]
+    return StorageError(where, f"cannot be reached: {redacted(text[0])[:300]}", HINT)
 
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")

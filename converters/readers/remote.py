@@ -225,7 +225,19 @@ def opened(url: str) -> _Opened:
     if hasattr(file_system, "read_from"):
         return cast(_Opened, file_system.read_from(path))
     file = file_system.open(path, "rb", cache_type="none")  # the reader has blocks of its own
-    return _Sought(file) if file.seekable() else _Streamed(file)
+    return _Sought(file) if _goes_anywhere(file) else _Streamed(file)
+
+
+def _goes_anywhere(file: Any) -> bool:  # noqa: ANN401 - every storage has a class of its own
+    """Whether a file can be read from any place; some say so and cannot."""
+    if not file.seekable():
+        return False
+    try:
+        file.seek(1)
+        file.seek(0)
+    except (ValueError, OSError):
+        return False
+    return True
 
 
 class _Sought:

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Protocol
 
 from ingot.converters.errors import SourceError
 from ingot.converters.readers.faults import reading
-from ingot.converters.readers.reaching import FIRST_RETRIES, persistent, redacted
+from ingot.converters.readers.reaching import FIRST_RETRIES, behind, persistent, redacted
 from ingot.converters.readers.remote import RemoteFile, connected, etag_of, mtime_ns_of
 from ingot.converters.rows import Json
 
@@ -212,7 +212,9 @@ def _unasked(url: str, path: str) -> str:
 def _info(file_system: Any, path: str) -> dict[str, Json] | None:  # noqa: ANN401
     try:
         return dict(file_system.info(path))
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if behind(error) is not error:
+            raise
         return None
 
 

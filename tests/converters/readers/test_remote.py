@@ -2,6 +2,9 @@
 
 import io
 import random
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
 import fsspec
@@ -9,6 +12,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from ingot.converters.errors import SourceError, StorageError
+from ingot.converters.readers import open_source
 from ingot.converters.readers.reaching import redacted
 from ingot.converters.readers.remote import FIRST_BLOCK, TAIL, RemoteFile
 from ingot.converters.readers.storage import find
@@ -141,3 +145,69 @@ def test_secrets_in_urls_are_not_shown(url: str, shown: str) -> None:
     assert redacted(url) == shown
     assert str(RemoteFile(url)) == shown
     assert "word" not in repr(RemoteFile(url))
+
+
+class Files(BaseHTTPRequestHandler):
+    """A web server with one file, whole or in ranges; other names stand for other answers."""
+
+    protocol_version = "HTTP/1.1"
+    data = b'{"text": "a"}\n' * 30_000
+    failing = 0
+
+    def answer(self, status: int, data: bytes, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in {"content-length": str(len(data)), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def do_GET(self) -> None:
+        name = self.path.partition("?")[0].strip("/")
+        if Files.failing or name.isdigit():
+            Files.failing -= 1
+            return self.answer(int(name) if name.isdigit() else 503, b"")
+        if name == "whole.jsonl" or "range" not in self.headers:
+            return self.answer(200, self.data, accept_ranges="none" if "whole" in name else "bytes")
+        first, last = self.headers["range"].removeprefix("bytes=").split("-")
+        start, stop = int(first), min(int(last) + 1, len(self.data))
+        told = f"bytes {start}-{stop - 1}/{len(self.data)}"
+        return self.answer(206, self.data[start:stop], content_range=told)
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def web() -> Iterator[str]:
+    pytest.importorskip("aiohttp")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Files)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("name", ["ranges.jsonl", "whole.jsonl"])
+def test_a_web_address_with_a_query_is_a_file(
+    name: str, web: str, flaky: type[Flaky], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Files, "failing", 2)
+    source = open_source(f"{web}/{name}?X-Amz-Credential=a/b&X-Amz-Signature=hidden")
+    assert [file.name for file in source.files] == [name]
+    assert sum(len(batch.values) for batch in source.batches()) == 30_000
+    assert "hidden" not in source.location + str(source.files[0].place) + repr(source)
+
+
+@pytest.mark.parametrize(
+    ("name", "problem", "code"),
+    [("404", "no such file", 1), ("403", "no permission", 1), ("500", "cannot be reached", 4)],
+)
+def test_web_addresses_that_give_nothing(
+    name: str, problem: str, code: int, web: str, flaky: type[Flaky]
+) -> None:
+    with pytest.raises(SourceError, match=rf"{name}\?token=\*\*\*: {problem}") as caught:
+        open_source(f"{web}/{name}?token=hidden")
+    assert caught.value.exit_code == code
