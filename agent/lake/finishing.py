@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from ingot.agent.lake.order import CORPUS, LakeOrder
-from ingot.agent.lake.workers import Broken, spread
+from ingot.agent.lake.workers import Broken, Workers
 from ingot.converters.commit import write_file, writing
 from ingot.converters.errors import IngotError
-from ingot.converters.lake import corpus, duplicates
+from ingot.converters.lake import catalog, corpus, duplicates, page
 from ingot.converters.lake.facts import SetFacts, Split
 from ingot.converters.lake.splits import ALL
 from ingot.converters.rows import Json
@@ -23,7 +23,11 @@ Tell = Callable[[str], None]
 
 
 def finish(
-    order: LakeOrder, sets: Sequence[SetFacts], told: dict[str, Json], tell: Tell
+    order: LakeOrder,
+    sets: Sequence[SetFacts],
+    told: dict[str, Json],
+    workers: Workers,
+    tell: Tell,
 ) -> list[SetFacts]:
     """What can only be told once every data set has come to its end; the facts with it.
 
@@ -31,6 +35,7 @@ def finish(
         order: what was ordered.
         sets: what became of the data sets.
         told: what the page says of the lake as a whole.
+        workers: who writes the corpus.
         tell: hears what is going on.
 
     Raises:
@@ -42,17 +47,14 @@ def finish(
     sets = [_with_repeats(one, found) for one in sets]
     if order.has_corpus:
         tell("corpus")
-        sets = _corpus(order, sets, found)
+        sets = _corpus(order, sets, found, workers)
     elif (order.out / CORPUS).is_dir():
         corpus.sweep(order.out / CORPUS, ())
-    try:
-        from ingot.converters.lake import catalog, page
-    except ImportError:
-        return list(sets)
     tell("catalog")
+    catalog.write(sets, order.out / CATALOG)
+    shown = page.render(sets, title=order.out.name, told=told)
     with writing(order.out):
-        catalog.write(sets, order.out / CATALOG)
-        write_file(order.out / PAGE, page.render(sets, title=order.out.name, told=told))
+        write_file(order.out / PAGE, shown)
     return sets
 
 
@@ -80,13 +82,16 @@ class _Part:
 
     name: str
     result: Path
-    corpus: Path
+    folder: Path
     options: corpus.CorpusOptions
     drops: Path | None
 
 
 def _corpus(
-    order: LakeOrder, sets: Sequence[SetFacts], found: duplicates.Duplicates
+    order: LakeOrder,
+    sets: Sequence[SetFacts],
+    found: duplicates.Duplicates,
+    workers: Workers,
 ) -> list[SetFacts]:
     """The corpus of all results, and what went where; a data set that fails is left out of it."""
     folder = order.out / CORPUS
@@ -95,7 +100,7 @@ def _corpus(
         _Part(
             name=one.name,
             result=order.result(one.name),
-            corpus=folder,
+            folder=folder,
             options=options,
             drops=found.drops.get(one.name),
         )
@@ -103,7 +108,7 @@ def _corpus(
         if one.status == "converted"
     ]
     written: dict[str, tuple[Split, ...] | str] = {}
-    for part, splits in spread(_written, parts, order.jobs):
+    for part, splits in workers.spread(_written, parts):
         written[part.name] = splits.why if isinstance(splits, Broken) else splits
     kept = [(split.name, name) for name, splits in _well(written).items() for split in splits]
     corpus.sweep(folder, kept)
@@ -113,7 +118,7 @@ def _corpus(
 def _written(part: _Part) -> tuple[Split, ...] | str:
     """What went into which split; a text where it went wrong."""
     try:
-        return corpus.write(part.result, part.corpus, part.name, part.options, drops=part.drops)
+        return corpus.write(part.result, part.folder, part.name, part.options, drops=part.drops)
     except IngotError as error:
         return str(error)
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from ingot.agent.lake.order import LakeOrder
 from ingot.agent.lake.state import facts_json, facts_of
-from ingot.agent.lake.workers import Broken, spread
+from ingot.agent.lake.workers import Broken, Workers
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.lake.survey import Seen
 from ingot.converters.readers import SourceFile, archives, results
@@ -51,17 +51,20 @@ def _inside(order: LakeOrder) -> list[str]:
     return [f"{one}/" for one in below if one != "."]
 
 
-def look_at_all(order: LakeOrder, entries: Sequence[Entry], counted: Counted) -> Iterator[Seen]:
+def look_at_all(
+    order: LakeOrder, entries: Sequence[Entry], workers: Workers, counted: Counted
+) -> Iterator[Seen]:
     """Every file and what is in it, in the order given.
 
     Args:
         order: what is ordered; its state remembers what was found.
         entries: the files.
+        workers: who looks.
         counted: is told how many files were looked at, of how many that are new.
     """
     known = order.state.files()
     new = [one for one in entries if side_file(one.name) is None and not _is_known(one, known)]
-    found = _found(order, new, head_size(len(entries)), counted)
+    found = _found(order, new, head_size(len(entries)), workers, counted)
     for entry in entries:
         if why := side_file(entry.name):
             yield Seen(entry=entry, looked=Looked([], [LeftOut(name=entry.name, why=why)]))
@@ -87,23 +90,38 @@ class _Chunk:
     head: int
 
 
-def _found(order: LakeOrder, new: Sequence[Entry], head: int, counted: Counted) -> dict[str, Seen]:
+def _found(
+    order: LakeOrder, new: Sequence[Entry], head: int, workers: Workers, counted: Counted
+) -> dict[str, Seen]:
     """What is in files that are new, by name; it is kept as it comes."""
     found: dict[str, Seen] = {}
-    rest = iter(new)
-    chunks = [_Chunk(part, head) for part in iter(lambda: tuple(islice(rest, _CHUNK)), ())]
-    alone = len(chunks) <= 1 or order.jobs == 1
-    done = ((one, _looked(one)) for one in chunks) if alone else spread(_looked, chunks, order.jobs)
-    for chunk, seen in done:
-        if isinstance(seen, Broken):  # one of them takes processes with it: which, shows this one
-            seen = [Seen(entry=one, fault=seen.why) for one in chunk.entries]
-        found |= {one.entry.name: one for one in seen}
-        kept = [one for one in seen if not one.fault]
-        order.state.keep_files(
-            (one.entry.name, _stamp(one.entry), json.dumps(_document(one))) for one in kept
-        )
+    again: list[_Chunk] = []
+    for chunk, seen in workers.spread(_looked, _chunks(new, head, workers.jobs)):
+        if isinstance(seen, Broken):  # one of them takes the process with it
+            again += [_Chunk((one,), head) for one in chunk.entries]
+        else:
+            _keep(order, seen, found)
         counted(len(found), len(new))
+    for chunk, seen in workers.spread(_looked, again):
+        if isinstance(seen, Broken):
+            seen = [Seen(entry=chunk.entries[0], fault=seen.why)]
+        _keep(order, seen, found)
     return found
+
+
+def _chunks(new: Sequence[Entry], head: int, jobs: int) -> list[_Chunk]:
+    rest, size = iter(new), max(1, min(_CHUNK, -(-len(new) // jobs)))
+    return [_Chunk(part, head) for part in iter(lambda: tuple(islice(rest, size)), ())]
+
+
+def _keep(order: LakeOrder, seen: Sequence[Seen], found: dict[str, Seen]) -> None:
+    """Add what was found, and remember it; what could not be read is tried again each time."""
+    found |= {one.entry.name: one for one in seen}
+    order.state.keep_files(
+        (one.entry.name, _stamp(one.entry), json.dumps(_document(one)))
+        for one in seen
+        if not one.fault
+    )
 
 
 def _looked(chunk: _Chunk) -> list[Seen]:

@@ -108,15 +108,21 @@ class LakeOrder:
         )
 
 
-def key_of(order: LakeOrder, data_set: DataSet) -> str:
-    """A hash of all that a data set's state depends on: equal = there is nothing to do for it."""
-    source, mapping = data_set.source, order.mapping(data_set.name)
+def key_of(order: LakeOrder, data_set: DataSet, *, mapping: Path | None = None) -> str:
+    """A hash of all that a data set's state depends on: equal = there is nothing to do for it.
+
+    Args:
+        order: what is ordered of the lake.
+        data_set: the data set.
+        mapping: the file of the mapping; None = the approved one, if there is one.
+    """
+    source, mapping = data_set.source, mapping or order.mapping(data_set.name)
     document: dict[str, Json] = {
         "versions": VERSIONS,
         "files": [stamp(file) for file in source.files],
         "entries": [[e.name, e.bytes, e.mtime_ns, e.etag] for e in source.listing.entries],
         "faults": [[one.name, one.why] for one in data_set.faults],
-        "options": [order.records, order.language, order.has_corpus or order.tokenizer],
+        "options": [order.records, order.language, order.has_corpus or _tokenizer(order)],
     }
     if mapping.is_file():
         document["mapping"] = hashlib.sha256(mapping.read_bytes()).hexdigest()
@@ -124,6 +130,15 @@ def key_of(order: LakeOrder, data_set: DataSet) -> str:
     else:
         document["asking"] = _asking(order)
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def _tokenizer(order: LakeOrder) -> Json:
+    """What tells a tokenizer from another one under its name."""
+    if order.tokenizer is None or not (path := Path(order.tokenizer)).exists():
+        return order.tokenizer
+    files = [path] if path.is_file() else sorted(one for one in path.iterdir() if one.is_file())
+    stamps = [[one.name, one.stat().st_size, one.stat().st_mtime_ns] for one in files]
+    return [order.tokenizer, *stamps]
 
 
 def _asking(order: LakeOrder) -> Sequence[Json]:

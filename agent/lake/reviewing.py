@@ -17,6 +17,7 @@ from ingot.agent.checkpoints import FILE, checkpoints
 from ingot.agent.context import Context
 from ingot.agent.lake.order import MAPPINGS, LakeOrder
 from ingot.agent.lake.state import State as LakeState
+from ingot.agent.lake.workers import Workers
 from ingot.agent.report import mapping_bytes
 from ingot.agent.session import Session
 from ingot.agent.state import Order, State
@@ -181,7 +182,8 @@ def data_sets(order: LakeOrder) -> dict[str, DataSet]:
     """
     from ingot.agent.lake.run import find_sets  # brings catalog and page along
 
-    found, _ = find_sets(order, _Nobody())
+    with Workers(order.jobs) as workers:
+        found, _ = find_sets(order, workers, _Nobody())
     return {one.name: one for one in found.sets}
 
 

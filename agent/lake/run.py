@@ -1,6 +1,8 @@
 """A run over a lake: what is new or changed is mapped, gated and converted; then the catalog."""
 
 import fcntl
+import hashlib
+import json
 import os
 import time
 from collections import Counter
@@ -10,16 +12,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
 
+from ingot import __version__
 from ingot.agent.lake import finishing, ledger
 from ingot.agent.lake.looking import list_files, look_at_all
 from ingot.agent.lake.order import HASHES, MAPPINGS, LakeOrder, key_of
 from ingot.agent.lake.state import Kept
-from ingot.agent.lake.workers import Broken, spread
+from ingot.agent.lake.workers import Broken, Workers
 from ingot.agent.lake.working import Done, Task, work
 from ingot.agent.mappers.proposal import Proposal
 from ingot.agent.model.budget import Spent
 from ingot.agent.nodes.discover import raw_data
 from ingot.agent.redaction import redact
+from ingot.agent.waiting import MAPPING
 from ingot.converters.commit import finished, writing
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.lake.facts import SetFacts
@@ -28,6 +32,7 @@ from ingot.converters.readers import Source
 from ingot.converters.rows import Json
 
 _ROOT: Final = "root"
+_RAW: Final = "recognised"
 _RESULTS: Final = ("converted", "nothing")
 
 
@@ -68,7 +73,7 @@ class Report:
     seconds: float = 0.0
 
 
-def find_sets(order: LakeOrder, listener: Listener) -> tuple[Survey, int]:
+def find_sets(order: LakeOrder, workers: Workers, listener: Listener) -> tuple[Survey, int]:
     """The data sets that lie in the lake, and the number of its files.
 
     Raises:
@@ -76,15 +81,40 @@ def find_sets(order: LakeOrder, listener: Listener) -> tuple[Survey, int]:
         OutputError: its folder cannot be used.
     """
     entries = list_files(order)
-    seen = look_at_all(order, entries, listener.looking)
-    return survey(order.root, seen, order.state.members(), _recognised), len(entries)
+    recognised = _Recognised(order)
+    seen = look_at_all(order, entries, workers, listener.looking)
+    found = survey(order.root, seen, order.state.members(), recognised)
+    recognised.keep()
+    return found, len(entries)
 
 
-def _recognised(source: Source) -> Proposal | None:
-    try:
-        return raw_data(source)
-    except SourceError:  # what cannot be read is told by the data set it belongs to
-        return None
+class _Recognised:
+    """What another command reads: looked at once, and again where the files have changed."""
+
+    def __init__(self, order: LakeOrder) -> None:
+        self._state = order.state
+        self._known = self._state.note(_RAW) or {}
+        self._told: dict[str, Json] = {}
+
+    def __call__(self, source: Source) -> Proposal | None:
+        """The proposal to use that command, None for all else."""
+        stamps = [[e.name, e.bytes, e.mtime_ns, e.etag] for e in source.listing.entries]
+        digest = hashlib.sha256(json.dumps([__version__, stamps]).encode()).hexdigest()
+        known = self._known.get(source.location)
+        if known and known[0] == digest:
+            self._told[source.location] = known
+            return None if known[1] is None else Proposal.from_json(known[1])
+        try:
+            said = raw_data(source)
+        except SourceError:  # what cannot be read is told by the data set it belongs to
+            return None
+        self._told[source.location] = [digest, said and said.to_json()]
+        return said
+
+    def keep(self) -> None:
+        """Remember what was recognised, and what was not."""
+        if self._told != self._known:
+            self._state.keep_note(_RAW, self._told)
 
 
 def run(order: LakeOrder, listener: Listener, *, settle: float = 0.0) -> Report:
@@ -101,15 +131,16 @@ def run(order: LakeOrder, listener: Listener, *, settle: float = 0.0) -> Report:
         OutputError: its folder cannot be written, is another lake's, or is in use.
     """
     begun = time.monotonic()
-    with _held(order):
-        found, files = find_sets(order, listener)
+    with _held(order), Workers(order.jobs) as workers:
+        found, files = find_sets(order, workers, listener)
         order.state.keep_note(_ROOT, _place_of(order))
         order.state.keep_note(MAPPINGS, str(order.mappings))
         order.state.keep_members(_members(found))
         ledger.begin_run(order.state)
-        worked = _work(order, found, listener, settle)
+        worked = _work(order, found, workers, listener, settle)
         sets = _with_gone(order, found)
-        sets = finishing.finish(order, sets, _told_of(order, found, files), listener.finishing)
+        told = _told_of(order, found, files)
+        sets = finishing.finish(order, sets, told, workers, listener.finishing)
         resting = any(one.status == "resting" for one in sets)
         spent = ledger.spent(order.state) if resting else ledger.end_run(order.state)
     return Report(
@@ -143,7 +174,9 @@ def _members(found: Survey) -> dict[str, str]:
     return members
 
 
-def _work(order: LakeOrder, found: Survey, listener: Listener, settle: float) -> list[str]:
+def _work(
+    order: LakeOrder, found: Survey, workers: Workers, listener: Listener, settle: float
+) -> list[str]:
     """Work at what is new or changed; the names of it."""
     kept = order.state.sets()
     todo = [
@@ -154,22 +187,30 @@ def _work(order: LakeOrder, found: Survey, listener: Listener, settle: float) ->
     listener.found(len(found.sets), len(todo))
     waiting, done, jobs = list(todo), 0, order.jobs
     shapes = Counter(map(_shape, found.sets))
+    alone = False  # where all wait for each other also one by one, nobody waits
     while waiting:
-        pending = frozenset(one.name for one in waiting)
+        pending = frozenset(() if alone else (one.name for one in waiting))
         tasks = [
-            Task(order=order, data_set=one, pending=pending, alone=shapes[_shape(one)] == 1)
+            Task(
+                order=order,
+                data_set=one,
+                has_mapping=order.mapping(one.name).is_file(),
+                key=key_of(order, one),
+                pending=pending,
+                alone=shapes[_shape(one)] == 1,
+            )
             for one in waiting
         ]
         waiting = []
-        for task, result in spread(work, tasks, jobs):
+        for task, result in workers.spread(work, tasks, jobs=jobs):
             facts = _kept(order, task, result)
             if facts is None:
                 waiting.append(task.data_set)
             else:
                 done += 1
                 listener.settled(facts, done, len(todo))
-        # Where all were in the way of each other, one after the other gets on.
-        jobs = 1 if len(waiting) == len(tasks) else order.jobs
+        stuck = len(waiting) == len(tasks)
+        alone, jobs = stuck and jobs == 1, 1 if stuck else order.jobs
     return [one.name for one in todo]
 
 
@@ -187,9 +228,19 @@ def _kept(order: LakeOrder, task: Task, result: Done | Broken) -> SetFacts | Non
         order.state.keep("", facts)
         return facts
     if result.facts is not None:
-        key = "" if result.again else key_of(order, task.data_set)
-        order.state.keep(key, result.facts)
+        order.state.keep("" if result.again else _key_after(order, task), result.facts)
     return result.facts
+
+
+def _key_after(order: LakeOrder, task: Task) -> str:
+    """The key under which a data set is left: that of the mapping which was executed.
+
+    The mapping file itself may have been edited in the meantime, which is a change of its own.
+    """
+    executed = order.result(task.data_set.name) / MAPPING
+    if task.has_mapping or not order.mapping(task.data_set.name).is_file():
+        return task.key
+    return key_of(order, task.data_set, mapping=executed if executed.is_file() else None)
 
 
 def _told(order: LakeOrder, name: str, details: str) -> str:
@@ -212,9 +263,8 @@ def _is_due(order: LakeOrder, one: DataSet, kept: Kept | None) -> bool:
 
 def _is_written(one: DataSet, settle: float) -> bool:
     """Whether a file of a data set was changed so recently that it may still be written."""
-    since = time.time_ns() - int(settle * 1e9)
-    entries = one.source.listing.entries if settle else ()
-    return any((entry.mtime_ns or 0) > since for entry in entries)
+    now, entries = time.time_ns(), one.source.listing.entries if settle else ()
+    return any(abs(now - (entry.mtime_ns or 0)) < settle * 1e9 for entry in entries)
 
 
 def _with_gone(order: LakeOrder, found: Survey) -> list[SetFacts]:

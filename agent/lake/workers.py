@@ -8,10 +8,11 @@ import multiprocessing
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from typing import Generic, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from ingot.converters.runner import start_worker
 
@@ -27,12 +28,12 @@ class Broken:
     details: str = ""
 
 
-@dataclass(kw_only=True, slots=True)
-class _Worker(Generic[Task]):
+@dataclass(kw_only=True, slots=True, eq=False)
+class _Worker:
     process: SpawnProcess
     pipe: Connection
     lifeline: Connection
-    task: Task | None = None
+    task: Any = None
 
     def end(self) -> None:
         self.process.kill()
@@ -41,53 +42,80 @@ class _Worker(Generic[Task]):
         self.lifeline.close()
 
 
-def spread(
-    work: Callable[[Task], Result], tasks: Sequence[Task], jobs: int
-) -> Iterator[tuple[Task, Result | Broken]]:
-    """What `work` makes of every task, as it comes, in at most so many processes at a time.
+class Workers:
+    """Processes that work at one task each, begun when there is something to do.
 
-    Whoever stops listening ends the processes at once.
+    Args:
+        jobs: how many there are at the most.
     """
-    pending, workers = deque(tasks), list[_Worker[Task]]()
-    try:
-        workers += [_begun(work) for _ in range(min(jobs, len(pending)))]
-        for one in workers:
-            _give(one, pending)
-        while busy := [one for one in workers if one.task is not None]:
-            for ready in wait([one.pipe for one in busy]):
-                worker = next(one for one in busy if one.pipe is ready)
-                task, result = worker.task, _received(worker)
-                if result is None:
-                    result = Broken(why=_death(worker))
-                    worker.end()
-                    workers.remove(worker)
-                    worker = _begun(work)
-                    workers.append(worker)
-                _give(worker, pending)
-                yield cast(Task, task), cast(Result | Broken, result)
-    finally:
-        for one in workers:
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+        self._workers: list[_Worker] = []
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one in self._workers:
             one.end()
+        self._workers.clear()
+
+    def spread(
+        self, work: Callable[[Task], Result], tasks: Sequence[Task], *, jobs: int | None = None
+    ) -> Iterator[tuple[Task, Result | Broken]]:
+        """What `work` makes of every task, as it comes; at most `jobs` at a time.
+
+        Whoever stops listening ends the processes at once.
+        """
+        pending, done = deque(tasks), False
+        try:
+            for one in self._needed(min(jobs or self.jobs, len(pending))):
+                _give(one, work, pending)
+            while busy := [one for one in self._workers if one.task is not None]:
+                for ready in wait([one.pipe for one in busy]):
+                    worker = next(one for one in busy if one.pipe is ready)
+                    task, result = worker.task, _received(worker)
+                    if result is None:
+                        result, worker = Broken(why=_death(worker)), self._replaced(worker)
+                    _give(worker, work, pending)
+                    yield task, cast(Result | Broken, result)
+            done = True
+        finally:
+            if not done:
+                self.__exit__()
+
+    def _needed(self, count: int) -> list[_Worker]:
+        while len(self._workers) < count:
+            self._workers.append(_begun())
+        return self._workers[:count]
+
+    def _replaced(self, dead: _Worker) -> _Worker:
+        dead.end()
+        self._workers.remove(dead)
+        self._workers.append(_begun())
+        return self._workers[-1]
 
 
-def _begun(work: Callable[[Task], Result]) -> _Worker[Task]:
+def _begun() -> _Worker:
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     reader, lifeline = context.Pipe(duplex=False)
-    process = context.Process(target=_serve, args=(work, there, reader))
+    process = context.Process(target=_serve, args=(there, reader))
     process.start()
     there.close()  # so that its death ends the pipe
     reader.close()
     return _Worker(process=process, pipe=here, lifeline=lifeline)
 
 
-def _give(worker: _Worker[Task], pending: deque[Task]) -> None:
+def _give(worker: _Worker, work: Callable[[Task], object], pending: deque[Task]) -> None:
     worker.task = pending.popleft() if pending else None
     if worker.task is not None:
-        worker.pipe.send(worker.task)
+        with suppress(OSError):  # that it has died is found out where its answer is waited for
+            worker.pipe.send((work, worker.task))
 
 
-def _received(worker: _Worker[Task]) -> object:
+def _received(worker: _Worker) -> object:
     """What a process answers; None where it has died."""
     try:
         return worker.pipe.recv()
@@ -95,23 +123,23 @@ def _received(worker: _Worker[Task]) -> object:
         return None
 
 
-def _death(worker: _Worker[Task]) -> str:
+def _death(worker: _Worker) -> str:
     worker.process.join()
     code = worker.process.exitcode or 0
     how = f"by signal {-code}" if code < 0 else f"with status {code}"
     return f"the process that worked at it ended {how}: is there enough memory?"
 
 
-def _serve(work: Callable[[Task], Result], pipe: Connection, lifeline: Connection) -> None:
+def _serve(pipe: Connection, lifeline: Connection) -> None:
     start_worker(lifeline)
     while True:
         try:
-            task = pipe.recv()
+            work, task = pipe.recv()
         except EOFError:
             return
         try:
             result = work(task)
-        except Exception as error:  # noqa: BLE001 - a mistake at one data set must not end the others
+        except Exception as error:  # noqa: BLE001 - a mistake at one task must not end the others
             said = f"a mistake in ingot: {type(error).__name__}: {error}"
             pipe.send(Broken(why=said, details=traceback.format_exc()))
         else:

@@ -53,6 +53,8 @@ class Task:
     Attributes:
         order: what is ordered of the lake.
         data_set: the data set.
+        has_mapping: whether it has an approved mapping.
+        key: of all that its state depends on, as it was when the task was given, see `key_of`.
         pending: names of those that have not come to their end in this run yet.
         alone: whether no other data set of the lake has the same keys or columns. Only then a model
             is shown what a card beside the data says: an answer that serves several data sets must
@@ -61,6 +63,8 @@ class Task:
 
     order: LakeOrder
     data_set: DataSet
+    has_mapping: bool
+    key: str
     pending: frozenset[str]
     alone: bool
 
@@ -80,6 +84,11 @@ class Done:
 
 def work(task: Task) -> Done:
     """Map, gate and convert one data set; what goes wrong is told in its facts."""
+    done = _tried(task)
+    return replace(done, facts=_with_former(task, done.facts)) if done.facts else done
+
+
+def _tried(task: Task) -> Done:
     known = _known(task)
     try:
         return _worked(task, known)
@@ -87,12 +96,19 @@ def work(task: Task) -> Done:
         return Done()
     except ModelError as error:
         return Done(facts=_ended(known, "resting", error), again=True)
-    except ReviewNeeded as error:
-        return Done(facts=_ended(known, "waiting", error))
-    except DriftError as error:
+    except (ReviewNeeded, DriftError) as error:
         return Done(facts=_ended(known, "waiting", error))
     except IngotError as error:
         return Done(facts=_ended(known, "failed", error), again=isinstance(error, _PASSING))
+
+
+def _with_former(task: Task, facts: SetFacts) -> SetFacts:
+    """The facts with the result of an earlier run, which stays though it is not the present one."""
+    name = task.data_set.name
+    if facts.result or finished(task.order.result(name)) is None:
+        return facts
+    why = f"{facts.why} (the result of an earlier run is still there: it is not in the corpus)"
+    return replace(facts, result=f"{SETS}/{name}", why=why)
 
 
 def _ended(known: SetFacts, status: Status, error: IngotError) -> SetFacts:

@@ -138,7 +138,7 @@ class SetFacts:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Json]) -> "SetFacts":
-        """The inverse of `to_json`, also after it went through JSON; unknown fields are left out."""
+        """The inverse of `to_json`, also after JSON; unknown fields are left out."""
         known = {one.name for one in fields(cls)}
         kept = {name: value for name, value in document.items() if name in known}
         return cls(

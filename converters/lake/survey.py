@@ -89,7 +89,9 @@ def survey(
     places: dict[str, list[Seen]] = defaultdict(list)
     for one in files:
         places[place_of(one.entry.name, folders)].append(one)
-    names = _Names(known)
+    there = {one.name for each in files for one in each.looked.files}
+    there |= {one.entry.name for one in files}
+    names = _Names({file: name for file, name in known.items() if file in there})
     sets: list[DataSet] = []
     left_out: list[LeftOut] = []
     for place in sorted(places):

@@ -61,10 +61,11 @@ def watch_lake(order: "LakeOrder", poll: float, *, as_json: bool) -> None:
 def show_sets(order: "LakeOrder", *, as_json: bool) -> None:
     """The data sets that there are, before anything is done with them."""
     from ingot.agent.lake.run import find_sets
+    from ingot.agent.lake.workers import Workers
     from ingot.cli.show import grid
 
-    with _meter() as listener:
-        found, files = find_sets(order, listener)
+    with _meter() as listener, Workers(order.jobs) as workers:
+        found, files = find_sets(order, workers, listener)
     sets: list[dict[str, Json]] = [
         {
             "name": one.name,
@@ -136,7 +137,7 @@ def _asked_line(report: "Report") -> str | None:
 
 def _show_open(sets: Sequence["SetFacts"]) -> None:
     for one in sets[:_MOST_SHOWN]:
-        why = one.why.split("\n")[0]
+        why = " ".join(one.why.split())
         notes().print(plain(f"{one.status}: {one.name}: {why}", _STYLES[one.status]))
     if len(sets) > _MOST_SHOWN:
         notes().print(plain(f"... and {len(sets) - _MOST_SHOWN:,} more {sets[0].status}"))

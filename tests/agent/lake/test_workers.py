@@ -5,8 +5,13 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
-from ingot.agent.lake.workers import Broken, spread
+from ingot.agent.lake.workers import Broken, Workers
+
+
+def lives(pid):
+    return Path(f"/proc/{pid}").exists()
 
 
 def square(number):
@@ -18,7 +23,9 @@ def square(number):
 
 
 def test_every_task_has_its_result_whatever_becomes_of_others():
-    found = dict(spread(square, [1, 13, 2, 14, 3, 13 * 2], 2))
+    with Workers(2) as workers:
+        found = dict(workers.spread(square, [1, 13, 2, 14, 3, 13 * 2]))
+        assert dict(workers.spread(square, [5, 6, 7])) == {5: 25, 6: 36, 7: 49}
     well = {task: result for task, result in found.items() if not isinstance(result, Broken)}
     assert well == {1: 1, 2: 4, 3: 9, 26: 676}
     assert found[13].why.startswith("the process that worked at it ended by signal 9")
@@ -27,7 +34,8 @@ def test_every_task_has_its_result_whatever_becomes_of_others():
 
 
 def test_without_tasks_there_is_nothing():
-    assert list(spread(square, [], 3)) == []
+    with Workers(3) as workers:
+        assert list(workers.spread(square, [])) == []
 
 
 def pid_and_wait(number):
@@ -37,17 +45,17 @@ def pid_and_wait(number):
 
 
 def test_whoever_stops_listening_ends_the_processes():
-    results = spread(pid_and_wait, [0, 1], 1)
+    results = Workers(1).spread(pid_and_wait, [0, 1])
     _, pid = next(results)
     results.close()
-    assert not os.path.exists(f"/proc/{pid}")
+    assert not lives(pid)
 
 
 SCRIPT = """
 from tests.agent.lake.test_workers import pid_and_wait
-from ingot.agent.lake.workers import spread
+from ingot.agent.lake.workers import Workers
 if __name__ == "__main__":
-    for _, pid in spread(pid_and_wait, [0, 1], 1):
+    for _, pid in Workers(1).spread(pid_and_wait, [0, 1]):
         print(pid, flush=True)
 """
 
@@ -55,15 +63,13 @@ if __name__ == "__main__":
 def test_no_orphan_outlives_a_killed_run(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    root = os.path.abspath(os.path.join(os.path.dirname(__file__), *[".."] * 3))
-    run = subprocess.Popen(
-        [sys.executable, str(script)], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": root}
-    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])}
+    run = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, env=environment)
     with run:
         assert run.stdout is not None
         pid = int(run.stdout.readline())
         run.kill()
     deadline = time.monotonic() + 30
-    while os.path.exists(f"/proc/{pid}") and time.monotonic() < deadline:
+    while lives(pid) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not os.path.exists(f"/proc/{pid}")
+    assert not lives(pid)

@@ -1,0 +1,238 @@
+"""A run over a lake, and the runs after it."""
+
+import dataclasses
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from ingot.agent.lake.order import LakeOrder
+from ingot.agent.lake.run import run
+from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.lake.splits import parse
+from ingot.converters.records import read_records
+
+THINGS = ("harbour", "kettle", "night train", "olive tree", "library", "bridge", "market", "ferry")
+
+
+class Listener:
+    """Keeps what it is told."""
+
+    def __init__(self):
+        self.worked = []
+
+    def looking(self, done, files):
+        assert done <= files
+
+    def found(self, sets, todo):
+        self.counts = (sets, todo)
+
+    def settled(self, facts, done, todo):
+        assert done <= todo
+        self.worked.append(facts.name)
+
+    def finishing(self, what):
+        pass
+
+
+def talks(count, start=0):
+    return [
+        {
+            "instruction": f"Why do people still talk about the {THINGS[n % 8]} of {n}?",
+            "output": f"Because it was repaired by hand in {1800 + n}, and families remember it.",
+        }
+        for n in range(start, start + count)
+    ]
+
+
+def lay(root: Path, name: str, rows) -> Path:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def lay_lake(root: Path) -> None:
+    lay(root, "talks/train/part-0.jsonl", talks(20))
+    lay(root, "talks/train/part-1.jsonl", talks(20, 20))
+    lay(root, "other/talks.jsonl", talks(15, 10))
+    (root / "empty").mkdir()
+    (root / "empty" / "a.jsonl").write_bytes(b"")
+    (root / "cut").mkdir()
+    (root / "cut" / "a.parquet").write_bytes(b"PAR1 and no end")
+
+
+def order_for(tmp_path: Path, **changes) -> LakeOrder:
+    out = tmp_path / "out"
+    base = LakeOrder(
+        root=str(tmp_path / "lake"), out=out, mappings=out / "mappings", mapper="rules", yes=True
+    )
+    return dataclasses.replace(base, **changes)
+
+
+def ran(order, **more):
+    listener = Listener()
+    report = run(order, listener, **more)
+    return {one.name: one for one in report.sets}, listener, report
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    """Every file but those that hold times, and what is hidden."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "run.json" and ".ingot-lake" not in path.parts
+    }
+
+
+def test_a_lake_is_converted_once_and_kept_up_to_date(tmp_path):
+    lay_lake(tmp_path / "lake")
+    order = order_for(tmp_path)
+    sets, listener, _ = ran(order)
+    assert {name: one.status for name, one in sets.items()} == {
+        "cut": "failed", "empty": "nothing", "other": "converted", "talks": "converted",
+    }  # fmt: skip
+    assert sorted(listener.worked) == sorted(sets)
+    assert sets["talks"].rows == {"read": 40, "converted": 40, "rejected": 0, "filtered": 0}
+    assert (sets["other"].across, sets["talks"].across) == (0, 15)
+    assert sets["talks"].overlaps == {"other": 15}
+    assert (order.mappings / "talks.json").is_file()
+    before = bytes_of(order.out)
+    assert {"catalog.parquet", "index.html"} <= set(before)
+
+    _, listener, _ = ran(order)
+    assert listener.worked == []
+    assert bytes_of(order.out) == before
+
+    lay(tmp_path / "lake", "talks/train/part-2.jsonl", talks(5, 100))
+    sets, listener, _ = ran(order)
+    assert listener.worked == ["talks"]
+    assert sets["talks"].rows["read"] == 45
+
+    fresh = order_for(tmp_path, out=tmp_path / "fresh", mappings=order.mappings)
+    ran(fresh)
+    for name in ("talks", "other"):  # the report says who made the mapping, which is given now
+        for part in ("records", "rejected"):
+            grown, anew = (one.out / "sets" / name / part for one in (order, fresh))
+            assert bytes_of(grown) == bytes_of(anew)
+
+
+def test_what_nobody_has_approved_waits_until_its_mapping_is_there(tmp_path):
+    lay(tmp_path / "lake", "talks/a.jsonl", talks(20))
+    order = order_for(tmp_path, yes=False)
+    sets, _, _ = ran(order)
+    assert sets["talks"].status == "waiting"
+    proposed = order.out / "sets" / "talks.proposal" / "mapping.json"
+    assert not (order.out / "sets" / "talks").exists()
+    assert ran(order)[1].worked == []
+
+    order.mappings.mkdir(exist_ok=True)
+    shutil.copy(proposed, order.mappings / "talks.json")
+    sets, listener, _ = ran(order)
+    assert (sets["talks"].status, listener.worked) == ("converted", ["talks"])
+
+    document = json.loads((order.mappings / "talks.json").read_text())
+    document["messages"].reverse()
+    (order.mappings / "talks.json").write_text(json.dumps(document))
+    sets, listener, _ = ran(order)
+    assert listener.worked == ["talks"]
+    record = next(read_records(order.out / "sets" / "talks" / "records"))
+    assert [one["role"] for one in record["messages"]] != ["user", "assistant"]
+
+
+def test_a_set_that_moved_away_keeps_its_result_and_leaves_the_corpus(tmp_path):
+    lay_lake(tmp_path / "lake")
+    order = order_for(tmp_path, dedup=True, splits=parse("train=0.5,valid=0.5"))
+    sets, _, _ = ran(order)
+    parts = [split for one in sets.values() for split in one.splits]
+    assert sum(one.records for one in parts) == 40
+    assert sum(one.duplicates for one in parts) == 15
+    assert (order.out / "corpus" / "train" / "other" / "manifest.json").is_file()
+
+    shutil.rmtree(tmp_path / "lake" / "other")
+    sets, _, _ = ran(order)
+    assert sets["other"].status == "gone"
+    assert (order.out / "sets" / "other" / "manifest.json").is_file()
+    assert not (order.out / "corpus" / "train" / "other").exists()
+    assert sum(one.records for one in sets["talks"].splits) == 40
+
+
+def test_data_of_another_shape_waits_and_its_former_result_stays(tmp_path):
+    path = lay(tmp_path / "lake", "talks/a.jsonl", talks(20))
+    order = order_for(tmp_path)
+    ran(order)
+    path.write_text("".join(json.dumps({"q": n, "answers": [str(n)]}) + "\n" for n in range(20)))
+    sets, _, _ = ran(order)
+    assert sets["talks"].status == "waiting"
+    assert "shape" in sets["talks"].why
+    assert sets["talks"].result == "sets/talks"
+
+
+def test_a_result_that_was_deleted_is_made_again(tmp_path):
+    lay(tmp_path / "lake", "talks/a.jsonl", talks(20))
+    order = order_for(tmp_path)
+    ran(order)
+    before = bytes_of(order.out)
+    shutil.rmtree(order.out / "sets")
+    assert ran(order)[1].worked == ["talks"]
+    again = bytes_of(order.out)
+    assert again.keys() == before.keys()
+    assert (
+        again["sets/talks/records/part-00000.parquet"]
+        == before["sets/talks/records/part-00000.parquet"]
+    )
+
+
+def test_without_its_state_everything_is_taken_over(tmp_path):
+    lay_lake(tmp_path / "lake")
+    order = order_for(tmp_path)
+    ran(order)
+    records = (order.out / "sets" / "talks" / "records").stat().st_ino
+    shutil.rmtree(order.out / ".ingot-lake")
+    sets, _, _ = ran(order)
+    assert sets["talks"].status == "converted"
+    assert (order.out / "sets" / "talks" / "records").stat().st_ino == records
+
+
+def test_files_that_are_being_written_are_left_for_later(tmp_path):
+    path = lay(tmp_path / "lake", "talks/a.jsonl", talks(20))
+    order = order_for(tmp_path)
+    assert ran(order, settle=60)[1].worked == []
+    old = time.time() - 100
+    os.utime(path, (old, old))
+    assert ran(order, settle=60)[1].worked == ["talks"]
+
+
+def test_the_lakes_folder_may_lie_in_the_lake(tmp_path):
+    lay(tmp_path / "lake", "talks/a.jsonl", talks(20))
+    out = tmp_path / "lake" / "out"
+    order = order_for(tmp_path, out=out, mappings=out / "mappings")
+    assert set(ran(order)[0]) == {"talks"}
+    sets, listener, _ = ran(order)
+    assert (set(sets), listener.worked) == ({"talks"}, [])
+
+
+@pytest.mark.parametrize("place", ["lake", "."])
+def test_the_data_must_not_lie_in_the_lakes_folder(tmp_path, place):
+    lay(tmp_path / "lake", "talks/a.jsonl", talks(2))
+    out = tmp_path / place
+    with pytest.raises(OutputError, match="the data lies in it"):
+        ran(order_for(tmp_path, out=out, mappings=out / "mappings"))
+
+
+def test_a_folder_belongs_to_one_lake(tmp_path):
+    lay(tmp_path / "lake", "talks/a.jsonl", talks(2))
+    ran(order_for(tmp_path))
+    lay(tmp_path / "second", "talks/a.jsonl", talks(2))
+    with pytest.raises(OutputError, match="folder of another lake"):
+        ran(order_for(tmp_path, root=str(tmp_path / "second")))
+
+
+def test_without_a_lake_nothing_is_written_that_matters(tmp_path):
+    with pytest.raises(SourceError, match="no such file"):
+        ran(order_for(tmp_path, root=str(tmp_path / "nowhere")))
+    lay(tmp_path / "lake", "talks/a.jsonl", talks(2))
+    assert set(ran(order_for(tmp_path))[0]) == {"talks"}
