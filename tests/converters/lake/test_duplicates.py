@@ -93,7 +93,7 @@ def check(lake: Lake, folder: Path) -> None:
     block=st.sampled_from([1, 3, 1000]),
     often=st.sampled_from([1, 2, 64]),
 )
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_repeats_are_those_of_a_dict(
     tmp_path_factory: pytest.TempPathFactory, lake: Lake, size: int, block: int, often: int
 ) -> None:
