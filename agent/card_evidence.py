@@ -50,8 +50,10 @@ def _language(card: Card, proposal: Proposal) -> Iterator[tuple[bool, str]]:
     found = read_as(proposal)
     if card.languages and found:
         named = _named("language", card.languages)
-        agrees = found in card.languages or (found == "mix" and len(card.languages) > 1)
-        yield agrees, f"{named}; the texts are read as {found}"
+        several = len(card.languages) > 1
+        agrees = several if found == "mix" else card.languages == (found,)
+        alone = " alone" if several and found in card.languages else ""
+        yield agrees, f"{named}; the texts are read as {found}{alone}"
 
 
 def read_as(proposal: Proposal) -> str | None:

@@ -212,7 +212,7 @@ def laid(order: LakeOrder, data_set: DataSet) -> Laid:
     context = _context(data_set)
     folder = proposal_of(order, data_set.name).parent
     file = folder / MAPPING
-    held = _held(order, data_set.name)
+    held = _held(order, data_set)
     if file.is_file() and (held is None or file in edited(folder)):
         return tried(order, data_set, load(file), context)
     if held is None:
@@ -264,15 +264,19 @@ def _context(data_set: DataSet) -> Context:
     return context
 
 
-def _held(order: LakeOrder, name: str) -> State | None:
+def _held(order: LakeOrder, data_set: DataSet) -> State | None:
     """The state of the run that waits; None where it waits no more."""
     from ingot.agent.graph import build_graph
 
-    folder = order.run_folder(name)
+    folder = order.run_folder(data_set.name)
     if not (folder / FILE).is_file():
         return None
     with checkpoints(folder) as saver:
-        of_set = Order(source="", out=str(order.result(name)))
+        of_set = Order(source="", out=str(order.result(data_set.name)))
         held = Session(graph=build_graph(saver), order=of_set, context=Context(), key="")
         values = held.graph.get_state(held.config).values
-    return cast("State", values) if values.get("proposal") else None
+    if not values.get("proposal"):
+        return None
+    # The run may have named its root relative to another folder.
+    ordered = {**values["order"], "source": data_set.source.location}
+    return cast("State", {**values, "order": ordered})

@@ -16,6 +16,7 @@ from ingot import __version__
 from ingot.agent.lake import finishing, ledger
 from ingot.agent.lake.looking import list_files, look_at_all
 from ingot.agent.lake.order import HASHES, MAPPINGS, LakeOrder, key_of
+from ingot.agent.lake.reviewing import files_key
 from ingot.agent.lake.state import Kept
 from ingot.agent.lake.workers import Broken, Workers
 from ingot.agent.lake.working import Done, Task, work
@@ -256,7 +257,11 @@ def _told(order: LakeOrder, name: str, details: str) -> str:
 
 def _is_due(order: LakeOrder, one: DataSet, kept: Kept | None) -> bool:
     """Whether a data set is new, has changed, or has lost its result."""
-    if kept is None or kept.key != key_of(order, one):
+    if kept is None:
+        return True
+    if kept.facts.status == "rejected" and not order.mapping(one.name).exists():
+        return kept.key != files_key(one)
+    if kept.key != key_of(order, one):
         return True
     return bool(kept.facts.result) and finished(order.result(one.name)) is None
 

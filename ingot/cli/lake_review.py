@@ -247,7 +247,11 @@ def _asked(order: "LakeOrder", facts: "SetFacts", data_set: "DataSet | None") ->
     laid = _laid(partial(reviewing.laid, order, data_set))
     own: dict[str, Json] | None = None  # in place of the proposed mapping
     while laid is not None:
-        second = shown(laid.state, laid.context)
+        try:
+            second = shown(laid.state, laid.context)
+        except IngotError as error:  # the data changes while it is looked at
+            complain(str(error))
+            break
         choice = _chosen(rules=bool(second and second["mapping"]))
         if choice in _ENDS:
             if done := _ended(order, facts, data_set, choice, own):
@@ -262,8 +266,9 @@ def _asked(order: "LakeOrder", facts: "SetFacts", data_set: "DataSet | None") ->
 
 def _introduce(facts: "SetFacts") -> None:
     card = ", ".join(f"{key} {value}" for key, value in facts.card.items() if key != "file")
+    files = f"{facts.files:,} file{'s' * (facts.files != 1)}, {facts.bytes:,} bytes"
     lines = [
-        f"{facts.place}: {facts.files:,} files, {facts.bytes:,} bytes, {facts.format}",
+        f"{facts.place}: {files}, {facts.format}",
         f"waits: {facts.why}",
         *([f"{facts.card['file']} says: {card}"] if card else []),
     ]

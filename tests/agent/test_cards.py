@@ -454,3 +454,20 @@ def test_evidence(made: Proposal, paths: tuple[str, ...], wanted: list[tuple[str
     assert [one.choice for one in found] == [choice for choice, _ in wanted]
     for one, (_, said) in zip(found, wanted, strict=True):
         assert said in one.why
+
+
+@pytest.mark.parametrize(
+    ("said", "read", "agrees"),
+    [
+        (("zh",), "zh", True),
+        (("zh",), "en", False),
+        (("en", "zh"), "mix", True),
+        (("en", "zh"), "en", False),
+        (("en",), "mix", False),
+    ],
+)
+def test_languages_agree_or_not(said: tuple[str, ...], read: str, agrees: bool) -> None:
+    found = Card(file="README.md", languages=said)
+    (line,) = evidence(found, proposal(detected={"language": read}), ())
+    assert line.choice == ("agrees" if agrees else "contradicts")
+    assert ("alone" in line.why) is (len(said) > 1 and read in said)

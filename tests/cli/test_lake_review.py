@@ -51,7 +51,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         lines = "".join(json.dumps(row) + "\n" for row in rows(number))
         (tmp_path / "raw" / name / "set.jsonl").write_text(lines)
     (tmp_path / "raw" / "b" / "README.md").write_text("---\nlicense: mit\n---\n\x1b[2Jx")
-    words = ["lake", "run", str(tmp_path / "raw"), "--out", str(tmp_path / "lake")]
+    monkeypatch.chdir(tmp_path)
+    words = ["lake", "run", "raw", "--out", "lake"]
     done = CliRunner().invoke(app, [*words, "--mapper", "rules", "--jobs", "1"])
     assert done.exit_code == 0, done.output
     return tmp_path
@@ -68,7 +69,7 @@ def test_one_after_the_other_is_shown_and_decided(folder: Path) -> None:
     editor.write_text(f"#!{sys.executable}\n{EDITOR}")
     editor.chmod(0o755)
     (folder / "raw" / "d").rename(folder / "moved")
-    desk = terminal.Terminal(["lake", "review", "lake"], folder, VISUAL=str(editor))
+    desk = terminal.Terminal(["lake", "review", "../lake"], folder / "raw", VISUAL=str(editor))
     desk.until("1 of 5: a")
     asked(desk, 1)
     desk.type("y\n")
