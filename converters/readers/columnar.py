@@ -47,7 +47,7 @@ def open_parquet(stream: BinaryIO, where: str) -> Iterator[pq.ParquetFile]:
                 raise cut_off(where, "the Parquet file has no footer")
             source.seek(0)
         with reading(where, "cannot read its Parquet footer"):
-            file = pq.ParquetFile(source)
+            file = pq.ParquetFile(source, pre_buffer=False)  # else all of it is read at once
         yield file
 
 

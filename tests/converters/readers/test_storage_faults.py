@@ -91,19 +91,19 @@ def test_rows_are_the_same_under_faults(kind: str, storage: Storage, tmp_path: P
     name, data = SETS[kind]
     (tmp_path / name).write_bytes(data)
     storage.put("data", {f"{kind}/{name}": data})
-    tally = storage.proxy.begin(drawn(7, 0.7, FAULTS))
+    tally = storage.proxy.begin(drawn(7, 0.6, FAULTS))
     assert rows(f"s3://data/{kind}") == rows(str(tmp_path))
-    assert sum(tally.faults.values()) >= 2
+    assert tally.faults.total() >= 2
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_a_read_goes_on_where_it_was(fault: Fault, storage: Storage) -> None:
-    data = random.Random(1).randbytes(3 << 20)
+    data = random.Random(1).randbytes(300_000)
     storage.put("data", {"big": data})
     tally = storage.proxy.begin(of_reads(fault, most=1))
     assert read("s3://data/big") == data
-    assert sum(tally.faults.values()) >= 2
-    assert tally.sent < 2.5 * len(data)
+    assert tally.faults.total() >= 2
+    assert tally.sent < 2 * len(data)
 
 
 @pytest.mark.parametrize("fault", [Fault(status=500), Fault(cut=1000), Fault(short=1)], ids=str)
@@ -125,14 +125,14 @@ def test_a_short_answer_is_seen_whatever_its_last_byte(storage: Storage) -> None
     storage.put("data", {f"end{n}": b"some text" * 99 + end for n, end in enumerate(ends)})
     for number, end in enumerate(ends):
         assert read(f"s3://data/end{number}")[-1:] == end
-        storage.proxy.begin(of_reads(Fault(short=1), most=2))
+        storage.proxy.begin(of_reads(Fault(short=1), most=1))
         assert read(f"s3://data/end{number}")[-1:] == end
         storage.proxy.begin()
 
 
 def test_slow_is_no_error(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INGOT_STORAGE_TIMEOUT", "1")
-    data = b"x" * 50_000
+    data = b"x" * 30_000
     storage.put("data", {"slow": data})
     tally = storage.proxy.begin(of_reads(Fault(rate=20_000)))
     assert read("s3://data/slow") == data
@@ -170,12 +170,12 @@ def test_a_file_is_the_one_that_was_listed(storage: Storage) -> None:
 
 
 def test_a_listing_of_many_pages_is_whole_under_faults(storage: Storage) -> None:
-    names = [f"many/{n:04}.jsonl" for n in range(1100)]
+    names = [f"many/{n:04}.jsonl" for n in range(1010)]
     storage.put("data", dict.fromkeys(names, b"{}\n"))
-    tally = storage.proxy.begin(drawn(3, 0.5, (Fault(status=500), Fault(cut=100), Fault(cut=-1))))
+    tally = storage.proxy.begin(drawn(3, 0.4, (Fault(status=500), Fault(cut=100), Fault(cut=-1))))
     found = find("s3://data/many").entries
     assert [f"many/{entry.name}" for entry in found] == names
-    assert tally.faults["status"] + tally.faults["cut"] >= 2
+    assert tally.faults.total() >= 1
     assert all(entry.bytes == 3 and entry.mtime_ns for entry in found)
 
 
@@ -248,19 +248,20 @@ def test_no_server_is_an_error(
     storage: Storage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("INGOT_STORAGE_RETRIES", "0")
     ran = CliRunner().invoke(app, ["run", "s3://data/a.jsonl", "--out", str(tmp_path / "out")])
     assert ran.exit_code == 4, ran.output
     assert "s3://data/a.jsonl: cannot be reached" in " ".join(ran.output.split())
 
 
 def test_reading_on_costs_few_requests(storage: Storage) -> None:
-    size = 64 << 20
+    size = 32 << 20
     storage.put("data", {"long": bytes(size)})
     tally = storage.proxy.begin()
     with RemoteFile("s3://data/long").open() as raw:
         assert sum(len(piece) for piece in iter(lambda: raw.read(64 << 10), b"")) == size
     assert tally.sent == size
-    assert tally.requests["GET"] <= 16  # seven to grow, then one per block
+    assert tally.requests["GET"] <= 12  # seven to grow, then one per block
 
 
 def test_a_footer_and_a_glance_cost_little(storage: Storage) -> None:
@@ -274,3 +275,36 @@ def test_a_footer_and_a_glance_cost_little(storage: Storage) -> None:
         assert pq.ParquetFile(raw).metadata.num_rows == 400_000
     assert tally.sent <= 512 << 10
     assert tally.requests["GET"] <= 2
+
+
+def test_rows_before_a_failure_are_given(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also through pyarrow, which reads by calling back."""
+    monkeypatch.setenv("INGOT_STORAGE_RETRIES", "1")
+    held = io.BytesIO()
+    noise = random.Random(2)
+    table = pa.table({"text": [noise.randbytes(50).hex() for _ in range(60_000)]})
+    pq.write_table(table, held, row_group_size=5000)
+    storage.put("data", {"half/a.parquet": held.getvalue()})
+    source = open_source("s3://data/half")
+
+    def plan(asked: Asked) -> Fault | None:
+        start = int((asked.range or "bytes=0-").removeprefix("bytes=").partition("-")[0])
+        return Fault(status=500) if asked.is_read and 10**6 < start < 3 * 10**6 else None
+
+    storage.proxy.begin(plan)
+    given: list[int] = []
+    with pytest.raises(StorageError, match="cannot be reached"):
+        given.extend(len(batch.values) for batch in source.batches())
+    assert 5000 <= sum(given) < 60_000
+
+
+def test_rows_of_a_table_come_before_all_of_it_is_read(storage: Storage) -> None:
+    held = io.BytesIO()
+    noise = random.Random(4)
+    table = pa.table({"text": [noise.randbytes(500).hex() for _ in range(20_000)]})
+    pq.write_table(table, held, row_group_size=1000)
+    storage.put("data", {"large/a.parquet": held.getvalue()})
+    source = open_source("s3://data/large")
+    tally = storage.proxy.begin()
+    next(source.batches())
+    assert tally.sent < len(held.getvalue()) / 4
