@@ -17,6 +17,7 @@ import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -26,13 +27,13 @@ from numpy.typing import NDArray
 
 from ingot.converters.commit import writing
 from ingot.converters.errors import ConversionError
-from ingot.converters.lake.record_hashes import WIDTH, Hashes, beginnings, endings
+from ingot.converters.lake.record_hashes import WIDTH, Hashes, beginnings, endings, write_header
 from ingot.converters.whole_files import whole_file
 
 BLOCK: Final = 1 << 20  # records read at a time
 BIN: Final = 1 << 21  # entries sorted at a time
 TOP: Final = 10  # overlaps told per set
-_WORK: Final = ".bins-"
+_WORK: Final = ".bins"
 _MOST_BINS: Final = 1 << 12
 _OFTEN: Final = 64  # entries of one hash that a block may add to a bin
 _MANY: Final = 16  # sets that share a record: beyond, their pairs are added by table
@@ -74,29 +75,44 @@ class Duplicates:
     drops: dict[str, Path]
 
 
-def find(files: Mapping[str, Path], drops: Path | None = None) -> Duplicates:
+def find(
+    files: Mapping[str, Path], drops: Path | None = None, *, work: Path | None = None
+) -> Duplicates:
     """Find every record that says what an earlier one said.
 
     Args:
         files: per set its hashes in the order of its records, as `figures.measure` writes them.
         drops: folder for a bitmap per set, `NAME.npy`: see `open_drops`; None = none are written.
-            Each appears whole; those of other sets are left alone. One search at a time per folder.
+            Each appears whole; those of other sets are left alone.
+        work: a folder of its own for what lies in between; it is deleted before and after. None =
+            one in `drops`, else where the system has its temporary files.
 
     Raises:
         ConversionError: a file holds no hashes.
         OutputError: a bitmap or what lies in between cannot be written.
     """
     names = sorted(files)
-    with writing(drops or tempfile.gettempdir()):
-        if drops:
-            drops.mkdir(parents=True, exist_ok=True)
-            for left in drops.glob(f"{_WORK}*"):  # by a search that was killed
-                shutil.rmtree(left, ignore_errors=True)
-        with tempfile.TemporaryDirectory(dir=drops, prefix=_WORK) as work:
-            search = _Search(names, [open_hashes(files[name]) for name in names], Path(work))
-            search.run()
-            written = search.write_drops(drops) if drops else {}
-            return Duplicates(sets=search.told(), drops=written)
+    place = work or (drops / _WORK if drops else None)
+    with writing(drops or work or tempfile.gettempdir()), _emptied(place) as folder:
+        search = _Search(names, [open_hashes(files[name]) for name in names], folder)
+        search.run()
+        written = search.write_drops(drops) if drops else {}
+        return Duplicates(sets=search.told(), drops=written)
+
+
+@contextmanager
+def _emptied(folder: Path | None) -> Iterator[Path]:
+    """A folder for a while, without what a killed search left there."""
+    if folder is None:
+        with tempfile.TemporaryDirectory() as made:
+            yield Path(made)
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def open_hashes(file: Path) -> Hashes:
@@ -212,7 +228,7 @@ class _Search:
         for place, (start, end) in enumerate(itertools.pairwise([0, *ends])):
             if start < end:
                 with (self._work / f"bin-{place}").open("ab") as stream:
-                    dealt[start:end].tofile(stream)
+                    stream.write(dealt[start:end].tobytes())
 
     def _judge(self, entries: Array) -> None:
         """Count the sorted entries of a bin; the first record of each hash stays."""
@@ -287,12 +303,14 @@ class _Search:
 
     def write_drops(self, folder: Path) -> dict[str, Path]:
         """One bitmap per set."""
+        folder.mkdir(parents=True, exist_ok=True)
         written = {}
         for place, name in enumerate(self._names):
             written[name] = folder / f"{name}.npy"
             start, end = self._starts[place] // 8, self._starts[place + 1] // 8
             with whole_file(written[name]) as stream:
-                np.save(stream, self._bits[start:end])
+                write_header(stream, int(end - start))
+                stream.write(self._bits[start:end].tobytes())  # NumPy would not say what is wrong
         return written
 
 
@@ -306,10 +324,17 @@ def _read(hashed: Hashes, start: int, count: int) -> Hashes:
 
 
 def _table(file: Path, shape: tuple[int, ...], kind: type[np.generic]) -> Array:
-    """Zeros in a file, mapped; an empty table cannot be."""
-    if not math.prod(shape):
+    """Zeros in a file, mapped; an empty table cannot be.
+
+    They are written: where a file with holes is mapped, a full disk kills the process.
+    """
+    size = math.prod(shape) * np.dtype(kind).itemsize
+    if not size:
         return np.zeros(shape, kind)
-    return np.memmap(file, kind, "w+", shape=shape)
+    with file.open("wb") as stream:
+        for start in range(0, size, BLOCK):
+            stream.write(bytes(min(BLOCK, size - start)))
+    return np.memmap(file, kind, "r+", shape=shape)
 
 
 def _power(number: int) -> int:

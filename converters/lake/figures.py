@@ -19,7 +19,7 @@ from ingot.converters.commit import finished, writing
 from ingot.converters.errors import ConversionError
 from ingot.converters.lake.duplicates import find
 from ingot.converters.lake.facts import Figures
-from ingot.converters.lake.record_hashes import WIDTH, Hashes, beginnings, hashes
+from ingot.converters.lake.record_hashes import WIDTH, Hashes, beginnings, hashes, write_header
 from ingot.converters.lake.samples import Begun, begun, shown, spoken
 from ingot.converters.record_kinds import KINDS
 from ingot.converters.records import kind_of_schema, read_batches
@@ -60,7 +60,8 @@ def measure(result: Path, hashed: Path, redact: Callable[[str], str]) -> Figures
     with writing(hashed), whole_file(hashed) as stream:
         _write_hashes(stream, taken.take(read_batches(result / RECORDS)))
         _check(result, taken.records, done.manifest["records"]["written"])
-    within = find({"": hashed}).sets[""].within
+    work = hashed.with_name(f".{hashed.name}.bins")
+    within = find({"": hashed}, work=work).sets[""].within
     return replace(taken.figures(redact), within=within)
 
 
@@ -71,18 +72,13 @@ def _check(result: Path, records: int, written: int) -> None:
 
 
 def _write_hashes(stream: BinaryIO, parts: Iterator[Hashes]) -> None:
-    _write_header(stream, 0)
-    records = 0
+    write_header(stream, 0, WIDTH)
+    records = 0  # known at the end
     for part in parts:
         stream.write(part.data)
         records += len(part)
     stream.seek(0)
-    _write_header(stream, records)  # as long as the first: NumPy leaves room for the number
-
-
-def _write_header(stream: BinaryIO, records: int) -> None:
-    header = {"descr": "|u1", "fortran_order": False, "shape": (records, WIDTH)}
-    np.lib.format.write_array_header_1_0(stream, header)
+    write_header(stream, records, WIDTH)
 
 
 class _Taken:

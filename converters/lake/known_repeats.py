@@ -33,7 +33,7 @@ def find_or_recall(
     known = _recalled(memory, json.loads(json.dumps(asked)), drops)
     if known is not None:
         return known
-    found = find(files, drops)
+    found = find(files, drops, work=memory.with_name(f".{memory.name}.bins"))
     sets = [[name, asdict(one)] for name, one in found.sets.items()]
     written = {"asked": asked, "drops": _stamps(found.drops), "sets": sets}
     with writing(memory):

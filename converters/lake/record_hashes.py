@@ -19,7 +19,7 @@ The first eight bytes, read as a number with the greatest byte first, choose the
 import itertools
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Final
+from typing import BinaryIO, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -66,6 +66,15 @@ def beginnings(hashed: Hashes) -> Numbers:
 def endings(hashed: Hashes) -> Numbers:
     """The last eight bytes of each hash likewise."""
     return hashed[:, 8:].copy().view(">u8")[:, 0].astype(np.uint64)
+
+
+def write_header(stream: BinaryIO, *shape: int) -> None:
+    """Begin a NumPy file of bytes, whose values follow in order.
+
+    Of another number of rows the header is as long: NumPy leaves room for it.
+    """
+    facts = {"descr": "|u1", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, facts)
 
 
 def _digest(head: memoryview, body: memoryview) -> bytes:

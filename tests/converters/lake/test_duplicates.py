@@ -1,6 +1,8 @@
 """Repeats over sets against a dict; bins, blocks, collisions, order, files."""
 
 import random
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -152,8 +154,39 @@ def test_a_lake_without_sets(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_search_left_is_removed(tmp_path: Path) -> None:
-    (tmp_path / "drops" / ".bins-left").mkdir(parents=True)
+    (tmp_path / "drops/.bins").mkdir(parents=True)
+    (tmp_path / "drops/.bins/bin-0").write_bytes(b"left")
     check({"a": SOME, "b": SOME}, tmp_path)
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from ingot.converters.errors import OutputError
+from ingot.converters.lake import duplicates
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+files = {path.stem: path for path in Path(sys.argv[1]).glob("*.npy")}
+duplicates.BIN = int(sys.argv[4])
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]),) * 2)
+try:
+    duplicates.find(files, Path(sys.argv[2]))
+except OutputError as error:
+    sys.exit(str(error))
+"""
+
+
+@pytest.mark.parametrize(("room", "size"), [(20, 10_000), (1_500, 100), (300, 10_000)])
+def test_no_room_is_an_error_that_says_so(tmp_path: Path, room: int, size: int) -> None:
+    """For the pairs, the bins, the bitmaps."""
+    rng = random.Random(1)
+    written({name: [rng.randbytes(16) for _ in range(2000)] for name in "ab"}, tmp_path / "h")
+    drops = tmp_path / "drops"
+    arguments = [str(tmp_path / "h"), str(drops), str(room), str(size)]
+    done = subprocess.run([sys.executable, "-c", FULL, *arguments], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"{drops}"), done.stderr
+    assert "cannot be written" in done.stderr
+    assert list(drops.iterdir()) == []
 
 
 @pytest.mark.parametrize(

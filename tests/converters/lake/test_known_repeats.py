@@ -17,9 +17,9 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Grows by one with every search that is made."""
     made: list[int] = []
 
-    def counted(files: dict[str, Path], drops: Path | None = None) -> Duplicates:
+    def counted(files: dict[str, Path], drops: Path | None, *, work: Path) -> Duplicates:
         made.append(len(files))
-        return find(files, drops)
+        return find(files, drops, work=work)
 
     monkeypatch.setattr(known_repeats, "find", counted)
     return made
