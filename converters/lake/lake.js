@@ -4,7 +4,7 @@
 const lake = JSON.parse(document.getElementById("lake").textContent);
 const SETS = lake.sets.map((one, place) => ({ ...one, place_in_lake: place, sought: sought(one) }));
 const BY_NAME = new Map(SETS.map((one) => [one.name, one]));
-const SLICE = 100;
+const SLICE = 60;
 const order = new Intl.Collator("en", { numeric: true });
 const $ = (id) => document.getElementById(id);
 
@@ -59,7 +59,7 @@ const COLUMNS = [
   { key: "status", label: "Status", kind: "text", of: (one) => one.status, cell: statusCell },
   { key: "mapper", label: "Mapper", kind: "text", of: (one) => one.mapper, cell: (one) => one.mapper || UNKNOWN },
   { key: "confidence", label: "Sure", title: "confidence of the proposal", kind: "number", of: (one) => one.confidence, cell: (one) => percent(one.confidence) },
-  { key: "coverage", label: "Used", title: "share of the values in the sample that the mapping uses", kind: "number", of: (one) => one.coverage, cell: (one) => percent(one.coverage) },
+  { key: "coverage", label: "Coverage", title: "share of the sampled records without an error", kind: "number", of: (one) => one.coverage, cell: (one) => percent(one.coverage) },
   { key: "rows", label: "Rows", kind: "number", of: (one) => one.rows && one.rows.read, cell: (one) => count(one.rows && one.rows.read) },
   { key: "records", label: "Records", kind: "number", of: (one) => one.records, cell: (one) => count(one.records) },
   { key: "rejected", label: "Rejected", title: "rejected rows, and the most frequent reason", kind: "number", of: rejected, cell: rejectsCell },
@@ -67,7 +67,7 @@ const COLUMNS = [
   { key: "language", label: "Language", title: "languages of its records", kind: "text", of: (one) => one.languages && languageName(one.languages.first[0][0]), cell: languageCell },
   { key: "length", label: "Length", title: "characters of its records, each bin twice as long as the one before; sorted by the middle record", kind: "number", of: (one) => one.lengths && middle(one.lengths), cell: (one) => one.lengths ? histogram(one.lengths) : UNKNOWN },
   { key: "within", label: "Repeats", title: "records that repeat an earlier one of the same data set", kind: "number", of: (one) => one.records === undefined ? undefined : one.within || 0, cell: (one) => one.records === undefined ? UNKNOWN : count(one.within || 0) },
-  { key: "across", label: "… of others", title: "records that repeat one of a data set before it", kind: "number", of: (one) => one.records === undefined ? undefined : one.across || 0, cell: (one) => one.records === undefined ? UNKNOWN : count(one.across || 0) },
+  { key: "across", label: "Across", title: "records that repeat one of a data set before it", kind: "number", of: (one) => one.records === undefined ? undefined : one.across || 0, cell: (one) => one.records === undefined ? UNKNOWN : count(one.across || 0) },
   { key: "cost", label: "Cost", title: "what asking a model cost", kind: "number", of: cost, cell: costCell },
 ];
 const BY_KEY = new Map(COLUMNS.map((column) => [column.key, column]));
@@ -92,7 +92,7 @@ function viewOf(address) {
   for (const name of ["q", "decision", "language", "mapper", "set"]) {
     if (told.has(name)) view[name] = told.get(name);
   }
-  view.status = (told.get("status") || "").split(",").filter((one) => one in lake.statuses);
+  view.status = (told.get("status") || "").split(",").filter((one) => Object.hasOwn(lake.statuses, one));
   if (BY_KEY.has((told.get("sort") || "").replace(/^-/, ""))) view.sort = told.get("sort");
   if (!BY_NAME.has(view.set)) view.set = "";
   return view;
@@ -256,7 +256,7 @@ function drawFilters() {
 
 function chip([status, number]) {
   const button = el("button", { type: "button", class: "status s-" + status, "data-status": status, title: lake.statuses[status], "aria-pressed": "false" },
-    status, el("b", {}, count(number)));
+    status, " ", el("b", {}, count(number)));
   button.addEventListener("click", () => {
     const rest = state.status.filter((one) => one !== status);
     show({ status: rest.length < state.status.length ? rest : [...rest, status] });
@@ -276,30 +276,41 @@ function equation() {
     bar([["blue", rows.converted, "converted"], ["red", rows.rejected, "rejected"], ["grey", rows.filtered, "filtered"]], rows.read, "rows by what became of them"));
 }
 
-function tile(value, what, ...more) {
-  return el("div", { class: "tile" }, el("b", {}, value), el("span", {}, what), more);
+/* A number, what it is, and what more there is to say of it. */
+function tile(value, what, more = null) {
+  const shown = typeof value === "number" ? el("b", { title: count(value) }, brief(value)) : el("b", {}, value);
+  return el("div", { class: "tile" }, shown, el("span", {}, what), more ? el("span", {}, more) : null);
 }
 
 function tiles() {
   const sums = lake.totals;
   const repeats = sums.within + sums.across;
-  const { spent } = sums;
-  const price = spent.unpriced === 0 ? dollars(spent.cost) : spent.cost ? "≥ " + dollars(spent.cost) : "unpriced";
+  const share = sums.records ? ", " + percent(repeats / sums.records) + " of the records" : "";
   return el("div", { class: "tiles" },
-    tile(count(sums.records), "records"),
-    tile(sums.tokens === null ? UNKNOWN : count(sums.tokens), sums.tokens === null ? "tokens: no tokenizer was given" : "tokens of " + many(sums.tokenized, "data set")),
-    tile(count(sums.characters), "characters"),
-    tile(count(repeats), "repeats, " + percent(sums.records ? repeats / sums.records : null), el("span", {}, count(sums.within) + " within a data set, " + count(sums.across) + " of another")),
-    spent.calls ? tile(price, "for " + many(spent.calls, "call") + " of a model") : tile("$0", "no model was asked"),
-    sums.languages.first.length ? languageTile(sums.languages) : null,
-    sums.splits.map((split) => tile(count(split.records), plain("records in split " + split.name),
-      el("span", {}, many(split.duplicates, "repeat") + " left out" + (split.tokens === null ? "" : ", " + many(split.tokens, "token"))))));
+    tile(sums.records, "records of " + many(sums.statuses.converted || 0, "data set")),
+    tile(sums.tokens ?? UNKNOWN, sums.tokens === null ? "tokens: no tokenizer was given" : "tokens of " + many(sums.tokenized, "data set")),
+    tile(sums.characters, "characters"),
+    tile(repeats, "repeats" + share, repeats ? brief(sums.within) + " within a data set, " + brief(sums.across) + " of another" : null),
+    costTile(sums.spent));
+}
+
+function costTile(spent) {
+  if (!spent.calls) return tile("$0", "no model was asked");
+  const price = spent.unpriced === 0 ? dollars(spent.cost) : spent.cost ? "≥ " + dollars(spent.cost) : "unpriced";
+  const unpriced = spent.cost && spent.unpriced ? many(spent.unpriced, "data set") + " by a model whose price is not known" : null;
+  return tile(price, "for " + many(spent.calls, "call") + " of a model", unpriced);
 }
 
 function languageTile(languages) {
+  if (!languages.first.length) return null;
   const whole = total(languages);
-  const key = languages.first.slice(0, 6).map(([code, number]) => el("span", {}, el("i", { class: colourOf(code) }), text(languageName(code)), " " + percent(number / whole)));
-  return el("div", { class: "tile languages" }, languageBar(languages), el("div", { class: "key" }, key), el("span", {}, "languages of the records"));
+  const key = languages.first.slice(0, 10).map(([code, number]) => el("span", {}, el("i", { class: colourOf(code) }), text(languageName(code)), " " + percent(number / whole)));
+  return el("div", { class: "tile" }, el("h2", {}, "Languages of the records"), languageBar(languages), el("div", { class: "key" }, key));
+}
+
+function splitTile(splits) {
+  const rows = splits.map((one) => [one.name, one.records, one.duplicates, one.tokens]);
+  return rows.length ? el("div", { class: "tile" }, el("h2", {}, "Corpus"), splitTable(rows)) : null;
 }
 
 function told() {
@@ -316,6 +327,7 @@ function told() {
 function makeHead() {
   colourLanguages(lake.totals.languages);
   $("head").append(text(lake.title, "h1"), el("p", { class: "told" }, told()), equation(), tiles(),
+    el("div", { class: "tiles wide" }, languageTile(lake.totals.languages), splitTile(lake.totals.splits)),
     el("div", { class: "chips", role: "group", "aria-label": "Data sets by status" }, Object.entries(lake.totals.statuses).map(chip)));
 }
 

@@ -18,7 +18,7 @@ function filled(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : value);
   }
-  for (const child of children.flat()) {
+  for (const child of children.flat(Infinity)) {
     if (child !== null && child !== undefined) element.append(child);
   }
   return element;
@@ -57,9 +57,16 @@ function plain(value) {
 /* --- numbers */
 
 const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+const BRIEF = new Intl.NumberFormat("en-US", { notation: "compact", maximumSignificantDigits: 4 });
+const CENTS = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 
 function count(value) {
   return value === undefined || value === null ? UNKNOWN : WHOLE.format(value);
+}
+
+/* A large number in short: 25.4B; whole in the title of what shows it. */
+function brief(value) {
+  return value >= 1e8 ? BRIEF.format(value) : count(value);
 }
 
 function many(value, one, more = one + "s") {
@@ -84,7 +91,8 @@ function bytes(value) {
 function dollars(value) {
   if (value === undefined || value === null) return UNKNOWN;
   if (value === 0) return "$0";
-  return "$" + (value >= 1 ? value.toFixed(2) : value.toPrecision(2).replace(/e.*/, ""));
+  if (value < 0.0001) return "< $0.0001";
+  return "$" + (value < 0.01 ? value.toFixed(4) : CENTS.format(value));
 }
 
 /* --- languages */

@@ -33,7 +33,7 @@ function hintOf(one) {
 function proposal(one) {
   return pairs([
     ["decision", one.decision], ["mapper", one.mapper], ["model", one.model],
-    ["confidence", percent(one.confidence)], ["values used", percent(one.coverage)],
+    ["confidence", percent(one.confidence)], ["coverage", one.coverage === undefined ? "" : percent(one.coverage) + " of the sampled records without an error"],
     ["asked", one.spent && one.spent.calls ? many(one.spent.calls, "call") + ", " + count(one.spent.tokens_in) + " tokens in, " + count(one.spent.tokens_out) + " out, " + costCell(one) : ""],
   ]);
 }
@@ -142,10 +142,11 @@ function leftOut(details) {
     more > 0 ? el("li", { class: "more" }, many(more, "further file")) : null);
 }
 
-/* A link to a file beside the page; one that lies elsewhere is only named. */
+/* A link to a file beside the page; one that lies elsewhere, or whose name no address can hold
+   (half a surrogate pair), is only named. */
 function fileLink(path) {
   if (!path) return "";
-  if (path.startsWith("/") || path.includes("://")) return text(path, "code");
+  if (path.startsWith("/") || path.includes("://") || /[\ud800-\udfff]/u.test(path)) return text(path, "code");
   const href = "./" + path.split("/").map(encodeURIComponent).join("/");
   return text(path, "a", { href });
 }
@@ -179,7 +180,7 @@ function whole(one) {
   const read = one.rows && one.rows.read;
   return [
     el("header", { class: "set-head" }, el("div", {}, text(one.name, "h2", { id: "set-name" }), text(one.place, "p", { class: "place" })), bars(one, shown.indexOf(one))),
-    el("p", {}, statusCell(one), " ", lake.statuses[one.status]),
+    el("p", {}, statusCell(one), ": ", lake.statuses[one.status]),
     one.why ? text(one.why, "p", { class: "why" }) : null, hintOf(one),
     el("div", { class: "columns" },
       section("Proposal", proposal(one)), section("Figures", figures(one), splitTable(details.splits)),

@@ -41,8 +41,8 @@ def render(sets: Sequence[SetFacts], *, title: str, told: Mapping[str, Json]) ->
         _TEMPLATE,
         title=title.encode("utf-8", "backslashreplace").decode("utf-8"),
         policy=_policy(style, script),
-        style=Markup(style),  # noqa: S704 - files of this package
-        script=Markup(script),  # noqa: S704 - likewise
+        style=Markup(style),
+        script=Markup(script),
         lake=_block({**lake, "statuses": STATUSES, "sets": facts}),
         details=_block(page_data.details(sets)),
     )
@@ -53,7 +53,7 @@ def _block(value: Json) -> str:
     """JSON that a script block holds as it is."""
     from markupsafe import Markup
 
-    return Markup(page_data.embedded(value))  # noqa: S704 - `embedded` escapes it
+    return Markup(page_data.embedded(value))
 
 
 def _joined(names: Sequence[str]) -> str:

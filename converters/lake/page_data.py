@@ -1,8 +1,9 @@
 """What the page of a lake holds: facts of every data set, and what is shown where one is opened.
 
-Everything goes into the page as JSON. It stays within bounds however large the lake is: about a
-kilobyte of facts for a data set, and budgets for all samples and for all mappings together, of
-which every data set gets an equal share; what one does not need goes to the others.
+Everything goes into the page as JSON. It stays within bounds however large the lake is: some
+kilobytes of facts for a data set at most (texts are cut), and budgets for all samples and for all
+mappings together, of which every data set gets an equal share; what one does not need goes to the
+others.
 """
 
 import json
@@ -21,6 +22,8 @@ TOP: Final = 24
 # Texts of the first sample are cut to so many characters where it does not fit otherwise.
 _CUTS: Final = (2_000, 1_000, 500, 250, 100)
 _WHY_CHARS: Final = 1_000
+# As long as a file's name may be: data sets are linked by their names.
+_NAME_CHARS: Final = 255
 _ROWS: Final = ("read", "converted", "rejected", "filtered")
 # What ends a script block or a line of a script, and what is no text: half a surrogate pair.
 _ESCAPED: Final = re.compile("[<>&\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
@@ -60,7 +63,7 @@ def _bytes(value: Json) -> int:
 def totals(sets: Sequence[SetFacts]) -> dict[str, Json]:
     """Sums over the lake; rows, records and what was measured are those of converted data sets.
 
-    `adds_up`: the rows read are the sum of the converted, rejected and filtered ones.
+    `adds_up`: of every data set the rows read are the converted, rejected and filtered ones.
     """
     done = [one for one in sets if one.status == "converted"]
     rows = {name: sum(one.rows.get(name, 0) for one in done) for name in _ROWS}
@@ -69,7 +72,7 @@ def totals(sets: Sequence[SetFacts]) -> dict[str, Json]:
         "sets": len(sets),
         "statuses": _by_status(sets),
         "rows": rows,
-        "adds_up": rows["read"] == sum(rows[name] for name in _ROWS[1:]),
+        "adds_up": all(_adds_up(one.rows) for one in done),
         "records": sum(one.figures.records for one in done),
         "characters": sum(one.figures.characters for one in done),
         "tokens": sum(tokenized) if tokenized else None,
@@ -82,6 +85,10 @@ def totals(sets: Sequence[SetFacts]) -> dict[str, Json]:
         "spent": _spent(sets),
         "bytes": sum(one.bytes for one in sets),
     }
+
+
+def _adds_up(rows: Mapping[str, int]) -> bool:
+    return rows.get("read", 0) == sum(rows.get(name, 0) for name in _ROWS[1:])
 
 
 def _by_status(sets: Sequence[SetFacts]) -> dict[str, int]:
@@ -123,10 +130,12 @@ def _spent(sets: Sequence[SetFacts]) -> dict[str, Json]:
 
 
 def top(counts: Mapping[str, int]) -> dict[str, Json]:
-    """The most frequent ones, most first, and in short what stands behind them."""
+    """The most frequent ones, most first, and in short what stands behind them; names are cut."""
     ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     rest = ordered[TOP:]
-    told: dict[str, Json] = {"first": [list(pair) for pair in ordered[:TOP]]}
+    told: dict[str, Json] = {
+        "first": [[_cut(name, _NAME_CHARS), count] for name, count in ordered[:TOP]]
+    }
     if rest:
         told |= {"others": len(rest), "count": sum(count for _, count in rest)}
     return told
@@ -139,8 +148,7 @@ def facts(one: SetFacts) -> dict[str, Json]:
     """What the table shows of a data set, and what it is sorted and filtered by."""
     figures = one.figures
     told: dict[str, Json] = {
-        "name": one.name,
-        "place": one.place,
+        "place": _short(one.place),
         "status": one.status,
         "why": _short(one.why),
         "hint": _short(one.hint),
@@ -164,7 +172,11 @@ def facts(one: SetFacts) -> dict[str, Json]:
         "across": one.across,
         "spent": one.spent,
     }
-    return {name: value for name, value in told.items() if value not in (None, "", {}, [])}
+    return {"name": one.name} | {key: value for key, value in told.items() if _says(value)}
+
+
+def _says(value: Json) -> bool:
+    return value not in (None, "", {}, [])
 
 
 def _short(text: str) -> str:
@@ -204,9 +216,11 @@ def _details(one: SetFacts, mapping: str | None, room: int) -> dict[str, Json]:
         "splits": [
             [split.name, split.records, split.duplicates, split.tokens] for split in one.splits
         ],
-        "left_out": [[file.get("name", ""), file.get("why", "")] for file in one.left_out],
+        "left_out": [
+            [_short(file.get("name", "")), _short(file.get("why", ""))] for file in one.left_out
+        ],
         "left_out_count": one.left_out_count,
-        "card": one.card,
+        "card": _cut(one.card, _WHY_CHARS),
         "fingerprint": one.fingerprint,
     }
     return {name: value for name, value in told.items() if value}

@@ -1,0 +1,134 @@
+"""What goes into the page of a lake: escaped, within bounds, and the sums right."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingot.converters.lake import page_data
+from ingot.converters.lake.facts import Figures, SetFacts
+from ingot.converters.lake.page import render
+from tests.converters.lake.lakes import lake
+
+TEXTS = st.text(st.characters(exclude_categories=())) | st.sampled_from(
+    ["</script>", "<!--", "<script", "\u2028", "]]>", "&amp;", "\ud800", "\x00"]
+)
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+)
+
+
+@given(VALUES)
+def test_json_in_a_page_says_what_it_said_and_ends_nothing(value):
+    text = page_data.embedded(value)
+    assert json.loads(text) == value
+    assert not re.search("[<>&\u2028\u2029]", text)
+    assert text.encode("utf-8")
+
+
+def test_numbers_that_json_has_not_become_texts():
+    assert json.loads(page_data.embedded({"a": [float("nan"), float("-inf")]})) == {
+        "a": ["nan", "-inf"]
+    }
+
+
+class Blocks(HTMLParser):
+    """The script blocks of a page, as a parser finds them."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.found, self.inside = [], False
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.inside = tag == "script"
+        if self.inside:
+            self.found.append("")
+
+    def handle_endtag(self, tag):
+        self.inside = False
+
+    def handle_data(self, data):
+        if self.inside:
+            self.found[-1] += data
+
+
+@given(TEXTS, TEXTS)
+def test_a_page_holds_three_blocks_whatever_its_data_hold(name, text):
+    one = SetFacts(name=name, place=text, status="failed", why=text, mapping={text: name})
+    lake_block, details, _ = Blocks(render([one], title=text, told={}).decode()).found
+    assert json.loads(lake_block)["sets"][0]["name"] == name
+    assert json.loads(json.loads(details)[0]["mapping"]) == {text: name}
+
+
+def test_totals_are_those_of_the_data_sets():
+    sets = lake(200, seed=1)
+    done = [one for one in sets if one.status == "converted"]
+    totals = page_data.totals(sets)
+    assert totals["adds_up"]
+    assert totals["rows"]["read"] == sum(one.rows["read"] for one in done)
+    assert totals["records"] == sum(one.records["written"] for one in done)
+    assert sum(totals["statuses"].values()) == totals["sets"] == 200
+    for split in totals["splits"]:
+        parts = [part for one in done for part in one.splits if part.name == split["name"]]
+        assert split["records"] == sum(part.records for part in parts)
+        assert split["tokens"] == sum(part.tokens for part in parts)
+    asked = [one for one in sets if one.spent]
+    assert totals["spent"]["calls"] == len(asked)
+    assert totals["spent"]["unpriced"] == sum(one.spent["cost"] is None for one in asked)
+
+
+def test_one_data_set_that_does_not_add_up_is_seen_also_where_the_sums_do():
+    def counted(read):
+        rows = {"read": read, "converted": 2, "rejected": 0, "filtered": 0}
+        return SetFacts(name=str(read), place=".", status="converted", rows=rows)
+
+    assert not page_data.totals([counted(1), counted(3)])["adds_up"]
+    assert page_data.totals([counted(2), counted(2)])["adds_up"]
+
+
+def test_what_stands_behind_the_first_is_counted():
+    told = page_data.top({f"l{place}": place for place in range(1, page_data.TOP + 3)})
+    assert len(told["first"]) == page_data.TOP
+    assert told["first"][0] == [f"l{page_data.TOP + 2}", page_data.TOP + 2]
+    assert (told["others"], told["count"]) == (2, 3)
+
+
+@given(st.lists(st.integers(0, 1_000), min_size=1), st.integers(0, 5_000))
+def test_a_budget_is_dealt_fairly_and_kept(sizes, budget):
+    each = page_data.fair(sizes, budget)
+    assert sum(min(size, each) for size in sizes) <= budget or each == 0
+    if sum(sizes) <= budget:
+        assert each >= max(sizes)
+
+
+def test_the_page_stays_within_its_bounds():
+    text = "字" * 4_000
+    figures = Figures(records=3, samples=tuple({"text": text, "meta": {}} for _ in range(3)))
+    sets = [
+        SetFacts(
+            name=f"{place}", place=".", status="converted", figures=figures, mapping={"text": text}
+        )
+        for place in range(700)
+    ]
+    page = render(sets, title="l", told={})
+    budget = page_data.SAMPLES_BYTES + page_data.MAPPINGS_BYTES
+    assert len(page) < budget + 700 * 1_000 + 100_000
+    details = page_data.details(sets)
+    assert all(one["samples"] and one["samples_cut"] == 3 for one in details)
+    assert all(one["samples"][0]["text"].endswith("…") for one in details)
+
+
+def test_samples_that_fit_are_whole():
+    one = {"text": "short", "meta": {}}
+    assert page_data.fitting([one, one], 1_000) == ([one, one], 0)
+    assert page_data.fitting([one, {"text": "x" * 2_000, "meta": {}}], 1_000) == ([one], 1)
+    assert page_data.fitting([one], 3) == ([], 1)
+    assert page_data.fitting([], 3) == ([], 0)
