@@ -62,15 +62,21 @@ _KEYS = (
 
 
 class Buckets(ArrowFSWrapper):  # type: ignore[misc] # fsspec has no types
-    """A file system of pyarrow that lists a tree in as few requests as it can."""
+    """A file system of pyarrow that lists a tree in as few requests as it can.
+
+    Args:
+        fs: what lists.
+        root: what a path follows in its URL, such as `s3://`.
+        reader: what opens files; None = `fs`.
+    """
 
     cachable = False
 
     def __init__(
-        self, fs: pafs.FileSystem, scheme: str, reader: pafs.FileSystem | None = None
+        self, fs: pafs.FileSystem, root: str, reader: pafs.FileSystem | None = None
     ) -> None:
         super().__init__(fs)
-        self.scheme = scheme
+        self.root = root
         self.reader = reader or fs
 
     @classmethod
@@ -79,7 +85,7 @@ class Buckets(ArrowFSWrapper):  # type: ignore[misc] # fsspec has no types
 
     def unstrip_protocol(self, name: str) -> str:
         """The URL of a path."""
-        return f"{self.scheme}://{name.lstrip('/') if self.scheme != 'hdfs' else name}"
+        return self.root + name
 
     def info(self, path: str, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - fsspec's
         """Size, type and time of change of a path."""
@@ -222,17 +228,18 @@ def bucket_storage(url: str, scheme: str) -> tuple[Buckets, str]:
     """
     rest = url.partition("://")[2]
     if scheme == "hdfs":
-        return Buckets(_hdfs(urlsplit(url).netloc), scheme), "/" + rest.partition("/")[2]
+        netloc, _, path = rest.partition("/")
+        return Buckets(_hdfs(netloc), f"hdfs://{netloc}"), f"/{path}"
     refuse_secrets(url)
-    if not rest.strip("/"):
-        raise SourceError(url, "no bucket is named", f"{scheme}://BUCKET/FOLDER")
     path = rest.rstrip("/")
+    if not path:
+        raise SourceError(url, "no bucket is named", f"{scheme}://BUCKET/FOLDER")
     if any(part in ("", ".", "..") for part in path.split("/")):
         raise SourceError(url, "its name has empty parts, `.` or `..`", "check the spelling")
     if scheme == "gs":
-        return Buckets(_gcs(_set("GOOGLE_SKIP_SIGNATURE"), silence()), scheme), path
+        return Buckets(_gcs(_set("GOOGLE_SKIP_SIGNATURE"), silence()), "gs://"), path
     settings = _s3_settings(path.partition("/")[0])
-    return Buckets(_s3(settings, _LISTING_TRIES), scheme, reader=_s3(settings, 1)), path
+    return Buckets(_s3(settings, _LISTING_TRIES), "s3://", reader=_s3(settings, 1)), path
 
 
 def _set(name: str) -> bool:
