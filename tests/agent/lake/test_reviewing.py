@@ -46,6 +46,7 @@ RAW = {
     "odd": [
         {"id": n, "prompt": f"What is {n}?", "rejected": f"it is {n} or so"} for n in range(20)
     ],
+    "void": [{"id": n, "rejected": f"it is {n} or more", "m": f"Or {n}?"} for n in range(20)],
     "fine": [{"question": f"What is {n}?", "answer": f"It is the number {n}."} for n in range(20)],
 }
 
@@ -72,7 +73,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("INGOT_HOME", str(root / "home"))
         report = lake_run(root)
-    waits = dict.fromkeys(("odd", "same", "vague"), "waiting")
+    waits = dict.fromkeys(("odd", "same", "vague", "void"), "waiting")
     assert statuses(report) == {"fine": "converted", **waits}
     shutil.copytree(root / "lake", root / "kept")
     return root
@@ -85,7 +86,7 @@ def lake(base: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.rmtree(base / "lake")
     shutil.copytree(base / "kept", base / "lake")
     yield base / "lake"
-    (base / "raw" / "vague" / "more.jsonl").unlink(missing_ok=True)
+    (base / "raw" / "odd" / "more.jsonl").unlink(missing_ok=True)
 
 
 @pytest.fixture
@@ -112,32 +113,32 @@ def test_what_is_no_lake(base: Path, name: str) -> None:
 
 
 def test_what_waits_is_listed_by_name(order: LakeOrder) -> None:
-    assert [one.name for one in waiting(order)] == ["odd", "same", "vague"]
+    assert [one.name for one in waiting(order)] == ["odd", "same", "vague", "void"]
 
 
 def test_what_is_decided_is_what_the_next_runs_do(order: LakeOrder, base: Path) -> None:
-    """One edited and approved, one approved as nothing, one rejected and approved after all."""
-    file = proposal_of(order, "vague")
+    """Edited and approved, approved as nothing, rejected until files change or approved yet."""
+    file, sets = proposal_of(order, "vague"), data_sets(order)
     file.write_text(json.dumps({**json.loads(file.read_text()), "text": "c1"}))
-    assert laid(order, data_sets(order)["vague"]).document["text"] == "c1"  # type: ignore[index]
-    approve(order, named(order, "vague"))
-    approve(order, named(order, "odd"))
-    reject(order, named(order, "same"), data_sets(order)["same"])
+    assert laid(order, sets["vague"]).document["text"] == "c1"  # type: ignore[index]
+    for name in ("vague", "void"):
+        approve(order, named(order, name))
+    for name in ("odd", "same"):
+        reject(order, named(order, name), sets[name])
     assert waiting(order) == []
     report = lake_run(base)
-    assert statuses(report) == {
-        "fine": "converted",
-        "odd": "nothing",
-        "same": "rejected",
-        "vague": "converted",
-    }
-    assert sorted(report["worked"]) == ["odd", "vague"]
+    rejected = {"odd": "rejected", "same": "rejected"}
+    done = {"fine": "converted", "vague": "converted", "void": "nothing"}
+    assert statuses(report) == done | rejected
+    assert sorted(report["worked"]) == ["vague", "void"]
     part = next((order.result("vague") / "records").iterdir())
     assert json.loads(part.read_text().splitlines()[0])["text"] == RAW["vague"][0]["c1"]
     assert proposal_of(order, "same").is_file()
     approve(order, named(order, "same"))
+    (base / "raw" / "odd" / "more.jsonl").write_text(json.dumps(RAW["odd"][0]) + "\n")
     report = lake_run(base)
-    assert (statuses(report)["same"], report["worked"]) == ("converted", ["same"])
+    assert statuses(report) == done | {"odd": "waiting", "same": "converted"}
+    assert sorted(report["worked"]) == ["odd", "same"]
 
 
 def test_an_approved_mapping_is_the_proposed_one(order: LakeOrder) -> None:
@@ -149,17 +150,8 @@ def test_an_approved_mapping_is_the_proposed_one(order: LakeOrder) -> None:
     assert document == proposed
     assert not proposal_of(order, "vague").parent.exists()
     assert not order.run_folder("vague").exists()
-    assert [one.name for one in waiting(order)] == ["odd", "same"]
+    assert [one.name for one in waiting(order)] == ["odd", "same", "void"]
     assert not order.result("vague").exists()  # nothing is converted here
-
-
-def test_a_rejected_one_is_left_alone_until_its_files_change(order: LakeOrder, base: Path) -> None:
-    reject(order, named(order, "vague"), data_sets(order)["vague"])
-    assert [one.name for one in waiting(order)] == ["odd", "same"]
-    more = base / "raw" / "vague" / "more.jsonl"
-    more.write_text(json.dumps(vague(0)[0]) + "\n")
-    report = lake_run(base)
-    assert (statuses(report)["vague"], report["worked"]) == ("waiting", ["vague"])
 
 
 def test_what_cannot_be_approved(order: LakeOrder) -> None:
@@ -221,8 +213,8 @@ def review(*words: str) -> tuple[int, str, str]:
 def test_without_a_terminal_it_lists_and_ends_with_3(lake: Path) -> None:
     code, shown, said = review(str(lake))
     assert code == 3
-    assert [line.split()[0] for line in shown.splitlines()[:3]] == ["odd", "same", "vague"]
-    assert f"error: {lake}: 3 data sets wait for a person" in said
+    assert [line.split()[0] for line in shown.splitlines()[:4]] == ["odd", "same", "vague", "void"]
+    assert f"error: {lake}: 4 data sets wait for a person" in said
     code, shown, said = review(str(lake), "--list")
     assert (code, said) == (0, "")
 
@@ -231,20 +223,21 @@ def test_the_list_for_programs(lake: Path) -> None:
     code, shown, _ = review(str(lake), "--list", "--json")
     found = json.loads(shown)["sets"]
     assert code == 0
-    assert [one["name"] for one in found] == ["odd", "same", "vague"]
+    assert [one["name"] for one in found] == ["odd", "same", "vague", "void"]
     assert found[2]["proposal"] == str(lake / "sets" / "vague.proposal" / "mapping.json")
     assert "is below --min-confidence" in found[2]["why"]
 
 
 def test_several_are_decided_by_name(lake: Path, base: Path) -> None:
     code, shown, said = review(
-        str(lake), "--approve", "va*", "--approve", "same", "--reject", "odd"
+        str(lake), "--approve", "va*", "--approve", "same", "--reject", "odd", "--reject", "void"
     )
     assert code == 0
     assert shown.splitlines() == [
         f"same: approved: {lake}/mappings/same.json",
         f"vague: approved: {lake}/mappings/vague.json",
         "odd: rejected",
+        "void: rejected",
     ]
     assert f"ingot lake run {base / 'raw'} --out {lake}" in said
     assert review(str(lake))[:2] == (0, "0 data sets\n")
@@ -258,7 +251,7 @@ def test_one_that_cannot_be_decided_does_not_stop_the_others(lake: Path) -> None
     code, shown, said = review(str(lake), "--approve", "*")
     assert code == 1
     assert "same: no mapping was proposed" in said
-    assert len(shown.splitlines()) == 2
+    assert len(shown.splitlines()) == 3
 
 
 @pytest.mark.parametrize(
