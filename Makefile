@@ -19,7 +19,7 @@ TORCHREC := torchrec==1.8.0 fbgemm-gpu-cpu==1.8.0
 # Where nothing may be cached, the tests are compiled anew by every process of theirs: some ten seconds each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-long test-peers served studio review-picture lint format types imports wheel-check check protos graph clean
+.PHONY: help demo test test-long test-peers served studio review-picture lake-picture lint format types imports wheel-check check protos graph clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -70,6 +70,9 @@ graph: $(VENV)/.dev.stamp ## write the agent's graph into README.md
 
 review-picture: $(VENV)/.dev.stamp ## the picture in docs/review.md; needs Chromium
 	$(BIN)/python docs/img/review_comment.py
+
+lake-picture: $(VENV)/.dev.stamp ## the pictures in docs/lake.md; needs Chromium
+	$(BIN)/python docs/img/lake_page.py
 
 clean: ## remove environment, caches and outputs
 	find . -name '*.nb[ic]' -not -path './$(VENV)/*' -delete

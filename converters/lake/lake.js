@@ -32,6 +32,12 @@ function statusCell(one) {
   return el("span", { class: "status s-" + one.status, title: lake.statuses[one.status] }, one.status);
 }
 
+/* Why there are no records, where there are none. */
+function reasonCell(one) {
+  const why = one.status === "converted" ? "" : one.why || one.hint || "";
+  return [statusCell(one), why ? text(why, "span", { class: "reason", title: plain(why) }) : null];
+}
+
 function rejectsCell(one) {
   if (!rejected(one)) return count(rejected(one));
   const [reason, number] = one.rejects ? one.rejects.first[0] : ["", 0];
@@ -56,7 +62,7 @@ function costCell(one) {
 const COLUMNS = [
   { key: "name", label: "Data set", kind: "text", of: (one) => one.name, cell: nameCell },
   { key: "decision", label: "Decision", kind: "text", of: (one) => one.decision, cell: (one) => one.decision || UNKNOWN },
-  { key: "status", label: "Status", kind: "text", of: (one) => one.status, cell: statusCell },
+  { key: "status", label: "Status", kind: "text", of: (one) => one.status, cell: reasonCell },
   { key: "mapper", label: "Mapper", kind: "text", of: (one) => one.mapper, cell: (one) => one.mapper || UNKNOWN },
   { key: "confidence", label: "Sure", title: "confidence of the proposal", kind: "number", of: (one) => one.confidence, cell: (one) => percent(one.confidence) },
   { key: "coverage", label: "Coverage", title: "share of the sampled records without an error", kind: "number", of: (one) => one.coverage, cell: (one) => percent(one.coverage) },
@@ -155,12 +161,20 @@ function drawMore(rows = SLICE) {
   $("sets").tBodies[0].append(part);
 }
 
+/* As many rows as are seen, and half as many below them. */
+function fill() {
+  const frame = $("frame");
+  while (drawn < shown.length && frame.scrollTop + 1.5 * frame.clientHeight > frame.scrollHeight) drawMore();
+}
+
 function drawTable() {
   shown = sorted(SETS.filter(fits));
   $("sets").tBodies[0].replaceChildren();
+  $("sets").setAttribute("aria-rowcount", shown.length + 1);
   drawn = 0;
   drawMore();
   $("frame").scrollTop = 0;
+  fill();
   for (const head of $("sets").tHead.rows[0].cells) {
     const key = head.dataset.key;
     const way = state.sort === key ? "ascending" : state.sort === "-" + key ? "descending" : "none";
@@ -188,10 +202,8 @@ function headOf(column) {
 
 function makeTable() {
   $("sets").tHead.append(el("tr", {}, COLUMNS.map(headOf)));
-  $("frame").addEventListener("scroll", () => {
-    const frame = $("frame");
-    if (drawn < shown.length && frame.scrollTop + 2 * frame.clientHeight > frame.scrollHeight) drawMore();
-  }, { passive: true });
+  $("frame").addEventListener("scroll", fill, { passive: true });
+  addEventListener("resize", fill);
   $("sets").tBodies[0].addEventListener("click", (event) => {
     const row = event.target.closest("tr");
     if (!row || event.ctrlKey || event.metaKey || event.shiftKey || String(getSelection())) return;

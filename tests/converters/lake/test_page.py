@@ -95,6 +95,22 @@ def test_a_click_on_a_head_sorts_both_ways(html, opened, key):
     assert page.locator("th[data-key=name]").get_attribute("aria-sort") == "none"
 
 
+def test_a_table_is_drawn_as_far_as_somebody_looks(html, opened):
+    page = opened(html, **WIDE)
+    assert len(names(page)) == 60
+    assert page.locator("#sets").get_attribute("aria-rowcount") == "91"
+    page.set_viewport_size({"width": 1500, "height": 6_000})
+    page.wait_for_function("document.querySelectorAll('#sets tbody tr').length === 90")
+    assert len(names(scrolled(opened(html, **WIDE)))) == 90
+
+
+def test_why_there_are_no_records_stands_beside_the_status(html, opened):
+    page = opened(html, "#status=failed", **WIDE)
+    assert set(column(page, "status")) == {
+        "failed\npart-00003.jsonl.gz: cut off after 81,920 bytes"
+    }
+
+
 def test_every_column_can_be_sorted_by(opened):
     page = opened(render(SETS[:12], title="l", told={}), **WIDE)
     clicked = """heads => heads.map(head => [0, 1].map(() => {
