@@ -95,17 +95,6 @@ def card(entries: Sequence[Entry]) -> Card | None:
     return made
 
 
-def is_card(name: str) -> bool:
-    """Whether a file of this name, relative to a data set, is read as a card."""
-    return _rank(name) is not None
-
-
-def front_matter(entry: Entry) -> bool:
-    """Whether a README or card in Markdown begins with facts in YAML, as cards of the Hub do."""
-    text = _text_of(entry) if entry.name.lower().endswith((".md", ".markdown")) else ""
-    return bool(card_prose.split(text)[0].strip())
-
-
 # --- files
 
 

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from ingot.agent.cards import is_card
 from ingot.agent.lake.order import CORPUS, SETS
 from ingot.agent.lake.state import FOLDER
 from ingot.cli.app import app
@@ -19,7 +18,8 @@ from ingot.cli.lake_review import _CHOICES
 from ingot.converters.lake.catalog import SCHEMA
 from ingot.converters.lake.facts import STATUSES
 from ingot.converters.lake.naming import name_of
-from ingot.converters.lake.places import place_of
+from ingot.converters.lake.places import is_card, place_of
+from ingot.converters.readers.storage import Entry, LocalFile
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "examples/lake"
@@ -73,7 +73,8 @@ def test_parts_of_a_data_set_are_told_as_they_are() -> None:
 def test_cards_are_told_as_they_are() -> None:
     told = re.findall(r"`([\w.*]+)`", part("What a data set is").split("with a card (")[1])[:4]
     assert len(told) == 4
-    assert all(is_card(one.replace("*", "json")) for one in [*told, "README.md"])
+    for name in (one.replace("*", "json") for one in [*told, "README.md"]):
+        assert is_card(Entry(name=name, place=LocalFile(name), bytes=1))
 
 
 def test_choices_of_a_review() -> None:

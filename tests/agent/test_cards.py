@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ingot.agent import card_formats, card_prose
 from ingot.agent.card_evidence import evidence
-from ingot.agent.cards import MOST_BYTES, Card, card, front_matter, is_card
+from ingot.agent.cards import MOST_BYTES, Card, card
 from ingot.agent.mappers.proposal import Proposal
 from ingot.converters.readers.storage import find
 
@@ -229,19 +229,6 @@ def test_no_card(tmp_path: Path) -> None:
     assert beside(tmp_path / "a", data_json=[{"a": 1}], notes_md="# Notes") is None
     assert beside(tmp_path / "b", README_md="", dataset_infos_json={}) is None
     assert beside(tmp_path / "c", README_md="\x00\x01\xff\x00\x00binary") is None
-    assert not is_card("data/readme_rows.jsonl")
-    assert is_card("data/README.md")
-    assert is_card("x/Croissant.json")
-
-
-def test_front_matter_is_told_from_a_plain_readme(tmp_path: Path) -> None:
-    for name, text, wanted in (
-        ("a", "---\nlanguage: en\n---\n", True),
-        ("b", "# Title\n\n---\n", False),
-        ("c", "---\n---\n", False),
-    ):
-        beside(tmp_path / name, README_md=text)
-        assert front_matter(find(str(tmp_path / name)).entries[0]) is wanted
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "gb18030"])
