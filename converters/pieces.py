@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ingot.converters.records import part_name
+from ingot.converters.reject_texts import first_texts
 from ingot.converters.rows import Json
+
+SHOWN_REJECTS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +19,8 @@ class Piece:
 
     Attributes:
         folder: the former result.
-        counts: what came of the shard's rows, as `Counts.to_document` gave it.
+        counts: what came of the shard's rows, as `Counts.to_document` gave it, but for the first
+            rejects: these quote rows, and are read from where rows may stand.
         inputs: name, bytes and sha256 of its files.
         parts: path (in the former result), bytes and sha256 of its record parts, in order.
         rejected_parts: the same of its reject parts.
@@ -40,6 +44,7 @@ class Piece:
             return None
         return {
             **self.counts,
+            "first_rejects": self._first_rejects(),
             "inputs": self.inputs,
             "parts": parts,
             "rejected_parts": rejected,
@@ -47,6 +52,12 @@ class Piece:
             "peak_rss": 0,
             "taken_over": True,
         }
+
+    def _first_rejects(self) -> list[str]:
+        if not any(self.counts["rejects"].values()):
+            return []
+        files = [self.folder / part["path"] for part in self.rejected_parts]
+        return first_texts(files, SHOWN_REJECTS)
 
     def _taken(self, draft: Path, parts: list[dict[str, Json]]) -> list[dict[str, Json]] | None:
         taken = []

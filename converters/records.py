@@ -29,7 +29,7 @@ from ingot.converters.record_kinds import (
 )
 from ingot.converters.record_lines import read_line_batches, read_lines
 from ingot.converters.record_sinks import SINKS, JsonlSink, ParquetSink, RecordFormat
-from ingot.converters.rows import Reject
+from ingot.converters.rows import Json, Reject
 
 __all__ = [
     "PT_SCHEMA",
@@ -42,6 +42,7 @@ __all__ = [
     "read_batches",
     "read_records",
     "record_files",
+    "reject_document",
     "reject_line",
 ]
 
@@ -214,16 +215,19 @@ class RejectWriter:
 
 def reject_line(reject: Reject) -> bytes:
     """A reject as a line of JSON: file, row, element, reason, path, found (its beginning)."""
-    return json_line(
-        {
-            "file": _printable(reject.file),
-            "row": reject.row,
-            "element": reject.element,
-            "reason": reject.reason,
-            "path": _printable(reject.path),
-            "found": _shortened(_printable(reject.found)),
-        }
-    )
+    return json_line(reject_document(reject))
+
+
+def reject_document(reject: Reject) -> dict[str, Json]:
+    """A reject as the object of its line."""
+    return {
+        "file": _printable(reject.file),
+        "row": reject.row,
+        "element": reject.element,
+        "reason": reject.reason,
+        "path": _printable(reject.path),
+        "found": _shortened(_printable(reject.found)),
+    }
 
 
 def _printable(text: str | None) -> str | None:

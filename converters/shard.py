@@ -24,18 +24,18 @@ from ingot.converters.errors import ConversionError, SourceError
 from ingot.converters.executors import AnyUnifier
 from ingot.converters.group import grouped
 from ingot.converters.mapping import Mapping
-from ingot.converters.pieces import Piece
+from ingot.converters.pieces import SHOWN_REJECTS, Piece
 from ingot.converters.readers import Source, SourceFile
 from ingot.converters.record_kinds import RecordKind
 from ingot.converters.record_parts import PartsWriter
 from ingot.converters.records import RecordFormat, RejectWriter
+from ingot.converters.reject_texts import reject_text
 from ingot.converters.rows import Batch, Json, Reject
 from ingot.converters.unify import Unified
 
 SHARD = "shard.json"
 RECORDS = "records"
 REJECTED = "rejected"
-_SHOWN_REJECTS = 3
 _HASH_BLOCK = 1 << 20
 
 
@@ -93,7 +93,7 @@ class Counts:
                 continue
             self.records["rejected"] += 1
             self.rejects[reject.reason] += 1
-            if len(self.first_rejects) < _SHOWN_REJECTS:
+            if len(self.first_rejects) < SHOWN_REJECTS:
                 self.first_rejects.append(reject_text(reject))
 
     def add_paths(self, paths: dict[str, list[int]]) -> None:
@@ -109,7 +109,7 @@ class Counts:
         self.rejects.update(shard["rejects"])
         self.meta.update(shard["meta"])
         self.add_paths(shard["paths"])
-        room = _SHOWN_REJECTS - len(self.first_rejects)
+        room = SHOWN_REJECTS - len(self.first_rejects)
         self.first_rejects += shard["first_rejects"][:room]
 
     def to_document(self) -> dict[str, Json]:
@@ -122,14 +122,6 @@ class Counts:
             "paths": dict(sorted(self.paths.items())),
             "first_rejects": self.first_rejects,
         }
-
-
-def reject_text(reject: Reject) -> str:
-    """A reject for people: place, reason, path, what was found."""
-    element = "" if reject.element is None else f", element {reject.element}"
-    path = f" at {reject.path}" if reject.path else ""
-    found = f": {reject.found[:100]}" if reject.found else ""
-    return f"{reject.file} row {reject.row}{element}: {reject.reason}{path}{found}"
 
 
 def file_entry(folder: Path, path: Path) -> dict[str, Json]:

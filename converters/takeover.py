@@ -4,7 +4,8 @@ A result that replaces another one needs not convert what it would convert alike
 each shard by which key it is known, and what came of it:
 
     pieces    [{key, inputs, parts, rejected_parts, counts}] in the order of the shards: how many of
-              the manifest's inputs and parts are the shard's, in their order, and its counts
+              the manifest's inputs and parts are the shard's, in their order, and its counts; no
+              text of a row
 
 The key is a hash of the shard's files: names, sizes, times of change or etags, the source's place,
 and all that was found out about how they are read. A shard is taken over where its key is that of a
@@ -53,14 +54,14 @@ def _facts(file: SourceFile) -> dict[str, Json]:
 
 def told(keys: Sequence[str | None], shards: Sequence[dict[str, Json]]) -> list[dict[str, Json]]:
     """The pieces of a result, for run.json: of each shard its key and what came of it."""
-    empty = Counts().to_document()
+    counted = [name for name in Counts().to_document() if name != "first_rejects"]
     return [
         {
             "key": key,
             "inputs": len(shard["inputs"]),
             "parts": len(shard["parts"]),
             "rejected_parts": len(shard["rejected_parts"]),
-            "counts": {name: shard[name] for name in empty},
+            "counts": {name: shard[name] for name in counted},
         }
         for key, shard in zip(keys, shards, strict=True)
     ]
@@ -127,7 +128,7 @@ def _fits(former: Finished, pieces: Sequence[Piece]) -> bool:
     """Whether the pieces add up to what the manifest says."""
     manifest, counts = former.manifest, Counts()
     for piece in pieces:
-        counts.add(piece.counts)
+        counts.add({**piece.counts, "first_rejects": []})
     records = sum(len(piece.parts) for piece in pieces)
     inputs = sum(len(piece.inputs) for piece in pieces)
     return (

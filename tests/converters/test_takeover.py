@@ -127,6 +127,23 @@ def test_whatever_changes_the_bytes_are_those_of_a_fresh_run(
 
 
 @pytest.mark.usefixtures("alone")
+def test_what_is_kept_for_it_quotes_no_row(tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    for number in range(3):
+        rows = '{"text": "a"}\n{"text": 5, "id": "x"}\n{broken-canary\n{"text": "\\ud800-canary"}\n'
+        (tmp_path / f"raw/{number}.jsonl").write_text(rows)
+    result = run(tmp_path / "raw", tmp_path / "out")
+    assert "canary" in "".join(result.first_rejects)
+    assert "canary" not in (tmp_path / "out/run.json").read_text()
+    (tmp_path / "raw/9.jsonl").write_text('{"text": "new"}\n')
+    again = run(tmp_path / "raw", tmp_path / "out")
+    fresh = run(tmp_path / "raw", tmp_path / "fresh")
+    assert taken(again) == 3
+    assert again.first_rejects == fresh.first_rejects
+    assert tree(tmp_path / "out") == tree(tmp_path / "fresh")
+
+
+@pytest.mark.usefixtures("alone")
 def test_processes_take_over_too(raw: Path, tmp_path: Path) -> None:
     run(raw, tmp_path / "out")
     (raw / "9.jsonl").write_text('{"text": "new"}\n')
