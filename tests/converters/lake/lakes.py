@@ -147,9 +147,10 @@ def _dealt(whole: int, names: list[str], draw: random.Random) -> dict[str, int]:
     """A number dealt to names at random; names without anything are left out."""
     dealt: dict[str, int] = {}
     for name in names[:-1]:
-        dealt[name] = draw.randint(0, whole)
-        whole -= dealt[name]
-    dealt[names[-1]] = whole
+        part = draw.randint(0, whole)
+        dealt[name] = dealt.get(name, 0) + part
+        whole -= part
+    dealt[names[-1]] = dealt.get(names[-1], 0) + whole
     return {name: number for name, number in dealt.items() if number}
 
 

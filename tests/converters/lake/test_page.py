@@ -1,6 +1,7 @@
 """The page of a lake in a real browser: sorted, filtered, opened, and attacked."""
 
 import json
+import re
 import struct
 import zlib
 
@@ -100,7 +101,7 @@ def test_a_table_is_drawn_as_far_as_somebody_looks(html, opened):
     assert len(names(page)) == 60
     assert page.locator("#sets").get_attribute("aria-rowcount") == "91"
     page.set_viewport_size({"width": 1500, "height": 6_000})
-    page.wait_for_function("document.querySelectorAll('#sets tbody tr').length === 90")
+    page.locator("#sets tbody tr").nth(89).wait_for()
     assert len(names(scrolled(opened(html, **WIDE)))) == 90
 
 
@@ -245,6 +246,19 @@ def pixels(png):
     raw = zlib.decompress(packed)
     assert len(raw) > width * {2: 3, 6: 4}[kind]
     return raw[1:4], len(packed) // 100
+
+
+def sheets(page):
+    return int(re.search(rb"/Type /Pages\s*/Count (\d+)", page.pdf()).group(1))
+
+
+def test_it_prints_every_row_and_all_of_an_opened_data_set(html, opened):
+    page = opened(html, **WIDE)
+    assert sheets(page) > 2
+    assert len(names(page)) == 90
+    text = "line\n" * 300
+    one = made(samples=({"text": text, "meta": {}},))
+    assert sheets(opened(render([one], title="l", told={}), "#set=a", **WIDE)) > 4
 
 
 # --- what data may hold

@@ -1,5 +1,7 @@
 """What goes into the page of a lake: escaped, within bounds, and the sums right."""
 
+import base64
+import hashlib
 import json
 import re
 from html.parser import HTMLParser
@@ -66,6 +68,22 @@ def test_a_page_holds_three_blocks_whatever_its_data_hold(name, text):
     lake_block, details, _ = Blocks(render([one], title=text, told={}).decode()).found
     assert json.loads(lake_block)["sets"][0]["name"] == name
     assert json.loads(json.loads(details)[0]["mapping"]) == {text: name}
+
+
+def test_only_the_style_and_the_script_of_the_page_may_be_used():
+    page = render([], title="l", told={}).decode()
+    policy = re.search('Security-Policy" content="([^"]*)"', page)[1].replace("&#39;", "'")
+    style, script = re.search("<style>(.*)</style>", page, re.DOTALL)[1], Blocks(page).found[-1]
+    style_hash, script_hash = (
+        base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in (style, script)
+    )
+    assert policy.split("; ") == [
+        "default-src 'none'",
+        f"style-src 'sha256-{style_hash}'",
+        f"script-src 'sha256-{script_hash}'",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
 
 
 def test_totals_are_those_of_the_data_sets():
