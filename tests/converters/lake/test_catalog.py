@@ -6,6 +6,8 @@ import pyarrow.parquet as pq
 
 from ingot.converters.lake.catalog import SCHEMA, write
 from ingot.converters.lake.facts import Figures, SetFacts, Split
+from ingot.converters.lake.page_data import totals
+from tests.converters.lake.lakes import lake
 
 FULL = SetFacts(
     name="wiki",
@@ -76,3 +78,20 @@ def test_every_fact_has_a_column_but_samples_and_mappings():
     renamed = {"figures", "across", "card", "mapping"}
     names = {one.name for one in dataclasses.fields(SetFacts)} - renamed
     assert names <= set(SCHEMA.names)
+
+
+def test_catalog_and_page_say_the_same(tmp_path):
+    sets = lake(120, seed=5)
+    write(sets, tmp_path / "catalog.parquet")
+    rows = pq.read_table(tmp_path / "catalog.parquet").to_pylist()
+    done = [row for row in rows if row["status"] == "converted"]
+    told = totals(sets)
+    for name, count in told["rows"].items():
+        assert sum(row["rows"][name] for row in done) == count
+    assert all(row["rows"]["read"] == sum([*row["rows"].values()][1:]) for row in done)
+    assert sum(row["records"]["written"] for row in done) == told["records"]
+    assert sum(row["tokens"] for row in done) == told["tokens"]
+    assert sum(row["duplicates_within"] for row in done) == told["within"]
+    assert sum(row["duplicates_across"] for row in done) == told["across"]
+    assert all(sum(dict(row["languages"]).values()) == row["records"]["written"] for row in done)
+    assert all(sum(dict(row["lengths"]).values()) == row["records"]["written"] for row in done)

@@ -86,6 +86,12 @@ def test_only_the_style_and_the_script_of_the_page_may_be_used():
     ]
 
 
+def test_the_script_makes_no_html_of_texts():
+    script = Blocks(render([], title="l", told={}).decode()).found[-1]
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", script)
+    assert not re.search(r"fetch\(|XMLHttpRequest|WebSocket|import\(|localStorage", script)
+
+
 def test_totals_are_those_of_the_data_sets():
     sets = lake(200, seed=1)
     done = [one for one in sets if one.status == "converted"]
