@@ -6,6 +6,7 @@ run over the lake finds it; a rejected proposal is left alone until the files of
 
 import hashlib
 import json
+import shlex
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,9 +16,11 @@ from typing import Final, cast
 from ingot.agent import direct
 from ingot.agent.checkpoints import FILE, checkpoints
 from ingot.agent.context import Context
+from ingot.agent.fingerprint import fingerprint_of, shape
 from ingot.agent.lake.order import MAPPINGS, LakeOrder
 from ingot.agent.lake.state import State as LakeState
 from ingot.agent.lake.workers import Workers
+from ingot.agent.nodes.discover import stated_spec
 from ingot.agent.report import mapping_bytes
 from ingot.agent.session import Session
 from ingot.agent.state import Order, State
@@ -80,7 +83,8 @@ def approve(order: LakeOrder, facts: SetFacts, document: dict[str, Json] | None 
     Args:
         order: see `order_of`.
         facts: of a data set that waits.
-        document: the mapping, None = as it lies with the proposal, edited by hand or not.
+        document: the mapping, also in place of one that was approved before; None = as it lies
+            with the proposal, edited by hand or not.
 
     Returns:
         The file of the mapping.
@@ -91,9 +95,9 @@ def approve(order: LakeOrder, facts: SetFacts, document: dict[str, Json] | None 
         OutputError: there is a mapping already, or it cannot be written.
     """
     file, proposal = order.mapping(facts.name), proposal_of(order, facts.name)
-    if file.exists():
-        hint = f"it waits since {facts.why}; edit or delete the file, then run again"
-        raise OutputError(str(file), "is approved already", hint)
+    if document is None and file.exists():
+        hint = f"decide on a terminal: ingot lake review {shlex.quote(str(order.out))}"
+        raise OutputError(str(file), f"is approved already, and {facts.name} waits", hint)
     if document is None and not proposal.is_file():
         hint = f"write one into {file}, then run again"
         raise ConversionError(facts.name, "no mapping was proposed that could be approved", hint)
@@ -119,7 +123,8 @@ def reject(order: LakeOrder, facts: SetFacts, data_set: DataSet) -> None:
     Raises:
         OutputError: the lake's folder cannot be written.
     """
-    hint = f"to approve it after all: ingot lake review {order.out} --approve {facts.name}"
+    back = shlex.join(["ingot", "lake", "review", str(order.out), "--approve", facts.name])
+    hint = f"to approve it after all: {back}"
     told = replace(facts, status="rejected", why=REJECTED, hint=hint)
     order.state.keep(files_key(data_set), told)
 
@@ -195,21 +200,29 @@ class Laid:
         state: the graph's, as far as it is known; its mapping is the one that would be approved.
         context: has the source.
         document: that mapping, None = there is none.
+        moved: whether it was approved before, and the data has another shape since.
     """
 
     state: State
     context: Context
     document: dict[str, Json] | None
+    moved: bool = False
 
 
 def laid(order: LakeOrder, data_set: DataSet) -> Laid:
     """What waits for a data set: the proposal as it was made, or as a person has edited it since.
 
+    Of a data set that waits since its shape has moved it is the approved mapping on the new data.
+
     Raises:
         MappingError: an edited mapping is none.
         SourceError: the data cannot be read.
     """
-    context = _context(data_set)
+    context, approved = _context(data_set), order.mapping(data_set.name)
+    if approved.is_file():
+        document = load(approved)
+        made = document.get("provenance") or {}
+        return replace(tried(order, data_set, document, context, provenance=made), moved=True)
     folder = proposal_of(order, data_set.name).parent
     file = folder / MAPPING
     held = _held(order, data_set)
@@ -235,7 +248,8 @@ def tried(
         data_set: whose rows are read.
         document: the mapping.
         context: has the source, None = it is opened.
-        provenance: what the mapping says of how it came to be, None = what the document says.
+        provenance: what the mapping is to say of how it came to be, with the data's present
+            shape; None = what the document says.
 
     Raises:
         MappingError: it is none.
@@ -252,7 +266,10 @@ def tried(
     )
     state = direct.tried(wanted, context)
     bound = cast("dict[str, Json]", (state["proposal"] or {})["mapping"])
-    told = document.get("provenance") if provenance is None else dict(provenance)
+    told = document.get("provenance")
+    if provenance is not None:
+        now = shape(*context.drawn(wanted.source, stated_spec(wanted)))
+        told = {**provenance, "fingerprint": fingerprint_of(now), "shape": now}
     if told:
         bound = {**bound, "provenance": told}
     return Laid(state=state, context=context, document=bound)

@@ -1,5 +1,6 @@
 """`ingot lake review`: what waits in a lake is shown and decided; approved mappings are files."""
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
@@ -121,7 +122,8 @@ def _stop_for_person(order: "LakeOrder", found: Sequence["SetFacts"]) -> None:
         ReviewNeeded: something waits.
     """
     if found:
-        ways = f"ingot lake review {order.out} --approve NAME, or on a terminal without it"
+        run = shlex.join(["ingot", "lake", "review", str(order.out)])
+        ways = f"{run} --approve NAME, or on a terminal without it"
         raise ReviewNeeded(str(order.out), f"{len(found):,} data sets wait for a person", ways)
 
 
@@ -207,7 +209,8 @@ def _tell_done(order: "LakeOrder", done: Sequence[dict[str, Json]], *, as_json: 
 
 def _tell_next(order: "LakeOrder", approved: int) -> None:
     if approved:
-        said = f"to convert what was approved: ingot lake run {order.root} --out {order.out} ..."
+        run = shlex.join(["ingot", "lake", "run", order.root, "--out", str(order.out)])
+        said = f"to convert what was approved: {run} ..."
         notes().print(plain(f"{said} (with the options of the last run)"))
 
 
@@ -238,6 +241,7 @@ def _walk(order: "LakeOrder", found: Sequence["SetFacts"]) -> None:
 def _asked(order: "LakeOrder", facts: "SetFacts", data_set: "DataSet | None") -> str:
     """What a person decides of one data set: `approved`, `rejected`, `skipped` or `quit`."""
     from ingot.agent.lake import reviewing
+    from ingot.cli import show
     from ingot.cli.asking import shown
 
     _introduce(facts)
@@ -245,10 +249,12 @@ def _asked(order: "LakeOrder", facts: "SetFacts", data_set: "DataSet | None") ->
         notes().print(_GONE)
         return "skipped"
     laid = _laid(partial(reviewing.laid, order, data_set))
-    own: dict[str, Json] | None = None  # in place of the proposed mapping
+    # What a person has put in place of the proposed mapping, or of one that was approved before.
+    own = laid.document if laid is not None and laid.moved else None
     while laid is not None:
         try:
             second = shown(laid.state, laid.context)
+            show.drift(notes(), laid.state.get("check") or {})
         except IngotError as error:  # the data changes while it is looked at
             complain(str(error))
             break
@@ -325,9 +331,7 @@ def _other(
 
     old = (laid.document or {}).get("provenance") or {}
     if choice == "r" and second:
-        kept = {key: old[key] for key in ("fingerprint", "shape") if key in old}
-        told = {"mapper": "rules", "confidence": second["confidence"], **kept}
-        return second["mapping"], told
+        return second["mapping"], {"mapper": "rules", "confidence": second["confidence"]}
     answer = edited(laid.document or {"version": 2})
     mapping = answer["decisions"][0]["edited_action"]["args"]["mapping"]
     return mapping, {**old, "edited": True}
