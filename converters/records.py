@@ -299,7 +299,7 @@ def kind_of_schema(schema: pa.Schema) -> RecordKind | None:
 
 def _parquet_batches(file: Path, rows: int) -> Iterator[pa.RecordBatch]:
     try:
-        with pq.ParquetFile(file) as parquet:
+        with pq.ParquetFile(file, pre_buffer=False) as parquet:  # else the file is in memory
             kind = kind_of_schema(parquet.schema_arrow)
             if kind is None or not parquet.schema_arrow.equals(KINDS[kind].schema):
                 raise _not_records(file)

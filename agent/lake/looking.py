@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from ingot.agent.lake.order import LakeOrder
 from ingot.agent.lake.state import facts_json, facts_of
@@ -27,7 +27,14 @@ _THREADS: Final = 8  # of a process that reads from afar
 Counted = Callable[[int, int], None]
 
 
-def list_files(order: LakeOrder) -> tuple[Entry, ...]:
+class Listed(NamedTuple):
+    """The files of a lake, and those that cannot be asked for by their name."""
+
+    entries: tuple[Entry, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+def list_files(order: LakeOrder) -> Listed:
     """The files of the lake, without those that ingot writes.
 
     Raises:
@@ -37,16 +44,19 @@ def list_files(order: LakeOrder) -> tuple[Entry, ...]:
     listing = results.without_results(find(order.root))
     local = any(isinstance(entry.place, LocalFile) for entry in listing.entries[:1])
     own = [] if not local or listing.direct else _inside(order)
-    return tuple(entry for entry in listing.entries if not entry.name.startswith(tuple(own)))
+    entries = (entry for entry in listing.entries if not entry.name.startswith(tuple(own)))
+    left_out = (LeftOut(name=name, why=why) for name, why in listing.unreadable)
+    return Listed(tuple(entries), tuple(left_out))
 
 
 def _inside(order: LakeOrder) -> list[str]:
     """The folders below the root that are the lake's own, each ending with `/`."""
     root = Path(order.root.removeprefix("file://")).expanduser().resolve()
-    if root.is_relative_to(order.out.resolve()):
-        problem = f"the data lies in it: {order.root}"
-        raise OutputError(str(order.out), problem, "choose a folder that does not hold the data")
     folders = [one.resolve() for one in (order.out, order.mappings)]
+    for one in folders:
+        if root.is_relative_to(one):
+            problem = f"the data lies in it: {order.root}"
+            raise OutputError(str(one), problem, "choose a folder that does not hold the data")
     below = [one.relative_to(root).as_posix() for one in folders if one.is_relative_to(root)]
     return [f"{one}/" for one in below if one != "."]
 

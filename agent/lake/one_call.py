@@ -21,15 +21,22 @@ from ingot.agent.mappers.auto import marked
 from ingot.agent.mappers.proposal import Proposal, Request
 from ingot.agent.mappers.turn import MODEL, History, Turn, Turner
 from ingot.agent.nodes.propose import decision_of
+from ingot.converters.errors import ModelError
 from ingot.converters.readers import Source
 from ingot.converters.rows import Json
 from ingot.converters.sample import Sample
 
+GONE: Final = "gone"  # the note of why a model is not asked any more in this run
+_GONE: Final = ("unreachable", "unauthorized", "quota", "no_such_model", "redirect", "not_openai")
 _LOCKS: Final = "shapes"
 
 
 class PutOffError(Exception):
-    """Another data set of the same shape comes first; field: its name."""
+    """Another data set of the same shape comes first; field: what the shape is known by."""
+
+    def __init__(self, shape: str) -> None:
+        super().__init__(shape)
+        self.shape = shape
 
 
 @dataclass(kw_only=True, eq=False)
@@ -43,7 +50,9 @@ class OneCall:
         rules: the rules.
         card: what is said beside the data.
         pending: the data sets that have not come to an end in this run yet.
+        after: the data set that is to ask first, "" = this one.
         approved: the approved mapping of a data set, None = there is none.
+        shape: what the data set's shape is known by, once the model was to be asked about it.
         waits_for: the data set of the same shape whose answer a person has to settle first.
     """
 
@@ -53,10 +62,11 @@ class OneCall:
     rules: Turner
     card: Card | None
     pending: frozenset[str]
+    after: str
     approved: Callable[[str], dict[str, Json] | None]
     waits_for: str = ""
+    shape: str = ""
     _held: ExitStack = field(default_factory=ExitStack)
-    _shape: str = ""
 
     def turns(self) -> dict[str, Turner]:
         """The mappers that ask the model, by their names."""
@@ -72,18 +82,31 @@ class OneCall:
     def _turn(self, source: Source, sample: Sample, request: Request, history: History) -> Turn:
         rules, shape = self.rules(source, sample, request, ()), fingerprint(source, sample)
         shape, rows = self.asking.keys(shape, sample, request, rules.proposal, self.card)
-        if not self._shape:
-            self._shape = shape
-            self._held.enter_context(_held(self.state.folder / _LOCKS, shape, self.name))
+        if not self.shape:
+            self.shape = shape
+            self._held.enter_context(_held(self.state.folder / _LOCKS, shape))
         first = self.state.asked_for(shape)
         # Without what other runs were told, what this lake was told still counts.
         self.asking.remembered |= first is not None
         if not self._known(shape, rows):
+            if self.after and first is None:
+                raise PutOffError(shape)
             if first not in (None, self.name) and (turn := self._second(str(first), rules)):
                 return turn
+            if gone := self.state.note(GONE):
+                raise ModelError(*gone)
             self.state.keep_shape(shape, self.name)
+        return self._asked(source, sample, request, history)
+
+    def _asked(self, source: Source, sample: Sample, request: Request, history: History) -> Turn:
+        """The model's turn; where it does not answer at all, no other data set waits for it too."""
         cards = {source.location: self.card} if self.card else {}
-        return llm.mapper(self.asking, self.rules, cards)(source, sample, request, history)
+        try:
+            return llm.mapper(self.asking, self.rules, cards)(source, sample, request, history)
+        except ModelError as error:
+            if error.kind in _GONE:
+                self.state.keep_note(GONE, list(error.args))
+            raise
 
     def _known(self, shape: str, rows: str) -> bool:
         """Whether an answer is there for the shape, or for these rows."""
@@ -95,7 +118,7 @@ class OneCall:
     def _second(self, first: str, rules: Turn) -> Turn | None:
         """The turn of a data set that came second; None where the first gave up."""
         if first in self.pending:
-            raise PutOffError(first)
+            raise PutOffError(self.shape)
         document = self.approved(first)
         if document is not None and not _by_card(document):
             return _as_approved(document, first, rules.proposal)
@@ -150,7 +173,7 @@ def _is_literal(value: Json) -> bool:
 
 
 @contextmanager
-def _held(folder: Path, shape: str, name: str) -> Iterator[None]:
+def _held(folder: Path, shape: str) -> Iterator[None]:
     """Hold a shape; the operating system lets it go when the process ends.
 
     Raises:
@@ -162,7 +185,7 @@ def _held(folder: Path, shape: str, name: str) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(descriptor)
-        raise PutOffError(name) from error
+        raise PutOffError(shape) from error
     try:
         yield
     finally:

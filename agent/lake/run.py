@@ -14,10 +14,12 @@ from typing import Final, Protocol
 
 from ingot import __version__
 from ingot.agent.lake import finishing, ledger
-from ingot.agent.lake.looking import list_files, look_at_all
+from ingot.agent.lake.looking import Listed, list_files, look_at_all
+from ingot.agent.lake.one_call import GONE
 from ingot.agent.lake.order import HASHES, MAPPINGS, LakeOrder, key_of
 from ingot.agent.lake.reviewing import files_key
 from ingot.agent.lake.state import Kept
+from ingot.agent.lake.turns import Turn, Turns, keys
 from ingot.agent.lake.workers import Broken, Workers
 from ingot.agent.lake.working import Done, Task, work
 from ingot.agent.mappers.proposal import Proposal
@@ -25,9 +27,10 @@ from ingot.agent.model.budget import Spent
 from ingot.agent.nodes.discover import raw_data
 from ingot.agent.redaction import redact
 from ingot.agent.waiting import MAPPING
-from ingot.converters.commit import finished, writing
+from ingot.converters.commit import finished, write_file, writing
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.lake.facts import SetFacts
+from ingot.converters.lake.record_hashes import WIDTH
 from ingot.converters.lake.survey import DataSet, Survey, survey
 from ingot.converters.readers import Source
 from ingot.converters.rows import Json
@@ -81,12 +84,16 @@ def find_sets(order: LakeOrder, workers: Workers, listener: Listener) -> tuple[S
         SourceError: the lake cannot be listed.
         OutputError: its folder cannot be used.
     """
-    entries = list_files(order)
+    listed = list_files(order)
+    return _surveyed(order, listed, workers, listener), len(listed.entries)
+
+
+def _surveyed(order: LakeOrder, listed: Listed, workers: Workers, listener: Listener) -> Survey:
     recognised = _Recognised(order)
-    seen = look_at_all(order, entries, workers, listener.looking)
+    seen = look_at_all(order, listed.entries, workers, listener.looking)
     found = survey(order.root, seen, order.state.members(), recognised)
     recognised.keep()
-    return found, len(entries)
+    return replace(found, left_out=(*found.left_out, *listed.left_out))
 
 
 class _Recognised:
@@ -124,23 +131,26 @@ def run(order: LakeOrder, listener: Listener, *, settle: float = 0.0) -> Report:
     Args:
         order: what is ordered.
         listener: is told how far it is.
-        settle: data sets with a file that was changed in so many last seconds are left for the next
-            run: somebody may still be writing it.
+        settle: data sets with a file that was changed in so many seconds before it was listed are
+            left for the next run: somebody may still be writing it.
 
     Raises:
         SourceError: the lake cannot be listed.
         OutputError: its folder cannot be written, is another lake's, or is in use.
     """
-    begun = time.monotonic()
+    begun, now = time.monotonic(), time.time_ns()
+    listed = list_files(order)
     with _held(order), Workers(order.jobs) as workers:
-        found, files = find_sets(order, workers, listener)
+        found = _surveyed(order, listed, workers, listener)
         order.state.keep_note(_ROOT, _place_of(order))
         order.state.keep_note(MAPPINGS, str(order.mappings))
         order.state.keep_members(_members(found))
         ledger.begin_run(order.state)
-        worked = _work(order, found, workers, listener, settle)
+        order.state.keep_note(GONE, None)
+        written = {one.name for one in found.sets if _is_written(one, now, settle)}
+        worked = _work(order, found, workers, listener, written)
         sets = _with_gone(order, found)
-        told = _told_of(order, found, files)
+        told = _told_of(order, found, len(listed.entries))
         sets = finishing.finish(order, sets, told, workers, listener.finishing)
         resting = any(one.status == "resting" for one in sets)
         spent = ledger.spent(order.state) if resting else ledger.end_run(order.state)
@@ -148,7 +158,7 @@ def run(order: LakeOrder, listener: Listener, *, settle: float = 0.0) -> Report:
         sets=tuple(sets),
         worked=tuple(worked),
         left_out=tuple((redact(one.name), redact(one.why)) for one in found.left_out),
-        files=files,
+        files=len(listed.entries),
         spent=spent,
         seconds=time.monotonic() - begun,
     )
@@ -176,48 +186,43 @@ def _members(found: Survey) -> dict[str, str]:
 
 
 def _work(
-    order: LakeOrder, found: Survey, workers: Workers, listener: Listener, settle: float
+    order: LakeOrder, found: Survey, workers: Workers, listener: Listener, written: set[str]
 ) -> list[str]:
     """Work at what is new or changed; the names of it."""
     kept = order.state.sets()
     todo = [
         one
         for one in sorted(found.sets, key=lambda one: -sum(f.bytes for f in one.source.files))
-        if _is_due(order, one, kept.get(one.name)) and not _is_written(one, settle)
+        if _is_due(order, one, kept.get(one.name)) and one.name not in written
     ]
     listener.found(len(found.sets), len(todo))
-    waiting, done, jobs = list(todo), 0, order.jobs
-    shapes = Counter(map(_shape, found.sets))
-    alone = False  # where all wait for each other also one by one, nobody waits
-    while waiting:
-        pending = frozenset(() if alone else (one.name for one in waiting))
-        tasks = [
-            Task(
-                order=order,
-                data_set=one,
-                has_mapping=order.mapping(one.name).is_file(),
-                key=key_of(order, one),
-                pending=pending,
-                alone=shapes[_shape(one)] == 1,
-            )
-            for one in waiting
-        ]
-        waiting = []
-        for task, result in workers.spread(work, tasks, jobs=jobs):
+    turns, done, alike = Turns(todo), 0, Counter(map(keys, found.sets))
+    while turns:
+        tasks = [_task(order, one, alike) for one in turns.next()]
+        ended: dict[str, str] = {}
+        put_off: dict[str, str] = {}
+        for task, result in workers.spread(work, tasks, jobs=1 if turns.one_by_one else None):
             facts = _kept(order, task, result)
-            if facts is None:
-                waiting.append(task.data_set)
-            else:
+            whose = put_off if facts is None else ended
+            whose[task.data_set.name] = result.shape if isinstance(result, Done) else ""
+            if facts is not None:
                 done += 1
                 listener.settled(facts, done, len(todo))
-        stuck = len(waiting) == len(tasks)
-        alone, jobs = stuck and jobs == 1, 1 if stuck else order.jobs
+        turns.settle(ended, put_off)
     return [one.name for one in todo]
 
 
-def _shape(one: DataSet) -> frozenset[str]:
-    """What is known of the shape of a data set's rows before they are read."""
-    return frozenset(name for file in one.source.files for name in file.facts.shape)
+def _task(order: LakeOrder, turn: Turn, alike: Counter[frozenset[str]]) -> Task:
+    one = turn.data_set
+    return Task(
+        order=order,
+        data_set=one,
+        has_mapping=order.mapping(one.name).is_file(),
+        key=key_of(order, one),
+        pending=turn.pending,
+        after=turn.after,
+        alone=alike[keys(one)] == 1,
+    )
 
 
 def _kept(order: LakeOrder, task: Task, result: Done | Broken) -> SetFacts | None:
@@ -229,19 +234,33 @@ def _kept(order: LakeOrder, task: Task, result: Done | Broken) -> SetFacts | Non
         order.state.keep("", facts)
         return facts
     if result.facts is not None:
-        order.state.keep("" if result.again else _key_after(order, task), result.facts)
+        key = "" if result.again else _key_after(order, task, result.facts)
+        order.state.keep(key, result.facts)
+        _keep_mapping(order, result.facts)
     return result.facts
 
 
-def _key_after(order: LakeOrder, task: Task) -> str:
+def _key_after(order: LakeOrder, task: Task, facts: SetFacts) -> str:
     """The key under which a data set is left: that of the mapping which was executed.
 
     The mapping file itself may have been edited in the meantime, which is a change of its own.
     """
-    executed = order.result(task.data_set.name) / MAPPING
-    if task.has_mapping or not order.mapping(task.data_set.name).is_file():
+    if task.has_mapping or facts.status != "converted":
         return task.key
-    return key_of(order, task.data_set, mapping=executed if executed.is_file() else None)
+    return key_of(order, task.data_set, mapping=order.result(facts.name) / MAPPING)
+
+
+def _keep_mapping(order: LakeOrder, facts: SetFacts) -> None:
+    """The executed mapping as the approved one; one that is there already stays as it is.
+
+    It comes last: a run that is killed before finds the data set not to have come to its end.
+    """
+    executed, file = order.result(facts.name) / MAPPING, order.mapping(facts.name)
+    if facts.status != "converted" or file.exists():
+        return
+    with writing(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_file(file, executed.read_bytes())
 
 
 def _told(order: LakeOrder, name: str, details: str) -> str:
@@ -263,13 +282,21 @@ def _is_due(order: LakeOrder, one: DataSet, kept: Kept | None) -> bool:
         return kept.key != files_key(one)
     if kept.key != key_of(order, one):
         return True
+    if kept.facts.status == "converted" and not _is_measured(order, kept.facts):
+        return True
     return bool(kept.facts.result) and finished(order.result(one.name)) is None
 
 
-def _is_written(one: DataSet, settle: float) -> bool:
-    """Whether a file of a data set was changed so recently that it may still be written."""
-    now, entries = time.time_ns(), one.source.listing.entries if settle else ()
-    return any(abs(now - (entry.mtime_ns or 0)) < settle * 1e9 for entry in entries)
+def _is_measured(order: LakeOrder, facts: SetFacts) -> bool:
+    """Whether the hashes of a data set's records are there, as far as their size tells."""
+    file = order.hashes(facts.name)
+    return file.is_file() and file.stat().st_size >= WIDTH * facts.figures.records
+
+
+def _is_written(one: DataSet, listed: int, settle: float) -> bool:
+    """Whether a file of a data set had changed so recently that it may still be written."""
+    entries = one.source.listing.entries if settle else ()
+    return any(abs(listed - (entry.mtime_ns or 0)) < settle * 1e9 for entry in entries)
 
 
 def _with_gone(order: LakeOrder, found: Survey) -> list[SetFacts]:

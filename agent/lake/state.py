@@ -55,13 +55,18 @@ class State:
     @contextmanager
     def connected(self) -> Iterator[Connection]:
         """A connection inside one transaction."""
+        hint = f"delete {self.folder} to begin anew: results that are there are kept"
         try:
-            with closing(opened(self._file)) as connection, connection:
-                connection.executescript(_TABLES)
-                yield connection
-        except Error as error:
-            hint = f"delete {self.folder} to begin anew: results that are there are kept"
-            raise OutputError(str(self._file), f"cannot be used: {error}", hint) from error
+            connection = opened(self._file)
+        except OutputError as error:
+            raise OutputError(error.where, error.problem, hint) from error
+        with closing(connection):
+            try:
+                with connection:
+                    connection.executescript(_TABLES)
+                    yield connection
+            except Error as error:
+                raise OutputError(str(self._file), f"cannot be used: {error}", hint) from error
 
     # --- files
 

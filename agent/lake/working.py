@@ -14,6 +14,7 @@ from ingot.agent.lake.ledger import LakeLedger
 from ingot.agent.lake.one_call import OneCall, PutOffError
 from ingot.agent.lake.order import SETS, LakeOrder
 from ingot.agent.mappers.asking import Asking, AskOrder
+from ingot.agent.mappers.auto import UNASKED
 from ingot.agent.mappers.proposal import Proposal
 from ingot.agent.model.store import Store
 from ingot.agent.nodes.report import outcome
@@ -23,7 +24,7 @@ from ingot.agent.session import Session, session
 from ingot.agent.state import Order
 from ingot.agent.state import State as RunState
 from ingot.agent.waiting import MAPPING, clear, proposal_folder, put_down
-from ingot.converters.commit import finished, write_file, writing
+from ingot.converters.commit import finished
 from ingot.converters.errors import (
     DriftError,
     IngotError,
@@ -56,6 +57,8 @@ class Task:
         has_mapping: whether it has an approved mapping.
         key: of all that its state depends on, as it was when the task was given, see `key_of`.
         pending: names of those that have not come to their end in this run yet.
+        after: the first by name of those of them that have its keys or columns, "" = itself. It
+            asks first, so that who was asked for does not depend on who is faster.
         alone: whether no other data set of the lake has the same keys or columns. Only then a model
             is shown what a card beside the data says: an answer that serves several data sets must
             not be talked into by the card of one.
@@ -66,6 +69,7 @@ class Task:
     has_mapping: bool
     key: str
     pending: frozenset[str]
+    after: str
     alone: bool
 
 
@@ -75,10 +79,12 @@ class Done:
 
     Attributes:
         facts: None where another one has to come first.
+        shape: what its shape is known by, where a model is asked about it; "" else.
         again: whether the next run shall try again although nothing has changed.
     """
 
     facts: SetFacts | None = None
+    shape: str = ""
     again: bool = False
 
 
@@ -92,8 +98,8 @@ def _tried(task: Task) -> Done:
     known = _known(task)
     try:
         return _worked(task, known)
-    except PutOffError:
-        return Done()
+    except PutOffError as error:
+        return Done(shape=error.shape)
     except ModelError as error:
         return Done(facts=_ended(known, "resting", error), again=True)
     except (ReviewNeeded, DriftError) as error:
@@ -186,6 +192,7 @@ def _asking(order: LakeOrder) -> Asking | None:
         store=Store(home()),
         ledger=LakeLedger(order.state, asked.run, asked.data_set, asked.price),
         remembered=asked.remembered,
+        priced=False,
     )
 
 
@@ -209,14 +216,17 @@ def _by_graph(task: Task, known: SetFacts, order: Order, context: Context) -> Do
             if call:
                 call.close()
         state, why = _reviewed(task, current, state, call)
-        if not current.waits():
+        unasked = _is_unasked(state)
+        if unasked or not (current.waits() or current.rests()):
             current.forget()
     if why or state["outcome"]["status"] not in ("done", "already_done", "irrelevant"):
-        facts = _waiting(task, known, order, state, why)
+        facts = _waiting(task, known, order, state, why, resting=unasked)
         # What another one of its shape is waited for may be there without a change of its own.
-        return Done(facts=facts, again=facts.status == "resting" or bool(call and call.waits_for))
+        again = facts.status == "resting" or bool(call and call.waits_for)
+        return Done(facts=facts, shape=call.shape if call else "", again=again)
     shutil.rmtree(folder, ignore_errors=True)
-    return Done(facts=_settled(task, known, order, state))
+    facts = _settled(task, known, order, state)
+    return Done(facts=facts, shape=call.shape if call else "")
 
 
 def _one_call(task: Task, context: Context) -> OneCall | None:
@@ -234,6 +244,7 @@ def _one_call(task: Task, context: Context) -> OneCall | None:
         rules=context.rules,
         card=context.cards.get(task.data_set.source.location) if task.alone else None,
         pending=task.pending,
+        after=task.after,
         approved=approved,
     )
 
@@ -264,10 +275,17 @@ def _reserved(task: Task, state: RunState, call: OneCall | None) -> str:
     return "" if task.order.yes else "nobody has approved the proposal yet"
 
 
-def _waiting(task: Task, known: SetFacts, order: Order, state: RunState, why: str) -> SetFacts:
+def _is_unasked(state: RunState) -> bool:
+    """Whether the rules stand in for a model that could not be asked this time."""
+    return str(state.get("turn", {}).get("fallback") or "").startswith(UNASKED)
+
+
+def _waiting(
+    task: Task, known: SetFacts, order: Order, state: RunState, why: str, *, resting: bool
+) -> SetFacts:
     """The facts of a data set that waits, whose proposal is laid down for people."""
     told = outcome(state)
-    resting = told["status"] == "budget"
+    resting = resting or told["status"] == "budget"
     if not resting:
         put_down(state, order.out or "")
     folder = proposal_folder(order.out or "") / MAPPING
@@ -306,7 +324,7 @@ def _proposed(known: SetFacts, told: dict[str, Any], order: LakeOrder) -> SetFac
 
 
 def _settled(task: Task, known: SetFacts, order: Order, state: RunState) -> SetFacts:
-    """The facts of a data set that has a result; its mapping is kept as a file."""
+    """The facts of a data set that has a result."""
     name, told = task.data_set.name, outcome(state)
     folder = task.order.result(name)
     done = finished(folder)
@@ -315,8 +333,6 @@ def _settled(task: Task, known: SetFacts, order: Order, state: RunState) -> SetF
     facts = _proposed(known, told, task.order)
     manifest = done.manifest
     irrelevant = manifest["decision"] == "irrelevant"
-    if not irrelevant:
-        _keep_mapping(folder / MAPPING, task.order.mapping(name))
     clear(order)
     tokens = manifest["tokens"] or {}
     return replace(
@@ -333,15 +349,6 @@ def _settled(task: Task, known: SetFacts, order: Order, state: RunState) -> SetF
         mapping_file=None if irrelevant else _beside(task.order.mapping(name), task.order.out),
         result=f"{SETS}/{name}",
     )
-
-
-def _keep_mapping(executed: Path, file: Path) -> None:
-    """The executed mapping as the approved one; one that is there already stays as it is."""
-    if file.exists():
-        return
-    with writing(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_file(file, executed.read_bytes())
 
 
 def _beside(file: Path, lake: Path) -> str:

@@ -50,6 +50,8 @@ class Asking:
         store: what earlier runs learnt: the ladder's level, accepted answers.
         ledger: budgets, and what was spent of them.
         remembered: whether accepted answers of earlier runs are used; new ones are kept anyway.
+        priced: whether a mapping says what asking for it took. In a lake it does not: a run that
+            was killed took more, and what it makes is the same; the catalog has it.
         tell: is told, before the first question of a run, what the questions may take.
     """
 
@@ -57,6 +59,7 @@ class Asking:
     store: Store
     ledger: Ledger = field(default_factory=Ledger)
     remembered: bool = True
+    priced: bool = True
     tell: Callable[[str], None] = _tell_nobody
     _told: bool = False
 

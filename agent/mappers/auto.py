@@ -18,6 +18,8 @@ SURE = 0.6  # from here up the rules are asked alone
 # A model that was reached and has nothing to say: asking later would not help.
 ANSWERED = ("refused", "blank", "too_large")
 
+UNASKED = "the model could not be asked"  # the beginning of a fallback that another time may spare
+
 
 def auto(rules: Turner, model: Turner | None) -> Turner:
     """The rules, and where one is configured, a model where they are unsure."""
@@ -47,7 +49,7 @@ def _auto(
     try:
         return _or_marked(model(source, sample, request, history), turn)
     except ModelError as error:
-        return marked(turn, f"the model could not be asked: {error}")
+        return marked(turn, f"{UNASKED}: {error}")
 
 
 def _first(

@@ -102,7 +102,7 @@ def _usage(before: dict[str, Json], turn: Turn, context: Context) -> dict[str, J
 
 def _cost(turn: Turn, context: Context) -> dict[str, Json]:
     """What a model's answer took with those before it; of a remembered one it stands with it."""
-    if context.asking is None or not turn.level:
+    if context.asking is None or not context.asking.priced or not turn.level:
         return {}
     spent = context.asking.ledger.data_set
     return {

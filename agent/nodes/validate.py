@@ -97,7 +97,7 @@ def _document(trial: Trial, state: State) -> dict[str, Json]:
     proposal = state["proposal"]
     if proposal is None or proposal["mapper"] == "file":
         return document
-    told = state["turn"]["provenance"]
+    told = dict(sorted(state["turn"]["provenance"].items()))  # the same from any memory
     edited = {"edited": True} if proposal["mapper"] == "edited" else {}
     made_for = shape(trial.source, trial.sample)
     provenance = {

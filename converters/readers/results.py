@@ -1,8 +1,8 @@
 """Folders that ingot itself wrote below a source: they are results and never data of that source.
 
-A result is told by its `manifest.json`, a proposal and a pinned sample by name and files, an
-unfinished run by its name. A location that is such a folder itself is read like any other: its
-records are data.
+A result is told by its `manifest.json`, a lake by its state, a proposal and a pinned sample by name
+and files, an unfinished run by its name. A location that is such a folder itself is read like any
+other: its records are data.
 """
 
 import re
@@ -21,6 +21,7 @@ _MOST_BYTES = 256 << 20  # of a manifest, which names every file of the source
 _PROPOSAL = ".proposal"
 _OF_PROPOSAL = frozenset({"mapping.json", "report.md"})
 _SAMPLE = re.compile(r"(.*\.sample)/(sample\.json|data/.*)", re.DOTALL)
+_LAKE = re.compile(r"(.+)/\.ingot-lake/state\.sqlite", re.DOTALL)
 _UNFINISHED = re.compile(r"\..+\.ingot-.+")
 
 
@@ -36,6 +37,7 @@ def without_results(listing: Listing) -> Listing:
         return listing
     entries = listing.entries
     found = {*_unfinished(entries), *_proposals(entries), *_samples(entries)}
+    found.update(_lakes(entries))
     found.update(_finished(entries))
     if not found:
         return listing
@@ -85,6 +87,11 @@ def _proposals(entries: Sequence[Entry]) -> Iterator[str]:
         if folder.endswith(_PROPOSAL):
             held.setdefault(folder, set()).add(base)
     return (folder for folder, names in held.items() if names >= _OF_PROPOSAL)
+
+
+def _lakes(entries: Sequence[Entry]) -> Iterator[str]:
+    """Folders that hold a lake's state: with its mappings, catalog and page."""
+    return (match[1] for entry in entries if (match := _LAKE.fullmatch(entry.name)))
 
 
 def _samples(entries: Sequence[Entry]) -> Iterator[str]:

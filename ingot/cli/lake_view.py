@@ -44,15 +44,21 @@ def show_run(order: "LakeOrder", *, strict: bool, as_json: bool) -> None:
 def watch_lake(order: "LakeOrder", poll: float, *, as_json: bool) -> None:
     """Run after run until interrupted; tells of those that had something to do."""
     from ingot.agent.lake.run import run
+    from ingot.converters.errors import OutputError, SourceError
 
     first = True
     try:
         while True:
-            with _meter(quiet=not first) as listener:
-                report = run(order, listener, settle=poll)
-            if first or report.worked:
-                _show_report(order, report, as_json=as_json)
-            first = False
+            try:
+                with _meter(quiet=not first) as listener:
+                    report = run(order, listener, settle=poll)
+                if first or report.worked:
+                    _show_report(order, report, as_json=as_json)
+                first = False
+            except (SourceError, OutputError) as error:
+                if first:
+                    raise
+                notes().print(plain(f"looked in vain: {error}", "yellow"))  # it may come back
             time.sleep(poll)
     except KeyboardInterrupt:
         notes().print("stopped watching")

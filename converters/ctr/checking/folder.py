@@ -110,7 +110,7 @@ def batches(
     """
     first = 0
     with reading(part.name):
-        file = pq.ParquetFile(part.path, memory_map=False)
+        file = pq.ParquetFile(part.path, memory_map=False, pre_buffer=False)
     with file:
         following = iter(file.iter_batches(batch_size=rows, columns=columns))
         while True:
