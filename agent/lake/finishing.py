@@ -12,10 +12,12 @@ from ingot.converters.commit import write_file, writing
 from ingot.converters.errors import IngotError
 from ingot.converters.lake import catalog, corpus, duplicates, page
 from ingot.converters.lake.facts import SetFacts, Split
+from ingot.converters.lake.known_repeats import find_or_recall
 from ingot.converters.lake.splits import ALL
 from ingot.converters.rows import Json
 
 _DROPS: Final = "drops"
+_REPEATS: Final = "repeats.json"
 CATALOG: Final = "catalog.parquet"
 PAGE: Final = "index.html"
 
@@ -63,7 +65,7 @@ def _duplicates(order: LakeOrder, sets: Sequence[SetFacts]) -> duplicates.Duplic
     drops = order.state.folder / _DROPS if order.dedup else None
     if drops is None:
         shutil.rmtree(order.state.folder / _DROPS, ignore_errors=True)
-    return duplicates.find(files, drops)
+    return find_or_recall(files, order.state.folder / _REPEATS, drops)
 
 
 def _with_repeats(one: SetFacts, found: duplicates.Duplicates) -> SetFacts:
@@ -85,6 +87,7 @@ class _Part:
     folder: Path
     options: corpus.CorpusOptions
     drops: Path | None
+    hashed: Path
 
 
 def _corpus(
@@ -103,6 +106,7 @@ def _corpus(
             folder=folder,
             options=options,
             drops=found.drops.get(one.name),
+            hashed=order.hashes(one.name),
         )
         for one in sets
         if one.status == "converted"
@@ -118,7 +122,14 @@ def _corpus(
 def _written(part: _Part) -> tuple[Split, ...] | str:
     """What went into which split; a text where it went wrong."""
     try:
-        return corpus.write(part.result, part.folder, part.name, part.options, drops=part.drops)
+        return corpus.write(
+            part.result,
+            part.folder,
+            part.name,
+            part.options,
+            drops=part.drops,
+            hashed=part.hashed if part.drops else None,
+        )
     except IngotError as error:
         return str(error)
 

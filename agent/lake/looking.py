@@ -44,9 +44,20 @@ def list_files(order: LakeOrder) -> Listed:
     listing = results.without_results(find(order.root))
     local = any(isinstance(entry.place, LocalFile) for entry in listing.entries[:1])
     own = [] if not local or listing.direct else _inside(order)
-    entries = (entry for entry in listing.entries if not entry.name.startswith(tuple(own)))
-    left_out = (LeftOut(name=name, why=why) for name, why in listing.unreadable)
+    entries: list[Entry] = []
+    left_out = [LeftOut(name=name, why=why) for name, why in listing.unreadable]
+    for entry in listing.entries:
+        if not _is_text(entry.name):
+            name = entry.name.encode("utf-8", "replace").decode()
+            left_out.append(LeftOut(name=name, why="its name is no UTF-8: rename it"))
+        elif not entry.name.startswith(tuple(own)):
+            entries.append(entry)
     return Listed(tuple(entries), tuple(left_out))
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name is text; one in another encoding comes with halves of surrogate pairs."""
+    return not any("\ud800" <= c <= "\udfff" for c in name)
 
 
 def _inside(order: LakeOrder) -> list[str]:

@@ -146,7 +146,7 @@ def _known(task: Task) -> SetFacts:
 def _worked(task: Task, known: SetFacts) -> Done:
     data_set, source = task.data_set, task.data_set.source
     if data_set.said is not None:
-        return Done(facts=_for_others(known, data_set))
+        return Done(facts=_for_others(known, data_set, task.order.root))
     if data_set.faults:
         return Done(facts=_unreadable(known, data_set.faults))
     if not source.files:
@@ -167,10 +167,11 @@ def _unreadable(known: SetFacts, faults: Sequence[LeftOut]) -> SetFacts:
     return replace(known, status="failed", why=redact(why), hint=hint)
 
 
-def _for_others(known: SetFacts, data_set: DataSet) -> SetFacts:
+def _for_others(known: SetFacts, data_set: DataSet, root: str) -> SetFacts:
     assert isinstance(data_set.said, Proposal)
-    command = redact(data_set.said.reason).replace("FOLDER", redact(data_set.source.location))
-    return replace(known, status="other", decision="irrelevant", hint=command)
+    hint = f"{redact(data_set.said.reason)} (paths below {redact(root)})"
+    why = "it is read by another command"
+    return replace(known, status="other", decision="irrelevant", why=why, hint=hint)
 
 
 def _opened(task: Task) -> tuple[Order, Context]:

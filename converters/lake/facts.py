@@ -78,7 +78,7 @@ class SetFacts:
         mapper: `rules`, `llm`, `file`, `edited`; None before there is a proposal.
         model: the model that was asked, None = none was.
         confidence: of the proposal, 0..1.
-        coverage: share of the values in the sample that the mapping uses, 0..1; None = unknown.
+        coverage: share of the sampled records without a hard error, 0..1; None = unknown.
         format: format of its files.
         files: number of files that are read.
         bytes: their bytes as stored.

@@ -236,3 +236,13 @@ def test_without_a_lake_nothing_is_written_that_matters(tmp_path):
         ran(order_for(tmp_path, root=str(tmp_path / "nowhere")))
     lay(tmp_path / "lake", "talks/a.jsonl", talks(2))
     assert set(ran(order_for(tmp_path))[0]) == {"talks"}
+
+
+def test_a_name_that_is_no_text_is_left_out_and_told(tmp_path):
+    lay(tmp_path / "lake", "talks/a.jsonl", talks(20))
+    odd = os.fsencode(tmp_path / "lake") + b"/talks/caf\xe9.jsonl"
+    with open(odd, "wb") as file:  # noqa: PTH123 - a path of bytes
+        file.write(b"{}\n")
+    sets, _, report = ran(order_for(tmp_path))
+    assert sets["talks"].status == "converted"
+    assert report.left_out == (("talks/caf?.jsonl", "its name is no UTF-8: rename it"),)
