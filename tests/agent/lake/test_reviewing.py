@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -293,3 +294,29 @@ def test_mappings_elsewhere(lake: Path, base: Path) -> None:
     shutil.rmtree(folder)
     order_of(lake).state.keep_note("mappings", str(folder))
     assert order_of(lake).mappings == folder
+
+
+def test_mappings_in_a_repository_are_reviewed(
+    lake: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The folder of the mappings is one that `ingot review` works on."""
+    folder = lake / "mappings"
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=no")
+
+    def git(*words: str) -> None:
+        subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
+
+    git("init", "-b", "main")
+    git("add", ".")
+    git("commit", "-m", "before")
+    file = folder / "fine.json"
+    file.write_text(file.read_text().replace('"content": "question"', '"content": "answer"'))
+    review(str(lake), "--approve", "vague")
+    git("add", ".")
+    git("commit", "-m", "after")
+    monkeypatch.chdir(folder)
+    done = CliRunner().invoke(app, ["review", "--base", "HEAD~1", "--json"])
+    told = json.loads(done.stdout)
+    assert done.exit_code == 1  # a message takes its text from another place
+    assert told["verdict"] == "block"
+    assert sorted(one["path"] for one in told["mappings"]) == ["fine.json", "vague.json"]
