@@ -122,8 +122,9 @@ LIES = {
 }
 
 
-@pytest.mark.parametrize("names", [CLEAR, VAGUE])
-@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize(
+    ("lie", "names"), [("orders", CLEAR), *((lie, VAGUE) for lie in LIES)], ids=str
+)
 def test_the_rules_decide_as_without_a_card(desk: Desk, names: Any, lie: str) -> None:
     told = hostile(LIES[lie]) if lie == "orders" else LIES[lie]
     plain = desk.lay("plain/set", "", names)
