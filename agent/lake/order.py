@@ -43,6 +43,7 @@ class LakeOrder:
         prompt_tokens: how long the first question may be.
         dedup: whether repeats are left out of the corpus.
         splits: what the corpus is dealt to, None = it is not dealt.
+        pin: lay a small sample of raw rows beside each mapping, for `ingot review`.
         jobs: processes.
     """
 
@@ -62,6 +63,7 @@ class LakeOrder:
     prompt_tokens: int = 8000
     dedup: bool = False
     splits: Splits | None = None
+    pin: bool = False
     jobs: int = 1
 
     @property
@@ -123,6 +125,7 @@ def key_of(order: LakeOrder, data_set: DataSet, *, mapping: Path | None = None) 
         "entries": [[e.name, e.bytes, e.mtime_ns, e.etag] for e in source.listing.entries],
         "faults": [[one.name, one.why] for one in data_set.faults],
         "options": [order.records, order.language, order.has_corpus or _tokenizer(order)],
+        "pin": order.pin,
     }
     if mapping.is_file():
         document["mapping"] = hashlib.sha256(mapping.read_bytes()).hexdigest()

@@ -306,7 +306,7 @@ def _with_gone(order: LakeOrder, found: Survey) -> list[SetFacts]:
     for name, kept in order.state.sets().items():
         if name in there:
             sets.append(kept.facts)
-        elif kept.facts.result:
+        elif kept.facts.result and (order.out / kept.facts.result).is_dir():
             gone = "its files are not there any more; its result is kept"
             facts = replace(kept.facts, status="gone", why=gone, hint="")
             order.state.keep("", facts)

@@ -19,18 +19,21 @@ from ingot.agent.mappers.proposal import Proposal
 from ingot.agent.model.store import Store
 from ingot.agent.nodes.report import outcome
 from ingot.agent.nodes.review import by_gates
+from ingot.agent.pinning.pin import named_values, pin, pinned_folder
 from ingot.agent.redaction import redact
 from ingot.agent.session import Session, session
 from ingot.agent.state import Order
 from ingot.agent.state import State as RunState
+from ingot.agent.trial import spec_of
 from ingot.agent.waiting import MAPPING, clear, proposal_folder, put_down
-from ingot.converters.commit import finished
+from ingot.converters.commit import finished, writing
 from ingot.converters.errors import (
     DriftError,
     IngotError,
     ModelError,
     OutputError,
     ReviewNeeded,
+    SourceError,
     StorageError,
 )
 from ingot.converters.json_files import load_json
@@ -202,7 +205,8 @@ def _by_mapping(
 ) -> SetFacts:
     """By the approved mapping: nobody is asked, what does not fit it is rejected."""
     given = replace(order, mapping=load(file), mapping_file=str(file))
-    return _settled(task, known, given, direct.converted(given, context))
+    facts = _settled(task, known, given, direct.converted(given, context))
+    return _pinned(task, facts, context)
 
 
 def _by_graph(task: Task, known: SetFacts, order: Order, context: Context) -> Done:
@@ -226,7 +230,7 @@ def _by_graph(task: Task, known: SetFacts, order: Order, context: Context) -> Do
         again = facts.status == "resting" or bool(call and call.waits_for)
         return Done(facts=facts, shape=call.shape if call else "", again=again)
     shutil.rmtree(folder, ignore_errors=True)
-    facts = _settled(task, known, order, state)
+    facts = _pinned(task, _settled(task, known, order, state), context)
     return Done(facts=facts, shape=call.shape if call else "")
 
 
@@ -350,6 +354,23 @@ def _settled(task: Task, known: SetFacts, order: Order, state: RunState) -> SetF
         mapping_file=None if irrelevant else _beside(task.order.mapping(name), task.order.out),
         result=f"{SETS}/{name}",
     )
+
+
+def _pinned(task: Task, facts: SetFacts, context: Context) -> SetFacts:
+    """The facts, once a sample of the rows lies beside the mapping; or with why none does."""
+    if not task.order.pin or facts.status != "converted" or facts.mapping is None:
+        return facts
+    file = task.order.mapping(facts.name)
+    spec = spec_of(facts.mapping, where=str(file))
+    source, sample = context.drawn(task.data_set.source.location, spec)
+    share, kept = task.order.share_values, named_values(facts.mapping)
+    try:
+        with writing(file):
+            file.parent.mkdir(parents=True, exist_ok=True)
+        pin(source, sample, pinned_folder(file), share=share, keep=kept, overwrite=True)
+    except (OutputError, SourceError) as error:
+        return replace(facts, hint=f"no sample is pinned: {redact(str(error))}")
+    return facts
 
 
 def _beside(file: Path, lake: Path) -> str:

@@ -67,6 +67,13 @@ def run(
             show_default=False,
         ),
     ] = None,
+    pin_sample: Annotated[
+        bool,
+        typer.Option(
+            "--pin-sample",
+            help="Lay a small sample of raw rows beside each mapping: ingot review replays it.",
+        ),
+    ] = False,
     yes: Annotated[
         bool, typer.Option("--yes", help="Approve proposals that pass the gates; others wait.")
     ] = False,
@@ -147,6 +154,8 @@ def run(
     from ingot.cli.lake_view import show_run, show_sets, watch_lake
 
     asked = llm.ask_order(mapper)
+    if pin_sample and llm.share_values.value == "none":
+        raise typer.BadParameter("--pin-sample stores values, --share-values none forbids it")
     order = LakeOrder(
         root=root,
         out=out.absolute(),
@@ -163,6 +172,7 @@ def run(
         share_values=llm.share_values.value,
         prompt_tokens=llm.prompt_tokens,
         dedup=dedup is not None,
+        pin=pin_sample,
         splits=_splits(split),
         jobs=jobs or (os.cpu_count() or 1) + (_WAITING if asked else 0),
     )

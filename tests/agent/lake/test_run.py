@@ -246,3 +246,13 @@ def test_a_name_that_is_no_text_is_left_out_and_told(tmp_path):
     sets, _, report = ran(order_for(tmp_path))
     assert sets["talks"].status == "converted"
     assert report.left_out == (("talks/caf?.jsonl", "its name is no UTF-8: rename it"),)
+
+
+def test_a_sample_of_the_rows_is_pinned_beside_the_mapping(tmp_path):
+    lay(tmp_path / "lake", "talks/a.jsonl", talks(20))
+    order = order_for(tmp_path, pin=True)
+    sets, _, _ = ran(order)
+    assert sets["talks"].status == "converted"
+    about = json.loads((order.mappings / "talks.sample" / "sample.json").read_text())
+    assert about["rows"] > 0
+    assert ran(order)[1].worked == []
