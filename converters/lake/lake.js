@@ -5,6 +5,7 @@ const lake = JSON.parse(document.getElementById("lake").textContent);
 const SETS = lake.sets.map((one, place) => ({ ...one, place_in_lake: place, sought: sought(one) }));
 const BY_NAME = new Map(SETS.map((one) => [one.name, one]));
 const SLICE = 60;
+const CHOICES = 300;
 const order = new Intl.Collator("en", { numeric: true });
 const $ = (id) => document.getElementById(id);
 
@@ -107,8 +108,18 @@ function viewOf(address) {
 function show(change, push = false) {
   const before = state;
   state = { ...state, ...change };
-  history[push ? "pushState" : "replaceState"](null, "", hash(state) === "#" ? location.pathname + location.search : hash(state));
+  address(push);
   draw(before);
+}
+
+/* A browser may refuse an address that changes with every letter; what is shown changes anyway. */
+function address(push) {
+  const told = hash(state) === "#" ? location.pathname + location.search : hash(state);
+  try {
+    history[push ? "pushState" : "replaceState"](null, "", told);
+  } catch (error) {
+    if (error.name !== "SecurityError") throw error;
+  }
 }
 
 function follow() {
@@ -127,7 +138,11 @@ function fits(one) {
     && (!state.status.length || state.status.includes(one.status))
     && (!state.decision || (one.decision || NONE) === state.decision)
     && (!state.mapper || (one.mapper || NONE) === state.mapper)
-    && (!state.language || (one.languages ? one.languages.first.some(([code]) => languageName(code) === state.language) : state.language === NONE));
+    && (!state.language || languagesOf(one).includes(state.language));
+}
+
+function languagesOf(one) {
+  return one.languages ? [...one.languages.first.map(([code]) => code), ...(one.rare || [])].map(languageName) : [NONE];
 }
 
 /* By a column, those where it is unknown last in both directions, equal ones by name. */
@@ -230,9 +245,12 @@ function choices(name, label, values) {
   return select;
 }
 
+/* Values to choose from: those that most data sets have, for a lake whose data hold anything. */
 function distinct(of) {
-  const all = new Set(SETS.flatMap(of));
-  return [...all].sort((a, b) => (a === NONE) - (b === NONE) || order.compare(a, b));
+  const times = new Map();
+  for (const value of SETS.flatMap(of)) times.set(value, (times.get(value) || 0) + 1);
+  const all = [...times.keys()].sort((a, b) => times.get(b) - times.get(a)).slice(0, CHOICES);
+  return all.sort((a, b) => (a === NONE) - (b === NONE) || order.compare(a, b));
 }
 
 function makeFilters() {
@@ -242,7 +260,7 @@ function makeFilters() {
   reset.addEventListener("click", () => show({ ...NOTHING, sort: state.sort }));
   $("filters").append(field,
     choices("decision", "Decision", distinct((one) => [one.decision || NONE])),
-    choices("language", "Language", distinct((one) => one.languages ? one.languages.first.map(([code]) => languageName(code)) : [NONE])),
+    choices("language", "Language", distinct(languagesOf)),
     choices("mapper", "Mapper", distinct((one) => [one.mapper || NONE])), reset);
   $("filters").addEventListener("submit", (event) => event.preventDefault());
   addEventListener("keydown", (event) => {

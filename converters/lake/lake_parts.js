@@ -29,7 +29,7 @@ function filled(element, attributes, children) {
 /* Marks that are not seen and change how what is beside them is read: controls, marks that turn
    the direction, tags, half a surrogate pair. They are spelled out; ZWJ and the like belong to
    writing and stay. */
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2028\u2029\u2060-\u206f\ufeff\ufff9-\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]|\udb40[\udc00-\udc7f]/g;
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2028\u2029\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\u{e0000}-\u{e007f}]/gu;
 
 function spelled(mark) {
   return "\\u{" + mark.codePointAt(0).toString(16) + "}";
@@ -156,6 +156,10 @@ function binName(least) {
   return least < 2 ? String(least) : count(least) + "–" + count(2 * least - 1);
 }
 
+function atMost(least) {
+  return "at most " + count(least < 2 ? least : 2 * least - 1);
+}
+
 /* The bin in which the middle record lies. */
 function middle(lengths) {
   const half = lengths.reduce((sum, [, number]) => sum + number, 0) / 2;
@@ -170,7 +174,7 @@ function middle(lengths) {
 function histogram(lengths, height = 18, width = 4) {
   const all = bins(lengths);
   const most = Math.max(...all.map(([, number]) => number));
-  const label = "characters of a record: half of them have " + binName(middle(lengths)) + " or less";
+  const label = "characters of a record: half of them have " + atMost(middle(lengths));
   const picture = svg("svg", { class: "histogram", width: all.length * width, height, role: "img", "aria-label": label });
   all.forEach(([least, number], place) => {
     const tall = number ? Math.max(1.5, (height - 1) * number / most) : 0.75;

@@ -84,7 +84,7 @@ function lengths(one) {
   if (!one.lengths) return null;
   const all = bins(one.lengths);
   return [histogram(one.lengths, 72, 22),
-    el("p", { class: "note-line" }, "from " + count(all[0][0]) + " to " + binName(all[all.length - 1][0]) + " characters, each bin twice as long as the one before; half of the records have " + binName(middle(one.lengths)) + " or less")];
+    el("p", { class: "note-line" }, "from " + count(all[0][0]) + " to " + binName(all[all.length - 1][0]) + " characters, each bin twice as long as the one before; half of the records have " + atMost(middle(one.lengths)))];
 }
 
 /* --- records */
@@ -165,7 +165,7 @@ function stepTo(steps) {
 
 function bars(one, place) {
   const button = (label, mark, disabled, act) => {
-    const made = el("button", { type: "button", "aria-label": label, title: label, disabled }, mark);
+    const made = el("button", { type: "button", "aria-label": label, title: label, disabled, autofocus: label === "close" }, mark);
     made.addEventListener("click", act);
     return made;
   };

@@ -11,6 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, takewhile
 from typing import Final
 
 from ingot.converters.lake.facts import STATUSES, SetFacts
@@ -24,9 +25,14 @@ _CUTS: Final = (2_000, 1_000, 500, 250, 100)
 _WHY_CHARS: Final = 1_000
 # As long as a file's name may be: data sets are linked by their names.
 _NAME_CHARS: Final = 255
+# A data set is found by so many languages, the longest tags of which have so many characters.
+_SOUGHT: Final = 200
+_TAG_CHARS: Final = 35
 _ROWS: Final = ("read", "converted", "rejected", "filtered")
-# What ends a script block or a line of a script, and what is no text: half a surrogate pair.
-_ESCAPED: Final = re.compile("[<>&\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
+# What ends a script block (replaced one by one, since texts are full of it) or a line of a script,
+# and what is no text: half a surrogate pair.
+_FREQUENT: Final = "<>&"
+_ESCAPED: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 
 
 def embedded(value: Json) -> str:
@@ -38,7 +44,13 @@ def embedded(value: Json) -> str:
         text = _dumped(value)
     except ValueError:
         text = _dumped(_finite(value))
-    return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    for mark in _FREQUENT:
+        text = text.replace(mark, _escape(mark))
+    return _ESCAPED.sub(lambda found: _escape(found[0]), text)
+
+
+def _escape(mark: str) -> str:
+    return f"\\u{ord(mark):04x}"
 
 
 def _dumped(value: Json) -> str:
@@ -141,6 +153,12 @@ def top(counts: Mapping[str, int]) -> dict[str, Json]:
     return told
 
 
+def rare(languages: Mapping[str, int]) -> list[str]:
+    """The languages behind the first ones, by which a data set is found too."""
+    ordered = sorted(languages, key=lambda code: (-languages[code], code))
+    return [code for code in ordered[TOP:_SOUGHT] if len(code) <= _TAG_CHARS]
+
+
 # --- of a data set
 
 
@@ -167,6 +185,7 @@ def facts(one: SetFacts) -> dict[str, Json]:
         "tokens": one.tokens,
         "sequences": one.sequences,
         "languages": top(figures.languages) if figures.languages else None,
+        "rare": rare(figures.languages),
         "lengths": sorted(figures.lengths.items()),
         "within": figures.within,
         "across": one.across,
@@ -191,7 +210,7 @@ def details(sets: Sequence[SetFacts]) -> list[dict[str, Json]]:
     """
     mappings = [_mapping(one) for one in sets]
     most = fair(map(_bytes, mappings), MAPPINGS_BYTES)
-    room = fair((_bytes(one.figures.samples) for one in sets), SAMPLES_BYTES)
+    room = fair((sum(map(_bytes, one.figures.samples)) for one in sets), SAMPLES_BYTES)
     return [
         _details(one, mapping if _bytes(mapping) <= most else None, room)
         for one, mapping in zip(sets, mappings, strict=True)
@@ -243,16 +262,12 @@ def fitting(samples: Sequence[Json], room: int) -> tuple[list[Json], int]:
     Returns:
         The samples, and how many of the given ones are left out or shortened.
     """
-    kept: list[Json] = []
-    for sample in samples:
-        if _bytes([*kept, sample]) > room:
-            break
-        kept.append(sample)
-    if not kept and samples:
-        shorter = (_cut(samples[0], chars) for chars in _CUTS)
-        kept = next(([one] for one in shorter if _bytes([one]) <= room), [])
-        return kept, len(samples)
-    return kept, len(samples) - len(kept)
+    sums = accumulate(map(_bytes, samples))
+    whole = sum(1 for _ in takewhile(lambda size: size <= room, sums))
+    if whole or not samples:
+        return list(samples[:whole]), len(samples) - whole
+    shorter = (_cut(samples[0], chars) for chars in _CUTS)
+    return next(([one] for one in shorter if _bytes(one) <= room), []), len(samples)
 
 
 def _cut(value: Json, chars: int) -> Json:

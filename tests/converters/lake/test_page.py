@@ -146,6 +146,16 @@ def test_filters_leave_what_fits_and_count_it(html, opened):
     assert names(page) == wanted
 
 
+def test_a_data_set_is_found_by_every_language_and_choices_stay_few(opened):
+    many = made(languages={f"l{place:02}": 100 - place for place in range(60)})
+    page = opened(render([many, made("b")], title="l", told={}), **WIDE)
+    page.locator("select[name=language]").select_option("l59")
+    assert names(page) == ["a"]
+    anything = [made(f"s{n}", languages={f"{n}-{m}": 1 for m in range(50)}) for n in range(9)]
+    page = opened(render([many, *anything], title="l", told={}), **WIDE)
+    assert page.locator("select[name=language] option").count() == 1 + 300
+
+
 def test_text_is_looked_for_in_names_places_and_reasons(html, opened):
     page = opened(html, **WIDE)
     page.keyboard.press("/")

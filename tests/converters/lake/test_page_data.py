@@ -125,6 +125,15 @@ def test_what_stands_behind_the_first_is_counted():
     assert (told["others"], told["count"]) == (2, 3)
 
 
+def test_languages_behind_the_first_are_named_as_far_as_they_are_tags():
+    first = {f"l{place:02}": 9 for place in range(page_data.TOP)}
+    assert page_data.rare(first) == []
+    more = {"xx": 2, "x" * 100: 2, "aa": 2, "zz": 3} | {f"m{place}": 1 for place in range(500)}
+    told = page_data.rare(first | more)
+    assert told[:3] == ["zz", "aa", "xx"]
+    assert len(told) < 200
+
+
 @given(st.lists(st.integers(0, 1_000), min_size=1), st.integers(0, 5_000))
 def test_a_budget_is_dealt_fairly_and_kept(sizes, budget):
     each = page_data.fair(sizes, budget)
