@@ -5,6 +5,7 @@ import hashlib
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -110,14 +111,25 @@ def records_in(folder: Path) -> Iterator[dict[str, Any]]:
                 yield from map(json.loads, lines)
 
 
-def snapshot(out: Path) -> dict[str, str]:
-    """Every file of a lake's folder by its bytes, but what may differ between equal runs."""
+def snapshot(out: Path, *, spent: bool = True) -> dict[str, str]:
+    """Every file of a lake's folder by its bytes, but what may differ between equal runs.
+
+    Without `spent`, what asking a model took is left out of catalog and page: a request that a kill
+    cuts off is counted by the model only.
+    """
     found = {}
     for base, folders, names in os.walk(out):
         folders[:] = [one for one in folders if one != ".ingot-lake"]
         for name in names:
             file = Path(base) / name
             if name != "run.json":
-                digest = hashlib.sha256(file.read_bytes()).hexdigest()
-                found[file.relative_to(out).as_posix()] = digest
+                data = file.read_bytes() if spent else _without_spent(file)
+                found[file.relative_to(out).as_posix()] = hashlib.sha256(data).hexdigest()
     return found
+
+
+def _without_spent(file: Path) -> bytes:
+    if file.name == "catalog.parquet":
+        return repr(pq.read_table(file).drop_columns(["spent"]).to_pylist()).encode()
+    data = file.read_bytes()
+    return re.sub(rb'"spent":\{[^}]*\}', b"", data) if file.name == "index.html" else data
