@@ -84,7 +84,7 @@ function lengths(one) {
   if (!one.lengths) return null;
   const all = bins(one.lengths);
   return [histogram(one.lengths, 72, 22),
-    el("p", { class: "note-line" }, "from " + count(all[0][0]) + " to " + binName(all[all.length - 1][0]) + " characters, each bin twice as long as the one before; half of the records have " + atMost(middle(one.lengths)))];
+    el("p", { class: "note-line" }, "from " + count(all[0][0]) + " characters to " + atMost(all[all.length - 1][0]) + ", each bin twice as long as the one before; half of the records have " + atMost(middle(one.lengths)))];
 }
 
 /* --- records */
