@@ -4,6 +4,7 @@ import json
 import re
 import struct
 import zlib
+from dataclasses import replace
 
 import pytest
 
@@ -227,6 +228,28 @@ def test_texts_keep_their_lines(opened):
     page = opened(render([one], title="l", told={}), "#set=a")
     assert page.locator(".said").evaluate("said => said.textContent") == text
     assert page.locator(".said").bounding_box()["height"] > 60
+
+
+def test_what_is_left_out_is_told(opened):
+    turns = [{"role": "user", "content": "hello", "loss_mask": False}]
+    cut = {"messages": turns, "messages_left_out": 30, "system": None, "meta": {}}
+    one = made(
+        languages={"en": 5, "": 3, "*": 2}, heard={"": 1, "en": 4}, samples=(cut, {"text": "a…"})
+    )
+    others = {f"n{place}": 1 for place in range(30)}
+    one = replace(one, left_out_count=7, overlaps=others, tokens=None)
+    shown = opened(render([one], title="l", told={}), "#set=a").locator("#set").inner_text()
+    for wanted in ("30 further messages", "6 further files", "6 further ones: 6", "a…"):
+        assert wanted in shown
+    for wanted in ("further ones", "not told", "recognized in a sample: en 4, none 1"):
+        assert wanted in shown
+
+
+def test_writing_that_needs_its_marks_keeps_them(opened):
+    text = "\U0001f469\u200d\U0001f52c नमस्\u200dते שלום \ufffd \U0001f600"
+    page = opened(render([made(samples=({"text": text},))], title="l", told={}), "#set=a")
+    assert page.locator(".said").evaluate("said => said.textContent") == text
+    assert page.locator("#set .hidden-mark").count() == 0
 
 
 def test_a_lake_without_data_sets_has_a_page(opened):
