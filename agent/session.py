@@ -82,8 +82,9 @@ class Session:
             resting: State = {"stopped": {}, "problems": []}
             if held.next == (PAUSE,):  # a budget may have been raised: the model is asked again
                 self.graph.update_state(self.config, {**order, **resting}, as_node=PAUSE)
-            else:
-                self.graph.update_state(self.config, order)  # --yes may have been added
+            else:  # --yes may have been added; behind a pause LangGraph takes another to be the last
+                last = "repair" if held.next == ("propose",) else None
+                self.graph.update_state(self.config, order, as_node=last)
             return self._advance(None)
         self.forget()
         return self._advance(order)

@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,7 +37,6 @@ from ingot.converters.rows import Json
 
 _ROOT: Final = "root"
 _RAW: Final = "recognised"
-_RESULTS: Final = ("converted", "nothing")
 
 
 class Listener(Protocol):
@@ -350,8 +349,3 @@ def _place_of(order: LakeOrder) -> str:
     """Where the lake lies, however its root was named."""
     local = "://" not in order.root
     return str(Path(order.root).expanduser().resolve()) if local else order.root.rstrip("/")
-
-
-def counted(sets: Sequence[SetFacts]) -> Counter[str]:
-    """Data sets by status."""
-    return Counter(one.status for one in sets)

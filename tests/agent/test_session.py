@@ -16,10 +16,11 @@ from ingot.agent.checkpoints import FILE, checkpoints, home
 from ingot.agent.context import Context
 from ingot.agent.mappers.proposal import Proposal
 from ingot.agent.mappers.scripted import Scripted
+from ingot.agent.mappers.turn import Turn
 from ingot.agent.session import once, session
 from ingot.agent.state import Order
 from ingot.converters.commit import stage
-from ingot.converters.errors import ConversionError, OutputError
+from ingot.converters.errors import BudgetReached, ConversionError, OutputError
 
 MAPPING = {
     "version": 2,
@@ -149,6 +150,32 @@ def test_a_run_that_failed_while_converting_goes_on_there(data: Path, state_fold
     with session(replace(order, yes=False), context, home=state_folder) as current:
         assert current.begin()["outcome"]["status"] == "done"
     assert len(mapper.asked) == 1
+
+
+def test_a_run_that_fails_behind_a_pause_asks_again(data: Path, state_folder: Path) -> None:
+    """Not what stood in for the answer is reviewed, but the answer."""
+    order = Order(source=str(data), out=str(data.parent / "out"), mapper="llm")
+    answers: list[Any] = [
+        BudgetReached("budget", "used up"),
+        ConnectionError("died"),
+        Turn(proposal=PROPOSAL, mapper="scripted"),
+    ]
+
+    def asked(*_: Any) -> Turn:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    for _ in range(3):
+        with session(order, Context(turns={"llm": asked}), home=state_folder) as current:
+            try:
+                state = current.begin()
+            except ConnectionError:
+                continue
+            assert current.rests() == bool(answers)
+    assert state["proposal"]["mapping"]["messages"] == MAPPING["messages"]
+    assert not state["turn"]["fallback"]
 
 
 def test_a_destination_that_is_not_ours_ends_the_run_before_the_mapper_is_asked(

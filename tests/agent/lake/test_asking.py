@@ -1,0 +1,61 @@
+"""What a run over a lake asks a model: within the budgets of the run, and not at all in vain."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.agent.lake.truth import Lake, command, generated, script, surroundings
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """Only what the rules cannot settle: several data sets of several shapes."""
+    made = generated(tmp_path / "lake")
+    for folder in made.root.iterdir():
+        if folder.name != "unknown":
+            shutil.rmtree(folder) if folder.is_dir() else folder.unlink()
+    return made
+
+
+def ran(lake: Lake, out: Path, *more: str, url: str) -> dict:
+    done = subprocess.run(
+        command(lake.root, out, "--json", *more, url=url),
+        env=surroundings(out.parent / "home"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def test_processes_that_ask_at_once_pass_no_budget_together(lake, tmp_path):
+    served = script("served")
+    with served.serving(served.Model(lake.replies(), latency=0.3)) as model:
+        told = ran(lake, tmp_path / "out", "--llm-max-calls", "1", "--jobs", "4", url=model.url)
+        assert len(model.calls) == 1
+        assert told["spent"]["calls"] == 1
+        assert told["statuses"]["resting"] >= 1
+        rested = [one for one in told["sets"] if one["status"] == "resting"]
+        assert all("1 of 1 calls" in one["why"] for one in rested)
+
+        told = ran(lake, tmp_path / "out", "--llm-max-calls", "90", "--jobs", "4", url=model.url)
+        assert {
+            one["name"]: one["why"] for one in told["sets"] if one["status"] != "converted"
+        } == {}
+        assert told["spent"]["calls"] == len(model.calls)  # a run that rested is gone on with
+        assert max(model.told().values()) == 1
+
+
+def test_a_model_that_is_gone_lets_data_sets_rest_until_it_is_back(lake, tmp_path):
+    served = script("served")
+    with served.serving(served.Model(lake.replies())) as model:
+        url = model.url
+    told = ran(lake, tmp_path / "out", "--jobs", "2", url=url)
+    assert set(told["statuses"]) == {"resting"}
+    assert all("could not be asked" in one["why"] for one in told["sets"])
+    with served.serving(served.Model(lake.replies())) as model:
+        told = ran(lake, tmp_path / "out", "--jobs", "2", url=model.url)
+    assert set(told["statuses"]) == {"converted"}
