@@ -5,9 +5,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from sqlite3 import Error
 from typing import TYPE_CHECKING
 
-from ingot.agent.sqlite import opened
+from ingot.agent.sqlite import opened, unusable
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.sqlite import SqliteSaver
@@ -38,9 +39,11 @@ def checkpoints(folder: Path | None = None) -> Iterator["SqliteSaver"]:
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
     from langgraph.checkpoint.sqlite import SqliteSaver
 
-    connection = opened((folder or home()) / FILE)
+    file = (folder or home()) / FILE
+    connection = opened(file)
     try:
-        saver = SqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
-        yield saver
+        yield SqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
+    except Error as error:  # of the database, such as a full disk
+        raise unusable(file, error) from error
     finally:
         connection.close()

@@ -82,7 +82,7 @@ class Session:
             resting: State = {"stopped": {}, "problems": []}
             if held.next == (PAUSE,):  # a budget may have been raised: the model is asked again
                 self.graph.update_state(self.config, {**order, **resting}, as_node=PAUSE)
-            else:  # --yes may have been added; behind a pause LangGraph takes another to be the last
+            else:  # --yes may have been added; who was last behind a pause LangGraph mistakes
                 last = "repair" if held.next == ("propose",) else None
                 self.graph.update_state(self.config, order, as_node=last)
             return self._advance(None)

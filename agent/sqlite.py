@@ -1,5 +1,6 @@
 """SQLite files in the folder of ingot's own state: made on first use, for their owner only."""
 
+import errno
 import os
 import sqlite3
 from pathlib import Path
@@ -29,8 +30,18 @@ def opened(file: Path) -> sqlite3.Connection:
 def unusable(file: Path, error: OSError | sqlite3.Error) -> OutputError:
     """The error in words, with what to do about it."""
     said = getattr(error, "strerror", None) or str(error)
-    hint = "set INGOT_HOME to a folder that you may write to"
+    hint = full(error) or "set INGOT_HOME to a folder that you may write to"
     return OutputError(str(file), f"cannot be used: {said}", hint)
+
+
+def full(error: OSError | sqlite3.Error) -> str:
+    """What to do where the disk is full, "" where it is not."""
+    if isinstance(error, OSError):
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    else:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        is_full = code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+    return "free some space on the disk and run again" if is_full else ""
 
 
 def _set_up(connection: sqlite3.Connection) -> sqlite3.Connection:

@@ -41,7 +41,7 @@ def list_files(order: LakeOrder) -> Listed:
         SourceError: there is nothing, or it cannot be listed.
         OutputError: the lake's folder holds its own data.
     """
-    listing = results.without_results(find(order.root))
+    listing = results.without_results(find(order.root, whole=False))
     local = any(isinstance(entry.place, LocalFile) for entry in listing.entries[:1])
     own = [] if not local or listing.direct else _inside(order)
     entries: list[Entry] = []

@@ -12,7 +12,7 @@ from pathlib import Path
 from sqlite3 import Connection, Error
 from typing import Final
 
-from ingot.agent.sqlite import opened
+from ingot.agent.sqlite import full, opened
 from ingot.converters.errors import OutputError
 from ingot.converters.lake.facts import SetFacts
 from ingot.converters.readers.facts import FileFacts
@@ -59,14 +59,16 @@ class State:
         try:
             connection = opened(self._file)
         except OutputError as error:
-            raise OutputError(error.where, error.problem, hint) from error
+            told = error.hint if "space" in error.hint else hint
+            raise OutputError(error.where, error.problem, told) from error
         with closing(connection):
             try:
                 with connection:
                     connection.executescript(_TABLES)
                     yield connection
             except Error as error:
-                raise OutputError(str(self._file), f"cannot be used: {error}", hint) from error
+                told = full(error) or hint
+                raise OutputError(str(self._file), f"cannot be used: {error}", told) from error
 
     # --- files
 

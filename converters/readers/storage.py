@@ -85,28 +85,34 @@ class Listing:
     unreadable: tuple[tuple[str, str], ...] = ()
 
 
-def find(location: str) -> Listing:
+def find(location: str, *, whole: bool = True) -> Listing:
     """List the files that a location names: a file, a folder (with all below it) or a glob.
+
+    Args:
+        location: as the user wrote it.
+        whole: that a folder below it may not be listed is an error; else it is `unreadable`.
 
     Raises:
         SourceError: nothing there, an empty folder, a glob without a match, no permission.
     """
     if "://" in location and not location.startswith("file://"):
         return _find_remote(location)
-    return _find_local(location.removeprefix("file://"), location)
+    return _find_local(location.removeprefix("file://"), location, whole)
 
 
-def _find_local(text: str, location: str) -> Listing:
+def _find_local(text: str, location: str, whole: bool) -> Listing:
     path = Path(text).expanduser()
     with reading(location, "cannot list it"):
         if path.is_file():
             entry = _local_entry(path.name, path)
             return Listing(base=stem(path.name), direct=True, entries=(entry,))
         if path.is_dir():
-            entries = sorted(_walk(str(path), "", frozenset()), key=lambda entry: entry.name)
-            return _nonempty(
-                Listing(base=path.resolve().name, direct=False, entries=tuple(entries)), location
-            )
+            closed: list[tuple[str, str]] = []
+            found = _walk(str(path), "", frozenset(), None if whole else closed)
+            entries = tuple(sorted(found, key=lambda entry: entry.name))
+            base, shut = path.resolve().name, tuple(closed)
+            listing = Listing(base=base, direct=False, entries=entries, unreadable=shut)
+            return _nonempty(listing, location)
         if _GLOB & set(text):
             return _local_glob(text, location)
         if path.exists():
@@ -120,22 +126,31 @@ def _local_entry(name: str, path: Path) -> Entry:
     return Entry(name=name, place=place, bytes=stat.st_size, mtime_ns=stat.st_mtime_ns)
 
 
-def _walk(folder: str, prefix: str, above: frozenset[str]) -> Iterator[Entry]:
+def _walk(
+    folder: str, prefix: str, above: frozenset[str], closed: list[tuple[str, str]] | None = None
+) -> Iterator[Entry]:
     """Every file below a folder; links are followed, but into no folder that this one is in.
 
     Args:
         folder: its path.
         prefix: what the names of its files begin with: nothing, or what ends in a slash.
         above: the real paths of the folders it is in.
+        closed: gets the folders below it that may not be listed; None = that is an error.
     """
     real = os.path.realpath(folder)
     if real in above:
         return
-    with os.scandir(folder) as found:
-        children = sorted(found, key=lambda child: child.name)
+    try:
+        with os.scandir(folder) as found:
+            children = sorted(found, key=lambda child: child.name)
+    except PermissionError:
+        if closed is None or not prefix:
+            raise
+        closed.append((prefix, "no permission to list it"))
+        return
     for child in children:
         if _is(child.is_dir):
-            yield from _walk(child.path, f"{prefix}{child.name}/", above | {real})
+            yield from _walk(child.path, f"{prefix}{child.name}/", above | {real}, closed)
         elif _is(child.is_file):
             stat = child.stat()
             yield Entry(

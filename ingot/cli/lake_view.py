@@ -88,11 +88,11 @@ def show_sets(order: "LakeOrder", *, as_json: bool) -> None:
         print_json({"files": files, "sets": sets, "left_out": len(found.left_out)})
         return
     lines = [
-        (one["name"], one["format"] or "-", f"{one['files']:,} files", f"{one['bytes']:,} bytes")
+        (one["name"], one["format"] or "-", _many(one["files"], "file"), f"{one['bytes']:,} bytes")
         for one in sets
     ]
     grid(output(), lines)
-    output().print(plain(f"{len(sets):,} data sets in {files:,} files", "bold"))
+    output().print(plain(f"{_many(len(sets), 'data set')} in {_many(files, 'file')}", "bold"))
 
 
 def _show_report(order: "LakeOrder", report: "Report", *, as_json: bool) -> None:
@@ -102,7 +102,7 @@ def _show_report(order: "LakeOrder", report: "Report", *, as_json: bool) -> None
     console = output()
     statuses = Counter(one.status for one in report.sets)
     told = ", ".join(f"{count:,} {status}" for status, count in statuses.most_common())
-    console.print(plain(f"{len(report.sets):,} data sets: {told}", "bold"))
+    console.print(plain(f"{_many(len(report.sets), 'data set')}: {told}", "bold"))
     console.print(plain(_rows_line(report.sets)))
     if (line := _asked_line(report)) is not None:
         console.print(plain(line))
@@ -111,6 +111,10 @@ def _show_report(order: "LakeOrder", report: "Report", *, as_json: bool) -> None
     console.print(plain(f"look at it: {order.out / 'index.html'}"))
     if statuses["waiting"]:
         console.print(plain(f"to decide what waits: ingot lake review {order.out}"))
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def _rows_line(sets: Sequence["SetFacts"]) -> str:
@@ -185,7 +189,7 @@ class _Lines:
 
     def found(self, sets: int, todo: int) -> None:
         """So many data sets there are, and so many of them are new or have changed."""
-        self._say(f"{sets:,} data sets, {todo:,} of them new or changed")
+        self._say(f"{_many(sets, 'data set')}, {todo:,} of them new or changed")
 
     def settled(self, facts: "SetFacts", done: int, todo: int) -> None:
         """A data set has come to its end."""
