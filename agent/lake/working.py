@@ -1,21 +1,19 @@
 """One data set of a lake, from its files to its facts; runs in a process of its own."""
 
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ingot.agent import direct
 from ingot.agent.cards import card
 from ingot.agent.checkpoints import home
 from ingot.agent.context import Context
+from ingot.agent.lake import telling
 from ingot.agent.lake.ledger import LakeLedger
 from ingot.agent.lake.one_call import OneCall, PutOffError
-from ingot.agent.lake.order import SETS, LakeOrder
+from ingot.agent.lake.order import LakeOrder
 from ingot.agent.mappers.asking import Asking, AskOrder
 from ingot.agent.mappers.auto import UNASKED
-from ingot.agent.mappers.proposal import Proposal
 from ingot.agent.model.store import Store
 from ingot.agent.nodes.report import outcome
 from ingot.agent.nodes.review import by_gates
@@ -37,15 +35,12 @@ from ingot.converters.errors import (
     StorageError,
 )
 from ingot.converters.json_files import load_json
-from ingot.converters.lake.facts import SetFacts, Status
-from ingot.converters.lake.figures import measure
+from ingot.converters.lake.facts import SetFacts
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.mapping import load
-from ingot.converters.readers.facts import LeftOut
 from ingot.converters.readers.roots import candidates
 from ingot.converters.rows import Json
 
-_SHOWN = 20
 # What may be otherwise in the next run although nothing of the data changed.
 _PASSING = (StorageError, ModelError, OutputError)
 
@@ -94,64 +89,31 @@ class Done:
 def work(task: Task) -> Done:
     """Map, gate and convert one data set; what goes wrong is told in its facts."""
     done = _tried(task)
-    return replace(done, facts=_with_former(task, done.facts)) if done.facts else done
+    if done.facts is None:
+        return done
+    return replace(done, facts=telling.with_former(task.order, done.facts))
 
 
 def _tried(task: Task) -> Done:
-    known = _known(task)
+    known = telling.known(task.data_set)
     try:
         return _worked(task, known)
     except PutOffError as error:
         return Done(shape=error.shape)
     except ModelError as error:
-        return Done(facts=_ended(known, "resting", error), again=True)
+        return Done(facts=telling.ended(known, "resting", error), again=True)
     except (ReviewNeeded, DriftError) as error:
-        return Done(facts=_ended(known, "waiting", error))
+        return Done(facts=telling.ended(known, "waiting", error))
     except IngotError as error:
-        return Done(facts=_ended(known, "failed", error), again=isinstance(error, _PASSING))
-
-
-def _with_former(task: Task, facts: SetFacts) -> SetFacts:
-    """The facts with the result of an earlier run, which stays though it is not the present one."""
-    name = task.data_set.name
-    if facts.result or finished(task.order.result(name)) is None:
-        return facts
-    why = f"{facts.why} (the result of an earlier run is still there: it is not in the corpus)"
-    return replace(facts, result=f"{SETS}/{name}", why=why)
-
-
-def _ended(known: SetFacts, status: Status, error: IngotError) -> SetFacts:
-    hint = str(getattr(error, "hint", ""))
-    why = str(error) if not hint else str(type(error)(*error.args[:2]))
-    return replace(known, status=status, why=redact(why), hint=redact(hint))
-
-
-def _known(task: Task) -> SetFacts:
-    """What is known before anything is read."""
-    data_set = task.data_set
-    source = data_set.source
-    beside = card(data_set.cards) if data_set.cards else None
-    return SetFacts(
-        name=data_set.name,
-        place=redact(data_set.place),
-        status="nothing",
-        format=source.files[0].facts.format if source.files else "",
-        files=len(source.files),
-        bytes=sum(file.bytes or 0 for file in source.files),
-        left_out=tuple(
-            {"name": redact(one.name), "why": redact(one.why)} for one in source.left_out[:_SHOWN]
-        ),
-        left_out_count=len(source.left_out),
-        card=beside.facts() if beside else {},
-    )
+        return Done(facts=telling.ended(known, "failed", error), again=isinstance(error, _PASSING))
 
 
 def _worked(task: Task, known: SetFacts) -> Done:
     data_set, source = task.data_set, task.data_set.source
     if data_set.said is not None:
-        return Done(facts=_for_others(known, data_set, task.order.root))
+        return Done(facts=telling.for_others(known, data_set, task.order.root))
     if data_set.faults:
-        return Done(facts=_unreadable(known, data_set.faults))
+        return Done(facts=telling.unreadable(known, data_set.faults))
     if not source.files:
         told = "; ".join(f"{one.name}: {one.why}" for one in source.left_out[:3])
         facts = replace(known, decision="irrelevant", why=redact(f"no data file: {told}"))
@@ -161,20 +123,6 @@ def _worked(task: Task, known: SetFacts) -> Done:
     if file.is_file():
         return Done(facts=_by_mapping(task, known, replace(order, mapper="file"), context, file))
     return _by_graph(task, known, order, context)
-
-
-def _unreadable(known: SetFacts, faults: Sequence[LeftOut]) -> SetFacts:
-    told = "; ".join(f"{one.name}: {one.why}" for one in faults[:3])
-    why = f"{len(faults)} file{'s' * (len(faults) != 1)} cannot be read: {told}"
-    hint = "mend or move away what cannot be read; it is tried again when its files change"
-    return replace(known, status="failed", why=redact(why), hint=hint)
-
-
-def _for_others(known: SetFacts, data_set: DataSet, root: str) -> SetFacts:
-    assert isinstance(data_set.said, Proposal)
-    hint = f"{redact(data_set.said.reason)} (paths below {redact(root)})"
-    why = "it is read by another command"
-    return replace(known, status="other", decision="irrelevant", why=why, hint=hint)
 
 
 def _opened(task: Task) -> tuple[Order, Context]:
@@ -294,66 +242,28 @@ def _waiting(
     if not resting:
         put_down(state, order.out or "")
     folder = proposal_folder(order.out or "") / MAPPING
-    hint = "" if resting else f"ingot lake review {task.order.out}"
+    more = str((state.get("stopped") or {}).get("hint") or "")
+    hint = more if resting else f"ingot lake review {task.order.out}"
     return replace(
-        _proposed(known, told, task.order),
+        telling.proposed(known, told),
         status="resting" if resting else "waiting",
         why=redact(why or told["why"] or _NO_MAPPING),
         hint=hint,
-        mapping_file=None if resting else _beside(folder, task.order.out),
+        mapping_file=None if resting else telling.beside(folder, task.order.out),
     )
 
 
 _NO_MAPPING = "no mapper found a mapping that could be run"
 
 
-def _proposed(known: SetFacts, told: dict[str, Any], order: LakeOrder) -> SetFacts:
-    """The facts with what was proposed."""
-    check, usage = told["check"] or {}, told["usage"]
-    mapping = told["mapping"] or {}
-    provenance = mapping.get("provenance") or {}
-    spent = ("calls", "chars_sent", "tokens_in", "tokens_out", "cost")
-    of_file = told["mapper"] == "file" and "mapper" in provenance
-    return replace(
-        known,
-        decision=told["decision"],
-        mapper=provenance["mapper"] if of_file else told["mapper"],
-        model=usage.get("model") or provenance.get("model"),
-        confidence=provenance.get("confidence") if of_file else told["confidence"],
-        coverage=check.get("coverage"),
-        spent={key: usage[key] for key in spent if key in usage},
-        mapping=told["mapping"],
-        fingerprint=provenance.get("fingerprint"),
-        why=redact(told["reason"] or ""),
-    )
-
-
 def _settled(task: Task, known: SetFacts, order: Order, state: RunState) -> SetFacts:
     """The facts of a data set that has a result."""
-    name, told = task.data_set.name, outcome(state)
-    folder = task.order.result(name)
+    folder = task.order.result(task.data_set.name)
     done = finished(folder)
     if done is None:
         raise OutputError(str(folder), "is not there any more", "run again")
-    facts = _proposed(known, told, task.order)
-    manifest = done.manifest
-    irrelevant = manifest["decision"] == "irrelevant"
     clear(order)
-    tokens = manifest["tokens"] or {}
-    return replace(
-        facts,
-        status="nothing" if irrelevant else "converted",
-        decision=manifest["decision"],
-        rows=manifest["rows"],
-        records=manifest["records"],
-        rejects=manifest["rejects"],
-        tokens=tokens.get("tokens"),
-        sequences=tokens.get("sequences"),
-        figures=measure(folder, task.order.hashes(name), redact),
-        mapping=None if irrelevant else load_json(folder / MAPPING),
-        mapping_file=None if irrelevant else _beside(task.order.mapping(name), task.order.out),
-        result=f"{SETS}/{name}",
-    )
+    return telling.converted(task.order, telling.proposed(known, outcome(state)), done)
 
 
 def _pinned(task: Task, facts: SetFacts, context: Context) -> SetFacts:
@@ -371,8 +281,3 @@ def _pinned(task: Task, facts: SetFacts, context: Context) -> SetFacts:
     except (OutputError, SourceError) as error:
         return replace(facts, hint=f"no sample is pinned: {redact(str(error))}")
     return facts
-
-
-def _beside(file: Path, lake: Path) -> str:
-    """A path as the lake's page and catalog name it."""
-    return str(file.relative_to(lake)) if file.is_relative_to(lake) else str(file)
