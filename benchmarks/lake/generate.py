@@ -80,7 +80,7 @@ SIZES: Final = {
         broken=tuple(broken.KINDS[::6]),
     ),
     "middle": Size(sets=40, files=4, many=12, rows=60, families=6, of_each=3, names=12),
-    "full": Size(sets=230, files=11, many=85, rows=60, families=12, of_each=3, names=20),
+    "full": Size(sets=230, files=10, many=60, rows=60, families=12, of_each=3, names=20),
 }
 
 
@@ -110,8 +110,6 @@ def _plan(maker: Maker, size: Size, number: int) -> Plan:
     shape = list(SHAPES.values())[number % len(SHAPES)]
     form = shape.forms[number // len(SHAPES) % len(shape.forms)]
     files = size.many if number % 20 == 19 else chance.randint(1, size.files)
-    if form in ("under", "keyed"):  # several such files are read as a record each
-        files = 1
     rows = chance.randint(max(6, size.rows // 8), size.rows)
     layout = list(LAYOUTS)[number % len(LAYOUTS)] if files > 1 else "single"
     whole = form not in ("jsonl", *TABLES)

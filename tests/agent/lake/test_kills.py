@@ -134,8 +134,12 @@ def test_kills_at_random_moments_change_nothing(lake, model, tmp_path):
         late += asked_in_vain(model, of_round)
         assert all(passed < HAIR for _, passed in late), (rounds, late)
         kills += of_round
-    told = {"kills": len(kills), "rounds": rounds, "seconds of a run": seconds, "late": late}
-    (tmp_path / "told.json").write_text(json.dumps(told))
+        _told(tmp_path, kills=len(kills), rounds=rounds, seconds=seconds, late=late)
+
+
+def _told(folder: Path, **told: Any) -> None:
+    """What was done so far, for people who run this for long."""
+    (folder / "told.json").write_text(json.dumps(told))
 
 
 def _with_mappings(lake: Lake, out: Path) -> None:
