@@ -86,14 +86,9 @@ def begin_run(state: State) -> None:
         state.keep_note(_NOTE, {"spent": _total(note).to_json(), "reserved": {}})
 
 
-def spent(state: State) -> Spent:
-    """What the run has spent so far."""
-    return _total(state.note(_NOTE))
-
-
 def end_run(state: State) -> Spent:
     """What the run spent; the next one begins with nothing spent."""
-    total = spent(state)
+    total = _total(state.note(_NOTE))
     state.keep_note(_NOTE, None)
     return total
 

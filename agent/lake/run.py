@@ -151,8 +151,7 @@ def run(order: LakeOrder, listener: Listener, *, settle: float = 0.0) -> Report:
         sets = _with_gone(order, found)
         told = _told_of(order, found, len(listed.entries))
         sets = finishing.finish(order, sets, told, workers, listener.finishing)
-        resting = any(one.status == "resting" for one in sets)
-        spent = ledger.spent(order.state) if resting else ledger.end_run(order.state)
+        spent = ledger.end_run(order.state)
     return Report(
         sets=tuple(sets),
         worked=tuple(worked),
