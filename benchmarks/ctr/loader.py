@@ -131,6 +131,9 @@ def same(one: Any, other: Any) -> bool:  # noqa: ANN401
     return bool(one == other)
 
 
+_TICK = 1 / os.sysconf("SC_CLK_TCK")  # what processor time is counted in: a short pass has none
+
+
 @dataclass(frozen=True, kw_only=True)
 class Took:
     """A pass: its rows, its seconds, those of all processors together."""
@@ -143,7 +146,9 @@ class Took:
 def took(way: Way) -> Took:
     start, before = time.perf_counter(), spent()
     rows = sum(len(batch["labels"]["entity_id"]) for batch in way())
-    return Took(rows=rows, wall=time.perf_counter() - start, processors=spent() - before)
+    return Took(
+        rows=rows, wall=time.perf_counter() - start, processors=max(spent() - before, _TICK)
+    )
 
 
 def spent() -> float:

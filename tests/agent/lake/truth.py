@@ -20,14 +20,30 @@ import pyarrow.parquet as pq
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks" / "lake"
 
 
+_LOADED: dict[str, ModuleType] = {}
+
+
 def script(name: str) -> ModuleType:
-    """A module of benchmarks/lake, imported as where it is run."""
-    if str(BENCHMARKS) not in sys.path:
-        sys.path.append(str(BENCHMARKS))
-    known = sys.modules.get(name)
-    if known is not None and str(BENCHMARKS) not in str(known.__file__):
-        del sys.modules[name]  # of another folder of benchmarks
-    return importlib.import_module(name)
+    """A module of benchmarks/lake, imported as where it is run.
+
+    Other folders of benchmarks have modules of the same names: these here are known under their
+    names only while they import each other.
+    """
+    others = {own: sys.modules.pop(own) for own in _own_names() if own in sys.modules}
+    sys.modules.update(_LOADED)
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+        for own in _own_names():
+            if own in sys.modules:
+                _LOADED[own] = sys.modules.pop(own)
+        sys.modules.update(others)
+
+
+def _own_names() -> list[str]:
+    return [path.stem for path in BENCHMARKS.glob("*.py")]
 
 
 @dataclass(frozen=True)
