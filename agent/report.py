@@ -180,7 +180,9 @@ def _usage_lines(usage: dict[str, Json]) -> Iterator[str]:
         return
     yield from ("", "## Model", "")
     where = f"{code(usage['host'])}, model {code(usage['model'])}"
-    if usage["chars_sent"]:
+    if usage.get("shared"):
+        yield f"Of data of this shape parts were sent to {where}; the answer serves all of it."
+    elif usage["chars_sent"]:
         yield f"Parts of the sample were sent to {where}."
     elif usage.get("remembered"):
         yield f"An earlier answer was used, of {where}. Nothing was sent."

@@ -144,7 +144,7 @@ def _asking(order: LakeOrder) -> Asking | None:
         store=Store(home()),
         ledger=LakeLedger(order.state, asked.run, asked.data_set, asked.price),
         remembered=asked.remembered,
-        priced=False,
+        shared=True,
     )
 
 

@@ -50,8 +50,9 @@ class Asking:
         store: what earlier runs learnt: the ladder's level, accepted answers.
         ledger: budgets, and what was spent of them.
         remembered: whether accepted answers of earlier runs are used; new ones are kept anyway.
-        priced: whether a mapping says what asking for it took. In a lake it does not: a run that
-            was killed took more, and what it makes is the same; the catalog has it.
+        shared: whether answers serve several data sets, as in a lake. Then neither mapping nor
+            report says for which of them it was asked, and what that took: that depends on what was
+            known and on runs that were killed, and what is made does not. The catalog has it.
         tell: is told, before the first question of a run, what the questions may take.
     """
 
@@ -59,7 +60,7 @@ class Asking:
     store: Store
     ledger: Ledger = field(default_factory=Ledger)
     remembered: bool = True
-    priced: bool = True
+    shared: bool = False
     tell: Callable[[str], None] = _tell_nobody
     _told: bool = False
 

@@ -97,12 +97,14 @@ def _usage(before: dict[str, Json], turn: Turn, context: Context) -> dict[str, J
     told: dict[str, Json] = {"host": endpoint.host, "model": endpoint.model, **spent.to_json()}
     if turn.asked.get("remembered") and not spent.calls:
         told["remembered"] = True
+    if context.asking.shared:
+        told["shared"] = True
     return {**told, "notes": notes} if notes else told
 
 
 def _cost(turn: Turn, context: Context) -> dict[str, Json]:
     """What a model's answer took with those before it; of a remembered one it stands with it."""
-    if context.asking is None or not context.asking.priced or not turn.level:
+    if context.asking is None or context.asking.shared or not turn.level:
         return {}
     spent = context.asking.ledger.data_set
     return {

@@ -130,9 +130,8 @@ def records_in(folder: Path) -> Iterator[dict[str, Any]]:
 def snapshot(out: Path, *, spent: bool = True) -> dict[str, str]:
     """Every file of a lake's folder by its bytes, but what may differ between equal runs.
 
-    Without `spent`, what asking a model took is left out of catalog, page and reports: a request
-    that a kill cuts off is counted by the model only, and an answer that came before it is an
-    earlier one to the run that goes on.
+    Without `spent`, what asking a model took is left out of catalog and page: a request that a kill
+    cuts off is counted by the model only.
     """
     found = {}
     for base, folders, names in os.walk(out):
@@ -148,13 +147,5 @@ def snapshot(out: Path, *, spent: bool = True) -> dict[str, str]:
 def _without_spent(file: Path) -> bytes:
     if file.name == "catalog.parquet":
         return repr(pq.read_table(file).drop_columns(["spent"]).to_pylist()).encode()
-    if file.name == "manifest.json":
-        manifest = json.loads(file.read_bytes())
-        files = [one for one in manifest["files"] if one["path"] != "report.md"]
-        return json.dumps({**manifest, "files": files}).encode()
     data = file.read_bytes()
-    if file.name == "report.md":
-        return re.sub(
-            rb"(?m)^(Parts of the sample were sent|An earlier answer was used).*$", b"", data
-        )
     return re.sub(rb'"spent":\{[^}]*\}', b"", data) if file.name == "index.html" else data
