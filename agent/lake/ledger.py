@@ -86,9 +86,14 @@ def begin_run(state: State) -> None:
         state.keep_note(_NOTE, {"spent": _total(note).to_json(), "reserved": {}})
 
 
+def spent(state: State) -> Spent:
+    """What the run has spent so far."""
+    return _total(state.note(_NOTE))
+
+
 def end_run(state: State) -> Spent:
     """What the run spent; the next one begins with nothing spent."""
-    total = _total(state.note(_NOTE))
+    total = spent(state)
     state.keep_note(_NOTE, None)
     return total
 

@@ -124,7 +124,9 @@ class _Recognised:
             self._state.keep_note(_RAW, self._told)
 
 
-def run(order: LakeOrder, listener: Listener, *, settle: float = 0.0) -> Report:
+def run(
+    order: LakeOrder, listener: Listener, *, settle: float = 0.0, watching: bool = False
+) -> Report:
     """Bring the lake's folder up to date with its data; a killed run is gone on with.
 
     Args:
@@ -132,6 +134,7 @@ def run(order: LakeOrder, listener: Listener, *, settle: float = 0.0) -> Report:
         listener: is told how far it is.
         settle: data sets with a file that was changed in so many seconds before it was listed are
             left for the next run: somebody may still be writing it.
+        watching: another run follows within the same budget, which `ledger.end_run` ends.
 
     Raises:
         SourceError: the lake cannot be listed.
@@ -151,7 +154,7 @@ def run(order: LakeOrder, listener: Listener, *, settle: float = 0.0) -> Report:
         sets = _with_gone(order, found)
         told = _told_of(order, found, len(listed.entries))
         sets = finishing.finish(order, sets, told, workers, listener.finishing)
-        spent = ledger.end_run(order.state)
+        spent = (ledger.spent if watching else ledger.end_run)(order.state)
     return Report(
         sets=tuple(sets),
         worked=tuple(worked),
@@ -233,7 +236,7 @@ def _kept(order: LakeOrder, task: Task, result: Done | Broken) -> SetFacts | Non
         return facts
     if result.facts is not None:
         key = "" if result.again else _key_after(order, task, result.facts)
-        order.state.keep(key, result.facts)
+        order.state.keep(_with_first(order, key, result.waits_for), result.facts)
         _keep_mapping(order, result.facts)
     return result.facts
 
@@ -246,6 +249,15 @@ def _key_after(order: LakeOrder, task: Task, facts: SetFacts) -> str:
     if task.has_mapping or facts.status != "converted":
         return task.key
     return key_of(order, task.data_set, mapping=order.result(facts.name) / MAPPING)
+
+
+def _with_first(order: LakeOrder, key: str, first: str) -> str:
+    """The key of a data set that waits for the first of its shape: it changes with its mapping."""
+    if not first:
+        return key
+    file = order.mapping(first)
+    stamp = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
+    return json.dumps([key, first, stamp])
 
 
 def _keep_mapping(order: LakeOrder, facts: SetFacts) -> None:
@@ -278,7 +290,8 @@ def _is_due(order: LakeOrder, one: DataSet, kept: Kept | None) -> bool:
         return True
     if kept.facts.status == "rejected" and not order.mapping(one.name).exists():
         return kept.key != files_key(one)
-    if kept.key != key_of(order, one):
+    first = json.loads(kept.key)[1] if kept.key.startswith("[") else ""
+    if kept.key != _with_first(order, key_of(order, one), first):
         return True
     if kept.facts.status == "converted" and not _is_measured(order, kept.facts):
         return True

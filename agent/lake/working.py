@@ -78,11 +78,13 @@ class Done:
     Attributes:
         facts: None where another one has to come first.
         shape: what its shape is known by, where a model is asked about it; "" else.
+        waits_for: the data set of the same shape that has to be settled first, "" = none.
         again: whether the next run shall try again although nothing has changed.
     """
 
     facts: SetFacts | None = None
     shape: str = ""
+    waits_for: str = ""
     again: bool = False
 
 
@@ -174,9 +176,12 @@ def _by_graph(task: Task, known: SetFacts, order: Order, context: Context) -> Do
             current.forget()
     if why or state["outcome"]["status"] not in ("done", "already_done", "irrelevant"):
         facts = _waiting(task, known, order, state, why, resting=unasked)
-        # What another one of its shape is waited for may be there without a change of its own.
-        again = facts.status == "resting" or bool(call and call.waits_for)
-        return Done(facts=facts, shape=call.shape if call else "", again=again)
+        return Done(
+            facts=facts,
+            shape=call.shape if call else "",
+            waits_for=call.waits_for if call else "",
+            again=facts.status == "resting",
+        )
     shutil.rmtree(folder, ignore_errors=True)
     facts = _pinned(task, _settled(task, known, order, state), context)
     return Done(facts=facts, shape=call.shape if call else "")

@@ -43,25 +43,27 @@ def show_run(order: "LakeOrder", *, strict: bool, as_json: bool) -> None:
 
 def watch_lake(order: "LakeOrder", poll: float, *, as_json: bool) -> None:
     """Run after run until interrupted; tells of those that had something to do."""
+    from ingot.agent.lake.ledger import end_run
     from ingot.agent.lake.run import run
     from ingot.converters.errors import OutputError, SourceError
 
-    first = True
+    known: tuple[SetFacts, ...] | None = None
     try:
         while True:
             try:
-                with _meter(quiet=not first) as listener:
-                    report = run(order, listener, settle=poll)
-                if first or report.worked:
+                with _meter(quiet=known is not None) as listener:
+                    report = run(order, listener, settle=poll, watching=True)
+                if report.sets != known:
                     _show_report(order, report, as_json=as_json)
-                first = False
+                known = report.sets
             except (SourceError, OutputError) as error:
-                if first:
+                if known is None:
                     raise
                 notes().print(plain(f"looked in vain: {error}", "yellow"))  # it may come back
             time.sleep(poll)
     except KeyboardInterrupt:
         notes().print("stopped watching")
+        end_run(order.state)  # killed, it goes on within its budget; stopped, it has ended
 
 
 def show_sets(order: "LakeOrder", *, as_json: bool) -> None:

@@ -59,3 +59,15 @@ def test_a_model_that_is_gone_lets_data_sets_rest_until_it_is_back(lake, tmp_pat
     with served.serving(served.Model(lake.replies())) as model:
         told = ran(lake, tmp_path / "out", "--jobs", "2", url=model.url)
     assert set(told["statuses"]) == {"converted"}
+
+
+def test_what_a_model_cannot_say_is_asked_once_and_waits(lake, tmp_path):
+    served = script("served")
+    with served.serving(served.Model([])) as model:
+        told = ran(lake, tmp_path / "out", "--jobs", "2", url=model.url)
+        assert set(told["statuses"]) == {"waiting"}
+        followers = [one for one in told["sets"] if "has the same shape" in one["why"]]
+        assert followers
+        asked = len(model.calls)
+        assert ran(lake, tmp_path / "out", "--jobs", "2", url=model.url)["worked"] == []
+        assert len(model.calls) == asked
