@@ -14,12 +14,14 @@ from ingot.converters.lake import catalog, corpus, duplicates, page
 from ingot.converters.lake.facts import SetFacts, Split
 from ingot.converters.lake.known_repeats import find_or_recall
 from ingot.converters.lake.splits import ALL
+from ingot.converters.record_kinds import json_line
 from ingot.converters.rows import Json
 
 _DROPS: Final = "drops"
 _REPEATS: Final = "repeats.json"
 CATALOG: Final = "catalog.parquet"
 PAGE: Final = "index.html"
+LEFT_OUT: Final = "left_out.jsonl"
 
 Tell = Callable[[str], None]
 
@@ -58,6 +60,17 @@ def finish(
     with writing(order.out):
         write_file(order.out / PAGE, shown)
     return sets
+
+
+def tell_left_out(order: LakeOrder, left_out: Sequence[tuple[str, str]]) -> None:
+    """Write every file that is not read, with the reason.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    lines = [json_line({"name": name, "why": why}) for name, why in left_out]
+    with writing(order.out):
+        write_file(order.out / LEFT_OUT, b"".join(lines))
 
 
 def _duplicates(order: LakeOrder, sets: Sequence[SetFacts]) -> duplicates.Duplicates:

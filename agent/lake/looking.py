@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
 from ingot.agent.lake.order import LakeOrder
@@ -18,7 +18,7 @@ from ingot.converters.readers.archives import TarMember, ZipMember
 from ingot.converters.readers.facts import LeftOut
 from ingot.converters.readers.sidefiles import side_file
 from ingot.converters.readers.source import Looked, head_size, look
-from ingot.converters.readers.storage import Entry, LocalFile, Place, find
+from ingot.converters.readers.storage import LOST, Entry, LocalFile, Place, find
 from ingot.converters.rows import Json
 
 _CHUNK: Final = 200
@@ -28,9 +28,10 @@ Counted = Callable[[int, int], None]
 
 
 class Listed(NamedTuple):
-    """The files of a lake, and those that cannot be asked for by their name."""
+    """The files of a lake, what is there by name only, and what cannot be asked for by its name."""
 
     entries: tuple[Entry, ...]
+    lost: tuple[Seen, ...]
     left_out: tuple[LeftOut, ...]
 
 
@@ -45,14 +46,28 @@ def list_files(order: LakeOrder) -> Listed:
     local = any(isinstance(entry.place, LocalFile) for entry in listing.entries[:1])
     own = [] if not local or listing.direct else _inside(order)
     entries: list[Entry] = []
-    left_out = [LeftOut(name=name, why=why) for name, why in listing.unreadable]
+    lost, left_out = _unreadable(listing.unreadable)
     for entry in listing.entries:
         if not _is_text(entry.name):
             name = entry.name.encode("utf-8", "replace").decode()
             left_out.append(LeftOut(name=name, why="its name is no UTF-8: rename it"))
         elif not entry.name.startswith(tuple(own)):
             entries.append(entry)
-    return Listed(tuple(entries), tuple(left_out))
+    return Listed(tuple(entries), tuple(lost), tuple(left_out))
+
+
+def _unreadable(found: Sequence[tuple[str, str]]) -> tuple[list[Seen], list[LeftOut]]:
+    """Files that are lost to their data set, and what belongs to none: folders, pipes, ..."""
+    lost: list[Seen] = []
+    left_out: list[LeftOut] = []
+    for name, why in found:
+        meant = why == LOST and PurePosixPath(name).suffix and side_file(name) is None
+        if not meant or not _is_text(name):
+            shown = name.encode("utf-8", "replace").decode()
+            left_out.append(LeftOut(name=shown, why=why))
+        else:
+            lost.append(Seen(entry=Entry(name=name, place=LocalFile(name), bytes=0), fault=why))
+    return lost, left_out
 
 
 def _is_text(name: str) -> bool:

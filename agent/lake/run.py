@@ -62,7 +62,7 @@ class Report:
     Attributes:
         sets: all data sets by name, those of earlier runs too.
         worked: names of those that this run worked at.
-        left_out: files that belong to no data set: (name, why).
+        left_out: files that are not read: (name, why).
         files: number of files in the lake.
         spent: what asking a model took.
         seconds: how long it took.
@@ -89,7 +89,8 @@ def find_sets(order: LakeOrder, workers: Workers, listener: Listener) -> tuple[S
 
 def _surveyed(order: LakeOrder, listed: Listed, workers: Workers, listener: Listener) -> Survey:
     recognised = _Recognised(order)
-    seen = look_at_all(order, listed.entries, workers, listener.looking)
+    looked = look_at_all(order, listed.entries, workers, listener.looking)
+    seen = sorted([*looked, *listed.lost], key=lambda one: one.entry.name)
     found = survey(order.root, seen, order.state.members(), recognised)
     recognised.keep()
     return replace(found, left_out=(*found.left_out, *listed.left_out))
@@ -153,12 +154,14 @@ def run(
         worked = _work(order, found, workers, listener, written)
         sets = _with_gone(order, found)
         told = _told_of(order, found, len(listed.entries))
+        left_out = [(redact(one.name), redact(one.why)) for one in found.all_left_out()]
+        finishing.tell_left_out(order, left_out)
         sets = finishing.finish(order, sets, told, workers, listener.finishing)
         spent = (ledger.spent if watching else ledger.end_run)(order.state)
     return Report(
         sets=tuple(sets),
         worked=tuple(worked),
-        left_out=tuple((redact(one.name), redact(one.why)) for one in found.left_out),
+        left_out=tuple(left_out),
         files=len(listed.entries),
         spent=spent,
         seconds=time.monotonic() - begun,
@@ -169,7 +172,7 @@ def _told_of(order: LakeOrder, found: Survey, files: int) -> dict[str, Json]:
     """What the page says of the lake as a whole: nothing that another run would say otherwise."""
     return {
         "files": files,
-        "left_out": len(found.left_out),
+        "left_out": len(found.all_left_out()),
         "dedup": "exact" if order.dedup else None,
         "split": order.splits.to_json() if order.splits else None,
     }

@@ -93,7 +93,7 @@ def proposed(facts: SetFacts, told: dict[str, Any]) -> SetFacts:
         spent={key: usage[key] for key in _SPENT if key in usage},
         mapping=told["mapping"],
         fingerprint=provenance.get("fingerprint"),
-        why=redact(told["reason"] or ""),
+        why="by its approved mapping" if of_file else redact(told["reason"] or ""),
     )
 
 

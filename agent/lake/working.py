@@ -248,7 +248,7 @@ def _waiting(
         put_down(state, order.out or "")
     folder = proposal_folder(order.out or "") / MAPPING
     more = str((state.get("stopped") or {}).get("hint") or "")
-    hint = more if resting else f"ingot lake review {task.order.out}"
+    hint = more if resting else "decide it: ingot lake review DIR"
     return replace(
         telling.proposed(known, told),
         status="resting" if resting else "waiting",

@@ -7,7 +7,7 @@ is not converted without it in silence.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
@@ -17,7 +17,8 @@ from ingot.converters.lake.places import TOP, carded, common_stem, is_card, plac
 from ingot.converters.readers import Source, SourceFile
 from ingot.converters.readers.facts import LeftOut
 from ingot.converters.readers.grouping import all_groups, guessed
-from ingot.converters.readers.sidefiles import side_file
+from ingot.converters.readers.sidefiles import BINARY, side_file
+from ingot.converters.readers.sniff import LFS
 from ingot.converters.readers.source import Looked
 from ingot.converters.readers.spec import SourceSpec
 from ingot.converters.readers.storage import Entry, Listing
@@ -67,6 +68,11 @@ class Survey:
 
     sets: tuple[DataSet, ...]
     left_out: tuple[LeftOut, ...]
+
+    def all_left_out(self) -> list[LeftOut]:
+        """Every file that is not read, beside data sets and elsewhere, by name."""
+        beside = (one for each in self.sets for one in each.source.left_out)
+        return sorted([*self.left_out, *beside], key=lambda one: one.name)
 
 
 # Says what a place holds where another command reads it, None else.
@@ -137,8 +143,11 @@ class _Place:
         self._root, self._place = root.rstrip("/") or root, place
         self._entries = tuple(one.entry for one in seen)
         self._files = [file for one in seen for file in one.looked.files]
-        self._left_out = [one for each in seen for one in each.looked.left_out]
         self._faults = [LeftOut(name=one.entry.name, why=one.fault) for one in seen if one.fault]
+        self._left_out: list[LeftOut] = []
+        endings = {_ending(file.name) for file in self._files}
+        for one in (one for each in seen for one in each.looked.left_out):
+            (self._faults if _is_lost(one, endings) else self._left_out).append(one)
         self._cards = tuple(entry for entry in self._entries if is_card(entry))
 
     def sets(self, names: _Names, recognise: Recognise) -> list[DataSet]:
@@ -246,6 +255,11 @@ def _shared_out(
         number = next(alike, None)
         (lone if number is None else shared[number]).append(fault)
     return [*shared, lone] if lone else shared
+
+
+def _is_lost(one: LeftOut, endings: Collection[str]) -> bool:
+    """Whether a file that holds no data was to hold some: a crash or a fetch left it so."""
+    return one.why == LFS or (one.why == BINARY and _ending(one.name) in endings)
 
 
 def _ending(name: str) -> str:

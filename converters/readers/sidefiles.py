@@ -22,6 +22,7 @@ _KINDS = {
     "video": "mp4 avi mkv",
 }
 _KIND_OF = {ending: kind for kind, endings in _KINDS.items() for ending in endings.split()}
+BINARY = "binary data"
 _MAGIC = (
     (b"\x89PNG", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),
@@ -60,4 +61,4 @@ def side_file(name: str) -> str | None:
 
 def binary_kind(head: bytes) -> str:
     """What a file that is no text is, in words."""
-    return next((kind for magic, kind in _MAGIC if head.startswith(magic)), "binary data")
+    return next((kind for magic, kind in _MAGIC if head.startswith(magic)), BINARY)

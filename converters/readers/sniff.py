@@ -27,6 +27,8 @@ from ingot.converters.readers.spec import SourceSpec
 from ingot.converters.readers.storage import Entry, LocalFile
 from ingot.converters.rows import Json
 
+LFS = "a Git LFS pointer: the file itself was not fetched"
+_LFS = b"version https://git-lfs.github.com/spec/"
 HEAD = 256 << 10
 LONG_HEAD = 8 << 20  # where the head holds no whole line
 _WINDOWS = 8
@@ -113,6 +115,8 @@ def sniff(entry: Entry, seen: Peek, spec: SourceSpec) -> FileFacts | NoData:
     """
     if not seen.head:
         return NoData("empty")
+    if seen.head.startswith(_LFS):
+        return NoData(LFS, broken=True)
     if seen.head.startswith(columnar.PARQUET):
         return _parquet(entry, seen)
     if _is_arrow(seen.head):

@@ -21,6 +21,7 @@ from ingot.converters.rows import Json
 __all__ = ["Entry", "Listing", "LocalFile", "Place", "RemoteFile", "find", "stem"]
 
 _GLOB = frozenset("*?[")
+LOST = "a link that leads nowhere"
 _ODD = "its name has empty parts, `.` or `..`: it is no path below a folder"
 
 
@@ -90,7 +91,8 @@ def find(location: str, *, whole: bool = True) -> Listing:
 
     Args:
         location: as the user wrote it.
-        whole: that a folder below it may not be listed is an error; else it is `unreadable`.
+        whole: that a folder below it may not be listed is an error; else it is `unreadable`, as are
+            links that lead nowhere.
 
     Raises:
         SourceError: nothing there, an empty folder, a glob without a match, no permission.
@@ -135,7 +137,8 @@ def _walk(
         folder: its path.
         prefix: what the names of its files begin with: nothing, or what ends in a slash.
         above: the real paths of the folders it is in.
-        closed: gets the folders below it that may not be listed; None = that is an error.
+        closed: gets the folders below it that may not be listed, and what is no file; None = the
+            first are an error, the second are passed over.
     """
     real = os.path.realpath(folder)
     if real in above:
@@ -159,6 +162,12 @@ def _walk(
                 bytes=stat.st_size,
                 mtime_ns=stat.st_mtime_ns,
             )
+        elif closed is not None:
+            closed.append((prefix + child.name, _no_file(child)))
+
+
+def _no_file(child: "os.DirEntry[str]") -> str:
+    return LOST if child.is_symlink() else "neither a file nor a folder"
 
 
 def _is(asked: Callable[[], bool]) -> bool:

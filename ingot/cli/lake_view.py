@@ -87,14 +87,20 @@ def show_sets(order: "LakeOrder", *, as_json: bool) -> None:
         for one in found.sets
     ]
     if as_json:
-        print_json({"files": files, "sets": sets, "left_out": len(found.left_out)})
+        print_json({"files": files, "sets": sets, "left_out": len(found.all_left_out())})
         return
     lines = [
         (one["name"], one["format"] or "-", _many(one["files"], "file"), f"{one['bytes']:,} bytes")
         for one in sets
     ]
     grid(output(), lines)
-    output().print(plain(f"{_many(len(sets), 'data set')} in {_many(files, 'file')}", "bold"))
+    output().print(
+        plain(
+            f"{_many(len(sets), 'data set')} in {_many(files, 'file')}, "
+            f"{len(found.all_left_out()):,} left out",
+            "bold",
+        )
+    )
 
 
 def _show_report(order: "LakeOrder", report: "Report", *, as_json: bool) -> None:
@@ -108,6 +114,9 @@ def _show_report(order: "LakeOrder", report: "Report", *, as_json: bool) -> None
     console.print(plain(_rows_line(report.sets)))
     if (line := _asked_line(report)) is not None:
         console.print(plain(line))
+    if report.left_out:
+        out = order.out / "left_out.jsonl"
+        console.print(plain(f"{_many(len(report.left_out), 'file')} left out: {out}"))
     for status in _OPEN:
         _show_open([one for one in report.sets if one.status == status])
     console.print(plain(f"look at it: {order.out / 'index.html'}"))

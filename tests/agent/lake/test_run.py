@@ -256,3 +256,28 @@ def test_a_sample_of_the_rows_is_pinned_beside_the_mapping(tmp_path):
     about = json.loads((order.mappings / "talks.sample" / "sample.json").read_text())
     assert about["rows"] > 0
     assert ran(order)[1].worked == []
+
+
+def test_a_shard_that_is_lost_fails_its_data_set(tmp_path):
+    root = tmp_path / "lake"
+    for name in ("link", "nulls", "pointer"):
+        lay(root, f"{name}/part-0.jsonl", talks(20))
+    (root / "link" / "part-1.jsonl").symlink_to(root / "nowhere")
+    (root / "nulls" / "part-1.jsonl").write_bytes(bytes(300))
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+    (root / "pointer" / "part-1.jsonl").write_text(pointer)
+    lay(root, "whole/part-0.jsonl", talks(5))
+    (root / "whole" / "README.md").symlink_to(root / "nowhere")
+    order = order_for(tmp_path)
+    sets, _, report = ran(order)
+    assert {name: one.status for name, one in sets.items()} == {
+        "link": "failed",
+        "nulls": "failed",
+        "pointer": "failed",
+        "whole": "converted",
+    }
+    assert "leads nowhere" in sets["link"].why
+    assert "Git LFS" in sets["pointer"].why
+    assert report.left_out == (("whole/README.md", "a link that leads nowhere"),)
+    (told,) = (order.out / "left_out.jsonl").read_text().splitlines()
+    assert json.loads(told) == {"name": "whole/README.md", "why": "a link that leads nowhere"}
