@@ -29,7 +29,7 @@ from ingot.agent.redaction import redact
 from ingot.agent.waiting import MAPPING
 from ingot.converters.commit import finished, write_file, writing
 from ingot.converters.errors import OutputError, SourceError
-from ingot.converters.lake.facts import SetFacts
+from ingot.converters.lake.facts import SetFacts, as_text
 from ingot.converters.lake.record_hashes import WIDTH
 from ingot.converters.lake.survey import DataSet, Survey, survey
 from ingot.converters.readers import Source
@@ -154,7 +154,7 @@ def run(
         worked = _work(order, found, workers, listener, written)
         sets = _with_gone(order, found)
         told = _told_of(order, found, len(listed.entries))
-        left_out = [(redact(one.name), redact(one.why)) for one in found.all_left_out()]
+        left_out = [(as_text(redact(one.name)), redact(one.why)) for one in found.all_left_out()]
         finishing.tell_left_out(order, left_out)
         sets = finishing.finish(order, sets, told, workers, listener.finishing)
         spent = (ledger.spent if watching else ledger.end_run)(order.state)

@@ -76,7 +76,7 @@ class State:
         """The stamp and what was found, by name of the file."""
         with self.connected() as connection:
             rows = connection.execute("SELECT name, stamp, facts FROM files WHERE facts != ''")
-            return {name: (stamp, facts) for name, stamp, facts in rows}
+            return {_name(key): (stamp, facts) for key, stamp, facts in rows}
 
     def keep_files(self, found: Iterable[tuple[str, str, str]]) -> None:
         """Keep (name, stamp, facts)."""
@@ -85,13 +85,14 @@ class State:
             "DO UPDATE SET stamp = excluded.stamp, facts = excluded.facts"
         )
         with self.connected() as connection:
-            connection.executemany(put, found)
+            rows = ((_key(name), stamp, facts) for name, stamp, facts in found)
+            connection.executemany(put, rows)
 
     def members(self) -> dict[str, str]:
         """The data set of every file that is known."""
         with self.connected() as connection:
             rows = connection.execute("SELECT name, member FROM files WHERE member IS NOT NULL")
-            return dict(rows.fetchall())
+            return {_name(key): member for key, member in rows}
 
     def keep_members(self, members: Mapping[str, str]) -> None:
         """Keep the data set of every file, and forget files that are gone."""
@@ -101,7 +102,8 @@ class State:
         )
         with self.connected() as connection:
             connection.execute("UPDATE files SET member = NULL")
-            connection.executemany(put, members.items())
+            rows = ((_key(name), member) for name, member in members.items())
+            connection.executemany(put, rows)
             connection.execute("DELETE FROM files WHERE facts = '' AND member IS NULL")
 
     # --- data sets
@@ -169,6 +171,17 @@ class State:
             put = "INSERT OR REPLACE INTO notes VALUES (?, ?)"
             connection.execute(put, (key, json.dumps(made)))
             return made
+
+
+def _key(name: str) -> str:
+    """A file's name as the database can hold it: names in archives may be no text."""
+    return json.dumps(name)
+
+
+def _name(key: str) -> str:
+    """The inverse of `_key`."""
+    name: str = json.loads(key)
+    return name
 
 
 def facts_json(facts: FileFacts) -> dict[str, Json]:

@@ -93,7 +93,7 @@ def work(task: Task) -> Done:
     done = _tried(task)
     if done.facts is None:
         return done
-    return replace(done, facts=telling.with_former(task.order, done.facts))
+    return replace(done, facts=telling.with_former(task.order, done.facts).as_text())
 
 
 def _tried(task: Task) -> Done:

@@ -149,3 +149,16 @@ class SetFacts:
                 "splits": tuple(Split(**one) for one in kept.get("splits", ())),
             }
         )
+
+    def as_text(self) -> "SetFacts":
+        """The same with texts that can be written: names of files in archives may be no text."""
+        return SetFacts.from_json(as_text(self.to_json()))
+
+
+def as_text(value: Json) -> Json:
+    """A value whose texts can be written as UTF-8; what cannot is replaced by `?`."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {as_text(key): as_text(one) for key, one in value.items()}
+    return type(value)(map(as_text, value)) if isinstance(value, list | tuple) else value

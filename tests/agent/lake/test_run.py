@@ -1,9 +1,11 @@
 """A run over a lake, and the runs after it."""
 
 import dataclasses
+import io
 import json
 import os
 import shutil
+import tarfile
 import time
 from pathlib import Path
 
@@ -281,3 +283,19 @@ def test_a_shard_that_is_lost_fails_its_data_set(tmp_path):
     assert report.left_out == (("whole/README.md", "a link that leads nowhere"),)
     (told,) = (order.out / "left_out.jsonl").read_text().splitlines()
     assert json.loads(told) == {"name": "whole/README.md", "why": "a link that leads nowhere"}
+
+
+def test_names_in_archives_that_are_no_text_end_no_run(tmp_path):
+    data = "".join(json.dumps(row) + "\n" for row in talks(12)).encode()
+    (tmp_path / "lake" / "talks").mkdir(parents=True)
+    place, old = tmp_path / "lake" / "talks" / "x.tar", tarfile.GNU_FORMAT
+    with tarfile.open(place, "w", format=old, encoding="latin-1") as packed:
+        for name in ("caf\xe9.jsonl", "note \xe9.md"):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            packed.addfile(member, io.BytesIO(data))
+    order = order_for(tmp_path)
+    sets, _, _ = ran(order)
+    assert (sets["talks"].status, sets["talks"].rows["read"]) == ("converted", 12)
+    assert "note ?.md" in (order.out / "left_out.jsonl").read_text()
+    assert ran(order)[1].worked == []
