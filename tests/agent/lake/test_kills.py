@@ -85,15 +85,19 @@ def left(home: Path, within: float = 20.0) -> list[str]:
 
 
 def asked_in_vain(model: Any, kills: list[float]) -> list[tuple[str, float]]:
-    """Questions that were asked again although they were answered, and how long before a kill."""
-    again, answered = [], dict[str, float]()
+    """Questions that were asked again although they were answered, and how long before a kill.
+
+    An answer that is on its way at a kill is sent to nobody: the system takes it nevertheless.
+    """
+    again, answered = [], dict[str, tuple[float, float]]()
     for call in model.calls:
-        before = answered.get(call.question)
-        if before is not None:
-            passed = min((kill - before for kill in kills if kill >= before), default=math.inf)
+        if call.question in answered:
+            came, sent = answered[call.question]
+            near = (max(kill - sent, 0.0) for kill in kills if kill >= came - HAIR)
+            passed = min(near, default=math.inf)
             again.append((f"{call.question} {call.marks} {call.first}", passed))
         if call.answered:
-            answered[call.question] = call.sent
+            answered[call.question] = (call.came, call.sent)
     return again
 
 
