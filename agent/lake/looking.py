@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
+from ingot import __version__
 from ingot.agent.lake.order import LakeOrder
 from ingot.agent.lake.state import facts_json, facts_of
 from ingot.agent.lake.workers import Broken, Workers
@@ -111,11 +112,12 @@ def look_at_all(
 
 
 def _is_known(entry: Entry, known: Mapping[str, tuple[str, str]]) -> bool:
-    return known.get(entry.name, ("", ""))[0] == _stamp(entry)
+    """Whether what was found in a file still holds; a stamp may not tell whether it changed."""
+    return entry.tells_changes and known.get(entry.name, ("", ""))[0] == _stamp(entry)
 
 
 def _stamp(entry: Entry) -> str:
-    return json.dumps([entry.bytes, entry.mtime_ns, entry.etag])
+    return json.dumps([__version__, entry.bytes, entry.mtime_ns, entry.etag])
 
 
 @dataclass(frozen=True, slots=True)

@@ -289,7 +289,7 @@ def _told(order: LakeOrder, name: str, details: str) -> str:
 
 def _is_due(order: LakeOrder, one: DataSet, kept: Kept | None) -> bool:
     """Whether a data set is new, has changed, or has lost its result."""
-    if kept is None:
+    if kept is None or not all(entry.tells_changes for entry in one.source.listing.entries):
         return True
     if kept.facts.status == "rejected" and not order.mapping(one.name).exists():
         return kept.key != files_key(one)

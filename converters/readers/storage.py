@@ -66,6 +66,11 @@ class Entry:
     mtime_ns: int | None = None
     etag: str | None = None
 
+    @property
+    def tells_changes(self) -> bool:
+        """Whether the storage tells a changed file from the one before, beyond its size."""
+        return self.mtime_ns is not None or self.etag is not None
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listing:

@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from ingot.agent.lake.looking import look_at_all
 from ingot.agent.lake.order import LakeOrder
 from ingot.agent.lake.run import run
+from ingot.agent.lake.workers import Workers
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.lake.splits import parse
+from ingot.converters.readers.storage import Entry, LocalFile
 from ingot.converters.records import read_records
 
 THINGS = ("harbour", "kettle", "night train", "olive tree", "library", "bridge", "market", "ferry")
@@ -299,3 +302,14 @@ def test_names_in_archives_that_are_no_text_end_no_run(tmp_path):
     assert (sets["talks"].status, sets["talks"].rows["read"]) == ("converted", 12)
     assert "note ?.md" in (order.out / "left_out.jsonl").read_text()
     assert ran(order)[1].worked == []
+
+
+def test_where_nothing_tells_a_changed_file_it_is_looked_at_again(tmp_path):
+    """Without time and mark a file of the same size may be another one."""
+    path = lay(tmp_path / "lake", "talks/a.jsonl", talks(5))
+    order, looked = order_for(tmp_path), []
+    known = Entry(name="talks/a.jsonl", place=LocalFile(str(path)), bytes=9, mtime_ns=1)
+    with Workers(1) as workers:
+        for entry in (known, known, dataclasses.replace(known, mtime_ns=None)) * 2:
+            list(look_at_all(order, [entry], workers, lambda _, new: looked.append(new)))
+    assert looked == [1, 1, 1, 1]  # the first, the one without, and both again behind it
