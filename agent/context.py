@@ -10,23 +10,22 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from ingot.agent.cards import Card
-from ingot.agent.checkpoints import home
-from ingot.agent.mappers import auto
-from ingot.agent.mappers.asking import Asking
-from ingot.agent.mappers.proposal import Request
-from ingot.agent.mappers.turn import History, Turn, Turner
-from ingot.agent.model.endpoint import configured
-from ingot.agent.model.store import Store
-from ingot.converters.bind import observed_paths
+from ingot.agent.model.cache import Store
+from ingot.agent.model.endpoint import configured_endpoint
+from ingot.agent.proposing import auto
+from ingot.agent.proposing.cards import Card
+from ingot.agent.proposing.llm.model_access import ModelAccess
+from ingot.agent.proposing.proposal import History, Mapper, Request, Turn
+from ingot.agent.state import state_home
 from ingot.converters.errors import ModelError
-from ingot.converters.job import Watch
-from ingot.converters.readers import Source, open_source
-from ingot.converters.readers.spec import SourceSpec
-from ingot.converters.sample import Sample, draw
+from ingot.converters.mapping.bind import observed_paths
+from ingot.converters.progress import Watch
+from ingot.converters.sources import Source, open_source
+from ingot.converters.sources.facts import SourceSpec
+from ingot.converters.sources.sample import Sample, draw_sample
 
-Opened = tuple[str, SourceSpec]
-ROOT = "INGOT_SERVE_ROOT"
+OpenedKey = tuple[str, SourceSpec]
+SERVE_ROOT = "INGOT_SERVE_ROOT"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -40,18 +39,18 @@ class Context:
         root: the folder that an order must not leave, None = any place will do.
         served: whether this is a server's run, whose person can be asked at any time.
         cards: what is said beside the data, by the location that is ordered; evidence, see
-            `ingot.agent.cards`.
+            `ingot.agent.proposing.cards`.
     """
 
-    asking: Asking | None = None
-    turns: Mapping[str, Turner] = field(default_factory=dict)
+    asking: ModelAccess | None = None
+    turns: Mapping[str, Mapper] = field(default_factory=dict)
     progress: Watch | None = None
     root: Path | None = None
     served: bool = False
     cards: Mapping[str, Card] = field(default_factory=dict)
-    _sources: dict[Opened, Source] = field(default_factory=dict)
-    _samples: dict[Opened, Sample] = field(default_factory=dict)
-    _fields: dict[Opened, tuple[str, ...]] = field(default_factory=dict)
+    _sources: dict[OpenedKey, Source] = field(default_factory=dict)
+    _samples: dict[OpenedKey, Sample] = field(default_factory=dict)
+    _fields: dict[OpenedKey, tuple[str, ...]] = field(default_factory=dict)
     _rules: dict[tuple[int, Request], Turn] = field(default_factory=dict)
     _tokenizers: set[str] = field(default_factory=set)
 
@@ -60,20 +59,20 @@ class Context:
         """The names that `turner` knows."""
         return sorted({"auto", "llm", "rules", *self.turns})
 
-    def turner(self, name: str) -> Turner:
+    def mapper_named(self, name: str) -> Mapper:
         """The mapper of that name; `KeyError` for a name that there is not."""
         rules = self.turns.get("rules", self.rules)
-        model = _model(self.asking, rules, self.cards) if self.asking else None
+        model = _model_mapper(self.asking, rules, self.cards) if self.asking else None
         known = {
             "rules": rules,
-            "auto": auto.auto(rules, model),
-            "llm": auto.first(model, rules) if model else _no_model,
+            "auto": auto.auto_mapper(rules, model),
+            "llm": auto.model_first_mapper(model, rules) if model else _refuse_model,
         }
         return {**known, **self.turns}[name]
 
     def rules(self, source: Source, sample: Sample, request: Request, history: History) -> Turn:
         """The rules' turn, made once per sample and request."""
-        from ingot.agent.mappers.rules.propose import propose
+        from ingot.agent.proposing.rules.mapper import propose
 
         key = (id(sample), request)
         if key not in self._rules:
@@ -81,18 +80,14 @@ class Context:
         return self._rules[key]
 
     def source(self, location: str, spec: SourceSpec = SourceSpec()) -> Source:
-        """The source, opened once per set of facts.
-
-        Raises:
-            SourceError: it cannot be read.
-        """
+        """The source, opened once per set of facts."""
         if (location, spec) not in self._sources:
             known = self._sources.get((location, SourceSpec()))
             found = known.with_spec(spec) if known else open_source(location, spec)
             self._sources[location, spec] = found
         return self._sources[location, spec]
 
-    def bring(self, source: Source) -> None:
+    def use_source(self, source: Source) -> None:
         """Use a source that was opened elsewhere wherever its location is named."""
         self._sources[source.location, source.spec] = source
 
@@ -104,74 +99,60 @@ class Context:
         self._rules.clear()
 
     def check_tokenizer(self, file: str) -> None:
-        """See that a tokenizer serves, once.
-
-        Raises:
-            ConversionError: the file is missing, is none, or has no end-of-document token.
-        """
-        from ingot.converters.megatron.tokenizer import find_eod, load_tokenizer
+        """See that a tokenizer serves, once."""
+        from ingot.converters.megatron.tokenizer.tokenizer import find_eod, load_tokenizer
 
         if file not in self._tokenizers:
             find_eod(load_tokenizer(file))
             self._tokenizers.add(file)
 
     def fields(self, location: str, spec: SourceSpec = SourceSpec()) -> tuple[str, ...]:
-        """The paths of the sampled rows as mappings name them, those inside texts of JSON too.
-
-        Raises:
-            SourceError: it cannot be read.
-        """
-        from ingot.agent.mappers.question import inventory
+        """The paths of the sampled rows as mappings name them, those inside texts of JSON too."""
+        from ingot.agent.proposing.llm.question import shown_inventory
 
         if (location, spec) not in self._fields:
-            source, sample = self.drawn(location, spec)
-            inside = (one.path for one in inventory(source, sample).paths)
+            source, sample = self.source_and_sample(location, spec)
+            inside = (one.path for one in shown_inventory(source, sample).paths)
             rows = observed_paths(row.value for row in sample.rows)
             self._fields[location, spec] = tuple(dict.fromkeys((*rows, *inside)))
         return self._fields[location, spec]
 
-    def drawn(self, location: str, spec: SourceSpec = SourceSpec()) -> tuple[Source, Sample]:
-        """The source and its sample.
-
-        Raises:
-            SourceError: it cannot be read.
-        """
+    def source_and_sample(
+        self, location: str, spec: SourceSpec = SourceSpec()
+    ) -> tuple[Source, Sample]:
+        """The source and its sample."""
         return self.source(location, spec), self.sample(location, spec)
 
     def sample(self, location: str, spec: SourceSpec = SourceSpec()) -> Sample:
-        """Rows spread over the source, drawn once per set of facts.
-
-        Raises:
-            SourceError: it cannot be read.
-        """
+        """Rows spread over the source, drawn once per set of facts."""
         if (location, spec) not in self._samples:
-            self._samples[location, spec] = draw(self.source(location, spec))
+            self._samples[location, spec] = draw_sample(self.source(location, spec))
         return self._samples[location, spec]
 
 
-def _model(asking: Asking, rules: Turner, cards: Mapping[str, Card]) -> Turner:
-    from ingot.agent.mappers import llm  # what is shown to a model takes a while to import
+def _model_mapper(asking: ModelAccess, rules: Mapper, cards: Mapping[str, Card]) -> Mapper:
+    from ingot.agent.proposing.llm import mapper  # what is shown to a model takes a while to import
 
-    return llm.mapper(asking, rules, cards)
+    return mapper.llm_mapper(asking, rules, cards)
 
 
-def _no_model(source: Source, sample: Sample, request: Request, history: History) -> Turn:
+def _refuse_model(source: Source, sample: Sample, request: Request, history: History) -> Turn:
     hint = "name a model with --model or INGOT_MODEL, and set OPENAI_API_KEY or --base-url"
     raise ModelError("llm", "no model is configured", hint)
 
 
-def from_environment() -> Context:
+def context_from_environment() -> Context:
     """The context of a graph that is run without one."""
-    endpoint, root = configured(None, None), os.environ.get(ROOT)
-    asking = Asking(endpoint=endpoint, store=Store(home())) if endpoint else None
+    endpoint, root = configured_endpoint(None, None), os.environ.get(SERVE_ROOT)
+    asking = ModelAccess(endpoint=endpoint, store=Store(state_home())) if endpoint else None
     return Context(asking=asking, root=Path(root) if root else None, served=True)
 
 
-def of_run(run: str | None) -> Context:
+def context_of_run(run: str | None) -> Context:
     """The context of a server's run: its nodes share what was opened and drawn."""
-    return _kept(run) if run else from_environment()
+    return _cached_context(run) if run else context_from_environment()
 
 
 @lru_cache(maxsize=8)  # runs at a time; one that is older draws its sample again
-def _kept(run: str) -> Context:
-    return from_environment()
+def _cached_context(run: str) -> Context:
+    return context_from_environment()

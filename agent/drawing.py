@@ -7,33 +7,29 @@ import re
 import sys
 from pathlib import Path
 
-BEGIN, END = "<!-- graph:begin -->", "<!-- graph:end -->"
-_BLOCK = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
+BLOCK_BEGIN, BLOCK_END = "<!-- graph:begin -->", "<!-- graph:end -->"
+_BLOCK = re.compile(f"{re.escape(BLOCK_BEGIN)}.*?{re.escape(BLOCK_END)}", re.DOTALL)
 
 
-def mermaid() -> str:
+def mermaid_text() -> str:
     """The compiled graph as Mermaid text."""
     from ingot.agent.graph import graph
 
     return graph.get_graph().draw_mermaid().strip()
 
 
-def block() -> str:
+def graph_block() -> str:
     """The graph between its markers, as it stands in the README."""
-    return f"{BEGIN}\n```mermaid\n{mermaid()}\n```\n{END}"
+    return f"{BLOCK_BEGIN}\n```mermaid\n{mermaid_text()}\n```\n{BLOCK_END}"
 
 
-def refreshed(text: str) -> str:
-    """The document with its block replaced.
-
-    Raises:
-        ValueError: the document has no markers.
-    """
+def refresh_block(text: str) -> str:
+    """The document with its block replaced."""
     if not _BLOCK.search(text):
-        raise ValueError(f"no {BEGIN} ... {END} in the document")
-    return _BLOCK.sub(lambda _: block(), text, count=1)
+        raise ValueError(f"no {BLOCK_BEGIN} ... {BLOCK_END} in the document")
+    return _BLOCK.sub(lambda _: graph_block(), text, count=1)
 
 
 if __name__ == "__main__":
     document = Path(sys.argv[1])
-    document.write_text(refreshed(document.read_text(encoding="utf-8")), encoding="utf-8")
+    document.write_text(refresh_block(document.read_text(encoding="utf-8")), encoding="utf-8")

@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ingot import __version__
-from ingot.agent.checkpoints import checkpoints
 from ingot.agent.context import Context
-from ingot.agent.state import Order, State
-from ingot.agent.waiting import check_unedited
+from ingot.agent.reporting.proposal_folder import check_unedited
+from ingot.agent.state import Order, State, open_checkpoints
+from ingot.converters.convert.result import file_stamp, source_place
 from ingot.converters.errors import ConversionError, MappingError, ModelError
-from ingot.converters.manifest import place, stamp
-from ingot.converters.readers import Source
 from ingot.converters.rows import Json
+from ingot.converters.sources import Source
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -34,16 +33,12 @@ PAUSE = "pause"
 _FREE = ("yes", "min_confidence", "overwrite", "allow_drift")
 
 
-def once(order: Order, context: Context) -> State:
-    """A run that neither stops nor is kept: a dry run, or a proposal alone.
-
-    Raises:
-        IngotError: whatever a node raises.
-    """
+def run_once(order: Order, context: Context) -> State:
+    """A run that neither stops nor is kept: a dry run, or a proposal alone."""
     from ingot.agent.graph import build_graph
 
     made = build_graph().invoke({"order": order.to_json()}, context=context)
-    return _asked(cast("State", made))
+    return _state_with_model(cast("State", made))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +64,7 @@ class Session:
         return {"configurable": {"thread_id": hashlib.sha256(out.encode()).hexdigest()[:32]}}
 
     def begin(self) -> State:
-        """Run to the review or the end, taking up what an earlier process left.
-
-        Raises:
-            ReviewNeeded: a proposal that a person has edited lies there.
-            IngotError: whatever a node raises; the run stays where it was.
-        """
+        """Run to the review or the end, taking up what an earlier process left."""
         check_unedited(self.order)
         held = self.graph.get_state(self.config)
         order: State = {"order": self.order.to_json(), "key": self.key}
@@ -85,25 +75,21 @@ class Session:
             else:  # --yes may have been added; who was last behind a pause LangGraph mistakes
                 last = "repair" if held.next == ("propose",) else None
                 self.graph.update_state(self.config, order, as_node=last)
-            return self._advance(None)
+            return self._run_graph(None)
         self.forget()
-        return self._advance(order)
+        return self._run_graph(order)
 
     def answer(self, answer: Json) -> State:
-        """Go on from the review with `{"decisions": [...]}`.
-
-        Raises:
-            IngotError: whatever a node raises.
-        """
+        """Go on from the review with `{"decisions": [...]}`."""
         from langgraph.types import Command
 
-        return self._advance(Command(resume=answer))
+        return self._run_graph(Command(resume=answer))
 
-    def waits(self) -> bool:
+    def is_waiting(self) -> bool:
         """Whether the run stands before its review."""
         return self.graph.get_state(self.config).next == ("review",)
 
-    def rests(self) -> bool:
+    def is_at_rest(self) -> bool:
         """Whether the run stopped before a question: a budget is used up, or the model is gone."""
         return self.graph.get_state(self.config).next == (PAUSE,)
 
@@ -113,21 +99,17 @@ class Session:
         if saver and not isinstance(saver, bool):
             saver.delete_thread(self.config["configurable"]["thread_id"])
 
-    def _advance(self, what: Any) -> State:  # noqa: ANN401
+    def _run_graph(self, what: Any) -> State:  # noqa: ANN401
         try:
             self.graph.invoke(what, self.config, context=self.context)
         except (MappingError, ConversionError):
             self.forget()  # what cannot be converted is proposed and reviewed anew
             raise
-        return _asked(cast("State", self.graph.get_state(self.config).values))
+        return _state_with_model(cast("State", self.graph.get_state(self.config).values))
 
 
-def _asked(state: State) -> State:
-    """The state of a run whose model could be asked.
-
-    Raises:
-        ModelError: it could not be; the run rests before its question.
-    """
+def _state_with_model(state: State) -> State:
+    """The state of a run whose model could be asked."""
     stopped = state.get("stopped") or {}
     if stopped.get("kind") != "model":
         return state
@@ -135,26 +117,21 @@ def _asked(state: State) -> State:
 
 
 @contextmanager
-def session(order: Order, context: Context, *, home: Path | None = None) -> Iterator[Session]:
-    """The run of an order, over the checkpoints of the user's state folder.
-
-    Raises:
-        SourceError: the source cannot be read.
-        OutputError: the state folder cannot be written.
-    """
+def open_session(order: Order, context: Context, *, home: Path | None = None) -> Iterator[Session]:
+    """The run of an order, over the checkpoints of the user's state folder."""
     from ingot.agent.graph import build_graph
-    from ingot.agent.nodes.discover import stated_spec
+    from ingot.agent.nodes.discover import spec_of_order
 
-    source = context.source(order.source, stated_spec(order))
-    key = key_of(order, source, context.asking.endpoint if context.asking else None)
-    with checkpoints(home) as saver:
+    source = context.source(order.source, spec_of_order(order))
+    key = session_key(order, source, context.asking.endpoint if context.asking else None)
+    with open_checkpoints(home) as saver:
         yield Session(graph=build_graph(saver), order=order, context=context, key=key)
 
 
-def key_of(order: Order, source: Source, endpoint: "Endpoint | None" = None) -> str:
+def session_key(order: Order, source: Source, endpoint: "Endpoint | None" = None) -> str:
     """A hash of the order, of this version, of the model, and of the input's place and files."""
     document = {key: value for key, value in order.to_json().items() if key not in _FREE}
-    document |= {"source": place(source), "version": __version__}
+    document |= {"source": source_place(source), "version": __version__}
     document["model"] = [endpoint.url, endpoint.model] if endpoint else None
-    document["files"] = [stamp(file) for file in source.files]
+    document["files"] = [file_stamp(file) for file in source.files]
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()

@@ -1,15 +1,95 @@
-"""What the graph remembers between its nodes: plain JSON, never rows.
+"""What a person and a served run say to each other: plain objects, as clients send them.
 
-A checkpoint thus leaks no data. Rows are drawn again where they are needed: a sample is a pure
-function of the source and its facts.
+A message is `{"type": "human" | "ai", "content": text or blocks, "id": ...}`. It is no object of a
+library, so that a checkpoint holds plain JSON; every one has an id, by which clients tell them
+apart.
+
+Where runs wait for a person: one SQLite file under INGOT_HOME, readable by its owner only.
+What the graph remembers between its nodes: plain JSON, never rows.
 """
 
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Annotated, TypedDict
+from pathlib import Path
+from sqlite3 import Error
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
-from ingot.agent.mappers.proposal import Request
-from ingot.agent.messages import Message, added
+from ingot.agent.proposing.proposal import Request
+from ingot.converters.output.sqlite_file import database_error, open_database
 from ingot.converters.rows import Json
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
+Message = dict[str, Json]
+_PERSON = ("human", "user")
+
+
+def add_messages(old: Sequence[Message], new: Json) -> list[Message]:
+    """The conversation with what was said last: a message, a person's text, or a list of them."""
+    said = new if isinstance(new, list) else [new]
+    start = len(old)
+    return [*old, *(_to_message(one, start + place) for place, one in enumerate(said))]
+
+
+def _to_message(one: Json, place: int) -> Message:
+    message = one if isinstance(one, dict) else {"type": "human", "content": str(one)}
+    return {**message, "id": message.get("id") or f"message-{place}"}
+
+
+def answer_message(text: str) -> Message:
+    """A message of the run."""
+    return {"type": "ai", "content": text}
+
+
+def asked_words(messages: Sequence[Message]) -> str | None:
+    """The words that a person said last; None where they are answered, or nobody said any."""
+    last = messages[-1] if messages else {}
+    if last.get("type", last.get("role")) not in _PERSON:
+        return None
+    return _content_text(last.get("content"))
+
+
+def _content_text(content: Json) -> str:
+    """The text of a message; what else a client may send, such as pictures, says nothing here."""
+    blocks = content if isinstance(content, list) else [content]
+    texts = (one.get("text") if isinstance(one, dict) else one for one in blocks)
+    return "\n".join(one for one in texts if isinstance(one, str)).strip()
+
+
+RUNS_FILE = "runs.sqlite"
+
+
+def state_home(environment: Mapping[str, str] = os.environ) -> Path:
+    """The folder of ingot's own state: INGOT_HOME, or a folder in the user's state folder."""
+    named = environment.get("INGOT_HOME")
+    if named:
+        return Path(named)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "ingot"
+    state = environment.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "ingot"
+
+
+@contextmanager
+def open_checkpoints(folder: Path | None = None) -> Iterator["SqliteSaver"]:
+    """The checkpointer over the state folder's file, made on first use with mode 600."""
+    # Only plain types are ever read back, whatever stands in the file.
+    os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
+    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
+    file = (folder or state_home()) / RUNS_FILE
+    connection = open_database(file)
+    try:
+        yield SqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
+    except Error as error:  # of the database, such as a full disk
+        raise database_error(file, error) from error
+    finally:
+        connection.close()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,7 +100,7 @@ class Order:
         source: location of the raw data.
         out: folder to be written, None where nothing is written (`map`, a dry run).
         mode: `auto`, `pt` or `sft`.
-        mapper: a name of `ingot.agent.mappers.turn.TURNS`; `file` where `mapping` is given.
+        mapper: a name of `ingot.agent.proposing.proposal.TURNS`; `file` where `mapping` is given.
         mapping: the document of a mapping file that the user gave.
         mapping_file: its path, for messages.
         tokenizer: path of a tokenizer file, None = no tokens.
@@ -106,7 +186,7 @@ class State(TypedDict, total=False):
     order: dict[str, Json]
     ordered: dict[str, Json]
     served: bool
-    messages: Annotated[list[Message], added]
+    messages: Annotated[list[Message], add_messages]
     key: str
     source: dict[str, Json]
     sample: dict[str, Json]

@@ -29,11 +29,14 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingot.converters.columnar import ColumnarUnified, carries
-from ingot.converters.executors import AnyUnifier
-from ingot.converters.mapping import bind
-from ingot.converters.readers import open_source
-from ingot.converters.records import RecordWriter
+from ingot.converters.mapping.bind import bind
+from ingot.converters.mapping.columns.executor import (
+    MappingExecutor,
+    UnifiedTable,
+    why_not_columnar,
+)
+from ingot.converters.records.writers import RecordWriter
+from ingot.converters.sources import open_source
 
 NOTES = Path(__file__).resolve().parent.parent / "examples" / "en_field_notes" / "field_notes.json"
 ROLES = {"system": "system", "human": "user", "gpt": "assistant"}
@@ -137,18 +140,18 @@ def read(shape: str, file: Path, _: Path) -> None:
     """Columns only."""
     mapping = bind(MAPPINGS[shape])
     for batch in open_source(str(file)).batches():
-        if batch.table is None or (reason := carries(mapping, batch.table.schema)):
+        if batch.table is None or (reason := why_not_columnar(mapping, batch.table.schema)):
             sys.exit(f"{shape}: the Arrow executor does not carry this: {reason}")
 
 
 def convert(shape: str, file: Path, out: Path, columns: bool) -> None:
     """Read, convert, write one part."""
     mapping = bind(MAPPINGS[shape])
-    unifier = AnyUnifier(mapping, source_name="benchmark", columns=columns)
+    unifier = MappingExecutor(mapping, source_name="benchmark", columns=columns)
     with RecordWriter(out, kind="pt" if mapping.kind == "pt" else "sft") as writer:
         for batch in open_source(str(file)).batches():
             unified = unifier.batch(batch)
-            if isinstance(unified, ColumnarUnified):
+            if isinstance(unified, UnifiedTable):
                 writer.write_batch(unified.table)
             else:
                 writer.write(unified.records)

@@ -91,11 +91,11 @@ _GUESSED_LENGTH = 300
 
 def found_text(value: Json, limit: int = 80) -> str:
     """A short spelling of a value for messages and rejects; no more of it is looked at."""
-    text = value if isinstance(value, str) else "".join(_beginning(value, limit))
+    text = value if isinstance(value, str) else "".join(_spelling_pieces(value, limit))
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def _beginning(value: Json, limit: int) -> Iterator[str]:
+def _spelling_pieces(value: Json, limit: int) -> Iterator[str]:
     """The JSON spelling of a value, piece by piece, until it is longer than the limit."""
     length = 0
     pieces = json.JSONEncoder(ensure_ascii=False, default=str).iterencode(value)
@@ -283,7 +283,7 @@ def _walk_object(text: str) -> Walk:
     return walk
 
 
-def _around(node: Node) -> Node | None:
+def _parent_node(node: Node) -> Node | None:
     parent = node.parent
     while parent is not None and parent.value.__class__ is not dict:
         parent = parent.parent
@@ -291,7 +291,7 @@ def _around(node: Node) -> Node | None:
 
 
 def _walk_up(nodes: list[Node]) -> list[Node]:
-    return [up for node in nodes if (up := _around(node)) is not None]
+    return [up for node in nodes if (up := _parent_node(node)) is not None]
 
 
 def _walk_key_of(nodes: list[Node]) -> list[Node]:
@@ -337,11 +337,7 @@ class Path:
         return compile_path, (self.text,)
 
     def nodes(self, start: Node) -> list[Node]:
-        """Every hit in document order, in its place.
-
-        Raises:
-            RowError: `[*]` on what is no list, `.*` on what is no object.
-        """
+        """Every hit in document order, in its place."""
         hits = [start]
         for walk in self._walks:
             hits = walk(hits)
@@ -390,9 +386,5 @@ def steps_text(steps: tuple[Step, ...]) -> str:
 
 @lru_cache(maxsize=4096)
 def compile_path(text: str) -> Path:
-    """Compile a path.
-
-    Raises:
-        PathSyntaxError: the text is no path; the error names the nearest legal form.
-    """
+    """Compile a path."""
     return Path(text)

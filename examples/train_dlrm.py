@@ -29,8 +29,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from training import Training, add_options, auc
 
-from ingot.converters.criteo import CriteoDataset, KeyedJaggedTensor, MultiHot
-from ingot.converters.criteo.contract import DENSE, KEYS, STATS
+from ingot.converters.recsys.criteo import CriteoDataset, KeyedJaggedTensor, MultiHot
+from ingot.converters.recsys.criteo.contract import KEYS, STATS
+from ingot.converters.sources.recognizers.criteo import DENSE
 
 WIDTH = 8
 HIDDEN = 32

@@ -26,9 +26,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from training import Training, add_options, auc
 
-from ingot.converters.ctr import build_dataloader
-from ingot.converters.ctr.contract import PAD
-from ingot.converters.ctr.featuremap import Feature, load
+from ingot.converters.recsys.ctr import build_dataloader
+from ingot.converters.recsys.ctr.contract import PAD
+from ingot.converters.recsys.ctr.featuremap import Feature, load
 
 WIDTH = 8
 HIDDEN = 32

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from ingot.converters.readers import open_source
 from ingot.converters.rows import Json
+from ingot.converters.sources import open_source
 
 HERE = Path(__file__).resolve().parent
 TARGET = HERE / "tokenizer" / "tokenizer.json"

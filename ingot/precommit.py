@@ -10,30 +10,26 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ingot.cli.console import complain
+from ingot.cli.console import print_error
 from ingot.converters.errors import IngotError
 
 _GOLDEN, _SAMPLE = ".golden.jsonl", ".sample"
 
 
 def main(files: Sequence[str]) -> int:
-    """Check the mappings of some files.
-
-    Returns:
-        The exit code: 0 if nothing is wrong with any, else 1.
-    """
+    """Check the mappings of some files."""
     changed: dict[Path, Path] = {}
     for file in map(Path, files):
-        if (mapping := mapping_of(file)) is not None:
+        if (mapping := find_mapping(file)) is not None:
             changed.setdefault(mapping, file)
     results = [
-        _passes(mapping) if mapping.is_file() else _goes_without(mapping, file)
+        _passes(mapping) if mapping.is_file() else _needs_no_mapping(mapping, file)
         for mapping, file in changed.items()
     ]
     return 0 if all(results) else 1
 
 
-def mapping_of(file: Path) -> Path | None:
+def find_mapping(file: Path) -> Path | None:
     """The mapping that a file is, or belongs to; None if it is neither."""
     for folder in file.parents:
         if folder.suffix == _SAMPLE:
@@ -43,11 +39,11 @@ def mapping_of(file: Path) -> Path | None:
     return file if file.suffix == ".json" else None
 
 
-def _goes_without(mapping: Path, file: Path) -> bool:
+def _needs_no_mapping(mapping: Path, file: Path) -> bool:
     """Whether a file needs no mapping: it is gone, or is none of the things beside one."""
     if file == mapping or not file.exists():
         return True
-    complain(f"{file}: there is no mapping {mapping} that it belongs to")
+    print_error(f"{file}: there is no mapping {mapping} that it belongs to")
     return False
 
 
@@ -60,12 +56,12 @@ def _passes(mapping: Path) -> bool:
 
 
 def _is_mapping(mapping: Path) -> bool:
-    from ingot.converters.mapping import load
+    from ingot.converters.mapping.bind import load_mapping
 
     try:
-        load(mapping)
+        load_mapping(mapping)
     except IngotError as error:
-        complain(str(error))
+        print_error(str(error))
         return False
     return True
 

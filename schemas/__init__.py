@@ -1,1 +1,5 @@
 """The contracts of ingot as data: JSON Schemas; nothing here runs."""
+
+
+
+

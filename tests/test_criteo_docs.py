@@ -14,10 +14,10 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from ingot.cli.app import app
-from ingot.converters.contracts import schema
-from ingot.converters.criteo import CriteoDataset, MultiHot
-from ingot.converters.criteo.preprocessing.lines import REASONS
-from ingot.converters.criteo.widening import config
+from ingot.converters.json_yaml import schema
+from ingot.converters.recsys.criteo import CriteoDataset, MultiHot
+from ingot.converters.recsys.criteo.multihot import job
+from ingot.converters.recsys.criteo.preprocess.raw_lines import REASONS
 
 TESTS = Path(__file__).resolve().parent
 GOLDEN = TESTS / "golden/criteo"
@@ -147,7 +147,7 @@ def test_arguments_of_the_classes():
 def test_parameters_in_a_file(tmp_path):
     (shown,) = re.findall(r"```yaml\n(.*?)```", TEXT, flags=re.DOTALL)
     (tmp_path / "it.yaml").write_text(shown)
-    sizes = config.load(tmp_path / "it.yaml").parameters.sizes
+    sizes = job.load_config(tmp_path / "it.yaml").parameters.sizes
     assert (len(sizes), max(sizes)) == (26, 100)
     known = set(schema("multihot")["properties"])
     assert known == set(named("`MultiHot`")) - {"folder"}

@@ -9,7 +9,7 @@ from types import ModuleType
 import pyarrow.parquet as pq
 import pytest
 
-from ingot.converters.ctr.featuremap import load
+from ingot.converters.recsys.ctr.featuremap import load
 
 ROOT = Path(__file__).resolve().parent.parent
 BENCHMARKS = ROOT / "benchmarks" / "ctr"

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from ingot.converters.contracts import schema
-from ingot.converters.ctr import build_dataloader
-from ingot.converters.ctr.checking.rules import NOT_CHECKED, RULES
-from ingot.converters.ctr.contract import METADATA_KEY, Profile, processed_schema
-from ingot.converters.ctr.featuremap import load, parse
+from ingot.converters.json_yaml import schema
+from ingot.converters.recsys.ctr import build_dataloader
+from ingot.converters.recsys.ctr.contract import METADATA_KEY, Profile, processed_schema
+from ingot.converters.recsys.ctr.featuremap import load, parse
+from ingot.converters.recsys.ctr.validation.findings import NOT_CHECKED, RULES
 from tests.converters.ctr.planting import violations
 from tests.converters.ctr.right import make
 
@@ -124,7 +124,7 @@ def test_every_key_of_stats_json_is_named(tmp_path):
     named = set(re.findall(r"`(\w+)`", part("stats.json")))
     wanted = {*told, *told["rows"], *split, *split["features"]["f0_1"], *vocab}
     assert wanted <= named
-    from ingot.converters.ctr.building.statistics import TOKENS
+    from ingot.converters.recsys.ctr.build.encoder import TOKENS
 
     assert set(TOKENS) <= named
 

@@ -11,15 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from ingot.agent.lake.order import CORPUS, SETS
-from ingot.agent.lake.state import FOLDER
+from ingot.agent.lake.lake_order import CORPUS, SETS
+from ingot.agent.lake.lake_state import FOLDER
 from ingot.cli.app import app
-from ingot.cli.lake_review import _CHOICES
-from ingot.converters.lake.catalog import SCHEMA
-from ingot.converters.lake.facts import STATUSES
-from ingot.converters.lake.naming import name_of
-from ingot.converters.lake.places import is_card, place_of
-from ingot.converters.readers.storage import Entry, LocalFile
+from ingot.cli.lake.review import _CHOICES
+from ingot.converters.lake.catalog import SCHEMA, STATUSES
+from ingot.converters.lake.survey import data_set_name, is_card, set_folder
+from ingot.converters.sources.storage.listing import Entry, LocalFile
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "examples/lake"
@@ -62,12 +60,12 @@ def test_parts_of_a_data_set_are_told_as_they_are() -> None:
     parts = re.findall("`(.*?)`", alone.split("last components such as")[1])
     assert len(parts) == 7
     for name in parts:
-        assert place_of(f"forum/{name}/a.jsonl", frozenset()) == "forum"
-        assert place_of(f"{name}/a.jsonl", frozenset()) == "."
+        assert set_folder(f"forum/{name}/a.jsonl", frozenset()) == "forum"
+        assert set_folder(f"{name}/a.jsonl", frozenset()) == "."
     for name in re.findall("`(.*?)`", below.split("Below a folder")[0]):
-        assert place_of(f"forum/{name}/a.jsonl", frozenset()) == "forum"
-        assert place_of(f"{name}/a.jsonl", frozenset()) == name
-    assert name_of("web", "forum") == "web--forum"
+        assert set_folder(f"forum/{name}/a.jsonl", frozenset()) == "forum"
+        assert set_folder(f"{name}/a.jsonl", frozenset()) == name
+    assert data_set_name("web", "forum") == "web--forum"
 
 
 def test_cards_are_told_as_they_are() -> None:

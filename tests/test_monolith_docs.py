@@ -15,11 +15,11 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from ingot.cli.app import app
-from ingot.converters.contracts import schema
-from ingot.converters.monolith.contract import FEATURE_KINDS, REASONS
-from ingot.converters.monolith.framing.compression import COMPRESSIONS
-from ingot.converters.monolith.framing.framing import Framing
-from ingot.converters.monolith.tables.fitting import inferred_kind
+from ingot.converters.json_yaml import schema
+from ingot.converters.recsys.monolith.contract import FEATURE_KINDS, REASONS
+from ingot.converters.recsys.monolith.frames.compression import COMPRESSIONS
+from ingot.converters.recsys.monolith.frames.framing import Framing
+from ingot.converters.recsys.monolith.tables.column_plan import inferred_kind
 from ingot.schemas.monolith import example_pb2, line_id_pb2
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from ingot.converters.criteo import CriteoDataset, KeyedJaggedTensor, MultiHot
+from ingot.converters.recsys.criteo import CriteoDataset, KeyedJaggedTensor, MultiHot
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"

@@ -15,7 +15,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from ingot.converters.ctr.featuremap import Feature
+from ingot.converters.recsys.ctr.featuremap import Feature
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"

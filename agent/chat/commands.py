@@ -1,17 +1,116 @@
-"""The short commands of a conversation: how they are written, and what they mean.
+"""A value as a person types it: `title,body`, `"You are kind."`, `{{a}}: {{b}}`, `title|headline`.
 
-A line is a command if it is one to the letter; everything else is plain language. With a leading
-`/` it is always meant as a command.
+Parts are separated by commas; `...` is what is there already; a text in double quotes is literal.
+
+The short commands of a conversation: how they are written, and what they mean.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ingot.agent.chat import values
-from ingot.agent.chat.edits import Edit, conditions
-from ingot.agent.chat.values import BadValue
-from ingot.converters.language import META_KEYS, ROLES
+from ingot.agent.chat.edits import Edit, list_conditions
+from ingot.converters.mapping.bind import ISO_639_1
+from ingot.converters.mapping.language import META_KEYS, ROLES
 from ingot.converters.rows import Json
+
+_OPENING = {"[": "]", "{": "}"}
+NOTHING = ("none", "nothing", "-")
+
+
+class ValueSyntaxError(ValueError):
+    """What was typed is no value; the message says why, for people."""
+
+
+def parse_parts(text: str) -> list[Json]:
+    """The parts of a value in the form of an edit; [] = none."""
+    if text.strip().lower() in NOTHING:
+        return []
+    return [_parse_part(one) for one in split_outside_quotes(text, ",")]
+
+
+def _parse_part(text: str) -> Json:
+    if text == "...":
+        return {"current": 0}
+    if text.startswith('"'):
+        return {"literal": _parse_literal(text)}
+    if "{{" in text:
+        return {"template": text, "each": []}
+    choices = list(split_outside_quotes(text, "|"))
+    return {"first_of": choices} if len(choices) > 1 else text
+
+
+def _parse_literal(text: str) -> str:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise ValueSyntaxError(
+            f'{text} is no text in double quotes (inside it, \\" and \\n)'
+        ) from error
+    if not isinstance(found, str):
+        raise ValueSyntaxError(f"{text} is no text in double quotes")
+    return found
+
+
+def parse_meta_value(text: str, key: str, fields: tuple[str, ...]) -> Json:
+    """The value of a meta key: a path, a literal, None = none.
+
+    A language code that is no field is literal, as in version 1 of the mapping format.
+    """
+    found = parse_parts(text)
+    if len(found) > 1:
+        raise ValueSyntaxError(f"{key} is one field or one text in double quotes")
+    one = found[0] if found else None
+    if key == "language" and isinstance(one, str) and one not in fields:
+        return {"literal": one} if one in ISO_639_1 or one == "mix" else one
+    if isinstance(one, dict) and "literal" not in one:
+        raise ValueSyntaxError(f"{key} is one field or one text in double quotes")
+    return one
+
+
+def parse_scalar(text: str) -> Json:
+    """A value as data has it: a number, true, false, null; else the text itself, quotes taken off."""
+    if text.startswith('"'):
+        return _parse_literal(text)
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text
+    return text if isinstance(found, dict | list) else found
+
+
+def split_outside_quotes(text: str, separator: str) -> Iterator[str]:
+    """The pieces between separators that stand in no quotes and no brackets, blanks taken off."""
+    piece, closing, quote = "", [""], ""
+    for place, char in enumerate(text):
+        if quote:
+            quote = "" if char == quote and not _is_escaped(text, place) else quote
+        elif char == '"' or (char == "'" and closing[-1] == "]"):
+            quote = char
+        elif char in _OPENING:
+            closing.append(_OPENING[char])
+        elif char == closing[-1]:
+            closing.pop()
+        elif char == separator and len(closing) == 1:
+            yield _require_text(piece, text)
+            piece = ""
+            continue
+        piece += char
+    if quote or len(closing) > 1:
+        raise ValueSyntaxError(f"{text}: {quote or closing[-1]} is missing")
+    yield _require_text(piece, text)
+
+
+def _is_escaped(text: str, place: int) -> bool:
+    before = text[:place]
+    return (len(before) - len(before.rstrip("\\"))) % 2 == 1
+
+
+def _require_text(piece: str, text: str) -> str:
+    if not piece.strip():
+        raise ValueSyntaxError(f"{text or 'nothing'}: a part is empty")
+    return piece.strip()
+
 
 Document = dict[str, Json]
 
@@ -19,7 +118,7 @@ CHANGE = "change"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Understood:
+class ParsedCommand:
     """What a command means.
 
     Attributes:
@@ -34,7 +133,7 @@ class Understood:
     text: str = ""
 
 
-class NotUnderstood(ValueError):  # noqa: N818 - a state of a line
+class CommandSyntaxError(ValueError):
     """A line that is no command. Fields: why, for people; whether it begins as one."""
 
     def __init__(self, why: str, *, begins: bool = False) -> None:
@@ -49,119 +148,106 @@ class Command:
 
     usage: str
     does: str
-    read: Callable[[str, Document, tuple[str, ...]], Understood]
+    read: Callable[[str, Document, tuple[str, ...]], ParsedCommand]
 
 
-def understood(line: str, mapping: Document, fields: tuple[str, ...]) -> Understood:
-    """What a line means.
-
-    Args:
-        line: as it was typed.
-        mapping: the current mapping, provenance aside.
-        fields: the paths of the data.
-
-    Raises:
-        NotUnderstood: it is no command, or is not written as it should be.
-    """
+def parse_command(line: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
+    """What a line means."""
     slash, words = line.startswith("/"), line.strip().removeprefix("/")
     name, _, rest = words.partition(" ")
     name = name if rest else name.rstrip("!.")
     command = COMMANDS.get(_ALIASES.get(name.lower(), name.lower()))
     if command is None:
-        raise NotUnderstood(f"there is no command {name!r}", begins=slash)
+        raise CommandSyntaxError(f"there is no command {name!r}", begins=slash)
     try:
         return command.read(rest.strip(), mapping, fields)
-    except BadValue as error:
-        raise NotUnderstood(f"{error} (usage: {command.usage})", begins=True) from error
+    except ValueSyntaxError as error:
+        raise CommandSyntaxError(f"{error} (usage: {command.usage})", begins=True) from error
 
 
-def _change(*edits: Edit) -> Understood:
-    return Understood(name=CHANGE, edits=edits)
+def _edit_command(*edits: Edit) -> ParsedCommand:
+    return ParsedCommand(name=CHANGE, edits=edits)
 
 
 # --- set
 
 
-def _set(rest: str, mapping: Document, fields: tuple[str, ...]) -> Understood:
-    alternative, rest = _alternative(rest, mapping)
+def _read_set(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
+    alternative, rest = _split_alternative(rest, mapping)
     target, _, text = rest.partition(" ")
     if target == "message":
         number, _, text = text.strip().partition(" ")
         target = f"message {number}"
     if not text.strip():
-        raise BadValue("what is to be set?")
-    edit = _edit(target, text.strip(), alternative, mapping, fields)
-    _see_fields(edit, fields)
-    return _change(edit)
+        raise ValueSyntaxError("what is to be set?")
+    edit = _target_edit(target, text.strip(), alternative, mapping, fields)
+    _require_fields(edit, fields)
+    return _edit_command(edit)
 
 
-def _see_fields(edit: Edit, fields: tuple[str, ...]) -> None:
-    """Plain language is no list of fields: a part of several words has to be a field.
-
-    Raises:
-        BadValue: one is not.
-    """
+def _require_fields(edit: Edit, fields: tuple[str, ...]) -> None:
+    """Plain language is no list of fields: a part of several words has to be a field."""
     entries = [one for one in (edit.get("message"), *edit.get("messages", ())) if one]
     named = [part for one in entries for part in one.get("content", ())]
     for part in [*named, *edit.get("parts", ()), edit.get("path"), edit.get("value")]:
         if isinstance(part, str) and " " in part and part not in fields and "['" not in part:
-            raise BadValue(f"there is no field {part!r}")
+            raise ValueSyntaxError(f"there is no field {part!r}")
 
 
-def _alternative(rest: str, mapping: Document) -> tuple[int | None, str]:
+def _split_alternative(rest: str, mapping: Document) -> tuple[int | None, str]:
     """The alternative that a line names, and what follows."""
     if not rest.startswith("alternative "):
         return None, rest
     number, _, following = rest.removeprefix("alternative ").strip().partition(" ")
-    return _number(number, len(mapping.get("any_of") or [])), following.strip()
+    return _parse_number(number, len(mapping.get("any_of") or [])), following.strip()
 
 
-def _layout(mapping: Document, alternative: int | None) -> Document:
+def _select_layout(mapping: Document, alternative: int | None) -> Document:
     """The alternative, or the mapping itself."""
     found: Document = mapping if alternative is None else mapping["any_of"][alternative - 1]
     return found
 
 
-def _edit(
+def _target_edit(
     target: str, text: str, alternative: int | None, mapping: Document, fields: tuple[str, ...]
 ) -> Edit:
     key = target.removeprefix("meta.")
-    layout = _layout(mapping, alternative)
+    layout = _select_layout(mapping, alternative)
     if key in META_KEYS:
-        return {"set": "meta", "key": key, "value": values.meta_value(text, key, fields)}
+        return {"set": "meta", "key": key, "value": parse_meta_value(text, key, fields)}
     if target in ("each", "root"):
-        path = None if text in values.NOTHING else text
-        return {"set": target, "path": path} | _which(target, alternative)
+        path = None if text in NOTHING else text
+        return {"set": target, "path": path} | _layout_with_target(target, alternative)
     if target == "group":
-        return {"set": "group", "group": _group(text)}
+        return {"set": "group", "group": _parse_group(text)}
     if target in ("text", "system"):
-        return {"set": target, "parts": values.parts(text), "alternative": alternative}
+        return {"set": target, "parts": parse_parts(text), "alternative": alternative}
     if target in ROLES or target.startswith("message "):
-        return _message(target, text, alternative, layout)
+        return _message_edit(target, text, alternative, layout)
     known = ", ".join(("text", *ROLES, "message N", "each", "group", "root", *META_KEYS))
-    raise BadValue(f"{target!r} cannot be set; what can be: {known}")
+    raise ValueSyntaxError(f"{target!r} cannot be set; what can be: {known}")
 
 
-def _which(target: str, alternative: int | None) -> Document:
+def _layout_with_target(target: str, alternative: int | None) -> Document:
     return {} if target == "root" else {"alternative": alternative}
 
 
-def _group(text: str) -> Json:
+def _parse_group(text: str) -> Json:
     """`conversation_id sort turn`, or nothing."""
-    if text in values.NOTHING:
+    if text in NOTHING:
         return None
     by, _, sort = text.partition(" sort ")
-    return {"by": list(values.split(by, ",")), "sort": sort.strip() or None}
+    return {"by": list(split_outside_quotes(by, ",")), "sort": sort.strip() or None}
 
 
-def _message(target: str, text: str, alternative: int | None, layout: Document) -> Edit:
+def _message_edit(target: str, text: str, alternative: int | None, layout: Document) -> Edit:
     """Other texts for a message that is named by its number or by its role."""
-    found = values.parts(text)
-    number = _place(target, layout)
+    found = parse_parts(text)
+    number = _message_number(target, layout)
     messages = layout.get("messages") or []
     if number <= len(messages):
         if not found:
-            return _taken_away(number, alternative)
+            return _removal_edit(number, alternative)
         return {"set": "content", "number": number, "parts": found, "alternative": alternative}
     entry = {"each": [], "role": target, "content": found, "loss_mask": None}
     if target == "user" and messages:  # a question comes before its answer
@@ -170,83 +256,89 @@ def _message(target: str, text: str, alternative: int | None, layout: Document) 
     return {"set": "message", "number": number, "message": entry, "alternative": alternative}
 
 
-def _taken_away(number: int, alternative: int | None) -> Edit:
+def _removal_edit(number: int, alternative: int | None) -> Edit:
     return {"set": "message", "number": number, "message": None, "alternative": alternative}
 
 
-def _place(target: str, layout: Document) -> int:
+def _message_number(target: str, layout: Document) -> int:
     """The number of a message; that behind the last where no message has the role."""
     messages = layout.get("messages") or []
     if target.startswith("message "):
-        return _number(target.removeprefix("message "), len(messages))
+        return _parse_number(target.removeprefix("message "), len(messages))
     places = [place for place, one in enumerate(messages, start=1) if target == one["role"]]
     if len(places) > 1:
         which = " or ".join(f"message {place}" for place in places)
-        raise BadValue(f"there are several: say {which}")
+        raise ValueSyntaxError(f"there are several: say {which}")
     read = [place for place, one in enumerate(messages, start=1) if isinstance(one["role"], dict)]
     if not places and read and target != "system":
-        raise BadValue(f"roles are read from the data: say message {read[0]}")
+        raise ValueSyntaxError(f"roles are read from the data: say message {read[0]}")
     return places[0] if places else len(messages) + 1
 
 
-def _number(text: str, most: int) -> int:
+def _parse_number(text: str, most: int) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= most:
-        raise BadValue(f"{text!r} is no number from 1 to {most}")
+        raise ValueSyntaxError(f"{text!r} is no number from 1 to {most}")
     return int(text)
 
 
 # --- conditions
 
 
-def _drop(rest: str, mapping: Document, fields: tuple[str, ...]) -> Understood:
+def _read_drop(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
     words = {"under": "min_chars", "over": "max_chars", "is": "not_in"}
-    return _condition(rest, mapping, fields, words)
+    return _read_condition(rest, mapping, fields, words)
 
 
-def _keep(rest: str, mapping: Document, fields: tuple[str, ...]) -> Understood:
+def _read_keep(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
     if rest == "all":
-        return _change({"set": "where", "where": [], "alternative": None})
-    return _condition(rest, mapping, fields, {"is": "in"})
+        return _edit_command({"set": "where", "where": [], "alternative": None})
+    return _read_condition(rest, mapping, fields, {"is": "in"})
 
 
-def _condition(
+def _read_condition(
     rest: str, mapping: Document, fields: tuple[str, ...], operators: dict[str, str]
-) -> Understood:
+) -> ParsedCommand:
     """The conditions that there are and one more."""
     for word, operator in operators.items():
         path, found, stated = rest.partition(f" {word} ")
         if found and (" " not in path.strip() or path.strip() in fields):
-            one = {"path": path.strip(), "op": operator, "values": _stated(stated, operator)}
-            known = list(conditions(mapping))
+            one = {
+                "path": path.strip(),
+                "op": operator,
+                "values": _parse_condition_values(stated, operator),
+            }
+            known = list(list_conditions(mapping))
             where = known if one in known else [*known, one]
-            return _change({"set": "where", "where": where, "alternative": None})
-    raise BadValue(f"one of the words {', '.join(operators)} is missing")
+            return _edit_command({"set": "where", "where": where, "alternative": None})
+    raise ValueSyntaxError(f"one of the words {', '.join(operators)} is missing")
 
 
-def _stated(text: str, operator: str) -> list[Json]:
+def _parse_condition_values(text: str, operator: str) -> list[Json]:
     if operator in ("in", "not_in"):
-        return [values.scalar(one) for one in values.split(text, ",")]
+        return [parse_scalar(one) for one in split_outside_quotes(text, ",")]
     if not text.strip().isascii() or not text.strip().isdigit():
-        raise BadValue(f"{text.strip()!r} is no number of characters")
+        raise ValueSyntaxError(f"{text.strip()!r} is no number of characters")
     return [int(text)]
 
 
 # --- roles
 
 
-def _swap(rest: str, mapping: Document, fields: tuple[str, ...]) -> Understood:
-    _alone(rest)
-    return _change({"set": "swap", "alternative": None})
+def _read_swap(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
+    _refuse_arguments(rest)
+    return _edit_command({"set": "swap", "alternative": None})
 
 
-def _role(rest: str, mapping: Document, fields: tuple[str, ...]) -> Understood:
+def _read_role(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
     value, _, role = rest.rpartition(" ")
     value = value.strip()
     if not value or (" " in value and not value.startswith('"')) or role not in (*ROLES, "drop"):
         wanted = f"then one of {', '.join((*ROLES, 'drop'))}"
-        raise BadValue(f"a name from the data (in double quotes if it has blanks), {wanted}")
-    named = values.scalar(value) if value.startswith('"') else value
-    return _change(
+        raise ValueSyntaxError(
+            f"a name from the data (in double quotes if it has blanks), {wanted}"
+        )
+    named = parse_scalar(value) if value.startswith('"') else value
+    return _edit_command(
         {"set": "role", "number": None, "value": named, "role": role, "alternative": None}
     )
 
@@ -254,35 +346,35 @@ def _role(rest: str, mapping: Document, fields: tuple[str, ...]) -> Understood:
 _MASKS: dict[str, Json] = {"on": True, "off": False, "usual": None}
 
 
-def _train(rest: str, mapping: Document, fields: tuple[str, ...]) -> Understood:
+def _read_train(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
     target, _, mask = rest.rpartition(" ")
-    number = _place(target.strip(), mapping)
+    number = _message_number(target.strip(), mapping)
     if number > len(mapping.get("messages") or []):
-        raise BadValue(f"there is no {target.strip() or 'such'} message")
+        raise ValueSyntaxError(f"there is no {target.strip() or 'such'} message")
     read: Json = _MASKS.get(mask, {"path": mask})
-    return _change({"set": "train", "number": number, "mask": read, "alternative": None})
+    return _edit_command({"set": "train", "number": number, "mask": read, "alternative": None})
 
 
 # --- what changes nothing
 
 
-def _plain(name: str) -> Callable[[str, Document, tuple[str, ...]], Understood]:
+def _one_word_reader(name: str) -> Callable[[str, Document, tuple[str, ...]], ParsedCommand]:
     """A command of one word."""
 
-    def read(rest: str, mapping: Document, fields: tuple[str, ...]) -> Understood:
-        _alone(rest)
-        return Understood(name=name)
+    def read(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
+        _refuse_arguments(rest)
+        return ParsedCommand(name=name)
 
     return read
 
 
-def _counted(name: str, usual: int | None) -> Callable[..., Understood]:
+def _number_reader(name: str, usual: int | None) -> Callable[..., ParsedCommand]:
     """A command with a number; `usual` None = it has to be said."""
 
-    def read(rest: str, mapping: Document, fields: tuple[str, ...]) -> Understood:
+    def read(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
         if not rest and usual is not None:
-            return Understood(name=name, number=usual)
-        return Understood(name=name, number=_number(rest, 99))
+            return ParsedCommand(name=name, number=usual)
+        return ParsedCommand(name=name, number=_parse_number(rest, 99))
 
     return read
 
@@ -291,27 +383,27 @@ def _counted(name: str, usual: int | None) -> Callable[..., Understood]:
 _POINTING = ("it", "that", "this", "there", "here", "them")
 
 
-def _naming(name: str, what: str) -> Callable[..., Understood]:
+def _file_reader(name: str, what: str) -> Callable[..., ParsedCommand]:
     """A command with the name of a file or folder behind it."""
 
-    def read(rest: str, mapping: Document, fields: tuple[str, ...]) -> Understood:
+    def read(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
         quoted = len(rest) > 2 and rest[0] == rest[-1] == '"'
         if not rest or rest.lower() in _POINTING or (len(rest.split()) > 1 and not quoted):
-            raise BadValue(f"{what} is wanted, in double quotes if it has blanks")
-        return Understood(name=name, text=rest.strip('"'))
+            raise ValueSyntaxError(f"{what} is wanted, in double quotes if it has blanks")
+        return ParsedCommand(name=name, text=rest.strip('"'))
 
     return read
 
 
-def _why(rest: str, mapping: Document, fields: tuple[str, ...]) -> Understood:
+def _read_why(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
     if len(rest.split()) > 1 and not rest.startswith("message "):
-        raise BadValue("a target or a field, or nothing")
-    return Understood(name="why", text=rest)
+        raise ValueSyntaxError("a target or a field, or nothing")
+    return ParsedCommand(name="why", text=rest)
 
 
-def _alone(rest: str) -> None:
+def _refuse_arguments(rest: str) -> None:
     if rest:
-        raise BadValue("nothing follows it")
+        raise ValueSyntaxError("nothing follows it")
 
 
 COMMANDS: dict[str, Command] = {
@@ -319,60 +411,68 @@ COMMANDS: dict[str, Command] = {
         usage="set TARGET VALUE",
         does="texts: set text title,body; set user question; set message 2 answer; set system "
         '"You are kind."; set language en; set each qas[*]. "..." is what is there, none = nothing',
-        read=_set,
+        read=_read_set,
     ),
     "drop": Command(
         usage="drop FIELD under|over N, drop FIELD is A,B",
         does="leave rows out by the length of a field, or by its value",
-        read=_drop,
+        read=_read_drop,
     ),
     "keep": Command(
         usage="keep FIELD is A,B, keep all",
         does="keep only such rows; keep all takes every condition away",
-        read=_keep,
+        read=_read_keep,
     ),
-    "swap": Command(usage="swap", does="exchange user and assistant", read=_swap),
+    "swap": Command(usage="swap", does="exchange user and assistant", read=_read_swap),
     "role": Command(
         usage="role NAME user|assistant|system|tool|drop",
         does="who a speaker of the data is",
-        read=_role,
+        read=_read_role,
     ),
     "train": Command(
         usage="train user|assistant|message N on|off|usual|FIELD",
         does="whether a message is trained on",
-        read=_train,
+        read=_read_train,
     ),
     "alternatives": Command(
-        usage="alternatives", does="other mappings that could be meant", read=_plain("alternatives")
+        usage="alternatives",
+        does="other mappings that could be meant",
+        read=_one_word_reader("alternatives"),
     ),
-    "take": Command(usage="take N", does="take one of them", read=_counted("take", None)),
-    "mapping": Command(usage="mapping", does="the mapping as a tree", read=_plain("mapping")),
+    "take": Command(usage="take N", does="take one of them", read=_number_reader("take", None)),
+    "mapping": Command(
+        usage="mapping", does="the mapping as a tree", read=_one_word_reader("mapping")
+    ),
     "show": Command(
-        usage="show [N]", does="rows and the records made of them", read=_counted("show", 3)
+        usage="show [N]", does="rows and the records made of them", read=_number_reader("show", 3)
     ),
-    "fields": Command(usage="fields", does="what the data holds", read=_plain("fields")),
-    "gates": Command(usage="gates", does="what is checked, with figures", read=_plain("gates")),
-    "why": Command(usage="why [TARGET]", does="why the mapper chose as it did", read=_why),
-    "undo": Command(usage="undo", does="back to the mapping before", read=_plain("undo")),
-    "redo": Command(usage="redo", does="forward again", read=_plain("redo")),
-    "edit": Command(usage="edit", does="the mapping in $EDITOR", read=_plain("edit")),
+    "fields": Command(usage="fields", does="what the data holds", read=_one_word_reader("fields")),
+    "gates": Command(
+        usage="gates", does="what is checked, with figures", read=_one_word_reader("gates")
+    ),
+    "why": Command(usage="why [TARGET]", does="why the mapper chose as it did", read=_read_why),
+    "undo": Command(usage="undo", does="back to the mapping before", read=_one_word_reader("undo")),
+    "redo": Command(usage="redo", does="forward again", read=_one_word_reader("redo")),
+    "edit": Command(usage="edit", does="the mapping in $EDITOR", read=_one_word_reader("edit")),
     "save": Command(
         usage="save FILE",
         does="write the mapping to a file",
-        read=_naming("save", "the name of a file"),
+        read=_file_reader("save", "the name of a file"),
     ),
     "out": Command(
         usage="out DIR",
         does="where the result is to go",
-        read=_naming("out", "the name of a folder"),
+        read=_file_reader("out", "the name of a folder"),
     ),
-    "ok": Command(usage="ok", does="approve the mapping and convert", read=_plain("ok")),
-    "help": Command(usage="help", does="this list", read=_plain("help")),
-    "quit": Command(usage="quit", does="leave; the conversation is kept", read=_plain("quit")),
+    "ok": Command(usage="ok", does="approve the mapping and convert", read=_one_word_reader("ok")),
+    "help": Command(usage="help", does="this list", read=_one_word_reader("help")),
+    "quit": Command(
+        usage="quit", does="leave; the conversation is kept", read=_one_word_reader("quit")
+    ),
 }
 _ALIASES = {"approve": "ok", "exit": "quit", "?": "help", "tree": "mapping"}
 
 
-def usages() -> Iterator[tuple[str, str]]:
+def command_usages() -> Iterator[tuple[str, str]]:
     """How every command is written, and what it does."""
     return ((one.usage, one.does) for one in COMMANDS.values())

@@ -2,11 +2,22 @@
 
 It is plain JSON and holds no rows. Undo goes back to an earlier state; a change from there forgets
 what came after it.
+
+Where conversations lie: one SQLite file under INGOT_HOME, readable by its owner only.
 """
 
+import json
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 
 from ingot.agent.state import Order, State
+from ingot.converters.errors import OutputError
+from ingot.converters.output.sqlite_file import database_error, open_database
 from ingot.converters.rows import Json
 
 FORM = 1  # of the JSON that a conversation is kept as
@@ -29,7 +40,7 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Saying:
+class Utterance:
     """One thing that was said: by whom, its words, and the edits that a model made with it."""
 
     who: str
@@ -54,7 +65,7 @@ class Conversation:
     order: Order
     steps: tuple[Step, ...]
     at: int = 0
-    said: tuple[Saying, ...] = ()
+    said: tuple[Utterance, ...] = ()
     usage: dict[str, Json] = field(default_factory=dict)
     done: str = ""
 
@@ -74,7 +85,7 @@ class Conversation:
         """`pt`, `sft`, or why there is no mapping."""
         return str((self.state.get("proposal") or {}).get("decision", "no mapping"))
 
-    def stepped(self, step: Step) -> "Conversation":
+    def with_step(self, step: Step) -> "Conversation":
         """With a new state behind the current one; later ones are forgotten."""
         return replace(self, steps=(*self.steps[: self.at + 1], step), at=self.at + 1, done="")
 
@@ -83,7 +94,7 @@ class Conversation:
         place = self.at + by
         return replace(self, at=place, done="") if 0 <= place < len(self.steps) else None
 
-    def heard(self, *sayings: Saying) -> "Conversation":
+    def heard(self, *sayings: Utterance) -> "Conversation":
         """With more that was said."""
         return replace(self, said=(*self.said, *sayings))
 
@@ -102,14 +113,10 @@ class Conversation:
 
     @classmethod
     def from_json(cls, document: dict[str, Json]) -> "Conversation":
-        """The inverse of `to_json`.
-
-        Raises:
-            KeyError, TypeError, ValueError: the document is of another form.
-        """
+        """The inverse of `to_json`."""
         if document["form"] != FORM:
             raise ValueError(document["form"])
-        said = (Saying(**{**one, "edits": tuple(one["edits"])}) for one in document["said"])
+        said = (Utterance(**{**one, "edits": tuple(one["edits"])}) for one in document["said"])
         return cls(
             id=document["id"],
             order=Order(**document["order"]),
@@ -119,3 +126,105 @@ class Conversation:
             usage=document["usage"],
             done=document["done"],
         )
+
+
+FILE = "chats.sqlite"
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS chats (id TEXT PRIMARY KEY, source TEXT NOT NULL,"
+    " state TEXT NOT NULL, document TEXT NOT NULL, revision INTEGER NOT NULL, at REAL NOT NULL)"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChatSummary:
+    """One conversation of the list: where it stands, in a word, and when it was last changed."""
+
+    id: str
+    source: str
+    state: str
+    at: float
+
+
+class ChatStore:
+    """The conversations under a folder; each remembers the revision that this process knows."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / FILE
+        self._revisions: dict[str, int] = {}
+
+    def new_id(self) -> str:
+        """An identifier that no conversation has."""
+        taken = {one.id for one in self.listed()}
+        return next(one for one in iter(lambda: secrets.token_hex(3), "") if one not in taken)
+
+    def keep(self, conversation: Conversation) -> None:
+        """Write a conversation as it is now."""
+        known = self._revisions.get(conversation.id, 0)
+        document = json.dumps(conversation.to_json(), ensure_ascii=False)
+        state = "converted" if conversation.done else "open"
+        row = (conversation.order.source, state, document, known + 1, time.time())
+        with self._connected() as connection:
+            if known:
+                changed = connection.execute(
+                    "UPDATE chats SET source=?, state=?, document=?, revision=?, at=?"
+                    " WHERE id=? AND revision=?",
+                    (*row, conversation.id, known),
+                )
+            else:
+                changed = connection.execute(
+                    "INSERT OR IGNORE INTO chats (source, state, document, revision, at, id)"
+                    " VALUES (?, ?, ?, ?, ?, ?)",
+                    (*row, conversation.id),
+                )
+            if not changed.rowcount:
+                raise _conflict_error(connection, conversation.id)
+            connection.commit()
+        self._revisions[conversation.id] = known + 1
+
+    def load(self, id_: str) -> Conversation:
+        """A conversation as it was kept."""
+        with self._connected() as connection:
+            found = connection.execute(
+                "SELECT document, revision FROM chats WHERE id=?", (id_,)
+            ).fetchone()
+        if found is None:
+            raise KeyError(id_)
+        try:
+            conversation = Conversation.from_json(json.loads(found[0]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise KeyError(id_) from error
+        self._revisions[id_] = found[1]
+        return conversation
+
+    def listed(self) -> list[ChatSummary]:
+        """All conversations, the latest first."""
+        with self._connected() as connection:
+            rows = connection.execute(
+                "SELECT id, source, state, at FROM chats ORDER BY at DESC, id"
+            ).fetchall()
+        return [ChatSummary(id=one[0], source=one[1], state=one[2], at=one[3]) for one in rows]
+
+    def forget(self, id_: str) -> None:
+        """Remove a conversation; nothing where there is none."""
+        with self._connected() as connection:
+            connection.execute("DELETE FROM chats WHERE id=?", (id_,))
+            connection.commit()
+        self._revisions.pop(id_, None)
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        with closing(open_database(self._file)) as connection:
+            try:
+                connection.execute(_TABLE)
+                yield connection
+            except sqlite3.Error as error:
+                raise database_error(self._file, error) from error
+
+
+def _conflict_error(connection: sqlite3.Connection, id_: str) -> OutputError:
+    """What another process did to a conversation."""
+    there = connection.execute("SELECT 1 FROM chats WHERE id=?", (id_,)).fetchone()
+    if there is None:
+        return OutputError(id_, "the conversation was deleted by another process")
+    hint = f"take it up as it is there: ingot chat --resume {id_}"
+    return OutputError(id_, "the conversation went on elsewhere", hint)

@@ -1,1 +1,1 @@
-"""What `ingot doctor` looks at: the installation, the places that are written to, the endpoint."""
+"""What works in this installation and what does not."""

@@ -1,1 +1,1 @@
-"""Batch runs of the agent over a lake of data sets."""
+"""Many data sets under one folder: found, mapped, reviewed and converted with one budget."""

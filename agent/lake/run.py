@@ -13,33 +13,31 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from ingot import __version__
-from ingot.agent.lake import finishing, ledger
-from ingot.agent.lake.looking import Listed, list_files, look_at_all
-from ingot.agent.lake.one_call import GONE
-from ingot.agent.lake.order import HASHES, MAPPINGS, LakeOrder, key_of
-from ingot.agent.lake.reviewing import files_key
-from ingot.agent.lake.state import Kept
-from ingot.agent.lake.turns import Turn, Turns, keys
-from ingot.agent.lake.workers import Broken, Workers
-from ingot.agent.lake.working import Done, Task, work
-from ingot.agent.mappers.proposal import Proposal
+from ingot.agent.lake import finish, shared_model
+from ingot.agent.lake.data_set import SetResult, SetTask, work_on_set
+from ingot.agent.lake.file_scan import LakeListing, list_files, scan_files
+from ingot.agent.lake.lake_order import HASHES, MAPPINGS, LakeOrder, data_set_key, files_key
+from ingot.agent.lake.lake_state import KnownSet
+from ingot.agent.lake.scheduling import QueuedSet, TaskFailure, TurnQueue, Workers, shape_keys
+from ingot.agent.lake.shared_model import GONE
 from ingot.agent.model.budget import Spent
-from ingot.agent.nodes.discover import raw_data
-from ingot.agent.redaction import redact
-from ingot.agent.waiting import MAPPING
-from ingot.converters.commit import finished, write_file, writing
+from ingot.agent.nodes.discover import raw_data_proposal
+from ingot.agent.privacy import redact
+from ingot.agent.proposing.proposal import Proposal
+from ingot.agent.reporting.proposal_folder import MAPPING
 from ingot.converters.errors import OutputError, SourceError
-from ingot.converters.lake.facts import SetFacts, as_text
+from ingot.converters.lake.catalog import SetFacts, encodable_value
 from ingot.converters.lake.record_hashes import WIDTH
-from ingot.converters.lake.survey import DataSet, Survey, survey
-from ingot.converters.readers import Source
+from ingot.converters.lake.survey import DataSet, Survey, survey_lake
+from ingot.converters.output.commit import find_finished, output_errors, write_file
 from ingot.converters.rows import Json
+from ingot.converters.sources import Source
 
 _ROOT: Final = "root"
 _RAW: Final = "recognised"
 
 
-class Listener(Protocol):
+class LakeListener(Protocol):
     """Is told how far a run over a lake is."""
 
     def looking(self, done: int, files: int) -> None:
@@ -56,7 +54,7 @@ class Listener(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class LakeReport:
     """What a run over a lake did.
 
     Attributes:
@@ -76,27 +74,24 @@ class Report:
     seconds: float = 0.0
 
 
-def find_sets(order: LakeOrder, workers: Workers, listener: Listener) -> tuple[Survey, int]:
-    """The data sets that lie in the lake, and the number of its files.
-
-    Raises:
-        SourceError: the lake cannot be listed.
-        OutputError: its folder cannot be used.
-    """
+def find_sets(order: LakeOrder, workers: Workers, listener: LakeListener) -> tuple[Survey, int]:
+    """The data sets that lie in the lake, and the number of its files."""
     listed = list_files(order)
-    return _surveyed(order, listed, workers, listener), len(listed.entries)
+    return _survey_files(order, listed, workers, listener), len(listed.entries)
 
 
-def _surveyed(order: LakeOrder, listed: Listed, workers: Workers, listener: Listener) -> Survey:
-    recognised = _Recognised(order)
-    looked = look_at_all(order, listed.entries, workers, listener.looking)
+def _survey_files(
+    order: LakeOrder, listed: LakeListing, workers: Workers, listener: LakeListener
+) -> Survey:
+    recognised = _RawDataRecognizer(order)
+    looked = scan_files(order, listed.entries, workers, listener.looking)
     seen = sorted([*looked, *listed.lost], key=lambda one: one.entry.name)
-    found = survey(order.root, seen, order.state.members(), recognised)
+    found = survey_lake(order.root, seen, order.state.members(), recognised)
     recognised.keep()
     return replace(found, left_out=(*found.left_out, *listed.left_out))
 
 
-class _Recognised:
+class _RawDataRecognizer:
     """What another command reads: looked at once, and again where the files have changed."""
 
     def __init__(self, order: LakeOrder) -> None:
@@ -113,7 +108,7 @@ class _Recognised:
             self._told[source.location] = known
             return None if known[1] is None else Proposal.from_json(known[1])
         try:
-            said = raw_data(source)
+            said = raw_data_proposal(source)
         except SourceError:  # what cannot be read is told by the data set it belongs to
             return None
         self._told[source.location] = [digest, said and said.to_json()]
@@ -125,40 +120,30 @@ class _Recognised:
             self._state.keep_note(_RAW, self._told)
 
 
-def run(
-    order: LakeOrder, listener: Listener, *, settle: float = 0.0, watching: bool = False
-) -> Report:
-    """Bring the lake's folder up to date with its data; a killed run is gone on with.
-
-    Args:
-        order: what is ordered.
-        listener: is told how far it is.
-        settle: data sets with a file that was changed in so many seconds before it was listed are
-            left for the next run: somebody may still be writing it.
-        watching: another run follows within the same budget, which `ledger.end_run` ends.
-
-    Raises:
-        SourceError: the lake cannot be listed.
-        OutputError: its folder cannot be written, is another lake's, or is in use.
-    """
+def run_lake(
+    order: LakeOrder, listener: LakeListener, *, settle: float = 0.0, watching: bool = False
+) -> LakeReport:
+    """Bring the lake's folder up to date with its data; a killed run is gone on with."""
     begun, now = time.monotonic(), time.time_ns()
     listed = list_files(order)
-    with _held(order), Workers(order.jobs) as workers:
-        found = _surveyed(order, listed, workers, listener)
-        order.state.keep_note(_ROOT, _place_of(order))
+    with _lock_folder(order), Workers(order.jobs) as workers:
+        found = _survey_files(order, listed, workers, listener)
+        order.state.keep_note(_ROOT, _lake_place(order))
         order.state.keep_note(MAPPINGS, str(order.mappings))
-        order.state.keep_members(_members(found))
-        ledger.begin_run(order.state)
+        order.state.keep_members(_set_by_file(found))
+        shared_model.begin_run(order.state)
         order.state.keep_note(GONE, None)
         written = {one.name for one in found.sets if _is_written(one, now, settle)}
-        worked = _work(order, found, workers, listener, written)
-        sets = _with_gone(order, found)
-        told = _told_of(order, found, len(listed.entries))
-        left_out = [(as_text(redact(one.name)), redact(one.why)) for one in found.all_left_out()]
-        finishing.tell_left_out(order, left_out)
-        sets = finishing.finish(order, sets, told, workers, listener.finishing)
-        spent = (ledger.spent if watching else ledger.end_run)(order.state)
-    return Report(
+        worked = _work_through(order, found, workers, listener, written)
+        sets = _facts_with_gone(order, found)
+        told = _page_facts(order, found, len(listed.entries))
+        left_out = [
+            (encodable_value(redact(one.name)), redact(one.why)) for one in found.all_left_out()
+        ]
+        finish.write_left_out(order, left_out)
+        sets = finish.finish_run(order, sets, told, workers, listener.finishing)
+        spent = (shared_model.count_spending if watching else shared_model.end_run)(order.state)
+    return LakeReport(
         sets=tuple(sets),
         worked=tuple(worked),
         left_out=tuple(left_out),
@@ -168,7 +153,7 @@ def run(
     )
 
 
-def _told_of(order: LakeOrder, found: Survey, files: int) -> dict[str, Json]:
+def _page_facts(order: LakeOrder, found: Survey, files: int) -> dict[str, Json]:
     """What the page says of the lake as a whole: nothing that another run would say otherwise."""
     return {
         "files": files,
@@ -178,7 +163,7 @@ def _told_of(order: LakeOrder, found: Survey, files: int) -> dict[str, Json]:
     }
 
 
-def _members(found: Survey) -> dict[str, str]:
+def _set_by_file(found: Survey) -> dict[str, str]:
     """The data set of every file."""
     members: dict[str, str] = {}
     for one in found.sets:
@@ -189,8 +174,8 @@ def _members(found: Survey) -> dict[str, str]:
     return members
 
 
-def _work(
-    order: LakeOrder, found: Survey, workers: Workers, listener: Listener, written: set[str]
+def _work_through(
+    order: LakeOrder, found: Survey, workers: Workers, listener: LakeListener, written: set[str]
 ) -> list[str]:
     """Work at what is new or changed; the names of it."""
     kept = order.state.sets()
@@ -200,15 +185,17 @@ def _work(
         if _is_due(order, one, kept.get(one.name)) and one.name not in written
     ]
     listener.found(len(found.sets), len(todo))
-    turns, done, alike = Turns(todo), 0, Counter(map(keys, found.sets))
+    turns, done, alike = TurnQueue(todo), 0, Counter(map(shape_keys, found.sets))
     while turns:
-        tasks = [_task(order, one, alike) for one in turns.next()]
+        tasks = [_make_task(order, one, alike) for one in turns.next()]
         ended: dict[str, str] = {}
         put_off: dict[str, str] = {}
-        for task, result in workers.spread(work, tasks, jobs=1 if turns.one_by_one else None):
-            facts = _kept(order, task, result)
+        for task, result in workers.spread(
+            work_on_set, tasks, jobs=1 if turns.runs_alone else None
+        ):
+            facts = _keep_result(order, task, result)
             whose = put_off if facts is None else ended
-            whose[task.data_set.name] = result.shape if isinstance(result, Done) else ""
+            whose[task.data_set.name] = result.shape if isinstance(result, SetResult) else ""
             if facts is not None:
                 done += 1
                 listener.settled(facts, done, len(todo))
@@ -216,45 +203,49 @@ def _work(
     return [one.name for one in todo]
 
 
-def _task(order: LakeOrder, turn: Turn, alike: Counter[frozenset[str]]) -> Task:
+def _make_task(order: LakeOrder, turn: QueuedSet, alike: Counter[frozenset[str]]) -> SetTask:
     one = turn.data_set
-    return Task(
+    return SetTask(
         order=order,
         data_set=one,
         has_mapping=order.mapping(one.name).is_file(),
-        key=key_of(order, one),
+        key=data_set_key(order, one),
         pending=turn.pending,
         after=turn.after,
-        alone=alike[keys(one)] == 1,
+        alone=alike[shape_keys(one)] == 1,
     )
 
 
-def _kept(order: LakeOrder, task: Task, result: Done | Broken) -> SetFacts | None:
+def _keep_result(
+    order: LakeOrder, task: SetTask, result: SetResult | TaskFailure
+) -> SetFacts | None:
     """The facts of a data set that has come to its end, kept; None where it was put off."""
-    if isinstance(result, Broken):
+    if isinstance(result, TaskFailure):
         name = task.data_set.name
         facts = SetFacts(name=name, place=redact(task.data_set.place), status="failed")
-        facts = replace(facts, why=redact(result.why), hint=_told(order, name, result.details))
+        facts = replace(
+            facts, why=redact(result.why), hint=_write_traceback(order, name, result.details)
+        )
         order.state.keep("", facts)
         return facts
     if result.facts is not None:
         key = "" if result.again else _key_after(order, task, result.facts)
-        order.state.keep(_with_first(order, key, result.waits_for), result.facts)
+        order.state.keep(_key_with_first(order, key, result.waits_for), result.facts)
         _keep_mapping(order, result.facts)
     return result.facts
 
 
-def _key_after(order: LakeOrder, task: Task, facts: SetFacts) -> str:
+def _key_after(order: LakeOrder, task: SetTask, facts: SetFacts) -> str:
     """The key under which a data set is left: that of the mapping which was executed.
 
     The mapping file itself may have been edited in the meantime, which is a change of its own.
     """
     if task.has_mapping or facts.status != "converted":
         return task.key
-    return key_of(order, task.data_set, mapping=order.result(facts.name) / MAPPING)
+    return data_set_key(order, task.data_set, mapping=order.result(facts.name) / MAPPING)
 
 
-def _with_first(order: LakeOrder, key: str, first: str) -> str:
+def _key_with_first(order: LakeOrder, key: str, first: str) -> str:
     """The key of a data set that waits for the first of its shape: it changes with its mapping."""
     if not first:
         return key
@@ -271,34 +262,34 @@ def _keep_mapping(order: LakeOrder, facts: SetFacts) -> None:
     executed, file = order.result(facts.name) / MAPPING, order.mapping(facts.name)
     if facts.status != "converted" or file.exists():
         return
-    with writing(file):
+    with output_errors(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         write_file(file, executed.read_bytes())
 
 
-def _told(order: LakeOrder, name: str, details: str) -> str:
+def _write_traceback(order: LakeOrder, name: str, details: str) -> str:
     """Where the traceback of a mistake lies."""
     if not details:
         return ""
     file = order.state.folder / "mistakes" / f"{name}.txt"
-    with writing(file):
+    with output_errors(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(details, encoding="utf-8")
     return f"please report it with {file}"
 
 
-def _is_due(order: LakeOrder, one: DataSet, kept: Kept | None) -> bool:
+def _is_due(order: LakeOrder, one: DataSet, kept: KnownSet | None) -> bool:
     """Whether a data set is new, has changed, or has lost its result."""
     if kept is None or not all(entry.tells_changes for entry in one.source.listing.entries):
         return True
     if kept.facts.status == "rejected" and not order.mapping(one.name).exists():
         return kept.key != files_key(one)
     first = json.loads(kept.key)[1] if kept.key.startswith("[") else ""
-    if kept.key != _with_first(order, key_of(order, one), first):
+    if kept.key != _key_with_first(order, data_set_key(order, one), first):
         return True
     if kept.facts.status == "converted" and not _is_measured(order, kept.facts):
         return True
-    return bool(kept.facts.result) and finished(order.result(one.name)) is None
+    return bool(kept.facts.result) and find_finished(order.result(one.name)) is None
 
 
 def _is_measured(order: LakeOrder, facts: SetFacts) -> bool:
@@ -313,7 +304,7 @@ def _is_written(one: DataSet, listed: int, settle: float) -> bool:
     return any(abs(listed - (entry.mtime_ns or 0)) < settle * 1e9 for entry in entries)
 
 
-def _with_gone(order: LakeOrder, found: Survey) -> list[SetFacts]:
+def _facts_with_gone(order: LakeOrder, found: Survey) -> list[SetFacts]:
     """The facts of all data sets; of those whose files are gone, what has a result."""
     there = {one.name for one in found.sets}
     sets = []
@@ -331,14 +322,10 @@ def _with_gone(order: LakeOrder, found: Survey) -> list[SetFacts]:
 
 
 @contextmanager
-def _held(order: LakeOrder) -> Iterator[None]:
-    """Hold the lake's folder for one run; the operating system frees it when the process dies.
-
-    Raises:
-        OutputError: another run holds it, it is another lake's, or it cannot be written.
-    """
+def _lock_folder(order: LakeOrder) -> Iterator[None]:
+    """Hold the lake's folder for one run; the operating system frees it when the process dies."""
     folder = order.state.folder
-    with writing(order.out):
+    with output_errors(order.out):
         (folder / HASHES).mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -355,12 +342,12 @@ def _held(order: LakeOrder) -> Iterator[None]:
 
 def _check_root(order: LakeOrder) -> None:
     known = order.state.note(_ROOT)
-    if known not in (None, _place_of(order)):
+    if known not in (None, _lake_place(order)):
         problem = f"is the folder of another lake: {known}"
         raise OutputError(str(order.out), problem, "choose another folder for this one")
 
 
-def _place_of(order: LakeOrder) -> str:
+def _lake_place(order: LakeOrder) -> str:
     """Where the lake lies, however its root was named."""
     local = "://" not in order.root
     return str(Path(order.root).expanduser().resolve()) if local else order.root.rstrip("/")

@@ -1,1 +1,1 @@
-"""A model's endpoint: where it is, how it is asked, what that may cost, what is remembered."""
+"""One question to a model endpoint: retries, limits, budgets, memory of answers."""

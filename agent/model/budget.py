@@ -111,11 +111,6 @@ class Estimate:
 class Ledger:
     """What this process spent, and what the current data set did, earlier processes included.
 
-    Args:
-        run: limits of this process.
-        data_set: limits of one data set.
-        price: of the model; None = unknown, so that no limit of cost can be held.
-
     Threads may share one: nothing that is added is lost. Questions that are asked at the same time
     are checked one by one, so that together they may pass a limit by what the last ones take.
     """
@@ -124,47 +119,43 @@ class Ledger:
         self, run: Limits = Limits(), data_set: Limits = Limits(), price: Price | None = None
     ) -> None:
         self._limits = {"run": run, "data set": data_set}
-        self._spent = {"run": Spent(), "data set": Spent()}
+        self._count_spent = {"run": Spent(), "data set": Spent()}
         self._adding = Lock()
         self.price = price
 
     @property
     def run(self) -> Spent:
         """What this process spent."""
-        return self._spent["run"]
+        return self._count_spent["run"]
 
     @property
     def data_set(self) -> Spent:
         """What the current data set spent, what `open_set` was given included."""
-        return self._spent["data set"]
+        return self._count_spent["data set"]
 
     def open_set(self, before: Spent) -> None:
         """The next data set begins; `before` is what earlier processes spent on it."""
         with self._adding:
-            self._spent = {**self._spent, "data set": before}
+            self._count_spent = {**self._count_spent, "data set": before}
 
     def check(self, tokens_in: int, tokens_out: int) -> None:
-        """Whether one more request of at most so many tokens is within every limit.
-
-        Raises:
-            BudgetReached: it is not; names the budget, its limit, what is spent and the option.
-        """
+        """Whether one more request of at most so many tokens is within every limit."""
         for scope, limits in self._limits.items():
-            check_limits(scope, limits, self._spent[scope], self.price, tokens_in, tokens_out)
+            check_request_limits(
+                scope, limits, self._count_spent[scope], self.price, tokens_in, tokens_out
+            )
 
     def check_wait(self, seconds: float) -> None:
-        """Whether so long a wait leaves time to ask again.
-
-        Raises:
-            BudgetReached: the time would be up.
-        """
+        """Whether so long a wait leaves time to ask again."""
         for scope, limits in self._limits.items():
-            check_wait(scope, limits, self._spent[scope], seconds)
+            check_wait(scope, limits, self._count_spent[scope], seconds)
 
     def add(self, spent: Spent) -> None:
         """Counts what one request or wait spent, for the run and for the data set."""
         with self._adding:
-            self._spent = {scope: before + spent for scope, before in self._spent.items()}
+            self._count_spent = {
+                scope: before + spent for scope, before in self._count_spent.items()
+            }
 
     def cost(self, tokens_in: int, tokens_out: int) -> float | None:
         """USD for so many tokens, None = price unknown."""
@@ -173,7 +164,7 @@ class Ledger:
     def seconds_left(self) -> float | None:
         """The time that is left, never below 0; None = no limit."""
         left = [
-            limits.seconds - self._spent[scope].seconds
+            limits.seconds - self._count_spent[scope].seconds
             for scope, limits in self._limits.items()
             if limits.seconds is not None
         ]
@@ -181,29 +172,25 @@ class Ledger:
 
 
 def check_wait(scope: str, limits: Limits, spent: Spent, seconds: float) -> None:
-    """Whether so long a wait is within the limits of a scope.
-
-    Raises:
-        BudgetReached: the time would be up.
-    """
+    """Whether so long a wait is within the limits of a scope."""
     if limits.seconds is not None and spent.seconds + seconds >= limits.seconds:
         problem = (
             f"the endpoint wants a wait of {seconds:.3g} s; {spent.seconds:.3g} of "
             f"{limits.seconds:g} s of this {scope} are spent"
         )
-        raise _reached(scope, "seconds", problem)
+        raise _budget_error(scope, "seconds", problem)
 
 
-def price_of(model: str) -> Price | None:
+def list_price(model: str) -> Price | None:
     """The list price of a model by its name or a dated release of it; None = not in the table."""
-    table, name = _table(), model.lower()
+    table, name = _price_table(), model.lower()
     found = table["models"].get(name) or table["models"].get(_RELEASE.sub("", name))
     return found and Price(
         usd_per_million_in=found["in"], usd_per_million_out=found["out"], as_of=table["as_of"]
     )
 
 
-def estimate(prompt_tokens: int, room: int, most_calls: int, price: Price | None) -> Estimate:
+def estimate_cost(prompt_tokens: int, room: int, most_calls: int, price: Price | None) -> Estimate:
     """What at most `most_calls` questions of that size cost, every reply at its full length."""
     cost = price.of(prompt_tokens * most_calls, room * most_calls) if price else None
     return Estimate(
@@ -227,7 +214,7 @@ _WEIGHTS = (
 )
 
 
-def tokens_in(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """About how many tokens a text has, without a tokenizer; rather too many than too few.
 
     Against the newer vocabularies (o200k, Qwen's pattern, OLMo 2) it says 1.2 to 1.7 times as many
@@ -240,19 +227,15 @@ def tokens_in(text: str) -> int:
 
 
 @cache
-def _table() -> dict[str, Json]:
+def _price_table() -> dict[str, Json]:
     table: dict[str, Json] = loads((files(__package__) / "prices.json").read_bytes())
     return table
 
 
-def check_limits(
+def check_request_limits(
     scope: str, limits: Limits, spent: Spent, price: Price | None, tokens_in: int, tokens_out: int
 ) -> None:
-    """Whether one more request of at most so many tokens is within the limits of a scope.
-
-    Raises:
-        BudgetReached: it is not.
-    """
+    """Whether one more request of at most so many tokens is within the limits of a scope."""
     _check_calls(scope, limits, spent)
     _check_tokens(scope, limits, spent, tokens_in + tokens_out)
     _check_cost(scope, limits, spent, price, tokens_in, tokens_out)
@@ -262,7 +245,7 @@ def check_limits(
 def _check_calls(scope: str, limits: Limits, spent: Spent) -> None:
     if limits.calls is not None and spent.calls + 1 > limits.calls:
         problem = f"{spent.calls} of {limits.calls} calls of this {scope} are spent"
-        raise _reached(scope, "calls", problem)
+        raise _budget_error(scope, "calls", problem)
 
 
 def _check_tokens(scope: str, limits: Limits, spent: Spent, wanted: int) -> None:
@@ -272,7 +255,7 @@ def _check_tokens(scope: str, limits: Limits, spent: Spent, wanted: int) -> None
             f"{total:,} of {limits.tokens:,} tokens of this {scope} are spent, "
             f"and the next call may need {wanted:,}"
         )
-        raise _reached(scope, "tokens", problem)
+        raise _budget_error(scope, "tokens", problem)
 
 
 def _check_cost(
@@ -282,22 +265,22 @@ def _check_cost(
         return
     if price is None or spent.cost is None:
         problem = f"the limit of ${limits.cost:g} of this {scope} cannot be held: price unknown"
-        raise _reached(scope, "cost", problem, f"{PRICE_OPTION} says the price, ")
+        raise _budget_error(scope, "cost", problem, f"{PRICE_OPTION} says the price, ")
     wanted = price.of(tokens_in, tokens_out)
     if spent.cost + wanted > limits.cost:
         problem = (
             f"${spent.cost:.4f} of ${limits.cost:g} of this {scope} are spent, "
             f"and the next call may cost ${wanted:.4f}"
         )
-        raise _reached(scope, "cost", problem)
+        raise _budget_error(scope, "cost", problem)
 
 
 def _check_seconds(scope: str, limits: Limits, spent: Spent) -> None:
     if limits.seconds is not None and spent.seconds >= limits.seconds:
         problem = f"{spent.seconds:.3g} of {limits.seconds:g} s of this {scope} are spent"
-        raise _reached(scope, "seconds", problem)
+        raise _budget_error(scope, "seconds", problem)
 
 
-def _reached(scope: str, budget: str, problem: str, first: str = "") -> BudgetReached:
+def _budget_error(scope: str, budget: str, problem: str, first: str = "") -> BudgetReached:
     option = OPTIONS[budget] if scope == "run" else f"{PER_SET} {budget}=..."
     return BudgetReached("budget of the model", problem, f"{first}{option} sets the limit")

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from ingot.converters.errors import ModelError
 
-ROOM = 4096
+DEFAULT_ROOM = 4096
 _DEFAULT = "openai"
 _ANY_KEY = "OPENAI_API_KEY"
 NO_KEY = "none"
@@ -67,26 +67,26 @@ class Endpoint:
     base_url: str | None = None
     timeout_s: float = 120.0
     retries: int = 2
-    max_tokens: int = ROOM
+    max_tokens: int = DEFAULT_ROOM
     preset: str | None = None
 
     @property
     def url(self) -> str:
         """The root of the API that is asked."""
-        return self.base_url or presets()[self.preset or _DEFAULT].base_url
+        return self.base_url or load_presets()[self.preset or _DEFAULT].base_url
 
     @property
     def host(self) -> str:
         """The host for people and reports, without user, password and path."""
-        return host_of(self.url)
+        return url_host(self.url)
 
 
-def presets() -> dict[str, Preset]:
+def load_presets() -> dict[str, Preset]:
     """What is known of servers, by name."""
-    return dict(_presets())
+    return dict(_read_presets())
 
 
-def configured(
+def configured_endpoint(
     model: str | None,
     base_url: str | None,
     *,
@@ -98,13 +98,10 @@ def configured(
     `INGOT_MODEL`, `OPENAI_BASE_URL` and `INGOT_PRESET` stand in for the options. A base URL wins
     over a preset's. Besides the model a key, a base URL or a preset is needed, as local servers
     want no key.
-
-    Raises:
-        ValueError: there is no such preset; the text lists those that there are.
     """
     preset = preset or environment.get("INGOT_PRESET") or None
-    if preset is not None and preset not in _presets():
-        raise ValueError(f"no preset {preset!r}; there are {', '.join(_presets())}")
+    if preset is not None and preset not in _read_presets():
+        raise ValueError(f"no preset {preset!r}; there are {', '.join(_read_presets())}")
     name = model or environment.get("INGOT_MODEL")
     url = base_url or environment.get("OPENAI_BASE_URL") or None
     if not name or not (url or preset or environment.get(_ANY_KEY)):
@@ -112,27 +109,24 @@ def configured(
     return Endpoint(model=name, base_url=url, preset=preset)
 
 
-def known(endpoint: Endpoint) -> Preset | None:
+def known_preset(endpoint: Endpoint) -> Preset | None:
     """What is known of the server: the named preset, else one whose public host is asked."""
     if endpoint.preset:
-        return _presets()[endpoint.preset]
-    for one in _presets().values():
-        if host_of(one.base_url) == endpoint.host != "localhost":
+        return _read_presets()[endpoint.preset]
+    for one in _read_presets().values():
+        if url_host(one.base_url) == endpoint.host != "localhost":
             return one
     return None
 
 
-def key(endpoint: Endpoint, environment: Mapping[str, str] = os.environ) -> Key:
+def endpoint_key(endpoint: Endpoint, environment: Mapping[str, str] = os.environ) -> Key:
     """The key for this endpoint, and where it comes from.
 
     A key of one service (`DEEPSEEK_API_KEY`) goes to that service's host only, `OPENAI_API_KEY` to
     whatever endpoint is named.
-
-    Raises:
-        ModelError: it holds characters that no HTTP header can hold.
     """
-    preset = known(endpoint)
-    own = preset.keys if preset and host_of(preset.base_url) == endpoint.host else ()
+    preset = known_preset(endpoint)
+    own = preset.keys if preset and url_host(preset.base_url) == endpoint.host else ()
     names = tuple(dict.fromkeys((*own, _ANY_KEY)))
     for name in names:
         value = environment.get(name, "").strip()
@@ -144,7 +138,7 @@ def key(endpoint: Endpoint, environment: Mapping[str, str] = os.environ) -> Key:
     return Key(value=NO_KEY, variable=names[0])
 
 
-def host_of(url: str) -> str:
+def url_host(url: str) -> str:
     """The host of a URL, without user, password, port and path."""
     try:
         return urlsplit(url).hostname or "the endpoint"
@@ -153,7 +147,7 @@ def host_of(url: str) -> str:
 
 
 @cache
-def _presets() -> dict[str, Preset]:
+def _read_presets() -> dict[str, Preset]:
     table = loads((files(__package__) / "presets.json").read_bytes())
     return {
         name: Preset(

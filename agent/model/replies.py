@@ -1,10 +1,17 @@
-"""A chat completion as servers send it, read for what it says and why it ended."""
+"""A chat completion as servers send it, read for what it says and why it ended.
+
+Server-sent events as chat servers send them: bytes in pieces, events out.
+A reply that is streamed: its chunks put together as the one object that servers send else.
+"""
 
 import json
 import re
+from codecs import BOM_UTF8
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ingot.agent.model.budget import estimate_tokens
 from ingot.converters.rows import Json
 
 _CUT = ("length", "max_tokens", "model_length")
@@ -15,7 +22,7 @@ _MOST_TOKENS = 10**9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Said:
+class Reply:
     """What a model said.
 
     Attributes:
@@ -35,7 +42,7 @@ class Said:
     tokens_out: int | None = None
 
 
-def document(body: bytes) -> dict[str, Json] | None:
+def reply_document(body: bytes) -> dict[str, Json] | None:
     """The body as a JSON object, which may stand alone in a list; None = it is something else."""
     try:
         found = json.loads(body)
@@ -46,7 +53,7 @@ def document(body: bytes) -> dict[str, Json] | None:
     return found if isinstance(found, dict) else None
 
 
-def said(reply: dict[str, Json]) -> Said | None:
+def read_choice(reply: dict[str, Json]) -> Reply | None:
     """What the first choice says; None = the reply holds no choices."""
     choices = reply.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
@@ -55,42 +62,42 @@ def said(reply: dict[str, Json]) -> Said | None:
     message = choice.get("message")
     message = message if isinstance(message, dict) else {"content": choice.get("text")}
     finish = choice.get("finish_reason")
-    text, source = _answer(message)
-    return Said(
-        text=whole(text),
+    text, source = _find_answer(message)
+    return Reply(
+        text=join_surrogates(text),
         cut_off=finish in _CUT,
-        refusal=refusal_of(message, finish),
+        refusal=refusal_text(message, finish),
         source=source,
-        tokens_in=count(usage, "prompt_tokens"),
-        tokens_out=count(usage, "completion_tokens"),
+        tokens_in=token_count(usage, "prompt_tokens"),
+        tokens_out=token_count(usage, "completion_tokens"),
     )
 
 
-def whole(text: str) -> str:
+def join_surrogates(text: str) -> str:
     """The text with its halves of surrogate pairs put together; one alone cannot be encoded."""
-    return _LONE.sub("\ufffd", _PAIR.sub(_pair, text))
+    return _LONE.sub("\ufffd", _PAIR.sub(_join_pair, text))
 
 
-def _pair(found: re.Match[str]) -> str:
+def _join_pair(found: re.Match[str]) -> str:
     return found[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le")
 
 
-def _answer(message: dict[str, Any]) -> tuple[str, str]:
+def _find_answer(message: dict[str, Any]) -> tuple[str, str]:
     """The text and where it stood; content first, then arguments of a call, then reasoning."""
-    content = text_of(message.get("content"))
-    arguments = arguments_of(message)
-    if arguments.strip() and (not content.strip() or _object(content) is None):
+    content = content_text(message.get("content"))
+    arguments = call_arguments(message)
+    if arguments.strip() and (not content.strip() or _last_object(content) is None):
         return arguments, "a tool call"
     if content.strip():
         return content, ""
     for name in ("reasoning_content", "reasoning"):
-        found = _object(text_of(message.get(name)))
+        found = _last_object(content_text(message.get(name)))
         if found is not None:
             return found, name
     return "", ""
 
 
-def text_of(content: Json) -> str:
+def content_text(content: Json) -> str:
     """A content as one text; parts that are no text count as nothing."""
     if isinstance(content, str):
         return content
@@ -100,7 +107,7 @@ def text_of(content: Json) -> str:
     return ""
 
 
-def arguments_of(message: dict[str, Any]) -> str:
+def call_arguments(message: dict[str, Any]) -> str:
     """The arguments of the first call in a message or a delta, of the old form too."""
     calls = message.get("tool_calls")
     first = calls[0] if isinstance(calls, list) and calls else {}
@@ -112,7 +119,7 @@ def arguments_of(message: dict[str, Any]) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _object(text: str) -> str | None:
+def _last_object(text: str) -> str | None:
     """The last whole JSON object in a text, None = there is none."""
     decoder, found, at = json.JSONDecoder(), None, text.find("{")
     for _ in range(_MOST_STARTS):
@@ -128,7 +135,7 @@ def _object(text: str) -> str | None:
     return found
 
 
-def refusal_of(message: dict[str, Any], finish: Json = None) -> str:
+def refusal_text(message: dict[str, Any], finish: Json = None) -> str:
     """The words of a refusal in a message or a delta, empty = there are none."""
     refusal = message.get("refusal")
     if isinstance(refusal, str) and refusal.strip():
@@ -140,9 +147,238 @@ def refusal_of(message: dict[str, Any], finish: Json = None) -> str:
     return "a content filter stopped the reply" if finish == "content_filter" else ""
 
 
-def count(usage: Json, name: str) -> int | None:
+def token_count(usage: Json, name: str) -> int | None:
     """A number of tokens that can be one, None = not told."""
     found = usage.get(name) if isinstance(usage, dict) else None
     if isinstance(found, int) and not isinstance(found, bool) and 0 < found < _MOST_TOKENS:
         return found
     return None
+
+
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServerEvent:
+    """One event: its name (empty = it has none) and its data, the lines joined by line feeds."""
+
+    name: str
+    data: str
+
+
+class EventParser:
+    """Takes the bytes of a stream as they come, however they are cut."""
+
+    def __init__(self) -> None:
+        self._line = bytearray()
+        self._first = True
+        self._after_return = False
+        self._name = ""
+        self._data: list[str] = []
+
+    def feed(self, piece: bytes) -> list[ServerEvent]:
+        """The events that end in this piece; empty events are none."""
+        if not piece:
+            return []
+        if self._after_return and piece.startswith(b"\n"):
+            piece = piece[1:]  # the second half of a line's end that came in two pieces
+        self._after_return = piece.endswith(b"\r")
+        *ended, rest = _LINE_END.split(piece)
+        found = [self._ended(line) for line in ended]
+        self._line += rest
+        return [one for one in found if one is not None]
+
+    def end(self) -> list[ServerEvent]:
+        """The event that the end of the stream leaves without its blank line."""
+        found = [self._ended(b""), self._ended(b"")]
+        return [one for one in found if one is not None]
+
+    def _ended(self, rest: bytes) -> ServerEvent | None:
+        """The event that this line ends, None = it ends none."""
+        line = bytes(self._line + rest)
+        self._line.clear()
+        if self._first:
+            self._first, line = False, line.removeprefix(BOM_UTF8)
+        if line:
+            self._field(line.decode("utf-8", "replace"))
+            return None
+        name, data, self._name, self._data = self._name, self._data, "", []
+        return ServerEvent(name=name, data="\n".join(data)) if data else None
+
+    def _field(self, line: str) -> None:
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "event":
+            self._name = value
+        elif name in ("data", "error"):
+            self._name = name if name == "error" else self._name
+            self._data.append(value)
+
+
+_DONE = "[DONE]"
+_FAILED = ("error", "abort")
+_PARTS = ("content", "refusal", "reasoning_content", "reasoning", "arguments")
+_HALF = re.compile("[\ud800-\udbff]\\Z")
+
+
+class ChunkReader:
+    """Takes a stream's bytes as they come and says one part of the reply as it grows.
+
+    Attributes:
+        begun: whether anything came that is part of a reply.
+        failed: whether an error came, which is all that counts then.
+        finished: whether the reply said why it ended, or that the stream does.
+    """
+
+    def __init__(self, part: str, say: Callable[[str], None]) -> None:
+        self.begun = self.failed = False
+        self.finished = False
+        self._part, self._say = part, say
+        self._held = ""
+        self._events = EventParser()
+        self._texts: dict[str, list[str]] = {name: [] for name in _PARTS}
+        self._usage: dict[str, Json] = {}
+        self._reason: str | None = None
+        self._choices = False
+        self._call: tuple[Json, Json] | None = None
+        self._error: Json = None
+        self._ended = False
+
+    def take(self, piece: bytes) -> bool:
+        """Reads on; whether more is wanted."""
+        for event in self._events.feed(piece):
+            self._take(event)
+        return not self._ended
+
+    def end(self) -> None:
+        """The stream is over, with or without a word of that."""
+        for event in self._events.end():
+            self._take(event)
+        held, self._held = self._held, ""
+        if held:
+            self._say(join_surrogates(held))
+
+    def document(self) -> dict[str, Json]:
+        """What came, as a chat completion or an error that is not streamed."""
+        if self.failed:
+            return {"error": self._error}
+        if not self._choices:
+            return {"usage": self._usage}
+        text = {name: "".join(parts) for name, parts in self._texts.items()}
+        call = {"function": {"arguments": text.pop("arguments")}}
+        message: dict[str, Json] = {**text, "tool_calls": [call]}
+        choice = {"message": message, "finish_reason": self._reason}
+        return {"choices": [choice], "usage": self._usage}
+
+    def tokens(self) -> tuple[int | None, int]:
+        """Tokens in (None = not told) and out so far.
+
+        What is not told of those out is estimated, with all that was reasoned.
+        """
+        said = "\n".join("".join(parts) for parts in self._texts.values() if parts)
+        told = token_count(self._usage, "completion_tokens")
+        asked = token_count(self._usage, "prompt_tokens")
+        return asked, told or (estimate_tokens(said) if said else 0)
+
+    def _take(self, event: ServerEvent) -> None:
+        """One event; what comes after the end counts as nothing."""
+        whole = reply_document(event.data.encode("utf-8", "replace"))
+        texts = [event.data] if whole is not None else event.data.split("\n")
+        for text in texts:  # Some servers send chunks a line each, without blank lines.
+            if self._ended:
+                return
+            if text.strip().startswith(_DONE):
+                self.finished = self._ended = True
+            elif (found := whole or reply_document(text.encode("utf-8", "replace"))) is not None:
+                self._object(event, found)
+            elif event.name == "error" and text.strip():
+                self._fail(text)
+
+    def _object(self, event: ServerEvent, found: dict[str, Json]) -> None:
+        failed = found.get("error")
+        if failed or event.name == "error" or found.get("object") == "error":
+            self._fail(failed or found)
+            return
+        self.begun = True
+        choices = found.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        self._count(found.get("usage"))
+        if isinstance(choice, dict) and choice.get("index") in (0, None):
+            self._choices = True
+            self._count(choice.get("usage"))
+            self._choice(choice)
+
+    def _choice(self, choice: dict[str, Any]) -> None:
+        delta, message = choice.get("delta"), choice.get("message")
+        if isinstance(delta, dict) and delta:
+            self._message(delta)
+        elif isinstance(message, dict):
+            self._whole_message(message)
+        elif "text" in choice:
+            self._message({"content": choice["text"]})
+        reason = choice.get("finish_reason")
+        if reason in _FAILED:
+            self._fail("the reply ended with an error")
+        elif isinstance(reason, str) and reason:
+            self._reason, self.finished = reason, True
+
+    def _whole_message(self, message: dict[str, Any]) -> None:
+        """A message in the place of a delta, unless it repeats at the end what the deltas said."""
+        texts = content_text(message.get("content")), call_arguments(message)
+        said = "".join(self._texts["content"]), "".join(self._texts["arguments"])
+        if texts != said:
+            self._message(message)
+
+    def _message(self, delta: dict[str, Any]) -> None:
+        for name in _PARTS[:-1]:
+            self._add(name, content_text(delta.get(name)))
+        refused = refusal_text(delta)
+        if refused and not isinstance(delta.get("refusal"), str):
+            self._add("refusal", refused)
+        self._add("arguments", self._arguments(delta))
+
+    def _arguments(self, delta: dict[str, Any]) -> str:
+        """The new arguments of the first call; those of further calls are left out."""
+        calls = delta.get("tool_calls")
+        if not isinstance(calls, list) or not calls:
+            return call_arguments(delta)
+        new = ""
+        for call in calls:
+            if isinstance(call, dict) and self._is_first(call):
+                new += call_arguments({"tool_calls": [call]})
+        return new
+
+    def _is_first(self, call: dict[str, Any]) -> bool:
+        index, name = call.get("index"), call.get("id") or None
+        if self._call is None:
+            self._call = index, name
+        first, known = self._call
+        if isinstance(index, int) and isinstance(first, int):
+            return index == first
+        return name is None or known is None or name == known
+
+    def _add(self, name: str, text: str) -> None:
+        if not text:
+            return
+        self._texts[name].append(text)
+        if name == self._part:
+            text = self._held + text
+            half = _HALF.search(text)
+            self._held = half[0] if half else ""
+            text = join_surrogates(text[: half.start()] if half else text)
+            if text:
+                self._say(text)
+
+    def _count(self, usage: Json) -> None:
+        """Usage so far: the last word of a server counts, null and empty ones are none."""
+        if isinstance(usage, dict):
+            self._usage |= usage
+
+    def _fail(self, error: Json) -> None:
+        """An error in the stream; amid a reply one without a code is a failure of the server."""
+        if self.begun:
+            inner = dict(error) if isinstance(error, dict) else {"message": str(error)}
+            told = (inner.get("code"), inner.get("status"))
+            error = inner if any(isinstance(one, int) for one in told) else inner | {"code": 500}
+        self._error = error or "an error without words"
+        self.failed = self.finished = self._ended = True

@@ -15,7 +15,7 @@ from typing import Any, cast
 import httpx2
 import openai
 
-from ingot.agent.model.endpoint import Endpoint, key
+from ingot.agent.model.endpoint import Endpoint, endpoint_key
 from ingot.converters.errors import ModelError
 from ingot.converters.rows import Json
 
@@ -64,74 +64,62 @@ class Post:
 
         `take` gets the bytes of an event stream as they come and says whether more is wanted; the
         answer holds them too. An answer that is none, or an error, is not for it.
-
-        Raises:
-            NoAnswerError: no answer comes, or not the whole of it.
         """
         asked = partial(self._chat.create, **body, timeout=seconds)
-        return _answer(self._watch, seconds, asked, take)
+        return _await_answer(self._watch, seconds, asked, take)
 
 
 def check_url(endpoint: Endpoint) -> None:
-    """Whether the base URL can be asked at all.
-
-    Raises:
-        ModelError: it is no http or https URL.
-    """
+    """Whether the base URL can be asked at all."""
     try:
         url = httpx2.URL(endpoint.url)
         url.host.encode("idna")
     except (httpx2.InvalidURL, UnicodeError) as error:
-        raise _no_url(endpoint) from error
+        raise _url_error(endpoint) from error
     if url.scheme not in ("http", "https") or not url.host:
-        raise _no_url(endpoint)
+        raise _url_error(endpoint)
 
 
-def _no_url(endpoint: Endpoint) -> ModelError:
+def _url_error(endpoint: Endpoint) -> ModelError:
     hint = "--base-url is such as http://localhost:8000/v1"
     problem = "the base URL is no http or https URL"
     return ModelError(endpoint.host, problem, hint, kind="unreachable")
 
 
 @contextmanager
-def connected(endpoint: Endpoint) -> Iterator[Post]:
+def connect_endpoint(endpoint: Endpoint) -> Iterator[Post]:
     """What posts to the endpoint.
 
     Redirects are not followed, so that neither rows nor a key wander to another host; proxies of
     the environment are used.
     """
-    with _opened(endpoint) as (client, watch):
+    with _open_client(endpoint) as (client, watch):
         yield Post(client.chat.completions.with_raw_response, watch)
 
 
-def models(endpoint: Endpoint, seconds: float) -> Answer:
-    """What the endpoint answers when it is asked for its list of models, under the same bounds.
-
-    Raises:
-        NoAnswerError: no answer comes.
-        ModelError: the key holds characters that no HTTP header can hold.
-    """
-    with _opened(endpoint) as (client, watch):
+def list_models(endpoint: Endpoint, seconds: float) -> Answer:
+    """What the endpoint answers when it is asked for its list of models, under the same bounds."""
+    with _open_client(endpoint) as (client, watch):
         listed = client.models.with_raw_response
-        return _answer(watch, seconds, lambda: listed.list(timeout=seconds))
+        return _await_answer(watch, seconds, lambda: listed.list(timeout=seconds))
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
+def _trusted_certificates() -> ssl.SSLContext:
     """The certificates that are trusted, read once: that takes longer than many a request."""
     return httpx2.create_ssl_context()
 
 
 @contextmanager
-def _opened(endpoint: Endpoint) -> Iterator[tuple[openai.OpenAI, "_Watch"]]:
+def _open_client(endpoint: Endpoint) -> Iterator[tuple[openai.OpenAI, "_Watch"]]:
     watch = _Watch()
     http = openai.DefaultHttpxClient(
         follow_redirects=False,
-        verify=_trusted(),
+        verify=_trusted_certificates(),
         event_hooks={"request": [watch.sent], "response": [watch.answered]},
     )
     client = openai.OpenAI(
-        api_key=key(endpoint).value,
+        api_key=endpoint_key(endpoint).value,
         base_url=endpoint.url,
         max_retries=0,
         http_client=http,
@@ -142,26 +130,26 @@ def _opened(endpoint: Endpoint) -> Iterator[tuple[openai.OpenAI, "_Watch"]]:
         yield client, watch
 
 
-def _answer(
+def _await_answer(
     watch: "_Watch", seconds: float, ask: Callable[[], Any], take: Take | None = None
 ) -> Answer:
     with watch.during(seconds):
         try:
             response = ask().http_response
-            body = response.content if take is None else _streamed(response, take)
+            body = response.content if take is None else _read_stream(response, take)
         except openai.APIStatusError as error:
             response, body = error.response, error.response.content
         except (openai.APITimeoutError, httpx2.TimeoutException) as error:
-            raise _late(seconds) from error
+            raise _timeout_error(seconds) from error
         except (openai.APIConnectionError, httpx2.TransportError) as error:
-            raise (_late(seconds) if watch.over else _unreachable(error)) from error
+            raise (_timeout_error(seconds) if watch.over else _connection_error(error)) from error
         if watch.over:  # A body without a length looks whole where it was cut.
-            raise _late(seconds)
+            raise _timeout_error(seconds)
         headers = {name.lower(): value for name, value in response.headers.items()}
         return Answer(status=response.status_code, headers=headers, body=body)
 
 
-def _streamed(response: httpx2.Response, take: Take) -> bytes:
+def _read_stream(response: httpx2.Response, take: Take) -> bytes:
     """The body as far as it is wanted; `take` gets it where it is an event stream."""
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     listens = kind == EVENT_STREAM and response.is_success
@@ -244,15 +232,15 @@ class _Bounded(httpx2.SyncByteStream):
         self._stream.close()
 
 
-def _late(seconds: float) -> NoAnswerError:
+def _timeout_error(seconds: float) -> NoAnswerError:
     problem = f"no whole reply within {seconds:.3g} s"
     return NoAnswerError("timeout", problem, "is the model loaded?", True)
 
 
-def _unreachable(error: Exception) -> NoAnswerError:
+def _connection_error(error: Exception) -> NoAnswerError:
     """What kept the connection from standing, in words; TLS does not mend by waiting."""
     unreachable = partial(NoAnswerError, "unreachable")
-    causes = tuple(_causes(error))
+    causes = tuple(_error_causes(error))
     said = " ".join(str(one) for one in causes)
     if "CERTIFICATE_VERIFY_FAILED" in said:
         hint = "SSL_CERT_FILE names a file of certificates to trust"
@@ -267,7 +255,7 @@ def _unreachable(error: Exception) -> NoAnswerError:
     return unreachable("cannot be reached", "check --base-url", True)
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def _error_causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__

@@ -1,1 +1,1 @@
-"""One small file per node of the graph."""
+"""The nodes of the graph, one small step each."""

@@ -8,16 +8,15 @@ import json
 from dataclasses import asdict
 
 from ingot.agent.context import Context
-from ingot.agent.fingerprint import fingerprint
-from ingot.agent.gates import reserved
-from ingot.agent.mappers.auto import exhausted
-from ingot.agent.mappers.proposal import Evidence
-from ingot.agent.mappers.turn import MODEL, Attempt
-from ingot.agent.nodes.discover import stated_spec
-from ingot.agent.nodes.propose import as_told, rules_of
-from ingot.agent.opinion import agree, together
+from ingot.agent.judging.gates import state_person_reasons
+from ingot.agent.judging.second_opinion import joint_confidence, same_records
+from ingot.agent.judging.trial import try_out
+from ingot.agent.nodes.discover import spec_of_order
+from ingot.agent.nodes.propose import redacted_proposal, rules_turn
+from ingot.agent.proposing.auto import exhausted_reason
+from ingot.agent.proposing.fingerprint import fingerprint
+from ingot.agent.proposing.proposal import MODEL, Attempt, Evidence
 from ingot.agent.state import Order, State
-from ingot.agent.trial import try_out
 from ingot.converters.errors import MappingError
 from ingot.converters.rows import Json
 
@@ -26,19 +25,19 @@ def compare(state: State, context: Context) -> State:
     """Settle what is proposed once nobody is asked any more."""
     if context.asking is None or state["order"]["mapping"] is not None:
         return {"opinion": None}
-    settled = _settled(state)
+    settled = _settle_proposal(state)
     now: State = {**state, **settled}
     proposal = now.get("proposal")
     if proposal is None or proposal["mapper"] != MODEL:
         _remember_failure(now, context)
         return {**settled, "opinion": None}
-    opinion = _opinion(now, context)
-    settled |= {"opinion": opinion, "proposal": _with(proposal, opinion)}
-    _remember({**now, **settled}, context)
+    opinion = _ask_rules(now, context)
+    settled |= {"opinion": opinion, "proposal": _with_opinion(proposal, opinion)}
+    _remember_answer({**now, **settled}, context)
     return settled
 
 
-def _settled(state: State) -> State:
+def _settle_proposal(state: State) -> State:
     """The better of two answers; the rules' fallback is no proposal if it fails on the sample."""
     looked, proposal = state.get("looked"), state.get("proposal")
     failed = proposal is None or bool(state["problems"]) or bool(state["turn"]["fallback"])
@@ -51,13 +50,13 @@ def _settled(state: State) -> State:
     return {}
 
 
-def _opinion(state: State, context: Context) -> dict[str, Json] | None:
+def _ask_rules(state: State, context: Context) -> dict[str, Json] | None:
     """The rules' proposal, and whether it makes the same of the sample."""
     order, proposal = Order(**state["order"]), state["proposal"] or {}
-    found = rules_of(order, context).proposal
+    found = rules_turn(order, context).proposal
     if found is None:
         return None
-    document = as_told(found)
+    document = redacted_proposal(found)
     if found.mapping is None or not proposal["mapping"]:
         return {"agrees": found.decision == proposal["decision"], "proposal": document}
     try:
@@ -65,10 +64,10 @@ def _opinion(state: State, context: Context) -> dict[str, Json] | None:
         ours = try_out(context, order, proposal["mapping"], where="the model's mapping")
     except MappingError:
         return {"agrees": False, "proposal": document}
-    return {"agrees": agree(ours, theirs), "proposal": document}
+    return {"agrees": same_records(ours, theirs), "proposal": document}
 
 
-def _with(proposal: dict[str, Json], opinion: dict[str, Json] | None) -> dict[str, Json]:
+def _with_opinion(proposal: dict[str, Json], opinion: dict[str, Json] | None) -> dict[str, Json]:
     """The proposal with the rules' opinion among its evidence; agreement makes it surer."""
     if opinion is None:
         return proposal
@@ -79,10 +78,10 @@ def _with(proposal: dict[str, Json], opinion: dict[str, Json] | None) -> dict[st
     made = {**proposal, "evidence": [*proposal["evidence"], asdict(evidence)]}
     if not opinion["agrees"]:
         return made
-    return {**made, "confidence": together(proposal["confidence"], rules["confidence"])}
+    return {**made, "confidence": joint_confidence(proposal["confidence"], rules["confidence"])}
 
 
-def _remember(state: State, context: Context) -> None:
+def _remember_answer(state: State, context: Context) -> None:
     """Keep a new answer that passed, so that data of this shape needs no call.
 
     One that a person has to look at is kept for these rows alone: what a hostile row talked a model
@@ -90,30 +89,32 @@ def _remember(state: State, context: Context) -> None:
     make the same of the rows.
     """
     turn = state["turn"]
-    passed = not state["problems"] and (state.get("check") or not _maps(state))
+    passed = not state["problems"] and (state.get("check") or not _has_mapping(state))
     if turn["level"] and passed:
         told = {key: one for key, one in turn["provenance"].items() if key != "mapper"}
         whoever: State = {**state, "order": {**state["order"], "min_confidence": 0.0}}
-        here = bool(reserved(whoever)) or (bool(_card_shown(state)) and not _agrees(state))
+        here = bool(state_person_reasons(whoever)) or (
+            bool(_card_shown(state)) and not _rules_agree(state)
+        )
         if not here:
             told.pop("card", None)  # it is not that of the others
         document = {"said": json.loads(turn["said"]), "provenance": told}
-        _keep(state, context, document, only_here=here)
+        _store_answer(state, context, document, only_here=here)
 
 
-def _agrees(state: State) -> bool:
+def _rules_agree(state: State) -> bool:
     return bool((state.get("opinion") or {}).get("agrees"))
 
 
-def _maps(state: State) -> bool:
+def _has_mapping(state: State) -> bool:
     return bool((state["proposal"] or {})["mapping"])
 
 
 def _remember_failure(state: State, context: Context) -> None:
     """Keep that a model's answers do not pass on this shape: asking again would give the same."""
     attempts = [Attempt.from_json(one) for one in state.get("attempts", [])]
-    if why := exhausted(attempts):
-        _keep(state, context, {"failed": why}, only_here=bool(_card_shown(state)))
+    if why := exhausted_reason(attempts):
+        _store_answer(state, context, {"failed": why}, only_here=bool(_card_shown(state)))
 
 
 def _card_shown(state: State) -> str:
@@ -122,16 +123,16 @@ def _card_shown(state: State) -> str:
     return next(filter(None, [*closed, state["turn"]["provenance"].get("card", "")]), "")
 
 
-def _keep(
+def _store_answer(
     state: State, context: Context, document: dict[str, Json], *, only_here: bool = False
 ) -> None:
     if context.asking is None:
         return
     order = Order(**state["order"])
-    source, sample = context.drawn(order.source, stated_spec(order))
+    source, sample = context.source_and_sample(order.source, spec_of_order(order))
     shape = fingerprint(source, sample)
     card = context.cards.get(order.source) if _card_shown(state) else None
-    rules = rules_of(order, context).proposal
+    rules = rules_turn(order, context).proposal
     keys = context.asking.keys(shape, sample, order.request(), rules, card)
     context.asking.store.keep(keys[only_here], document)
     if only_here and card is not None:

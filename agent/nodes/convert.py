@@ -4,49 +4,43 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ingot.agent.context import Context
-from ingot.agent.nodes.discover import stated_spec
-from ingot.agent.redaction import redact
-from ingot.agent.report import report_text
+from ingot.agent.judging.trial import try_out
+from ingot.agent.nodes.discover import spec_of_order
+from ingot.agent.privacy import redact
+from ingot.agent.reporting.report import report_text
 from ingot.agent.state import Order, State
-from ingot.agent.trial import try_out
-from ingot.converters import job
+from ingot.converters.convert import job
 from ingot.converters.errors import ConversionError
 from ingot.converters.rows import Json
 
 
 def convert(state: State, context: Context) -> State:
-    """Convert the approved proposal; an irrelevant source gives a folder that says so.
-
-    Raises:
-        SourceError: a file cannot be read to its end.
-        ConversionError: every row was rejected.
-        OutputError: the destination is taken or cannot be written.
-    """
+    """Convert the approved proposal; an irrelevant source gives a folder that says so."""
     order = Order(**state["order"])
     if order.out is None or order.dry_run:
         return {"result": {}}
-    done = _converted(state, order, context)
+    done = _convert_source(state, order, context)
     return {
         "result": {
             "out": str(done.out),
             "already_done": done.already_done,
-            "manifest": summary(done.manifest),
+            "manifest": manifest_summary(done.manifest),
             "notes": list(done.notes),
             "first_rejects": [redact(one) for one in done.first_rejects],
         }
     }
 
 
-def _converted(state: State, order: Order, context: Context) -> job.Result:
+def _convert_source(state: State, order: Order, context: Context) -> job.Result:
     def extra_files(manifest: dict[str, Json], rejects: Sequence[str]) -> dict[str, bytes]:
         told = [redact(one) for one in rejects]
         return {"report.md": report_text(state, manifest, told).encode()}
 
-    out, options = Path(order.out or ""), options_of(order)
+    out, options = Path(order.out or ""), conversion_options(order)
     told = {"model": state.get("usage") or None}
     proposal = state["proposal"] or {}
     if proposal["decision"] == "irrelevant":
-        source = context.source(order.source, stated_spec(order))
+        source = context.source(order.source, spec_of_order(order))
         return job.finish_irrelevant(
             source, out, proposal["reason"], options, extra_files=extra_files, extra_run=told
         )
@@ -65,7 +59,7 @@ def _converted(state: State, order: Order, context: Context) -> job.Result:
         raise ConversionError(error.where, redact(error.problem), error.hint) from error
 
 
-def options_of(order: Order) -> job.ConvertOptions:
+def conversion_options(order: Order) -> job.ConvertOptions:
     """The part of an order that a conversion knows."""
     return job.ConvertOptions(
         records="jsonl" if order.records == "jsonl" else "parquet",
@@ -77,7 +71,7 @@ def options_of(order: Order) -> job.ConvertOptions:
     )
 
 
-def summary(manifest: dict[str, Json]) -> dict[str, Json]:
+def manifest_summary(manifest: dict[str, Json]) -> dict[str, Json]:
     """The counts of a manifest; its lists of files and inputs may be long and stay on disk."""
     kept = ("decision", "rows", "records", "rejects", "tokens", "warnings")
     return {key: manifest[key] for key in kept}

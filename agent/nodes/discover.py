@@ -1,20 +1,22 @@
-"""discover: what lies at the location, and whether any of it is data."""
+"""discover: what lies at the location, and whether any of it is data.
+
+sample: rows spread over the source; the state keeps only their number.
+"""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ingot.agent.context import Context
-from ingot.agent.criteo_data import raw_criteo
-from ingot.agent.ctr_data import raw_aliccp
-from ingot.agent.mappers.proposal import Proposal
-from ingot.agent.monolith_data import raw_monolith
-from ingot.agent.redaction import redact
+from ingot.agent.judging.trial import spec_of_document
+from ingot.agent.privacy import redact
+from ingot.agent.proposing.proposal import Proposal
+from ingot.agent.proposing.recsys_data import aliccp_proposal, criteo_proposal, monolith_proposal
 from ingot.agent.state import Order, State
-from ingot.agent.trial import spec_of
-from ingot.converters.commit import check_usable, writing
-from ingot.converters.readers import Source
-from ingot.converters.readers.spec import SourceSpec
+from ingot.converters.errors import SourceError
+from ingot.converters.output.commit import check_destination, output_errors
 from ingot.converters.rows import Json
+from ingot.converters.sources import Source
+from ingot.converters.sources.facts import SourceSpec
 
 _SHOWN = 20
 
@@ -30,43 +32,39 @@ def discover(state: State, context: Context) -> State:
     """
     order = Order(**state["order"])
     if order.out and not order.dry_run:
-        _check_written(Path(order.out))
+        _check_destination(Path(order.out))
         if order.tokenizer:
             context.check_tokenizer(order.tokenizer)
-    source = context.source(order.source, stated_spec(order))
-    found: State = {"source": facts(source), "attempts": [], "problems": [], "usage": {}}
-    told = None if order.mapping else raw_data(source)
+    source = context.source(order.source, spec_of_order(order))
+    found: State = {"source": source_facts(source), "attempts": [], "problems": [], "usage": {}}
+    told = None if order.mapping else raw_data_proposal(source)
     if source.files and told is None:
         return found
-    return {**found, "proposal": (told or _nothing(source)).to_json()}
+    return {**found, "proposal": (told or _no_data_proposal(source)).to_json()}
 
 
-def raw_data(source: Source) -> Proposal | None:
+def raw_data_proposal(source: Source) -> Proposal | None:
     """What another command reads; None for all else."""
-    return raw_aliccp(source) or raw_criteo(source) or raw_monolith(source)
+    return aliccp_proposal(source) or criteo_proposal(source) or monolith_proposal(source)
 
 
-def _check_written(out: Path) -> None:
-    """See that a result could be laid there; a file system may refuse what the rights allow.
-
-    Raises:
-        OutputError: it could not.
-    """
-    check_usable(out)
-    with writing(out):
+def _check_destination(out: Path) -> None:
+    """See that a result could be laid there; a file system may refuse what the rights allow."""
+    check_destination(out)
+    with output_errors(out):
         parent = next(one for one in out.resolve().parents if one.exists())
         with TemporaryDirectory(prefix=".ingot-", dir=parent):
             pass
 
 
-def stated_spec(order: Order) -> SourceSpec:
+def spec_of_order(order: Order) -> SourceSpec:
     """The facts about the files that the user's mapping file states; none without one."""
     if order.mapping is None:
         return SourceSpec()
-    return spec_of(order.mapping, where=order.mapping_file or "mapping")
+    return spec_of_document(order.mapping, where=order.mapping_file or "mapping")
 
 
-def facts(source: Source) -> dict[str, Json]:
+def source_facts(source: Source) -> dict[str, Json]:
     """What people want to know about a source, as plain JSON."""
     return {
         "name": redact(source.name),
@@ -79,7 +77,7 @@ def facts(source: Source) -> dict[str, Json]:
     }
 
 
-def _nothing(source: Source) -> Proposal:
+def _no_data_proposal(source: Source) -> Proposal:
     names = ", ".join(redact(one.name) for one in source.left_out[:5])
     more = len(source.left_out) - 5
     seen = names + (f" and {more} more" if more > 0 else "")
@@ -89,3 +87,22 @@ def _nothing(source: Source) -> Proposal:
         confidence=1.0,
         reason=f"There is no data file, only side files: {seen}.",
     )
+
+
+def sample(state: State, context: Context) -> State:
+    """Draw the sample, so that a source that cannot be read fails before anything is proposed."""
+    order = Order(**state["order"])
+    drawn = context.sample(order.source, spec_of_order(order))
+    if drawn.bad and not drawn.rows:
+        first = drawn.bad[0]
+        problem = f"none of {len(drawn.bad)} sampled rows can be read"
+        hint = f"{first.file} row {first.bad.row}: {redact(first.bad.detail)}"
+        raise SourceError(order.source, problem, hint)
+    return {
+        "sample": {
+            "rows": len(drawn.rows),
+            "bad": len(drawn.bad),
+            "complete": drawn.complete,
+            "total_rows": drawn.total_rows,
+        }
+    }

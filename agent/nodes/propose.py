@@ -2,20 +2,19 @@
 
 from dataclasses import asdict, replace
 
-from ingot.agent.card_evidence import evidence
 from ingot.agent.context import Context
-from ingot.agent.mappers.auto import marked
-from ingot.agent.mappers.proposal import Proposal
-from ingot.agent.mappers.turn import Attempt, Turn
+from ingot.agent.judging.trial import try_out
 from ingot.agent.model.budget import Spent
-from ingot.agent.nodes.discover import stated_spec
-from ingot.agent.redaction import redact, redacted
+from ingot.agent.nodes.discover import spec_of_order
+from ingot.agent.privacy import redact, redact_value
+from ingot.agent.proposing.auto import fallback_turn
+from ingot.agent.proposing.cards import card_evidence
+from ingot.agent.proposing.proposal import Attempt, Proposal, Turn
 from ingot.agent.state import Order, State
-from ingot.agent.trial import try_out
 from ingot.converters.errors import BudgetReached, ModelError
 from ingot.converters.rows import Json
 
-RENDERED = 2  # records that a model is shown at a second look
+RENDERED_RECORDS = 2  # records that a model is shown at a second look
 
 
 def propose(state: State, context: Context) -> State:
@@ -28,63 +27,65 @@ def propose(state: State, context: Context) -> State:
     before = state.get("usage", {})
     if context.asking:
         context.asking.ledger.open_set(Spent.from_json(before))
-    turn, stopped = _turn(order, context, state)
-    proposal = _with_card(turn.proposal, order, context)
+    turn, stopped = _next_turn(order, context, state)
+    proposal = _with_card_evidence(turn.proposal, order, context)
     return {
-        "proposal": as_told(proposal) if proposal else None,
+        "proposal": redacted_proposal(proposal) if proposal else None,
         "problems": [asdict(one) for one in turn.problems],
         "turn": {
-            **{key: getattr(turn, key) for key in _KEPT},
-            "provenance": {**turn.provenance, **_cost(turn, context), "mapper": turn.mapper},
+            **{key: getattr(turn, key) for key in _TURN_KEYS},
+            "provenance": {**turn.provenance, **_turn_cost(turn, context), "mapper": turn.mapper},
         },
-        "usage": _usage(before, turn, context),
+        "usage": _total_usage(before, turn, context),
         "stopped": stopped,
     }
 
 
-def _turn(order: Order, context: Context, state: State) -> tuple[Turn, dict[str, Json]]:
+def _next_turn(order: Order, context: Context, state: State) -> tuple[Turn, dict[str, Json]]:
     """The turn, and why the run stops with it; {} = it goes on."""
     if order.mapping is not None:
-        return given(order), {}
+        return given_turn(order), {}
     try:
-        return _asked(order, context, state), {}
+        return _ask_mapper(order, context, state), {}
     except (BudgetReached, ModelError) as error:
         told = {"notes": list(error.notes)}
         if state.get("looked"):  # there is an answer that passes: it stands
             return Turn(proposal=None, mapper=order.mapper, asked=told), {}
         if isinstance(error, ModelError):
             turn = Turn(proposal=None, mapper=order.mapper, asked=told)
-            return turn, _stop("model", error) | {"fault": error.kind}
-        rules = marked(rules_of(order, context), f"a budget is used up: {error.problem}")
-        return replace(rules, asked=told), _stop("budget", error)
+            return turn, _stop_reason("model", error) | {"fault": error.kind}
+        rules = fallback_turn(rules_turn(order, context), f"a budget is used up: {error.problem}")
+        return replace(rules, asked=told), _stop_reason("budget", error)
 
 
-def _with_card(proposal: Proposal | None, order: Order, context: Context) -> Proposal | None:
+def _with_card_evidence(
+    proposal: Proposal | None, order: Order, context: Context
+) -> Proposal | None:
     """The proposal with what a card beside the data says of it among its evidence, nothing else."""
     card = context.cards.get(order.source)
     if proposal is None or card is None:
         return proposal
-    fields = context.fields(order.source, stated_spec(order)) if card.fields else ()
-    return replace(proposal, evidence=(*proposal.evidence, *evidence(card, proposal, fields)))
+    fields = context.fields(order.source, spec_of_order(order)) if card.fields else ()
+    return replace(proposal, evidence=(*proposal.evidence, *card_evidence(card, proposal, fields)))
 
 
-def _stop(kind: str, error: BudgetReached | ModelError) -> dict[str, Json]:
+def _stop_reason(kind: str, error: BudgetReached | ModelError) -> dict[str, Json]:
     """Why a run stops, as the state holds it; servers repeat what they were sent."""
     why, hint = redact(error.problem), error.hint
     return {"kind": kind, "where": error.where, "why": why, "hint": hint}
 
 
-def as_told(proposal: Proposal) -> dict[str, Json]:
+def redacted_proposal(proposal: Proposal) -> dict[str, Json]:
     """The proposal as the state holds it: what it says of values redacted, its mapping as it is."""
     told = proposal.to_json()
-    evidence = redacted(told["evidence"])
+    evidence = redact_value(told["evidence"])
     return {**told, "reason": redact(told["reason"]), "evidence": evidence}
 
 
-_KEPT = ("mapper", "said", "again", "level", "fallback")
+_TURN_KEYS = ("mapper", "said", "again", "level", "fallback")
 
 
-def _usage(before: dict[str, Json], turn: Turn, context: Context) -> dict[str, Json]:
+def _total_usage(before: dict[str, Json], turn: Turn, context: Context) -> dict[str, Json]:
     """What asking a model took so far, in this process and in earlier ones."""
     if context.asking is None:
         return before
@@ -102,7 +103,7 @@ def _usage(before: dict[str, Json], turn: Turn, context: Context) -> dict[str, J
     return {**told, "notes": notes} if notes else told
 
 
-def _cost(turn: Turn, context: Context) -> dict[str, Json]:
+def _turn_cost(turn: Turn, context: Context) -> dict[str, Json]:
     """What a model's answer took with those before it; of a remembered one it stands with it."""
     if context.asking is None or context.asking.shared or not turn.level:
         return {}
@@ -117,34 +118,36 @@ def _cost(turn: Turn, context: Context) -> dict[str, Json]:
     }
 
 
-def _asked(order: Order, context: Context, state: State) -> Turn:
+def _ask_mapper(order: Order, context: Context, state: State) -> Turn:
     """One answer of the mapper; a model that looks at its records is shown them again each time."""
     history = [Attempt.from_json(one) for one in state.get("attempts", [])]
     if state.get("looked"):
-        records = rendered(order, context, state)
+        records = rendered_examples(order, context, state)
         history = [one if one.signals is None else replace(one, records=records) for one in history]
-    source, sample = context.drawn(order.source, stated_spec(order))
-    return context.turner(order.mapper)(source, sample, order.request(), history)
+    source, sample = context.source_and_sample(order.source, spec_of_order(order))
+    return context.mapper_named(order.mapper)(source, sample, order.request(), history)
 
 
-def rules_of(order: Order, context: Context) -> Turn:
+def rules_turn(order: Order, context: Context) -> Turn:
     """What the rules say of the same sample."""
-    source, sample = context.drawn(order.source, stated_spec(order))
-    return context.turner("rules")(source, sample, order.request(), ())
+    source, sample = context.source_and_sample(order.source, spec_of_order(order))
+    return context.mapper_named("rules")(source, sample, order.request(), ())
 
 
-def rendered(order: Order, context: Context, state: State) -> tuple[tuple[Json, Json], ...]:
+def rendered_examples(
+    order: Order, context: Context, state: State
+) -> tuple[tuple[Json, Json], ...]:
     """Rows beside the records that the looked-at proposal makes of them."""
     looked = (state.get("looked") or {})["proposal"]
     trial = try_out(context, order, looked["mapping"], where="the model's mapping")
-    return trial.report.examples[:RENDERED]
+    return trial.report.examples[:RENDERED_RECORDS]
 
 
-def given(order: Order) -> Turn:
+def given_turn(order: Order) -> Turn:
     """The turn of a user who brought a mapping file."""
     document = order.mapping or {}
     proposal = Proposal(
-        decision=decision_of(document),
+        decision=document_decision(document),
         mapping=document,
         confidence=1.0,
         reason="The mapping was given.",  # without its path, which must not change the report
@@ -153,7 +156,7 @@ def given(order: Order) -> Turn:
     return Turn(proposal=proposal, mapper="file")
 
 
-def decision_of(document: dict[str, Json]) -> str:
+def document_decision(document: dict[str, Json]) -> str:
     """What a schema-valid mapping document decides."""
     alternatives = [document, *document.get("any_of", [])]
     if any(one.get("messages") for one in alternatives):

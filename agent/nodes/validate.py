@@ -3,22 +3,15 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 
-from ingot.agent import drift
 from ingot.agent.context import Context
-from ingot.agent.fingerprint import fingerprint_of, shape
-from ingot.agent.gates import texts
-from ingot.agent.nodes.propose import decision_of
-from ingot.agent.redaction import redact, redacted
+from ingot.agent.judging import drift, fixed_texts
+from ingot.agent.judging.trial import Trial, report_facts, try_out
+from ingot.agent.nodes.propose import document_decision
+from ingot.agent.privacy import redact, redact_value
+from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
 from ingot.agent.state import Order, State
-from ingot.agent.trial import Trial, facts, try_out
-from ingot.converters.errors import (
-    DriftError,
-    MappingError,
-    Problem,
-    SourceError,
-    StorageError,
-)
-from ingot.converters.mapping import to_document
+from ingot.converters.errors import DriftError, MappingError, Problem, SourceError, StorageError
+from ingot.converters.mapping.bind import to_document
 from ingot.converters.rows import Json
 
 
@@ -26,10 +19,6 @@ def validate(state: State, context: Context) -> State:
     """Bind and check the proposed mapping; its problems go into the state, as does the bound form.
 
     Problems may quote values: they are redacted before the state, a report or a model sees them.
-
-    Raises:
-        MappingError: a mapping file that the user gave is wrong by itself.
-        DriftError: the data has not the shape that the given mapping was made for.
     """
     proposal = state.get("proposal")
     if not proposal or not proposal["mapping"]:
@@ -41,29 +30,36 @@ def validate(state: State, context: Context) -> State:
     except MappingError as error:
         if proposal["mapper"] == "file":
             raise
-        return {"check": None, "problems": _shown(error.problems)}
+        return {"check": None, "problems": _redacted_problems(error.problems)}
     except SourceError as error:
         if not _states_facts(proposal) or isinstance(error, StorageError):
             raise
         return {
             "check": None,
-            "problems": _shown([_unreadable(proposal["mapping"], error.problem)]),
+            "problems": _redacted_problems(
+                [_unreadable_problem(proposal["mapping"], error.problem)]
+            ),
         }
     if not trial.report.rows and _states_facts(proposal):
-        return {"check": None, "problems": _shown([_unreadable(proposal["mapping"], "no row")])}
-    document = _document(trial, state)
-    faults = texts.faults(document) if proposal["mapper"] == "llm" else []
+        return {
+            "check": None,
+            "problems": _redacted_problems([_unreadable_problem(proposal["mapping"], "no row")]),
+        }
+    document = _with_provenance(trial, state)
+    faults = fixed_texts.meta_faults(document) if proposal["mapper"] == "llm" else []
     found: State = {
-        "check": facts(trial.report),
-        "problems": _shown([*trial.report.problems, *faults]),
-        "proposal": {**proposal, "mapping": document, "decision": _decision(proposal, document)},
+        "check": report_facts(trial.report),
+        "problems": _redacted_problems([*trial.report.problems, *faults]),
+        "proposal": {**proposal, "mapping": document, "decision": _decide(proposal, document)},
     }
-    return _with_drift(found, trial, order) if proposal["mapper"] == "file" else found
+    return _add_drift(found, trial, order) if proposal["mapper"] == "file" else found
 
 
-def _decision(proposal: dict[str, Json], document: dict[str, Json]) -> str:
+def _decide(proposal: dict[str, Json], document: dict[str, Json]) -> str:
     """What is decided; a person who edits a mapping may have decided otherwise."""
-    return decision_of(document) if proposal["mapper"] == "edited" else str(proposal["decision"])
+    return (
+        document_decision(document) if proposal["mapper"] == "edited" else str(proposal["decision"])
+    )
 
 
 def _states_facts(proposal: dict[str, Json]) -> bool:
@@ -71,13 +67,13 @@ def _states_facts(proposal: dict[str, Json]) -> bool:
     return proposal["mapper"] != "file" and bool(proposal["mapping"].get("source"))
 
 
-def _unreadable(document: dict[str, Json], found: str) -> Problem:
+def _unreadable_problem(document: dict[str, Json], found: str) -> Problem:
     """That the files cannot be read as the document says."""
     pointer = "/source/root" if "root" in document["source"] else "/source"
     return Problem(pointer, "unreadable", "facts that the files can be read by", found)
 
 
-def _shown(problems: Iterable[Problem]) -> list[dict[str, Json]]:
+def _redacted_problems(problems: Iterable[Problem]) -> list[dict[str, Json]]:
     return [
         asdict(
             replace(
@@ -91,7 +87,7 @@ def _shown(problems: Iterable[Problem]) -> list[dict[str, Json]]:
     ]
 
 
-def _document(trial: Trial, state: State) -> dict[str, Json]:
+def _with_provenance(trial: Trial, state: State) -> dict[str, Json]:
     """The bound document with its provenance; that of a file that the user gave is left alone."""
     document = to_document(trial.mapping)
     proposal = state["proposal"]
@@ -99,14 +95,14 @@ def _document(trial: Trial, state: State) -> dict[str, Json]:
         return document
     told = dict(sorted(state["turn"]["provenance"].items()))  # the same from any memory
     edited = {"edited": True} if proposal["mapper"] == "edited" else {}
-    made_for = shape(trial.source, trial.sample)
+    made_for = source_shape(trial.source, trial.sample)
     provenance = {
         **told,
         **edited,
         "confidence": proposal["confidence"],
         "coverage": trial.report.coverage,
         "detected": proposal["detected"],
-        "fingerprint": fingerprint_of(made_for),
+        "fingerprint": shape_fingerprint(made_for),
         "shape": made_for,
     }
     return {**document, "provenance": provenance}
@@ -115,26 +111,29 @@ def _document(trial: Trial, state: State) -> dict[str, Json]:
 # --- drift
 
 
-def _with_drift(found: State, trial: Trial, order: Order) -> State:
+def _add_drift(found: State, trial: Trial, order: Order) -> State:
     """The state with what has changed since the mapping was made; nothing of one made by hand."""
-    kept = drift.kept_shape(order.mapping or {})
+    kept = drift.stored_shape(order.mapping or {})
     if kept is None:
         return found
-    now = shape(trial.source, trial.sample)
-    changes = drift.for_mapping(drift.drift(kept, now), trial.mapping)
-    told = [{**one.to_json(), **redacted(one.texts())} for one in changes[: drift.MOST_TOLD]]
+    now = source_shape(trial.source, trial.sample)
+    changes = drift.mapping_changes(drift.find_drift(kept, now), trial.mapping)
+    told = [{**one.to_json(), **redact_value(one.texts())} for one in changes[: drift.MOST_CHANGES]]
     found["check"] = {**(found["check"] or {}), "drift": told, "changes": len(changes)}
     stopping = [one for one in changes if one.stops]
     if stopping and not order.allow_drift:
-        found["problems"] = [*found["problems"], *_shown([drift.problem(stopping)])]
+        found["problems"] = [
+            *found["problems"],
+            *_redacted_problems([drift.drift_problem(stopping)]),
+        ]
         if order.out is not None:
-            raise _drifted(order, changes)
+            raise _drift_error(order, changes)
     return found
 
 
-def _drifted(order: Order, changes: Sequence[drift.Change]) -> DriftError:
+def _drift_error(order: Order, changes: Sequence[drift.Change]) -> DriftError:
     where = order.mapping_file or "mapping"
     said = f"{order.source} has not the shape that the mapping was made for"
-    lines = [redact(line) for line in drift.lines(changes)]
+    lines = [redact(line) for line in drift.change_lines(changes)]
     hint = "to convert it nevertheless: --allow-drift; a new mapping: ingot map"
     return DriftError(where, said, "\n".join([*lines, hint]))

@@ -1,1 +1,1 @@
-"""The review of a changed mapping: what the change means, what it does to the sample, a verdict."""
+"""Review of changed mappings: what a change does to rows, as people see it."""

@@ -7,16 +7,27 @@ from pathlib import Path
 from typing import Literal
 
 from ingot.agent.context import Context
-from ingot.agent.drift import MOST_TOLD, Change, drift, for_mapping, kept_shape
-from ingot.agent.fingerprint import shape
-from ingot.agent.pinning.samples import ABOUT, pinned, pinned_folder
-from ingot.agent.redaction import redact, redacted
-from ingot.agent.review.matching import Matched, Placed, matched, placed, sampled_rows
-from ingot.agent.review.revisions import Side, laid_out
-from ingot.agent.review.sidecars import strange
-from ingot.agent.review.touched import Document, Touched
+from ingot.agent.judging.drift import (
+    MOST_CHANGES,
+    Change,
+    find_drift,
+    mapping_changes,
+    stored_shape,
+)
+from ingot.agent.judging.trial import Trial, report_facts, try_out
+from ingot.agent.privacy import redact, redact_value
+from ingot.agent.proposing.fingerprint import source_shape
+from ingot.agent.review.changed_mappings import ChangedMapping, Document
+from ingot.agent.review.pinning.pinned_sample import ABOUT, find_pinned, pinned_folder
+from ingot.agent.review.record_matching import (
+    PlacedRecord,
+    RecordMatch,
+    count_sampled_rows,
+    match_records,
+    place_records,
+)
+from ingot.agent.review.revisions import Side, describe_odd_files, write_sidecars
 from ingot.agent.state import Order
-from ingot.agent.trial import Trial, facts, try_out
 from ingot.converters.errors import MappingError, Problem, SourceError, StorageError
 from ingot.converters.rows import Json
 
@@ -24,7 +35,7 @@ _POINTER_OF_LFS = b"version https://git-lfs"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Stand:
+class SampleBasis:
     """What mappings are run on.
 
     Attributes:
@@ -52,11 +63,11 @@ class Stand:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ran:
+class SampleRun:
     """A mapping run on the sample: the trial, and its records by place."""
 
     trial: Trial
-    records: tuple[Placed, ...]
+    records: tuple[PlacedRecord, ...]
 
     def figures(self) -> dict[str, Json]:
         """The counts of one side of the review document but its paths."""
@@ -81,7 +92,7 @@ class Ran:
 
     def counts(self) -> dict[str, Json]:
         """What the gates are judged by."""
-        return facts(self.trial.report)
+        return report_facts(self.trial.report)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,67 +108,58 @@ class Replay:
         drift: of the sample against the shape that the new mapping was made for.
     """
 
-    stand: Stand
-    old: Ran | None = None
-    new: Ran | None = None
+    stand: SampleBasis
+    old: SampleRun | None = None
+    new: SampleRun | None = None
     old_fault: str = ""
     problems: tuple[Problem, ...] = ()
-    matched: Matched | None = None
+    matched: RecordMatch | None = None
     drift: tuple[Change, ...] = ()
 
 
-def stand_of(
-    one: Touched, base: Side, head: Side, folder: Path, *, source: str | None, offline: bool
-) -> Stand:
-    """What a changed mapping can be tried on.
-
-    Args:
-        one: the mapping.
-        base: the side of the old one.
-        head: the side of the new one.
-        folder: an empty folder to lay pinned samples out in.
-        source: where the data are, None = only a pinned sample serves.
-        offline: whether data of another machine are out of reach.
-    """
+def choose_sample(
+    one: ChangedMapping, base: Side, head: Side, folder: Path, *, source: str | None, offline: bool
+) -> SampleBasis:
+    """What a changed mapping can be tried on."""
     if one.new is None:
-        return Stand(kind="none")
+        return SampleBasis(kind="none")
     if source is not None:
         if offline and "://" in source and not source.startswith("file://"):
-            return Stand(kind="none", why=f"{redact(source)} is not read with --offline")
-        return Stand(kind="source", place=redact(source), location=source)
-    if (own := _pinned(head, one.path, folder / "head")) is not None:
+            return SampleBasis(kind="none", why=f"{redact(source)} is not read with --offline")
+        return SampleBasis(kind="source", place=redact(source), location=source)
+    if (own := _pinned_basis(head, one.path, folder / "head")) is not None:
         return own
-    found = _pinned(base, one.old_path or one.path, folder / "base")
+    found = _pinned_basis(base, one.old_path or one.path, folder / "base")
     if found is None or found.kind == "none":
-        return found or _no_sample(one.path)
+        return found or _missing_sample(one.path)
     return replace(found, place=f"{found.place} of {redact(base.name)}")
 
 
-def _no_sample(path: str) -> Stand:
+def _missing_sample(path: str) -> SampleBasis:
     lacks = f"no pinned sample {pinned_folder(Path(path)).name} beside it, and no --source"
-    return Stand(kind="none", why=lacks)
+    return SampleBasis(kind="none", why=lacks)
 
 
-def _pinned(side: Side, path: str, folder: Path) -> Stand | None:
+def _pinned_basis(side: Side, path: str, folder: Path) -> SampleBasis | None:
     """The pinned sample beside a mapping of one side, None where there is none."""
     place = pinned_folder(Path(path)).as_posix()
-    if odd := strange(side, path):
+    if odd := describe_odd_files(side, path):
         said = redact(f"the pinned sample cannot be used: {side.shown(odd)}")
-        return Stand(kind="none", why=said)
+        return SampleBasis(kind="none", why=said)
     if f"{place}/{ABOUT}" not in side.files:
         return None
     shown = side.shown(place)
-    laid = pinned_folder(laid_out(side, path, folder))
-    if _not_fetched(laid):
-        return Stand(kind="none", why=f"{shown} is kept by Git LFS and was not fetched")
+    laid = pinned_folder(write_sidecars(side, path, folder))
+    if _is_not_fetched(laid):
+        return SampleBasis(kind="none", why=f"{shown} is kept by Git LFS and was not fetched")
     try:
-        found = pinned(laid)
+        found = find_pinned(laid)
     except SourceError as error:
         said = str(error).replace(str(laid), shown)
-        return Stand(kind="none", why=redact(f"the pinned sample cannot be used: {said}"))
+        return SampleBasis(kind="none", why=redact(f"the pinned sample cannot be used: {said}"))
     if found is None:
         return None
-    return Stand(
+    return SampleBasis(
         kind="pinned",
         place=shown,
         location=found.location,
@@ -167,28 +169,20 @@ def _pinned(side: Side, path: str, folder: Path) -> Stand | None:
     )
 
 
-def _not_fetched(folder: Path) -> bool:
+def _is_not_fetched(folder: Path) -> bool:
     files = (path for path in folder.rglob("*") if path.is_file())
     return any(path.read_bytes()[:100].startswith(_POINTER_OF_LFS) for path in files)
 
 
-def replay(stand: Stand, old: Document | None, new: Document | None) -> Replay:
-    """Run both mappings on the sample.
-
-    Args:
-        stand: the sample; of kind `none` nothing is run.
-        old: the old mapping, None where there is none.
-        new: the new mapping, None where there is none.
-
-    Raises:
-        SourceError: the data that the user named cannot be read.
-        StorageError: their storage cannot be reached.
-    """
+def replay_mappings(stand: SampleBasis, old: Document | None, new: Document | None) -> Replay:
+    """Run both mappings on the sample."""
     if stand.kind == "none" or new is None:
         return Replay(stand=stand)
     context = Context()
-    after, problems, error = _run(context, stand, new)
-    before, faults, old_error = _run(context, stand, old) if old is not None else (None, (), None)
+    after, problems, error = _run_mapping(context, stand, new)
+    before, faults, old_error = (
+        _run_mapping(context, stand, old) if old is not None else (None, (), None)
+    )
     if stand.kind == "source" and error and (old is None or old_error):
         raise error
     return Replay(
@@ -197,14 +191,14 @@ def replay(stand: Stand, old: Document | None, new: Document | None) -> Replay:
         new=after,
         old_fault="; ".join(map(str, faults)) if before is None else "",
         problems=problems,
-        matched=_matched(before, after),
-        drift=_drift(new, after),
+        matched=_match_runs(before, after),
+        drift=_provenance_drift(new, after),
     )
 
 
-def _run(
-    context: Context, stand: Stand, document: Document
-) -> tuple[Ran | None, tuple[Problem, ...], SourceError | None]:
+def _run_mapping(
+    context: Context, stand: SampleBasis, document: Document
+) -> tuple[SampleRun | None, tuple[Problem, ...], SourceError | None]:
     """A mapping on the sample; or why it cannot be run, as problems, and the reader's error."""
     order = Order(source=stand.location, source_name=stand.source_name)
     try:
@@ -218,11 +212,11 @@ def _run(
     except MappingError as error:
         return None, error.problems, None
     name = order.source_name or trial.source.name
-    records = tuple(placed(trial, source_name=name))
-    return Ran(trial=trial, records=records), tuple(_problems(trial)), None
+    records = tuple(place_records(trial, source_name=name))
+    return SampleRun(trial=trial, records=records), tuple(_trial_problems(trial)), None
 
 
-def _problems(trial: Trial) -> Iterator[Problem]:
+def _trial_problems(trial: Trial) -> Iterator[Problem]:
     """What the check found, and that nothing was read where that is so."""
     if not trial.report.rows:
         expected = "facts that the sample can be read by"
@@ -230,22 +224,22 @@ def _problems(trial: Trial) -> Iterator[Problem]:
     yield from trial.report.problems
 
 
-def _matched(old: Ran | None, new: Ran | None) -> Matched | None:
+def _match_runs(old: SampleRun | None, new: SampleRun | None) -> RecordMatch | None:
     if old is None or new is None:
         return None
-    rows = (sampled_rows(old.trial), sampled_rows(new.trial))
-    return matched(old.records, new.records, rows=rows)
+    rows = (count_sampled_rows(old.trial), count_sampled_rows(new.trial))
+    return match_records(old.records, new.records, rows=rows)
 
 
-def _drift(document: Document, ran: Ran | None) -> tuple[Change, ...]:
+def _provenance_drift(document: Document, ran: SampleRun | None) -> tuple[Change, ...]:
     """What the mapping's provenance tells of the data that is not so in the sample."""
-    kept = kept_shape(document)
+    kept = stored_shape(document)
     if kept is None or ran is None:
         return ()
-    now = shape(ran.trial.source, ran.trial.sample)
-    return for_mapping(drift(kept, now), ran.trial.mapping)
+    now = source_shape(ran.trial.source, ran.trial.sample)
+    return mapping_changes(find_drift(kept, now), ran.trial.mapping)
 
 
 def drift_json(changes: Sequence[Change]) -> list[dict[str, Json]]:
     """Drift as plain JSON, redacted, cut where it is long."""
-    return [{**one.to_json(), **redacted(one.texts())} for one in changes[:MOST_TOLD]]
+    return [{**one.to_json(), **redact_value(one.texts())} for one in changes[:MOST_CHANGES]]

@@ -2,19 +2,22 @@
 
 Only what a review reads is listed: JSON files, golden rows and pinned samples. Links are not
 followed, submodules not entered.
+
+What lies beside a mapping in the listing of a side: its pinned sample and its golden rows.
 """
 
 import hashlib
+import json
 import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from ingot.agent.pinning.samples import pinned_folder
-from ingot.agent.review.golden import golden_file
-from ingot.agent.review.repository import WORKING_TREE, Repository
-from ingot.converters.readers.faults import reading
+from ingot.agent.review.git_repository import WORKING_TREE, Repository
+from ingot.agent.review.golden_rows import golden_file
+from ingot.agent.review.pinning.pinned_sample import ABOUT, pinned_folder
+from ingot.converters.sources.storage.read_errors import translate_read_errors
 
 MOST_MAPPING = 1 << 20  # bytes of a file that may be a mapping
 MOST_SAMPLE = 64 << 20  # bytes of a pinned sample or of golden rows
@@ -51,16 +54,16 @@ class Side:
         return f"{self.folder}{path}"
 
 
-def reviewed(path: str) -> bool:
+def is_reviewed(path: str) -> bool:
     """Whether a review may have to read a file of this path."""
     return path.endswith((".json", ".golden.jsonl", ".sample")) or ".sample/" in path
 
 
-def of_commit(repository: Repository, commit: str, name: str) -> Side:
+def commit_side(repository: Repository, commit: str, name: str) -> Side:
     """The files of a commit. Raises RevisionError."""
-    tree = {path: one for path, one in repository.tree(commit).items() if reviewed(path)}
+    tree = {path: one for path, one in repository.tree(commit).items() if is_reviewed(path)}
     files = {path: one.blob for path, one in tree.items() if one.mode.startswith("100")}
-    others = {path: _kind(one.mode) for path, one in tree.items() if path not in files}
+    others = {path: _odd_mode(one.mode) for path, one in tree.items() if path not in files}
 
     def contents(paths: Collection[str], most: int) -> dict[str, bytes]:
         found = repository.read((files[path] for path in paths), most=most)
@@ -69,22 +72,17 @@ def of_commit(repository: Repository, commit: str, name: str) -> Side:
     return Side(name=name, files=files, others=others, contents=contents, commit=commit, tip=commit)
 
 
-def _kind(mode: str) -> str:
+def _odd_mode(mode: str) -> str:
     return {"120000": "a symbolic link", "160000": "a submodule"}.get(mode, "no regular file")
 
 
-def of_working_tree(repository: Repository) -> Side:
-    """The files as they lie in the working tree, those that git ignores left out.
-
-    Raises:
-        RevisionError: they cannot be listed.
-        SourceError: one of them cannot be read.
-    """
-    names = [name for name in repository.names() if reviewed(name)]
-    return _on_disk(repository.root, names, WORKING_TREE, repository.hashing())
+def working_tree_side(repository: Repository) -> Side:
+    """The files as they lie in the working tree, those that git ignores left out."""
+    names = [name for name in repository.names() if is_reviewed(name)]
+    return _disk_side(repository.root, names, WORKING_TREE, repository.hashing())
 
 
-def of_file(path: Path) -> Side:
+def file_side(path: Path) -> Side:
     """One mapping file with the golden rows and the pinned sample beside it."""
     beside = [path.name, golden_file(path).name]
     if pinned_folder(path).is_symlink():
@@ -92,21 +90,17 @@ def of_file(path: Path) -> Side:
     for root, folders, files in os.walk(pinned_folder(path)):
         names = [*files, *(one for one in folders if Path(root, one).is_symlink())]
         beside += [Path(root, name).relative_to(path.parent).as_posix() for name in names]
-    side = _on_disk(path.parent, beside, str(path), "sha1", followed=path.name)
+    side = _disk_side(path.parent, beside, str(path), "sha1", followed=path.name)
     return replace(side, folder=str(path).removesuffix(path.name))
 
 
-def _on_disk(
+def _disk_side(
     root: Path, names: Iterable[str], name: str, hashing: str, *, followed: str = ""
 ) -> Side:
-    """Files of this machine; a link is followed only where the user named it.
-
-    Raises:
-        SourceError: one of them cannot be read.
-    """
+    """Files of this machine; a link is followed only where the user named it."""
     files, others = {}, {}
     for path in names:
-        kind = "" if path == followed else _odd(root, path)
+        kind = "" if path == followed else _odd_file(root, path)
         if kind is None:
             continue
         if kind:
@@ -117,7 +111,7 @@ def _on_disk(
     def contents(paths: Collection[str], most: int) -> dict[str, bytes]:
         found = {}
         for path in paths:
-            with reading(str(root / path)):
+            with translate_read_errors(str(root / path)):
                 if (root / path).stat().st_size <= most:
                     found[path] = (root / path).read_bytes()
         return found
@@ -125,7 +119,7 @@ def _on_disk(
     return Side(name=name, files=files, others=others, contents=contents)
 
 
-def _odd(root: Path, path: str) -> str | None:
+def _odd_file(root: Path, path: str) -> str | None:
     """What a path is instead of a regular file, "" for one, None where there is nothing.
 
     What lies behind a link to a folder is not there, as for git.
@@ -147,19 +141,15 @@ def _object_id(path: Path, hashing: str) -> str:
     size = path.stat().st_size
     if size > (MOST_MAPPING if path.suffix == ".json" else MOST_SAMPLE):
         return f"{size} bytes"
-    with reading(str(path)):
+    with translate_read_errors(str(path)):
         data = path.read_bytes()
     digest = hashlib.new(hashing, b"blob %d\0" % len(data), usedforsecurity=False)
     digest.update(data)
     return digest.hexdigest()
 
 
-def laid_out(side: Side, mapping: str, folder: Path) -> Path:
-    """Write the pinned sample and the golden rows of a mapping of a side into an empty folder.
-
-    Returns:
-        where the mapping would lie there: `pinned_folder` and `golden_file` of it are right.
-    """
+def write_sidecars(side: Side, mapping: str, folder: Path) -> Path:
+    """Write the pinned sample and the golden rows of a mapping of a side into an empty folder."""
     place = folder / "mapping.json"
     names = {golden_file(Path(mapping)).as_posix(): golden_file(place)}
     beside = f"{pinned_folder(Path(mapping)).as_posix()}/"
@@ -172,3 +162,89 @@ def laid_out(side: Side, mapping: str, folder: Path) -> Path:
         names[path].parent.mkdir(parents=True, exist_ok=True)
         names[path].write_bytes(data)
     return place
+
+
+_SMALLER = 0.5  # of a sample's bytes: it may lack rows that it states
+SIDECARS = {"sample": ".sample", "golden": ".golden.jsonl"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Extent:
+    """How much there is of a pinned sample: the rows that it states, and the bytes of its files."""
+
+    rows: int
+    size: int
+
+
+def sidecar_path(mapping: str, name: str) -> str:
+    """Where the thing of one kind lies beside a mapping, a path of the same side."""
+    return mapping.removesuffix(".json") + SIDECARS[name]
+
+
+def sidecar_owner(path: str) -> str | None:
+    """The mapping beside which a path of a sample or of golden rows lies, None if it is neither."""
+    for name, ending in SIDECARS.items():
+        at = f"{path}/".find(f"{ending}/") if name == "sample" else _ending_start(path, ending)
+        if at > 0 and path[at - 1] != "/":
+            return f"{path[:at]}.json"
+    return None
+
+
+def _ending_start(path: str, ending: str) -> int:
+    return len(path) - len(ending) if path.endswith(ending) else -1
+
+
+def sidecar_owners(paths: Collection[str]) -> set[str]:
+    """The mappings beside which some paths lie."""
+    return {owner for path in paths if (owner := sidecar_owner(path)) is not None}
+
+
+def sidecar_ids(side: Side, mapping: str, name: str) -> dict[str, str]:
+    """What names the contents of the things of one kind beside a mapping, links among them."""
+    place = sidecar_path(mapping, name)
+    return {
+        path[len(place) :]: one
+        for listed in (side.files, side.others)
+        for path, one in listed.items()
+        if path == place or (name == "sample" and path.startswith(f"{place}/"))
+    }
+
+
+def describe_odd_files(side: Side, mapping: str) -> str:
+    """What in the sample beside a mapping is no regular file, in words, "" if nothing is."""
+    place = sidecar_path(mapping, "sample")
+    found = [one for one in side.others if one == place or one.startswith(f"{place}/")]
+    return f"{min(found)} is {side.others[min(found)]}" if found else ""
+
+
+def sample_extent(side: Side, mapping: str) -> Extent | None:
+    """How much there is of the sample beside a mapping, None where there is none."""
+    place = sidecar_path(mapping, "sample")
+    paths = [path for path in side.files if path.startswith(f"{place}/")]
+    if (about := f"{place}/{ABOUT}") not in paths:
+        return None
+    found = side.contents(paths, MOST_SAMPLE)
+    return Extent(rows=_stated_rows(found.get(about, b"")), size=sum(map(len, found.values())))
+
+
+def _stated_rows(about: bytes) -> int:
+    try:
+        stated = json.loads(about)["rows"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return 0
+    return stated if isinstance(stated, int) else 0
+
+
+def shrunken_sample(was: Extent | None, now: Extent | None) -> tuple[str, str] | None:
+    """The rule and the words for a sample that shows less than before, None for any other."""
+    if was is None:
+        return None
+    if now is None:
+        return "sample_removed", f"the pinned sample of {was.rows} rows is gone"
+    if now.rows < was.rows:
+        said = f"the pinned sample has fewer rows: {was.rows} → {now.rows}"
+        return "sample_smaller", said
+    if now.size < was.size * _SMALLER:
+        said = f"the pinned sample has fewer bytes: {was.size} → {now.size}"
+        return "sample_smaller", said
+    return None

@@ -7,9 +7,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ingot.agent.redaction import redact
-from ingot.agent.review.escaping import code, fenced, seen, table, words
-from ingot.agent.review.examples import example
+from ingot.agent.privacy import redact
+from ingot.agent.review.markdown_escaping import (
+    code_span,
+    escape_words,
+    example_block,
+    fence_lines,
+    markdown_table,
+    visible_text,
+)
 from ingot.converters.rows import Json
 
 LEVELS = ("block", "warn", "pass")
@@ -18,7 +24,7 @@ VERBS = {"block": "blocks", "warn": "warns", "pass": "passes"}
 MOST_REASONS, MOST_ROWS, _MOST_RULES = 20, 40, 20
 _FIGURES = ("", "before", "after")
 
-Told = Callable[[dict[str, Json]], str]
+Describe = Callable[[dict[str, Json]], str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,32 +40,37 @@ class Section:
     first: bool
 
 
-def sections(mapping: dict[str, Json]) -> list[Section]:
+def mapping_sections(mapping: dict[str, Json]) -> list[Section]:
     """The pieces about one mapping of the review document; the first is its heading."""
-    first = (_lead(mapping), _changes(mapping["changes"]), _golden(mapping), _drift(mapping))
-    then = (_examples(mapping), _paths(mapping), _provenance(mapping))
+    first = (
+        _lead_text(mapping),
+        _changes_block(mapping["changes"]),
+        _golden_block(mapping),
+        _drift_block(mapping),
+    )
+    then = (_examples_block(mapping), _paths_table(mapping), _provenance_table(mapping))
     return [
-        *(Section(text=text, first=True) for text in (*first, _figures(mapping)) if text),
+        *(Section(text=text, first=True) for text in (*first, _figures_table(mapping)) if text),
         *(Section(text=text, first=False) for text in then if text),
     ]
 
 
-def by_level(mappings: Sequence[dict[str, Json]]) -> list[dict[str, Json]]:
+def sort_by_level(mappings: Sequence[dict[str, Json]]) -> list[dict[str, Json]]:
     """The mappings, those that block first, else in their order."""
     return sorted(mappings, key=lambda one: LEVELS.index(one["verdict"]))
 
 
-def sign(level: str) -> str:
+def level_sign(level: str) -> str:
     """A coloured sign and the level in a word."""
     return f"{SIGNS[level]} {level}"
 
 
-def _lead(mapping: dict[str, Json]) -> str:
-    lines = [f"#### {SIGNS[mapping['verdict']]} {code(mapping['path'])}", ""]
+def _lead_text(mapping: dict[str, Json]) -> str:
+    lines = [f"#### {SIGNS[mapping['verdict']]} {code_span(mapping['path'])}", ""]
     if mapping["old_path"]:
-        lines += [f"The file before: {code(mapping['old_path'])}", ""]
+        lines += [f"The file before: {code_span(mapping['old_path'])}", ""]
     lines += reason_lines(mapping["reasons"])
-    return "\n".join([*lines, *_sampled(mapping)])
+    return "\n".join([*lines, *_sample_lines(mapping)])
 
 
 def reason_lines(reasons: Sequence[dict[str, Json]]) -> Iterator[str]:
@@ -74,7 +85,7 @@ def more_reasons(reasons: Sequence[dict[str, Json]]) -> Iterator[str]:
     if not reasons:
         return
     kinds = Counter((reason["level"], reason["rule"]) for reason in reasons).most_common()
-    split = [f"{n:,} {level} {code(rule, 60)}" for (level, rule), n in kinds[:_MOST_RULES]]
+    split = [f"{n:,} {level} {code_span(rule, 60)}" for (level, rule), n in kinds[:_MOST_RULES]]
     if len(kinds) > _MOST_RULES:
         split.append(f"{len(kinds) - _MOST_RULES} other rules")
     yield f"- and {len(reasons):,} more: {', '.join(split)}"
@@ -83,201 +94,212 @@ def more_reasons(reasons: Sequence[dict[str, Json]]) -> Iterator[str]:
 def reason_line(reason: dict[str, Json], path: str = "") -> str:
     """Why a mapping does not simply pass, with the rule that says so and the line in its file."""
     level = reason["level"]
-    of = f" {code(path)}" if path else ""
+    of = f" {code_span(path)}" if path else ""
     line = f", line {reason['line']}" if reason["line"] else ""
-    rule = code(reason["rule"], 60)
-    return f"- {SIGNS[level]} **{VERBS[level]}**{of} {words(reason['text'])} ({rule}{line})"
+    rule = code_span(reason["rule"], 60)
+    return f"- {SIGNS[level]} **{VERBS[level]}**{of} {escape_words(reason['text'])} ({rule}{line})"
 
 
-def _sampled(mapping: dict[str, Json]) -> Iterator[str]:
+def _sample_lines(mapping: dict[str, Json]) -> Iterator[str]:
     sample = mapping["sample"]
     if sample["kind"] == "none":
         if sample["why"] and not any(sample["why"] in one["text"] for one in mapping["reasons"]):
-            yield f"\nNot replayed: {words(sample['why'])}."
+            yield f"\nNot replayed: {escape_words(sample['why'])}."
         return
     kind = "the pinned sample" if sample["kind"] == "pinned" else "a sample of"
-    line = f"\nReplayed on {kind} {code(sample['place'])}, {count(sample['rows'], 'row')}."
+    line = (
+        f"\nReplayed on {kind} {code_span(sample['place'])}, {count_text(sample['rows'], 'row')}."
+    )
     same = mapping["same"]
     if same is not None:
         line += f" **{same:,} of {mapping['of']:,} records are identical.**"
     yield line
 
 
-def _changes(changes: Sequence[dict[str, Json]]) -> str:
+def _changes_block(changes: Sequence[dict[str, Json]]) -> str:
     if not changes:
         return ""
     rows = [
         (
-            words(one["target"]),
-            code(one["old"]) if one["old"] is not None else "-",
-            code(one["new"]) if one["new"] is not None else "-",
-            f"{words(one['class'])}: {code(one['rule'], 60)}",
+            escape_words(one["target"]),
+            code_span(one["old"]) if one["old"] is not None else "-",
+            code_span(one["new"]) if one["new"] is not None else "-",
+            f"{escape_words(one['class'])}: {code_span(one['rule'], 60)}",
         )
         for one in changes[:MOST_ROWS]
     ]
-    return table(("target", "before", "after", "class: rule"), rows) + _more(changes)
+    return markdown_table(("target", "before", "after", "class: rule"), rows) + _more_note(changes)
 
 
-def _more(whole: Sequence[object]) -> str:
+def _more_note(whole: Sequence[object]) -> str:
     left = len(whole) - MOST_ROWS
     return f"\n\nand {left} more" if left > 0 else ""
 
 
-def _golden(mapping: dict[str, Json]) -> str:
+def _golden_block(mapping: dict[str, Json]) -> str:
     golden = mapping["golden"]
     if not golden:
         return ""
     failed = golden["failed"]
-    lines = [f"Golden rows {code(golden['file'])}: {len(failed)} of {golden['rows']} fail."]
+    lines = [f"Golden rows {code_span(golden['file'])}: {len(failed)} of {golden['rows']} fail."]
     if failed:
-        lines += ["", *(f"- line {one['line']}: {words(one['why'])}" for one in failed[:10])]
+        lines += ["", *(f"- line {one['line']}: {escape_words(one['why'])}" for one in failed[:10])]
     if len(failed) > 10:
         lines.append(f"- and {len(failed) - 10} more")
     return "\n".join(lines)
 
 
-def _drift(mapping: dict[str, Json]) -> str:
+def _drift_block(mapping: dict[str, Json]) -> str:
     drift = mapping["drift"]
     if not drift:
         return ""
     rows = (
         (
-            code(one["path"]),
-            words(one["what"]),
-            code(one["before"]),
-            code(one["after"]),
+            code_span(one["path"]),
+            escape_words(one["what"]),
+            code_span(one["before"]),
+            code_span(one["after"]),
             "yes" if one["stops"] else "no",
         )
         for one in drift[:MOST_ROWS]
     )
     head = ("path", "change of the data", "when mapped", "now", "stops a run")
-    return table(head, rows) + _more(drift)
+    return markdown_table(head, rows) + _more_note(drift)
 
 
-def _figures(mapping: dict[str, Json]) -> str:
+def _figures_table(mapping: dict[str, Json]) -> str:
     old, new = mapping["old"], mapping["new"]
     if not old and not new:
         return ""
     rows = [
-        _both("rows with a record", old, new, lambda side: _share(side["ok_rows"], side["rows"])),
-        _both("records", old, new, lambda side: f"{side['records']:,}"),
-        *_counted("left out: ", "failures", old, new),
-        *_counted("messages of ", "roles", old, new),
-        _both("characters", old, new, lambda side: f"{side['chars']:,}"),
-        _both("trained on", old, new, lambda side: _share(side["trained_chars"], side["chars"])),
+        _figure_row(
+            "rows with a record", old, new, lambda side: _share_text(side["ok_rows"], side["rows"])
+        ),
+        _figure_row("records", old, new, lambda side: f"{side['records']:,}"),
+        *_count_rows("left out: ", "failures", old, new),
+        *_count_rows("messages of ", "roles", old, new),
+        _figure_row("characters", old, new, lambda side: f"{side['chars']:,}"),
+        _figure_row(
+            "trained on", old, new, lambda side: _share_text(side["trained_chars"], side["chars"])
+        ),
     ]
-    return table(_FIGURES, [row for row in rows if row])
+    return markdown_table(_FIGURES, [row for row in rows if row])
 
 
-def _both(name: str, old: Json, new: Json, show: Told) -> tuple[str, ...]:
+def _figure_row(name: str, old: Json, new: Json, show: Describe) -> tuple[str, ...]:
     return (name, show(old) if old else "-", show(new) if new else "-")
 
 
-def _counted(prefix: str, key: str, old: Json, new: Json) -> Iterator[tuple[str, ...]]:
+def _count_rows(prefix: str, key: str, old: Json, new: Json) -> Iterator[tuple[str, ...]]:
     """A row for each name that either side counts."""
     before, after = (old or {}).get(key, {}), (new or {}).get(key, {})
     names = list({**before, **after})
     for name in names[:MOST_ROWS]:
         row = (before.get(name, 0) if old else None, after.get(name, 0) if new else None)
-        yield (f"{prefix}{code(name, 60)}", *("-" if one is None else f"{one:,}" for one in row))
+        yield (
+            f"{prefix}{code_span(name, 60)}",
+            *("-" if one is None else f"{one:,}" for one in row),
+        )
     if len(names) > MOST_ROWS:
         yield (f"{prefix}{len(names) - MOST_ROWS} others", "", "")
 
 
-def _share(part: int, whole: int) -> str:
+def _share_text(part: int, whole: int) -> str:
     if not whole:
         return f"{part:,}"
     return f"{part:,} of {whole:,} ({part / whole:.1%})"
 
 
-def _examples(mapping: dict[str, Json]) -> str:
+def _examples_block(mapping: dict[str, Json]) -> str:
     shown = mapping["examples"][:3]
     if not shown:
         return ""
-    inner = [block for one in shown for block in (_example_head(one), example(one))]
-    return fold(f"{count(len(shown), 'record')} before and after", inner)
+    inner = [block for one in shown for block in (_example_head(one), example_block(one))]
+    return fold_blocks(f"{count_text(len(shown), 'record')} before and after", inner)
 
 
 def _example_head(shown: dict[str, Json]) -> str:
-    return f"{words(shown['kind'])}: {code(shown['place'])}"
+    return f"{escape_words(shown['kind'])}: {code_span(shown['place'])}"
 
 
-def _paths(mapping: dict[str, Json]) -> str:
+def _paths_table(mapping: dict[str, Json]) -> str:
     found: dict[tuple[str, str], list[str]] = {}
     for place, side in enumerate((mapping["old"], mapping["new"])):
         for one in side["paths"] if side else ():
             both = found.setdefault((one["target"], one["path"]), ["-", "-"])
-            both[place] = _resolved(one)
+            both[place] = _resolved_text(one)
     if not found:
         return ""
     rows = [
-        (words(target), code(path), *both)
+        (escape_words(target), code_span(path), *both)
         for (target, path), both in list(found.items())[:MOST_ROWS]
     ]
-    inner = table(("target", "path", "found before", "found after"), rows)
-    return fold("Coverage of every path", [inner + _more(list(found))])
+    inner = markdown_table(("target", "path", "found before", "found after"), rows)
+    return fold_blocks("Coverage of every path", [inner + _more_note(list(found))])
 
 
-def _resolved(path: dict[str, Json]) -> str:
+def _resolved_text(path: dict[str, Json]) -> str:
     absent = [f"{path[key]:,} {key}" for key in ("null", "missing") if path[key]]
     return ", ".join([f"{path['resolved']:,}/{path['rows']:,} rows", *absent])
 
 
-def _provenance(mapping: dict[str, Json]) -> str:
+def _provenance_table(mapping: dict[str, Json]) -> str:
     old, new = mapping["provenance"]["old"], mapping["provenance"]["new"]
     names = ("mapper", "model", "prompt_sha256", "confidence", "edited", "repaired")
-    rows = [_both(name.replace("_sha256", ""), old, new, _stated(name)) for name in names]
-    rows += [_both("cost", old, new, _cost)]
+    rows = [
+        _figure_row(name.replace("_sha256", ""), old, new, _stated_value(name)) for name in names
+    ]
+    rows += [_figure_row("cost", old, new, _cost_text)]
     stated = [row for row in rows if row[1:] != ("-", "-")]
-    inner = [table(_FIGURES, stated)] if stated else []
+    inner = [markdown_table(_FIGURES, stated)] if stated else []
     again = "the command that shows this again"
     title = f"Who made it, and {again}" if inner else again.capitalize()
-    return fold(title, [*inner, _again(mapping["reproduce"])])
+    return fold_blocks(title, [*inner, _repeat_block(mapping["reproduce"])])
 
 
-def _again(line: str | None) -> str:
+def _repeat_block(line: str | None) -> str:
     if line is None:
         return "There is none: a name in it holds characters that cannot be typed."
-    return command(line)
+    return command_block(line)
 
 
-def _stated(name: str) -> Told:
+def _stated_value(name: str) -> Describe:
     def show(side: dict[str, Json]) -> str:
         value = side[name]
         if value is None or isinstance(value, bool):
             return {None: "-", True: "yes", False: "no"}[value]
         if isinstance(value, int | float):
-            return code(f"{value:.2f}")
-        return code(str(value)[:12] if name == "prompt_sha256" else str(value))
+            return code_span(f"{value:.2f}")
+        return code_span(str(value)[:12] if name == "prompt_sha256" else str(value))
 
     return show
 
 
-def _cost(side: dict[str, Json]) -> str:
+def _cost_text(side: dict[str, Json]) -> str:
     cost = side["cost"]
     if not cost:
         return "-"
     usd = f", {cost['usd']:.4f} USD" if cost["usd"] is not None else ""
-    calls = count(cost["calls"], "call") if cost["calls"] is not None else "calls unknown"
+    calls = count_text(cost["calls"], "call") if cost["calls"] is not None else "calls unknown"
     spent = ", ".join(
         f"{cost[key]:,} tokens {way}"
         for key, way in (("tokens_in", "in"), ("tokens_out", "out"))
         if cost[key] is not None
     )
-    return words(f"{calls}{', ' * bool(spent)}{spent}{usd}")
+    return escape_words(f"{calls}{', ' * bool(spent)}{spent}{usd}")
 
 
-def command(line: str) -> str:
+def command_block(line: str) -> str:
     """A command as a block of code that can be copied."""
-    return fenced([seen(redact(line))], "sh")
+    return fence_lines([visible_text(redact(line))], "sh")
 
 
-def fold(title: str, inner: Iterable[str]) -> str:
+def fold_blocks(title: str, inner: Iterable[str]) -> str:
     """Blocks that are unfolded by a click; the title is ours, since it is raw HTML."""
     body = "\n\n".join(inner)
     return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
 
 
-def count(number: int, noun: str) -> str:
+def count_text(number: int, noun: str) -> str:
     """`1 row`, `2 rows`, `1,200 rows`."""
     return f"{number:,} {noun}{'s' * (number != 1)}"

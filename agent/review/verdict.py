@@ -8,16 +8,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ingot.agent import drift
-from ingot.agent.gates.gate import Found, Gate
-from ingot.agent.gates.sample import on_sample
-from ingot.agent.meaning.rules import RULES, Change
-from ingot.agent.redaction import redact
-from ingot.agent.review.golden import GoldenResult
-from ingot.agent.review.replay import Ran, Replay
-from ingot.agent.review.sidecars import less
-from ingot.agent.review.touched import Touched
-from ingot.converters.unify import Record
+from ingot.agent.judging import drift
+from ingot.agent.judging.sample_gates import Gate, ProblemsByCode, sample_gates
+from ingot.agent.privacy import redact
+from ingot.agent.review.changed_mappings import ChangedMapping
+from ingot.agent.review.diff.change_rules import RULES, Change
+from ingot.agent.review.golden_rows import GoldenResult
+from ingot.agent.review.replay import Replay, SampleRun
+from ingot.agent.review.revisions import shrunken_sample
+from ingot.converters.mapping.rows.executor import Record
 
 Level = Literal["pass", "warn", "block"]
 LEVELS: tuple[Level, ...] = ("pass", "warn", "block")
@@ -67,7 +66,7 @@ class Case:
         golden_gone: whether there were golden rows before, and are none now.
     """
 
-    touched: Touched
+    touched: ChangedMapping
     kind: str | None
     changes: tuple[Change, ...]
     replay: Replay
@@ -77,80 +76,77 @@ class Case:
     golden_gone: bool = False
 
 
-def worst(levels: Iterable[Level]) -> Level:
+def worst_level(levels: Iterable[Level]) -> Level:
     """The gravest of some levels, `pass` of none."""
     return max(levels, key=LEVELS.index, default="pass")
 
 
-def reasons(case: Case, *, allow_breaking: bool) -> list[Reason]:
-    """Every reason for a verdict, the gravest first.
-
-    Args:
-        case: what is known.
-        allow_breaking: breaking changes and lost records warn only.
-    """
+def verdict_reasons(case: Case, *, allow_breaking: bool) -> list[Reason]:
+    """Every reason for a verdict, the gravest first."""
     heavy: Level = "warn" if allow_breaking else "block"
-    found = [*_status(case.touched)]
+    found = [*_status_reasons(case.touched)]
     if case.touched.new is not None:
-        found += _changes(case, heavy)
-        found += _beside(case)
-        found += _replayed(case, heavy)
-        found += _golden(case)
+        found += _change_reasons(case, heavy)
+        found += _sidecar_reasons(case)
+        found += _replay_reasons(case, heavy)
+        found += _golden_reasons(case)
     return sorted(found, key=lambda one: -LEVELS.index(one.level))
 
 
-def _status(touched: Touched) -> Iterator[Reason]:
+def _status_reasons(touched: ChangedMapping) -> Iterator[Reason]:
     if touched.status == "broken":
         for one in touched.problems[:_MOST_PROBLEMS]:
-            yield _reason("block", "broken", f"the file is no mapping: {one}", one.pointer)
+            yield _make_reason("block", "broken", f"the file is no mapping: {one}", one.pointer)
         if len(touched.problems) > _MOST_PROBLEMS:
             more = len(touched.problems) - _MOST_PROBLEMS
-            yield _reason("block", "broken", f"{more} more problems in the file")
+            yield _make_reason("block", "broken", f"{more} more problems in the file")
     elif touched.status == "removed":
-        yield _reason("warn", "removed", "the mapping was removed")
+        yield _make_reason("warn", "removed", "the mapping was removed")
     elif touched.status == "added":
-        yield _reason("pass", "added", "the mapping is new: there is none to compare it with")
+        yield _make_reason("pass", "added", "the mapping is new: there is none to compare it with")
     elif touched.status == "renamed":
-        yield _reason("pass", "renamed", f"the file was {touched.old_path} before")
+        yield _make_reason("pass", "renamed", f"the file was {touched.old_path} before")
 
 
-def _reason(level: Level, rule: str, text: str, pointer: str | None = None) -> Reason:
+def _make_reason(level: Level, rule: str, text: str, pointer: str | None = None) -> Reason:
     return Reason(level=level, rule=rule, text=redact(text), pointer=pointer)
 
 
 # --- what the mapping says
 
 
-def _changes(case: Case, heavy: Level) -> Iterator[Reason]:
+def _change_reasons(case: Case, heavy: Level) -> Iterator[Reason]:
     if case.unclear:
-        yield _reason("warn", "not_compared", f"the mappings cannot be compared: {case.unclear}")
+        yield _make_reason(
+            "warn", "not_compared", f"the mappings cannot be compared: {case.unclear}"
+        )
     if case.kind == "none":
-        yield _reason("pass", "no_change", "the mapping means what it meant before")
+        yield _make_reason("pass", "no_change", "the mapping means what it meant before")
     for one in case.changes:
         level = heavy if one.kind == "breaking" else _OF_CLASS[one.kind]
         text = f"{one.target}: {change_text(one)}. {RULES[one.rule][1]}"
-        yield _reason(level, one.rule, text, place(one))
+        yield _make_reason(level, one.rule, text, change_place(one))
 
 
 def change_text(one: Change) -> str:
     """What a change puts in place of what: `body → title + body`."""
     if one.old is None:
-        return f"added: {_short(one.new or '')}"
+        return f"added: {_shorten(one.new or '')}"
     if one.new is None:
-        return f"removed: {_short(one.old)}"
-    return f"{_short(one.old)} → {_short(one.new)}"
+        return f"removed: {_shorten(one.old)}"
+    return f"{_shorten(one.old)} → {_shorten(one.new)}"
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
-def place(one: Change) -> str:
+def change_place(one: Change) -> str:
     """Where a change stands in the new file; of what is gone the place around it."""
     return one.pointer.rpartition("/")[0] if one.new is None else one.pointer
 
 
-def _beside(case: Case) -> Iterator[Reason]:
+def _sidecar_reasons(case: Case) -> Iterator[Reason]:
     """What proves the mapping right was changed, together with it or alone."""
     touched = case.touched
     if touched.old is None:
@@ -159,67 +155,69 @@ def _beside(case: Case) -> Iterator[Reason]:
     level: Level = "warn" if both else "pass"
     too = " too" if both else ""
     if "sample" in touched.beside:
-        if shrunk := less(*touched.samples):
-            yield _reason("warn", *shrunk)
+        if shrunk := shrunken_sample(*touched.samples):
+            yield _make_reason("warn", *shrunk)
         else:
-            yield _reason(level, "sample_changed", f"the pinned sample was changed{too}")
+            yield _make_reason(level, "sample_changed", f"the pinned sample was changed{too}")
     if case.golden_gone:
-        yield _reason("warn", "golden_removed", "the golden rows were removed")
+        yield _make_reason("warn", "golden_removed", "the golden rows were removed")
     elif "golden" in touched.beside:
-        yield _reason(level, "golden_changed", f"the golden rows were changed{too}")
+        yield _make_reason(level, "golden_changed", f"the golden rows were changed{too}")
 
 
 # --- what it does to the sample
 
 
-def _replayed(case: Case, heavy: Level) -> Iterator[Reason]:
+def _replay_reasons(case: Case, heavy: Level) -> Iterator[Reason]:
     replay = case.replay
     if replay.stand.kind == "none":
         idle = _converts_nothing(case.touched)
         why = "the mapping converts nothing" if idle else replay.stand.why
-        yield _reason("pass" if idle else "warn", "not_replayed", f"not replayed: {why}")
+        yield _make_reason("pass" if idle else "warn", "not_replayed", f"not replayed: {why}")
         return
     for problem in replay.problems[:_MOST_PROBLEMS]:
-        yield _reason("block", problem.code, f"on the sample: {problem}", problem.pointer)
+        yield _make_reason("block", problem.code, f"on the sample: {problem}", problem.pointer)
     if len(replay.problems) > _MOST_PROBLEMS:
         more = len(replay.problems) - _MOST_PROBLEMS
-        yield _reason("block", "check", f"on the sample: {more} more problems")
+        yield _make_reason("block", "check", f"on the sample: {more} more problems")
     if replay.old_fault:
         said = f"the old mapping cannot be run on the sample: {replay.old_fault}"
-        yield _reason("warn", "old_not_replayed", said)
+        yield _make_reason("warn", "old_not_replayed", said)
     if replay.old and replay.new:
-        yield from _records(replay, replay.old, replay.new, heavy)
-        yield from _claim(case, heavy)
+        yield from _record_reasons(replay, replay.old, replay.new, heavy)
+        yield from _claim_reasons(case, heavy)
     if replay.new:
-        yield from _gates(replay.old, replay.new)
-    yield from _drift(replay)
+        yield from _gate_reasons(replay.old, replay.new)
+    yield from _drift_reasons(replay)
 
 
-def _converts_nothing(touched: Touched) -> bool:
+def _converts_nothing(touched: ChangedMapping) -> bool:
     """Whether the new mapping says that the data set is irrelevant."""
     stated = touched.new or {}
     return all(stated.get(key) is None for key in ("text", "messages", "any_of"))
 
 
-def _records(replay: Replay, old: Ran, new: Ran, heavy: Level) -> Iterator[Reason]:
+def _record_reasons(
+    replay: Replay, old: SampleRun, new: SampleRun, heavy: Level
+) -> Iterator[Reason]:
     before, after = old.trial.report.records, new.trial.report.records
-    lost, gained = _lost_and_gained(replay, before, after)
+    lost, gained = _count_lost_and_gained(replay, before, after)
     counts = f"records: {before} → {after}"
     if lost:
         share = lost / before
         net = f" ({-100 * share:.1f} %)" if not gained else f": {lost} lost ({100 * share:.1f} %)"
         also = f", {gained} gained" if gained else ""
         level = heavy if share > MOST_LOST else "warn"
-        yield _reason(level, "lost_records", f"{counts}{net}{also}")
+        yield _make_reason(level, "lost_records", f"{counts}{net}{also}")
     elif gained:
-        yield _reason("pass", "gained_records", f"{counts} ({gained} gained)")
+        yield _make_reason("pass", "gained_records", f"{counts} ({gained} gained)")
     shares = old.trial.report.coverage, new.trial.report.coverage
     if shares[1] < shares[0]:
         said = f"coverage: {100 * shares[0]:.1f} % → {100 * shares[1]:.1f} %"
-        yield _reason("warn", "coverage_fell", said)
+        yield _make_reason("warn", "coverage_fell", said)
 
 
-def _lost_and_gained(replay: Replay, before: int, after: int) -> tuple[int, int]:
+def _count_lost_and_gained(replay: Replay, before: int, after: int) -> tuple[int, int]:
     """Records without a counterpart; by their number where places say nothing."""
     matched = replay.matched
     if matched is None or not matched.by_place:
@@ -227,21 +225,25 @@ def _lost_and_gained(replay: Replay, before: int, after: int) -> tuple[int, int]
     return matched.count("lost"), matched.count("gained")
 
 
-def _claim(case: Case, heavy: Level) -> Iterator[Reason]:
+def _claim_reasons(case: Case, heavy: Level) -> Iterator[Reason]:
     """Whether the sample bears out what the class of the change says."""
     matched = case.replay.matched
     if matched is None or not matched.by_place or case.kind in (None, "breaking"):
         return
     kind = case.kind or ""
     pairs = [(one.old, one.new) for one in matched.differences]
-    unlike = [1 for old, new in pairs if old and new and _bare(old, kind) != _bare(new, kind)]
+    unlike = [
+        1
+        for old, new in pairs
+        if old and new and _comparable_record(old, kind) != _comparable_record(new, kind)
+    ]
     if unlike:
         said = f"{len(unlike)} of {matched.of} sampled records differ though the change is "
         claim = {"none": "none", "additive": "additive"}.get(kind, f"only {kind}")
-        yield _reason(heavy, "changed_records", f"{said}{claim}")
+        yield _make_reason(heavy, "changed_records", f"{said}{claim}")
 
 
-def _bare(record: Record, kind: str) -> Record:
+def _comparable_record(record: Record, kind: str) -> Record:
     """A record without what a change of this class may touch."""
     bare = {**record}
     if kind in ("meta", "training"):
@@ -254,42 +256,42 @@ def _bare(record: Record, kind: str) -> Record:
     return bare
 
 
-def _gates(old: Ran | None, new: Ran) -> Iterator[Reason]:
+def _gate_reasons(old: SampleRun | None, new: SampleRun) -> Iterator[Reason]:
     """The gates that warn of the new mapping, and did not of the old one."""
-    known = {gate.name for gate in _warning(old)} if old else set()
-    for gate in _warning(new):
+    known = {gate.name for gate in _warning_gates(old)} if old else set()
+    for gate in _warning_gates(new):
         if gate.name not in known:
-            yield _reason("warn", "gate", f"{gate.name}: {gate.figure}, wanted: {gate.limit}")
+            yield _make_reason("warn", "gate", f"{gate.name}: {gate.figure}, wanted: {gate.limit}")
 
 
-def _warning(ran: Ran) -> list[Gate]:
+def _warning_gates(ran: SampleRun) -> list[Gate]:
     if ran.trial.mapping.kind == "irrelevant":
         return []
-    return [gate for gate in on_sample(ran.counts(), Found([])) if gate.state == "warn"]
+    return [gate for gate in sample_gates(ran.counts(), ProblemsByCode([])) if gate.state == "warn"]
 
 
-def _drift(replay: Replay) -> Iterator[Reason]:
-    yield from _drifted("block", [one for one in replay.drift if one.stops])
-    yield from _drifted("warn", [one for one in replay.drift if not one.stops])
+def _drift_reasons(replay: Replay) -> Iterator[Reason]:
+    yield from _drift_reason("block", [one for one in replay.drift if one.stops])
+    yield from _drift_reason("warn", [one for one in replay.drift if not one.stops])
 
 
-def _drifted(level: Level, found: Sequence[drift.Change]) -> Iterator[Reason]:
+def _drift_reason(level: Level, found: Sequence[drift.Change]) -> Iterator[Reason]:
     if found:
         said = "; ".join(f"{one.what}: {one.path} {one.told}" for one in found[:_MOST_DRIFT])
         more = f"; {len(found) - _MOST_DRIFT} more" if len(found) > _MOST_DRIFT else ""
         text = f"the sample has not the shape that the mapping was made for: {said}{more}"
-        yield _reason(level, "drift", text, "/provenance/shape")
+        yield _make_reason(level, "drift", text, "/provenance/shape")
 
 
-def _golden(case: Case) -> Iterator[Reason]:
+def _golden_reasons(case: Case) -> Iterator[Reason]:
     if case.golden_fault:
-        yield _reason("block", "golden", f"golden rows: {case.golden_fault}")
+        yield _make_reason("block", "golden", f"golden rows: {case.golden_fault}")
     if case.golden is None:
         return
     rows, failed = case.golden.rows, case.golden.failed
     passed = f"golden rows: {rows - len(failed)} of {rows} give what they should"
     if not failed:
-        yield _reason("pass", "golden", passed)
+        yield _make_reason("pass", "golden", passed)
         return
-    first = f"line {failed[0].line}: {_short(failed[0].why)}"
-    yield _reason("block", "golden", f"{passed}; {first}")
+    first = f"line {failed[0].line}: {_shorten(failed[0].why)}"
+    yield _make_reason("block", "golden", f"{passed}; {first}")

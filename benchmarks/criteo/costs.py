@@ -37,13 +37,19 @@ sys.path.append(str(HERE))
 from criteo_lines import name_all  # noqa: E402 - beside this file
 from generate import COLUMNS  # noqa: E402
 
-from ingot.converters.criteo.contract import DENSE, KEYS  # noqa: E402
-from ingot.converters.criteo.preprocessing.arrays import HEADER  # noqa: E402
-from ingot.converters.criteo.preprocessing.compiled import compile_kernels  # noqa: E402
-from ingot.converters.criteo.preprocessing.ids import Ids  # noqa: E402
-from ingot.converters.criteo.preprocessing.shuffling import Shuffle, inverse_permutation  # noqa: E402
-from ingot.converters.criteo.preprocessing.sources import PartRows  # noqa: E402
-from ingot.converters.criteo.preprocessing.work import Work  # noqa: E402
+from ingot.converters.recsys.criteo.contract import (
+    HEADER,
+    KEYS,
+)
+from ingot.converters.recsys.criteo.preprocess.job import compile_kernels  # noqa: E402
+from ingot.converters.recsys.criteo.preprocess.shuffle import (  # noqa: E402
+    PartRows,
+    Shuffle,
+    inverse_permutation,
+)
+from ingot.converters.recsys.criteo.preprocess.vocabulary import Ids  # noqa: E402
+from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder  # noqa: E402
+from ingot.converters.sources.recognizers.criteo import DENSE  # noqa: E402
 
 COLUMN = 19
 BLOCK = 1 << 16  # values at a time, about as many as a block of 16 MiB has
@@ -102,7 +108,7 @@ def permutations(most: int) -> Iterator[dict[str, float]]:
         rows = min(4 * rows, most)
 
 
-def part(work: Work, rows: int) -> PartRows:
+def part(work: WorkFolder, rows: int) -> PartRows:
     """A made-up part that was read; what its rows hold does not matter."""
     folder = work.fresh_part("day_0")
     noise = np.random.default_rng(0).integers(0, 1 << 32, rows * DENSE, np.uint32)
@@ -113,7 +119,7 @@ def part(work: Work, rows: int) -> PartRows:
     return PartRows(work=work, name="day_0", rows=rows, remapped=frozenset(), rounded=False)
 
 
-class Unsynced(Work):
+class Unsynced(WorkFolder):
     """A work folder that waits for no disk, so that both can be timed apart."""
 
     def sync(self, *places: Path) -> None:
@@ -134,7 +140,7 @@ def scatters(rows: int, buckets: int, threads: int) -> Iterator[dict[str, float]
             shuffle.scatter(source, lambda _: None)
             moved = time.perf_counter()
             made = [work.bucket(at) for at in range(shuffle.buckets)]
-            Work(Path(scratch)).sync(*made)
+            WorkFolder(Path(scratch)).sync(*made)
             synced = time.perf_counter() - moved
         row, file = (moved - started) / rows * 1e9, synced / len(made) * 1e3
         yield {"files": len(made), "row_ns": row, "sync_ms_per_file": file}

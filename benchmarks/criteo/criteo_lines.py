@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.compiling import kernel
+from ingot.converters.kernels.compile import kernel
 
 SHAPE: Final = 1.6  # of the integers' distribution
 MOST: Final = 100_000_000.0  # the largest integer

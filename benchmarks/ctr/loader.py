@@ -25,9 +25,9 @@ import pyarrow.parquet as pq
 import torch
 from torch.utils.data import DataLoader
 
-from ingot.converters.ctr import ProcessedIterDataset, build_dataloader, collate_fn
-from ingot.converters.ctr.contract import processed_schema
-from ingot.converters.ctr.featuremap import Feature, FeatureMap, load
+from ingot.converters.recsys.ctr import ProcessedIterDataset, build_dataloader, collate_fn
+from ingot.converters.recsys.ctr.contract import processed_schema
+from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap, load
 
 MEANS: Final = {"110_14": 250.1, "127_14": 153.7, "150_14": 135.9, "109_14": 69.0, "210": 6.1}
 Way = Callable[[], Iterator[Any]]

@@ -29,8 +29,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
-from ingot.converters.ctr.contract import processed_schema
-from ingot.converters.ctr.featuremap import Feature, FeatureMap, load
+from ingot.converters.recsys.ctr.contract import processed_schema
+from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap, load
 
 Tokens = dict[str, dict[str, float]]  # by field, then by token: the largest value
 Cells = dict[str, Any]

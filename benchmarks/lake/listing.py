@@ -32,8 +32,8 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingot.converters.readers import SourceSpec, sniff
-from ingot.converters.readers.storage import find
+from ingot.converters.sources import SourceSpec, sniffing
+from ingot.converters.sources.storage.listing import list_location
 
 PAGE = 1000
 PER_FOLDER = 200
@@ -144,7 +144,7 @@ def listed(location: str, count: int) -> dict[str, float]:
         for name in names(count):
             storage.pipe_file(f"/listing/{name}", b"{}")
     before, started = peak(), time.perf_counter()
-    found = find(location).entries
+    found = list_location(location).entries
     seconds = time.perf_counter() - started
     return {"files": len(found), "seconds": seconds, "before": before, "peak": peak()}
 
@@ -158,13 +158,13 @@ def in_a_process(location: str, count: int, **env: str) -> dict[str, float]:
 
 def looked_at(top: Path, most: int) -> dict[str, float]:
     """Microseconds that finding out what a file is takes, by kind."""
-    entries = find(str(top)).entries
+    entries = list_location(str(top)).entries
     seconds: dict[str, float] = defaultdict(float)
     number: dict[str, int] = defaultdict(int)
     for entry in entries[:: max(1, len(entries) // most)]:
         kind = entry.name.partition(".")[2]
         started = time.perf_counter()
-        sniff.sniff(entry, sniff.peek(entry), SourceSpec())
+        sniffing.sniff_file(entry, sniffing.peek_file(entry), SourceSpec())
         seconds[kind] += time.perf_counter() - started
         number[kind] += 1
     return {kind: 1e6 * seconds[kind] / number[kind] for kind in seconds}

@@ -28,11 +28,11 @@ from run import read_records, stage
 from score import Score, score
 
 from ingot.agent.context import Context
-from ingot.agent.mappers.asking import Asking
-from ingot.agent.model.budget import Ledger, price_of, tokens_in
+from ingot.agent.model.budget import Ledger, estimate_tokens, list_price
+from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import Endpoint
-from ingot.agent.model.store import Store
-from ingot.agent.session import once
+from ingot.agent.proposing.llm.model_access import ModelAccess
+from ingot.agent.session import run_once
 from ingot.agent.state import Order
 
 NOTHING = ("irrelevant", "unmappable")
@@ -98,7 +98,7 @@ class Replayer:
 def counter(tokenizer: Path | None) -> Callable[[str], int]:
     """Text -> number of tokens."""
     if tokenizer is None:
-        return tokens_in
+        return estimate_tokens
     from tokenizers import Tokenizer
 
     loaded = Tokenizer.from_file(str(tokenizer))
@@ -120,7 +120,7 @@ def served(tokenizer: Path | None) -> Iterator[Replayer]:
 
 
 def mapped(
-    raw: Path, asked: str, out: Path, how: Asking, args: argparse.Namespace
+    raw: Path, asked: str, out: Path, how: ModelAccess, args: argparse.Namespace
 ) -> dict[str, Any]:
     """The outcome of `ingot run --yes`."""
     order = Order(
@@ -132,7 +132,7 @@ def mapped(
         records="jsonl",
         yes=True,
     )
-    outcome: dict[str, Any] = once(order, Context(asking=how))["outcome"]
+    outcome: dict[str, Any] = run_once(order, Context(asking=how))["outcome"]
     return outcome
 
 
@@ -151,7 +151,7 @@ def converted(folder: Path, raw: Path, out: Path, told: dict[str, Any]) -> Score
             records="jsonl",
             yes=True,
         )
-        once(order, Context())
+        run_once(order, Context())
     manifest = out / "manifest.json"
     if not manifest.is_file():
         return score(folder, None)
@@ -164,11 +164,11 @@ def run_case(
     """One case: mapped, mapped again, converted, scored."""
     case = json.loads((folder / "case.json").read_text(encoding="utf-8"))
     replayer.text = (args.replies / f"{folder.name}.txt").read_text(encoding="utf-8")
-    store, price = Store(None), price_of(args.model)
+    store, price = Store(None), list_price(args.model)
     endpoint = Endpoint(model=args.model, base_url=replayer.url, retries=0)
-    first = Asking(endpoint=endpoint, store=store, ledger=Ledger(price=price))
+    first = ModelAccess(endpoint=endpoint, store=store, ledger=Ledger(price=price))
     told = mapped(raw, case["requested_mode"], out, first, args)
-    second = Asking(endpoint=endpoint, store=store, ledger=Ledger(price=price))
+    second = ModelAccess(endpoint=endpoint, store=store, ledger=Ledger(price=price))
     mapped(raw, case["requested_mode"], out.with_name(f"{out.name}_again"), second, args)
     spent = first.ledger.run
     return Asked(
@@ -185,7 +185,7 @@ def run_case(
 
 def table(found: list[Asked], model: str) -> Table:
     """Calls, tokens and cost, by difficulty and in all."""
-    price = price_of(model)
+    price = list_price(model)
     made = Table(title=f"asking {model}")
     heads = ("cases", "pass", "asked", "calls", "tokens in", "tokens out", "USD", "calls again")
     for heading in ("", *heads):

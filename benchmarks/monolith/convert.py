@@ -61,8 +61,8 @@ class Took:
 
 def settings_of(way: str) -> Any:  # noqa: ANN401 - ingot's own
     """How ingot converts."""
-    from ingot.converters.monolith.converting.settings import Settings
-    from ingot.converters.monolith.framing.framing import Framing
+    from ingot.converters.recsys.monolith.convert.settings import Settings
+    from ingot.converters.recsys.monolith.frames.framing import Framing
 
     if way == "reframe":
         frames = Framing.parse("sort_id,kafka_dump")
@@ -95,7 +95,7 @@ def _convert(way: str, by: str, source: Path, out: Path) -> None:
         with source.open("rb") as reading, out.open("wb") as writing:
             WAYS[way](reading, writing)
         return
-    from ingot.converters.monolith.convert import convert
+    from ingot.converters.recsys.monolith.convert.job import convert
 
     convert(str(source), str(out), settings_of(way), overwrite=True)
 

@@ -23,15 +23,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.engines.codepoints import count
-from ingot.converters.megatron.engines.engine import Encoded, Engine, EngineWrongError
-from ingot.converters.megatron.engines.fast import FAST
+from ingot.converters.megatron.engines.engine import (
+    Encoded,
+    Engine,
+    EngineWrongError,
+    count_points,
+    differing_texts,
+    text_runs,
+)
+from ingot.converters.megatron.engines.fast_engines import FAST_ENGINES
 from ingot.converters.megatron.engines.guard import open_engine
-from ingot.converters.megatron.engines.race import Wanted, choose
-from ingot.converters.megatron.engines.reference import reference
-from ingot.converters.megatron.engines.results import differing, runs
-from ingot.converters.megatron.monitor import unheard
-from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
+from ingot.converters.megatron.engines.race import WantedEngine, choose_engine
+from ingot.converters.megatron.engines.reference import open_reference
+from ingot.converters.megatron.metrics.messages import ignore_message
+from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile, load_tokenizer
 
 RUN = 1 << 20
 ENGINE_MEMORY = 256 << 20
@@ -58,7 +63,9 @@ class Corpus:
 def texts(paths: Sequence[Path], every: int) -> Corpus:
     column = pa.concat_tables([pq.read_table(path, columns=["text"]) for path in paths])["text"]
     rows = column.combine_chunks().cast(pa.large_string())
-    return Corpus(name="text", batches=runs(rows.take(pa.array(range(0, len(rows), every))), RUN))
+    return Corpus(
+        name="text", batches=text_runs(rows.take(pa.array(range(0, len(rows), every))), RUN)
+    )
 
 
 def cases(path: Path, count: int) -> Corpus:
@@ -68,7 +75,7 @@ def cases(path: Path, count: int) -> Corpus:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     made = pa.array(module.cases(count), pa.large_string())
-    return Corpus(name="adversarial", batches=runs(made, RUN))
+    return Corpus(name="adversarial", batches=text_runs(made, RUN))
 
 
 def encoded(engine: Engine, corpus: Corpus) -> tuple[list[Encoded], float]:
@@ -78,28 +85,28 @@ def encoded(engine: Engine, corpus: Corpus) -> tuple[list[Encoded], float]:
 
 
 def compare(loaded: TokenizerFile, corpora: Sequence[Corpus], *, plain: bool, threads: int) -> None:
-    exact = reference(loaded, plain=plain, threads=threads)
+    exact = open_reference(loaded, plain=plain, threads=threads)
     expected = {}
     for corpus in corpora:
         expected[corpus.name], rate = encoded(exact, corpus)
         row(loaded, exact.name, corpus, "0", f"{rate:.1f}", "the reference")
-    for name in (one for one in get_args(Wanted) if one in FAST):
+    for name in (one for one in get_args(WantedEngine) if one in FAST_ENGINES):
         try:
-            choice = choose(
+            choice = choose_engine(
                 loaded,
                 name,
                 corpora[0].batches[0],
                 plain=plain,
                 total_bytes=0,
                 threads=threads,
-                monitor=unheard,
+                monitor=ignore_message,
             )
         except ConversionError as error:
             print(f"| {loaded.path.stem} | {name} | | | | | {error} |", flush=True)
             continue
         for corpus in corpora:
             engine = open_engine(
-                loaded, choice, threads=threads, memory_limit=ENGINE_MEMORY, monitor=unheard
+                loaded, choice, threads=threads, memory_limit=ENGINE_MEMORY, monitor=ignore_message
             )
             try:
                 results, rate = encoded(engine, corpus)
@@ -107,8 +114,8 @@ def compare(loaded: TokenizerFile, corpora: Sequence[Corpus], *, plain: bool, th
                 row(loaded, name, corpus, "0", "", f"switched off at {error.text!a}")
                 continue
             pairs = zip(expected[corpus.name], results, strict=True)
-            wrong = sum(len(differing(one, other)) for one, other in pairs)
-            denied = f"{count(choice.denied)} code points denied" if choice.denied else ""
+            wrong = sum(len(differing_texts(one, other)) for one, other in pairs)
+            denied = f"{count_points(choice.denied)} code points denied" if choice.denied else ""
             row(loaded, name, corpus, str(wrong), f"{rate:.1f}", denied)
 
 

@@ -9,10 +9,18 @@ from typing import Final
 
 import pyarrow as pa
 
-from ingot.converters.export.chats import Chat, Fitted, listed_tools, some_trained
-from ingot.converters.export.layout import TURN_FIELDS, Trainer, Way, Written
-from ingot.converters.export.yamltext import yaml_text
-from ingot.converters.record_kinds import Record
+from ingot.converters.export.chat_layout import (
+    TURN_FIELDS,
+    Chat,
+    FittedChat,
+    Trainer,
+    TrainingMode,
+    WrittenFiles,
+    require_tool_list,
+    require_trained,
+)
+from ingot.converters.json_yaml import dump_yaml
+from ingot.converters.records.schema import Record
 from ingot.converters.rows import Json
 
 _MESSAGE: Final = pa.struct([*TURN_FIELDS, ("training", pa.bool_())])
@@ -21,8 +29,8 @@ _SCHEMA: Final = pa.schema(
 )
 
 
-def _fit(chat: Chat) -> Fitted:
-    return some_trained(chat).then(listed_tools)
+def _fit(chat: Chat) -> FittedChat:
+    return require_trained(chat).then(require_tool_list)
 
 
 def _row(chat: Chat) -> Record:
@@ -33,11 +41,11 @@ def _row(chat: Chat) -> Record:
     return {"messages": said, "tools": chat.tools}
 
 
-def _trains(chat: Chat) -> tuple[bool, ...]:
+def _training_mask(chat: Chat) -> tuple[bool, ...]:
     return chat.trained
 
 
-def _entry(written: Written) -> dict[str, Json]:
+def _entry(written: WrittenFiles) -> dict[str, Json]:
     entry: dict[str, Json] = {"path": written.files[0], "ds_type": "parquet", "split": "train"}
     if len(written.files) > 1:
         entry |= {"path": written.folder, "data_files": list(written.files)}
@@ -56,13 +64,13 @@ def _entry(written: Written) -> dict[str, Json]:
     }
 
 
-def _configs(written: Written) -> dict[str, bytes]:
+def _configs(written: WrittenFiles) -> dict[str, bytes]:
     key = "datasets" if written.split == "train" else "test_datasets"
     comment = "Part of an axolotl config; its paths are seen from this folder: start axolotl here."
-    return {"axolotl.yaml": yaml_text({key: [_entry(written)]}, comment=comment)}
+    return {"axolotl.yaml": dump_yaml({key: [_entry(written)]}, comment=comment)}
 
 
-def _use(written: Written, out: str) -> tuple[str, ...]:
+def _usage_lines(written: WrittenFiles, out: str) -> tuple[str, ...]:
     return (f"put the entry of {out}/axolotl.yaml into your config; start axolotl in {out}",)
 
 
@@ -70,7 +78,7 @@ TRAINER: Final = Trainer(
     name="axolotl",
     version="0.19.0",
     fit=_fit,
-    ways=(Way(name="message", schema=_SCHEMA, row=_row, trains=_trains),),
+    ways=(TrainingMode(name="message", schema=_SCHEMA, row=_row, trains=_training_mask),),
     configs=_configs,
-    use=_use,
+    use=_usage_lines,
 )

@@ -1,13 +1,7 @@
-"""The job: a finished result to a folder that a trainer's config points into.
+"""Where an export may lie, and what its data set is called.
 
-    OUT/data/SPLIT-00000.parquet    rows in the layout of the trainer, where it cannot read the
-                                    records as they are
-    OUT/...                         its config files (see the trainer's module)
-    OUT/run.json, OUT/manifest.json how it went, and what there is
-
-The records are held to the manifest of their result, then read twice: once to count what does not
-fit, once to write. The folder of the result is only read. What is in the export's manifest stands
-in docs/export.md.
+The finished result that is exported: found, whole, and the records as its manifest has them.
+The job: a finished result to a folder that a trainer's config points into.
 """
 
 import hashlib
@@ -21,21 +15,146 @@ from pathlib import Path
 from typing import Final
 
 from ingot import __version__
-from ingot.converters.commit import MANIFEST, Finished, Staged, stage, writing
-from ingot.converters.errors import ConversionError
-from ingot.converters.export.chats import REASONS
-from ingot.converters.export.layout import TEXT_ROWS, Trainer, Way, Written
-from ingot.converters.export.parts import PART_BYTES, write_parts
-from ingot.converters.export.places import check_place, is_plain, safe_name
-from ingot.converters.export.results import check_records, known_records, result_of
-from ingot.converters.export.survey import Tally, rows, survey
-from ingot.converters.export.trainers import TRAINERS
-from ingot.converters.job import Progress, Watch
-from ingot.converters.manifest import host_facts, list_files
-from ingot.converters.record_kinds import Record, RecordKind
-from ingot.converters.records import record_files
+from ingot.converters.convert.result import RECORDS_FOLDER, tokens_name
+from ingot.converters.errors import ConversionError, OutputError
+from ingot.converters.export.chat_layout import (
+    REASONS,
+    TEXT_ROWS,
+    Trainer,
+    TrainingMode,
+    WrittenFiles,
+)
+from ingot.converters.export.trainers import (
+    PART_BYTES,
+    TRAINERS,
+    Tally,
+    survey_records,
+    trainer_rows,
+    write_parts,
+)
+from ingot.converters.mapping.language import ROLES
+from ingot.converters.output.commit import (
+    MANIFEST,
+    FinishedResult,
+    StagedResult,
+    check_destination,
+    find_finished,
+    output_errors,
+    stage,
+)
+from ingot.converters.output.result_files import list_files
+from ingot.converters.progress import Progress, Watch, host_facts
+from ingot.converters.records.readers import read_records, record_files
+from ingot.converters.records.schema import Record, RecordKind
 from ingot.converters.rows import Json
-from ingot.converters.shard import RECORDS
+
+
+def check_place(folder: Path, out: Path) -> None:
+    """Keep the result out of harm's way, whatever `--overwrite` says."""
+    ours, theirs = out.resolve(), folder.resolve()
+    if ours.is_relative_to(theirs) or theirs.is_relative_to(ours):
+        raise OutputError(str(out), "is not apart from the result", "choose another folder")
+    if not is_plain_path(str(ours)):
+        problem = "lies where trainers cannot find it: `datasets` takes its path for a pattern"
+        raise OutputError(str(out), problem, "choose a path without * ? [ and ::")
+    check_destination(out)
+    if _is_other_result(out):
+        raise OutputError(str(out), "holds a result that is no export", "choose another folder")
+
+
+def safe_name(text: str) -> str:
+    """A name that every trainer's config can spell: it begins with a letter or a digit."""
+    return tokens_name(tokens_name(text).lstrip("-_."))
+
+
+def is_plain_path(path: str) -> bool:
+    """Whether a config may name a path: `datasets` takes it for a pattern or a URL else."""
+    return path.isprintable() and not any(odd in path for odd in (*"*?[", "::"))
+
+
+def _is_other_result(out: Path) -> bool:
+    """Whether a folder of ingot's, whole or damaged, is something else than an export."""
+    try:
+        manifest = json.loads((out / MANIFEST).read_bytes())
+    except (OSError, ValueError):
+        return False
+    return "trainer" not in manifest
+
+
+_AGAIN: Final = "convert the data set again"
+
+
+def open_result(folder: Path) -> FinishedResult:
+    """The finished result with records in a folder."""
+    result = find_finished(folder)
+    if result is None:
+        raise _unfinished_error(folder)
+    if "decision" not in result.manifest or "trainer" in result.manifest:
+        raise _no_result_error(folder)
+    decision = result.manifest["decision"]
+    if decision not in ("pt", "sft"):
+        problem = f"holds no records: {decision}: {result.manifest.get('reason')}"
+        raise ConversionError(str(folder), problem, "there is nothing to export")
+    if not record_files(folder / RECORDS_FOLDER):
+        raise ConversionError(str(folder), "holds no records", "there is nothing to export")
+    return result
+
+
+def _no_result_error(folder: Path) -> ConversionError:
+    problem = "no finished result of `ingot run` or `ingot convert`"
+    return ConversionError(str(folder), problem, "convert the data set first")
+
+
+def _unfinished_error(folder: Path) -> ConversionError:
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+        damage = next(_damage_texts(folder, manifest), None) if "decision" in manifest else None
+    except ValueError:
+        damage = f"{MANIFEST} is no JSON"
+    except (OSError, KeyError, TypeError):
+        return _no_result_error(folder)
+    if damage is None:
+        return _no_result_error(folder)
+    return ConversionError(str(folder), f"the result is damaged: {damage}", _AGAIN)
+
+
+def _damage_texts(folder: Path, manifest: dict[str, Json]) -> Iterator[str]:
+    for file in manifest["files"]:
+        place, expected = folder / file["path"], file["bytes"]
+        if not place.is_file():
+            yield f"{file['path']} is missing"
+        elif (found := place.stat().st_size) != expected:
+            yield f"{file['path']} has {found:,} bytes, {expected:,} expected"
+
+
+def check_records(result: FinishedResult, file: Path) -> None:
+    """Hold a file of records to the manifest of its result."""
+    name = file.relative_to(result.folder).as_posix()
+    listed = {one["path"]: one["sha256"] for one in result.manifest["files"]}
+    if name not in listed:
+        raise _damage_error(result, f"{name} is not in its manifest")
+    try:
+        with file.open("rb") as content:
+            found = hashlib.file_digest(content, "sha256").hexdigest()
+    except OSError as error:
+        raise ConversionError(str(file), f"cannot be read: {error.strerror}") from error
+    if found != listed[name]:
+        raise _damage_error(result, f"{name} was changed: its SHA-256 is not that of the manifest")
+
+
+def _damage_error(result: FinishedResult, problem: str) -> ConversionError:
+    return ConversionError(str(result.folder), f"the result is damaged: {problem}", _AGAIN)
+
+
+def read_known_records(file: Path) -> Iterator[Record]:
+    """The records of a file, in order."""
+    for number, record in enumerate(read_records(file), start=1):
+        odd = [one["role"] for one in record.get("messages", ()) if one["role"] not in ROLES]
+        if odd:
+            problem = f"a message has the role {json.dumps(odd[0])}"
+            raise ConversionError(f"{file}: record {number:,}", problem, _AGAIN)
+        yield record
+
 
 FORMAT: Final = 1
 DATA: Final = "data"
@@ -62,7 +181,7 @@ class ExportOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exported:
+class ExportResult:
     """A finished export: its folder, its manifest, and how to start the trainer with it.
 
     `already_done`: the folder held this very export before, nothing was done.
@@ -81,7 +200,7 @@ def export(
     out: Path,
     options: ExportOptions | None = None,
     progress: Watch | None = None,
-) -> Exported:
+) -> ExportResult:
     """Write what a trainer needs to read the records of a finished result.
 
     Args:
@@ -99,10 +218,10 @@ def export(
         OutputError: the destination is taken or cannot be written.
     """
     options = options or ExportOptions()
-    result = result_of(folder)
+    result = open_result(folder)
     check_place(result.folder, out)
     watch = progress or (lambda _: None)
-    job = _Job(result=result, trainer=TRAINERS[trainer], out=out, options=options, watch=watch)
+    job = _Export(result=result, trainer=TRAINERS[trainer], out=out, options=options, watch=watch)
     job.check()
     with stage(out, key=job.key(), difference=job.difference, overwrite=options.overwrite) as held:
         if held.done:
@@ -110,15 +229,15 @@ def export(
         return job.run(held)
 
 
-def _progress(stage: str, done: int, files: list[Path], records: int) -> Progress:
+def _progress_of(stage: str, done: int, files: list[Path], records: int) -> Progress:
     return Progress(stage=stage, shards_done=done, shards=len(files), rows=records, records=records)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Job:
+class _Export:
     """One export."""
 
-    result: Finished
+    result: FinishedResult
     trainer: Trainer
     out: Path
     options: ExportOptions
@@ -135,7 +254,7 @@ class _Job:
 
     @property
     def records(self) -> Path:
-        return self.result.folder / RECORDS
+        return self.result.folder / RECORDS_FOLDER
 
     def identity(self) -> dict[str, Json]:
         """What decides the bytes, as the manifest holds it."""
@@ -162,7 +281,7 @@ class _Job:
     def key(self) -> str:
         return hashlib.sha256(json.dumps(self.identity(), sort_keys=True).encode()).hexdigest()
 
-    def difference(self, there: Finished) -> str | None:
+    def difference(self, there: FinishedResult) -> str | None:
         for name, ours in self.identity().items():
             theirs = there.manifest.get(name)
             if theirs != ours:
@@ -170,15 +289,15 @@ class _Job:
         places = {Path(file).parent.as_posix() for file in there.manifest.get("data", ())}
         return None if places <= {DATA, self._shared()} else "the records of another folder"
 
-    def run(self, staged: Staged) -> Exported:
+    def run(self, staged: StagedResult) -> ExportResult:
         if self.kind == "sft":
-            way, tally = survey(self.trainer, self._read("count"))
+            way, tally = survey_records(self.trainer, self._read("count"))
         else:
             way, tally = None, self._texts()
         self._check(tally)
         files = self._files(staged, way, tally)
         written = self._written(way, files)
-        with writing(staged.out):
+        with output_errors(staged.out):
             for name, content in self.trainer.configs(written).items():
                 (staged.result / name).write_bytes(content)
         manifest = self._manifest(way, tally, files, staged)
@@ -194,15 +313,15 @@ class _Job:
         """Hold the records to their manifest; also where there is nothing else to do."""
         files = record_files(self.records)
         for done, file in enumerate(files):
-            self.watch(_progress("check", done, files, 0))
+            self.watch(_progress_of("check", done, files, 0))
             check_records(self.result, file)
 
     def _read(self, stage: str) -> Iterator[Record]:
         files, read = record_files(self.records), itertools.count()
         for done, file in enumerate(files):
-            for record in known_records(file):
+            for record in read_known_records(file):
                 if (before := next(read)) % WATCH_RECORDS == 0:
-                    self.watch(_progress(stage, done, files, before))
+                    self.watch(_progress_of(stage, done, files, before))
                 yield record
 
     def _texts(self) -> Tally:
@@ -226,13 +345,15 @@ class _Job:
             problem = f"no record can be written for {self.trainer.name}: {reasons}"
             raise ConversionError(str(self.result.folder), problem, "docs/export.md says why")
 
-    def _files(self, staged: Staged, way: Way | None, tally: Tally) -> tuple[str, ...]:
+    def _files(
+        self, staged: StagedResult, way: TrainingMode | None, tally: Tally
+    ) -> tuple[str, ...]:
         """The Parquet files for the config, seen from the export: the records' or new ones."""
         parts = record_files(self.records)
         if self._as_they_are(way, tally, parts):
             return tuple(f"{self._shared()}/{part.name}" for part in parts)
         data = staged.result / DATA
-        with writing(staged.out):
+        with output_errors(staged.out):
             data.mkdir(exist_ok=True)
         made = self._rows(way)
         schema = way.schema if way else TEXT_ROWS
@@ -240,25 +361,25 @@ class _Job:
         names = write_parts(data, options.split, made, schema, part_bytes=options.part_bytes)
         return tuple(f"{DATA}/{name}" for name in names)
 
-    def _as_they_are(self, way: Way | None, tally: Tally, parts: list[Path]) -> bool:
+    def _as_they_are(self, way: TrainingMode | None, tally: Tally, parts: list[Path]) -> bool:
         readable = way is None or (self.trainer.reads_records and tally.is_unchanged)
         parquet = all(part.suffix == ".parquet" for part in parts)
-        return readable and parquet and is_plain(self._shared())
+        return readable and parquet and is_plain_path(self._shared())
 
-    def _rows(self, way: Way | None) -> Iterator[Record]:
+    def _rows(self, way: TrainingMode | None) -> Iterator[Record]:
         if way is None:
             return ({"text": record["text"]} for record in self._read("write"))
-        return rows(self.trainer, way, self._read("write"))
+        return trainer_rows(self.trainer, way, self._read("write"))
 
-    def _written(self, way: Way | None, files: tuple[str, ...]) -> Written:
+    def _written(self, way: TrainingMode | None, files: tuple[str, ...]) -> WrittenFiles:
         split = self.options.split
         full = self.name if split == "train" else f"{self.name}_{split}"
-        return Written(name=full, kind=self.kind, way=way, files=files, split=split)
+        return WrittenFiles(name=full, kind=self.kind, way=way, files=files, split=split)
 
     def _manifest(
-        self, way: Way | None, tally: Tally, files: tuple[str, ...], staged: Staged
+        self, way: TrainingMode | None, tally: Tally, files: tuple[str, ...], staged: StagedResult
     ) -> dict[str, Json]:
-        with writing(staged.out):
+        with output_errors(staged.out):
             listed = list_files(staged.result)
         return {
             **self.identity(),
@@ -274,8 +395,8 @@ class _Job:
         }
 
     def told(
-        self, staged: Staged, manifest: dict[str, Json], *, already_done: bool = False
-    ) -> Exported:
+        self, staged: StagedResult, manifest: dict[str, Json], *, already_done: bool = False
+    ) -> ExportResult:
         named = manifest["way"]["name"] if manifest["way"] else None
         way = next((one for one in self.trainer.ways if one.name == named), None)
         written = self._written(way, tuple(manifest["data"]))
@@ -287,6 +408,6 @@ class _Job:
             notes = (*notes, f"{told}: --split-name gives a name, it selects nothing")
         if already_done:
             notes = (*notes, "this export was there already: nothing to do")
-        return Exported(
+        return ExportResult(
             out=staged.out, manifest=manifest, use=use, already_done=already_done, notes=notes
         )

@@ -12,29 +12,27 @@ import re
 import shlex
 from typing import Final
 
-from ingot.converters.export.chats import (
-    Chat,
-    Fitted,
-    alternating,
-    assistant_last,
-    cut_tail,
-    listed_tools,
-    no_neighbours,
-    one_system,
-    some_trained,
-    still_trained,
-    user_first,
-)
-from ingot.converters.export.layout import (
+from ingot.converters.export.chat_layout import (
     RECORD_ROWS,
+    Chat,
+    FittedChat,
     Trainer,
-    Way,
-    Written,
-    everything,
-    only_assistant,
+    TrainingMode,
+    WrittenFiles,
+    assistant_mask,
+    begin_with_user,
+    cut_tail,
+    end_with_assistant,
+    full_mask,
+    merge_neighbours,
+    merge_system,
     record_row,
+    require_alternating,
+    require_still_trained,
+    require_tool_list,
+    require_trained,
 )
-from ingot.converters.export.yamltext import yaml_text
+from ingot.converters.json_yaml import dump_yaml
 from ingot.converters.rows import Json
 
 _COLUMNS: Final = (
@@ -65,53 +63,53 @@ _TAGS: Final[dict[str, Json]] = {
 _YAML_WORDS: Final = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
 
 
-def _fit(chat: Chat) -> Fitted:
-    return some_trained(chat).then(
-        listed_tools,
-        one_system,
+def _fit(chat: Chat) -> FittedChat:
+    return require_trained(chat).then(
+        require_tool_list,
+        merge_system,
         cut_tail,
-        assistant_last,
-        no_neighbours("user", "assistant", "tool"),
-        user_first,
-        alternating("user", "tool"),
-        still_trained,
+        end_with_assistant,
+        merge_neighbours("user", "assistant", "tool"),
+        begin_with_user,
+        require_alternating("user", "tool"),
+        require_still_trained,
     )
 
 
-def _last(chat: Chat) -> tuple[bool, ...]:
+def _last_turn_mask(chat: Chat) -> tuple[bool, ...]:
     return (*(False for _ in chat.turns[:-1]), True)
 
 
-def _entry(written: Written) -> dict[str, Json]:
+def _entry(written: WrittenFiles) -> dict[str, Json]:
     place = written.files[0] if len(written.files) == 1 else written.folder
     named: dict[str, Json] = {"file_name": place, "ranking": False}
     if written.kind == "pt":
         columns: dict[str, Json] = {"prompt": "text"}
-        return {**named, "formatting": "alpaca", "columns": _all(columns), "tags": _TAGS}
+        return {**named, "formatting": "alpaca", "columns": _all_columns(columns), "tags": _TAGS}
     columns = {"messages": "messages", "system": "system", "tools": "tools"}
-    return {**named, "formatting": "sharegpt", "columns": _all(columns), "tags": _TAGS}
+    return {**named, "formatting": "sharegpt", "columns": _all_columns(columns), "tags": _TAGS}
 
 
-def _all(columns: dict[str, Json]) -> dict[str, Json]:
+def _all_columns(columns: dict[str, Json]) -> dict[str, Json]:
     return {name: columns.get(name) for name in _COLUMNS}
 
 
-def _settings(written: Written) -> dict[str, Json]:
+def _settings(written: WrittenFiles) -> dict[str, Json]:
     key = "dataset" if written.split == "train" else "eval_dataset"
     stage: dict[str, Json] = {"stage": written.kind, "dataset_dir": ".", key: written.name}
     return {**stage, **written.settings}
 
 
-def _configs(written: Written) -> dict[str, bytes]:
+def _configs(written: WrittenFiles) -> dict[str, bytes]:
     info = json.dumps({written.name: _entry(written)}, ensure_ascii=False, indent=2)
     comment = "Part of a LLaMA-Factory config; dataset_dir is this folder."
     return {
         "dataset_info.json": f"{info}\n".encode(),
-        "llamafactory.yaml": yaml_text(_settings(written), comment=comment),
+        "llamafactory.yaml": dump_yaml(_settings(written), comment=comment),
     }
 
 
-def _use(written: Written, out: str) -> tuple[str, ...]:
+def _usage_lines(written: WrittenFiles, out: str) -> tuple[str, ...]:
     settings = {**_settings(written), "dataset_dir": out}
     words = [f"{key}={_yaml_word(value)}" for key, value in settings.items()]
     line = shlex.join(["llamafactory-cli", "train", "CONFIG.yaml", *words])
@@ -136,30 +134,30 @@ TRAINER: Final = Trainer(
     version="0.9.5",
     fit=_fit,
     ways=(
-        Way(
+        TrainingMode(
             name="assistant",
             settings={"mask_history": False, "train_on_prompt": False},
             schema=RECORD_ROWS,
             row=record_row,
-            trains=only_assistant,
+            trains=assistant_mask,
         ),
-        Way(
+        TrainingMode(
             name="last",
             settings={"mask_history": True, "train_on_prompt": False},
             schema=RECORD_ROWS,
             row=record_row,
-            trains=_last,
+            trains=_last_turn_mask,
         ),
-        Way(
+        TrainingMode(
             name="everything",
             settings={"mask_history": False, "train_on_prompt": True},
             schema=RECORD_ROWS,
             row=record_row,
-            trains=everything,
+            trains=full_mask,
             trains_tools=True,
         ),
     ),
     reads_records=True,
     configs=_configs,
-    use=_use,
+    use=_usage_lines,
 )

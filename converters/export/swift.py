@@ -12,21 +12,24 @@ from typing import Final
 
 import pyarrow as pa
 
-from ingot.converters.export.chats import (
+from ingot.converters.export.chat_layout import (
+    TURN_FIELDS,
     Chat,
-    Fitted,
-    alternating,
-    assistant_last,
+    FittedChat,
+    Trainer,
+    TrainingMode,
+    WrittenFiles,
     cut_tail,
-    listed_tools,
-    no_neighbours,
-    one_system,
-    some_trained,
-    still_trained,
+    end_with_assistant,
+    merge_neighbours,
+    merge_system,
+    require_alternating,
+    require_still_trained,
+    require_tool_list,
+    require_trained,
 )
-from ingot.converters.export.layout import TURN_FIELDS, Trainer, Way, Written
-from ingot.converters.export.yamltext import yaml_text
-from ingot.converters.record_kinds import Record
+from ingot.converters.json_yaml import dump_yaml
+from ingot.converters.records.schema import Record
 from ingot.converters.rows import Json
 
 _MESSAGE: Final = pa.struct([*TURN_FIELDS, ("loss", pa.bool_())])
@@ -35,19 +38,19 @@ _SCHEMA: Final = pa.schema(
 )
 
 
-def _fit(chat: Chat) -> Fitted:
-    return some_trained(chat).then(
-        listed_tools,
-        one_system,
+def _fit(chat: Chat) -> FittedChat:
+    return require_trained(chat).then(
+        require_tool_list,
+        merge_system,
         cut_tail,
-        assistant_last,
-        no_neighbours("user", "assistant"),
-        _in_order,
-        still_trained,
+        end_with_assistant,
+        merge_neighbours("user", "assistant"),
+        _order_rounds,
+        require_still_trained,
     )
 
 
-def _in_order(chat: Chat) -> Fitted:
+def _order_rounds(chat: Chat) -> FittedChat:
     """Rounds of a question and an answer, once tools' answers are where ms-swift puts them."""
     said = [turn for turn in chat.turns if turn.role != "system"]
     after = ["", *(turn.role for turn in said)]
@@ -58,9 +61,9 @@ def _in_order(chat: Chat) -> Fitted:
     ]
     opened = rounds[1:] if rounds[0].role == "assistant" else rounds  # it opens with an empty user
     fits = rounds[0].role != "tool" and (
-        alternating("user", "tool")(Chat(turns=tuple(opened))).chat if opened else True
+        require_alternating("user", "tool")(Chat(turns=tuple(opened))).chat if opened else True
     )
-    return Fitted(chat=chat) if fits else Fitted(chat=None, done=("roles",))
+    return FittedChat(chat=chat) if fits else FittedChat(chat=None, done=("roles",))
 
 
 def _row(chat: Chat) -> Record:
@@ -75,11 +78,11 @@ def _row(chat: Chat) -> Record:
     return {"messages": said, "tools": chat.tools}
 
 
-def _trains(chat: Chat) -> tuple[bool, ...]:
+def _training_mask(chat: Chat) -> tuple[bool, ...]:
     return tuple(turn.trained and turn.role == "assistant" for turn in chat.turns)
 
 
-def _names(written: Written) -> list[str]:
+def _set_names(written: WrittenFiles) -> list[str]:
     # No name of a data set that ms-swift registers itself (`self-cognition`), or of a folder here.
     name = f"{written.name}_ingot"
     if len(written.files) == 1:
@@ -87,7 +90,7 @@ def _names(written: Written) -> list[str]:
     return [f"{name}-{number:05d}" for number in range(len(written.files))]
 
 
-def _entry(name: str, file: str, written: Written) -> dict[str, Json]:
+def _entry(name: str, file: str, written: WrittenFiles) -> dict[str, Json]:
     entry: dict[str, Json] = {"dataset_name": name, "dataset_path": file}
     if written.kind == "pt":
         return {**entry, "columns": {"text": "response"}}
@@ -102,8 +105,8 @@ def _entry(name: str, file: str, written: Written) -> dict[str, Json]:
     return {**entry, "columns": {"messages": "messages", "tools": "tools"}, "messages": asked}
 
 
-def _configs(written: Written) -> dict[str, bytes]:
-    names = _names(written)
+def _configs(written: WrittenFiles) -> dict[str, bytes]:
+    names = _set_names(written)
     entries = [_entry(name, file, written) for name, file in zip(names, written.files, strict=True)]
     key = "dataset" if written.split == "train" else "val_dataset"
     # Without `strict` a row that fails is deleted and training goes on.
@@ -116,13 +119,13 @@ def _configs(written: Written) -> dict[str, bytes]:
     comment = "Part of an ms-swift config; custom_dataset_info is the file in this folder."
     return {
         "dataset_info.json": f"{json.dumps(entries, ensure_ascii=False, indent=2)}\n".encode(),
-        "swift.yaml": yaml_text(settings, comment=comment),
+        "swift.yaml": dump_yaml(settings, comment=comment),
     }
 
 
-def _use(written: Written, out: str) -> tuple[str, ...]:
+def _usage_lines(written: WrittenFiles, out: str) -> tuple[str, ...]:
     asked = "--dataset" if written.split == "train" else "--val_dataset"
-    names = " ".join(_names(written))
+    names = " ".join(_set_names(written))
     info = shlex.quote(f"{out}/dataset_info.json")
     options = "".join(f" --{key} {value}" for key, value in written.settings.items())
     return (
@@ -135,14 +138,14 @@ TRAINER: Final = Trainer(
     version="4.6.0",
     fit=_fit,
     ways=(
-        Way(
+        TrainingMode(
             name="message",
             settings={"loss_scale": "default"},
             schema=_SCHEMA,
             row=_row,
-            trains=_trains,
+            trains=_training_mask,
         ),
     ),
     configs=_configs,
-    use=_use,
+    use=_usage_lines,
 )

@@ -8,40 +8,44 @@ not the first; a message has no place for tools), datasets/_sft.py, datasets/_te
 from importlib.resources import files
 from typing import Final
 
-from ingot.converters.export.chats import (
+from ingot.converters.export.chat_layout import (
+    RECORD_ROWS,
     Chat,
-    Fitted,
-    alternating,
-    no_neighbours,
-    one_system,
-    some_trained,
-    still_trained,
-    tools_in_system,
-    user_first,
+    FittedChat,
+    Trainer,
+    TrainingMode,
+    WrittenFiles,
+    begin_with_user,
+    merge_neighbours,
+    merge_system,
+    move_tools_to_system,
+    record_row,
+    require_alternating,
+    require_still_trained,
+    require_trained,
 )
-from ingot.converters.export.layout import RECORD_ROWS, Trainer, Way, Written, record_row
-from ingot.converters.export.yamltext import yaml_text
+from ingot.converters.json_yaml import dump_yaml
 from ingot.converters.rows import Json
 
 MODULE: Final = "ingot_records.py"
 
 
-def _fit(chat: Chat) -> Fitted:
-    return some_trained(chat).then(
-        tools_in_system,
-        one_system,
-        no_neighbours("user", "assistant"),
-        user_first,
-        alternating("user"),
-        still_trained,
+def _fit(chat: Chat) -> FittedChat:
+    return require_trained(chat).then(
+        move_tools_to_system,
+        merge_system,
+        merge_neighbours("user", "assistant"),
+        begin_with_user,
+        require_alternating("user"),
+        require_still_trained,
     )
 
 
-def _trains(chat: Chat) -> tuple[bool, ...]:
+def _training_mask(chat: Chat) -> tuple[bool, ...]:
     return chat.trained
 
 
-def _entry(written: Written) -> dict[str, Json]:
+def _entry(written: WrittenFiles) -> dict[str, Json]:
     named: dict[str, Json] = {"data_files": list(written.files), "packed": False, "split": "train"}
     if written.kind == "pt":
         text: dict[str, Json] = {"source": "parquet", "column": "text", "add_eos": True}
@@ -49,16 +53,16 @@ def _entry(written: Written) -> dict[str, Json]:
     return {"_component_": "ingot_records.records_dataset", **named}
 
 
-def _configs(written: Written) -> dict[str, bytes]:
+def _configs(written: WrittenFiles) -> dict[str, bytes]:
     key = "dataset" if written.split == "train" else "dataset_val"
     comment = "Part of a torchtune config; its paths are seen from this folder: start tune here."
-    configs = {"torchtune.yaml": yaml_text({key: _entry(written)}, comment=comment)}
+    configs = {"torchtune.yaml": dump_yaml({key: _entry(written)}, comment=comment)}
     if written.kind == "pt":
         return configs
     return {**configs, MODULE: files(__package__).joinpath("ingot_records.txt").read_bytes()}
 
 
-def _use(written: Written, out: str) -> tuple[str, ...]:
+def _usage_lines(written: WrittenFiles, out: str) -> tuple[str, ...]:
     return (f"put the entry of {out}/torchtune.yaml into your config; start `tune run` in {out}",)
 
 
@@ -66,8 +70,8 @@ TRAINER: Final = Trainer(
     name="torchtune",
     version="0.6.1",
     fit=_fit,
-    ways=(Way(name="message", schema=RECORD_ROWS, row=record_row, trains=_trains),),
+    ways=(TrainingMode(name="message", schema=RECORD_ROWS, row=record_row, trains=_training_mask),),
     reads_records=True,
     configs=_configs,
-    use=_use,
+    use=_usage_lines,
 )

@@ -1,9 +1,217 @@
-"""The trainers that there are exporters for."""
+"""How the records of a result fit a trainer: counted before anything is written.
 
+Rows for a trainer as numbered Parquet files, `SPLIT-00000.parquet`.
+The trainers that there are exporters for.
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from ingot.converters.export import axolotl, llamafactory, swift, torchtune, trl
-from ingot.converters.export.layout import Trainer
+from ingot.converters.export.chat_layout import (
+    REASONS,
+    Chat,
+    FittedChat,
+    Trainer,
+    TrainingMode,
+    chat_of_record,
+)
+from ingot.converters.output.commit import output_errors
+from ingot.converters.records.schema import Record
+from ingot.converters.rows import Json
+
+SHAPES: Final = 10_000  # that a fitter remembers
+
+
+@dataclass(kw_only=True)
+class Tally:
+    """What becomes of the records: read is written plus left out.
+
+    Attributes:
+        read: records of the result.
+        written: rows for the trainer.
+        left_out: records that are no row, by reason.
+        changed: rows that are not what their record is, by reason; a row may have several.
+        chars_of_records: characters of messages that the records train on.
+        chars_of_trainer: characters of messages that the trainer will train on.
+    """
+
+    read: int = 0
+    written: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    changed: Counter[str] = field(default_factory=Counter)
+    chars_of_records: int = 0
+    chars_of_trainer: int = 0
+
+    @property
+    def lost(self) -> dict[str, int]:
+        """Records that the trainer does not train on as they say, by reason."""
+        found = self.left_out + self.changed
+        return {name: found[name] for name in REASONS if found[name] and not _is_harmless(name)}
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether every record is a row as it is."""
+        return not self.left_out and not self.changed
+
+    def to_json(self) -> dict[str, Json]:
+        """The counts as the manifest has them, reasons in the order of `REASONS`."""
+        return {
+            "read": self.read,
+            "written": self.written,
+            "left_out": _reason_counts(self.left_out),
+            "changed": _reason_counts(self.changed),
+        }
+
+
+def _is_harmless(reason: str) -> bool:
+    return REASONS[reason].harmless
+
+
+def _reason_counts(counts: Counter[str]) -> dict[str, Json]:
+    return {name: counts[name] for name in REASONS if counts[name]}
+
+
+def fitter(trainer: Trainer) -> Callable[[Chat], FittedChat]:
+    """The trainer's `fit`, quick for chats of a shape that went through it unchanged before.
+
+    Without tools, roles and masks decide; data sets have few of their combinations.
+    """
+    unchanged: set[tuple[tuple[str, bool], ...]] = set()
+
+    def fit(chat: Chat) -> FittedChat:
+        shape = tuple([(turn.role, turn.trained) for turn in chat.turns])
+        if chat.tools is None and shape in unchanged:
+            return FittedChat(chat=chat)
+        fitted = trainer.fit(chat)
+        if chat.tools is None and fitted == FittedChat(chat=chat) and len(unchanged) < SHAPES:
+            unchanged.add(shape)
+        return fitted
+
+    return fit
+
+
+def take_mode(way: TrainingMode, fitted: FittedChat) -> FittedChat:
+    """What one way makes of a fitted chat."""
+    chat = fitted.chat
+    if chat is None:
+        return fitted
+    if way.needs_prompt and chat.turns[0].trained:
+        return FittedChat(chat=None, done=(*fitted.done, "no_prompt"))
+    if way.is_exact(chat) or "masks" in fitted.done:
+        return fitted
+    return FittedChat(chat=chat, done=(*fitted.done, "masks"))
+
+
+def survey_records(trainer: Trainer, records: Iterable[Record]) -> tuple[TrainingMode, Tally]:
+    """The way that fits the records best, and what it makes of them.
+
+    That is the one with the fewest records lost, then with trained characters nearest to what the
+    records say, then the first.
+    """
+    tallies = [Tally() for _ in trainer.ways]
+    fit = fitter(trainer)
+    for record in records:
+        chat = chat_of_record(record)
+        fitted = fit(chat)
+        for way, tally in zip(trainer.ways, tallies, strict=True):
+            _count_chat(tally, chat, way, take_mode(way, fitted))
+    fits = zip(trainer.ways, tallies, strict=True)
+    return min(fits, key=lambda fit: _distance(fit[1]))
+
+
+def _distance(tally: Tally) -> tuple[int, int]:
+    return sum(tally.lost.values()), abs(tally.chars_of_trainer - tally.chars_of_records)
+
+
+def _count_chat(tally: Tally, chat: Chat, way: TrainingMode, taken: FittedChat) -> None:
+    tally.read += 1
+    tally.chars_of_records += _trained_chars(chat, chat.trained)
+    if taken.chat is None:
+        tally.left_out[taken.done[-1]] += 1
+        return
+    tally.written += 1
+    tally.changed.update(set(taken.done))
+    tally.chars_of_trainer += _trained_chars(taken.chat, way.trains(taken.chat))
+
+
+def _trained_chars(chat: Chat, trained: tuple[bool, ...]) -> int:
+    return sum([len(turn.content) for turn, on in zip(chat.turns, trained, strict=True) if on])
+
+
+def trainer_rows(
+    trainer: Trainer, way: TrainingMode, records: Iterable[Record]
+) -> Iterator[Record]:
+    """The rows of the records that can be written, in order."""
+    fit = fitter(trainer)
+    for record in records:
+        taken = take_mode(way, fit(chat_of_record(record)))
+        if taken.chat is not None:
+            yield way.row(taken.chat)
+
+
+GROUP_ROWS: Final = 1_000
+GROUP_CHARS: Final = 16 << 20  # a row group is built in memory
+PART_BYTES: Final = 256 << 20  # trainers read several files in parallel
+
+
+def write_parts(
+    folder: Path, split: str, rows: Iterable[Record], schema: pa.Schema, *, part_bytes: int
+) -> list[str]:
+    """Write rows in order; a part ends with the row group that finds it at `part_bytes`.
+
+    The bytes depend on rows, schema and `part_bytes` alone.
+    """
+    names: list[str] = []
+    groups = _row_groups(rows)
+    for first in groups:
+        name = f"{split}-{len(names):05d}.parquet"
+        with output_errors(folder / name):
+            _write_part(folder / name, itertools.chain([first], groups), schema, part_bytes)
+        names.append(name)
+    return names
+
+
+def _write_part(
+    path: Path, groups: Iterator[list[Record]], schema: pa.Schema, part_bytes: int
+) -> None:
+    with (
+        pa.OSFile(str(path), "wb") as file,
+        pq.ParquetWriter(
+            file, schema, compression="zstd", compression_level=1, write_statistics=False
+        ) as writer,
+    ):
+        for group in groups:
+            writer.write_table(pa.Table.from_pylist(group, schema))
+            if file.tell() >= part_bytes:
+                return
+
+
+def _row_groups(rows: Iterable[Record]) -> Iterator[list[Record]]:
+    group: list[Record] = []
+    chars = 0
+    for row in rows:
+        group.append(row)
+        chars += _row_chars(row)
+        if len(group) == GROUP_ROWS or chars >= GROUP_CHARS:
+            yield group
+            group, chars = [], 0
+    if group:
+        yield group
+
+
+def _row_chars(row: Record) -> int:
+    texts = [value for value in row.values() if isinstance(value, str)]
+    lists = [value for value in row.values() if isinstance(value, list)]
+    return sum(map(len, texts)) + sum(len(one["content"]) for said in lists for one in said)
+
 
 TRAINERS: Final[dict[str, Trainer]] = {
     one.TRAINER.name: one.TRAINER for one in (llamafactory, swift, axolotl, trl, torchtune)

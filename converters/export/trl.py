@@ -9,18 +9,22 @@ from typing import Final
 
 import pyarrow as pa
 
-from ingot.converters.export.chats import Chat, Fitted, cut_tail, listed_tools, some_trained
-from ingot.converters.export.layout import (
+from ingot.converters.export.chat_layout import (
     TURN_FIELDS,
+    Chat,
+    FittedChat,
     Trainer,
-    Way,
-    Written,
-    everything,
-    messages,
-    only_assistant,
+    TrainingMode,
+    WrittenFiles,
+    assistant_mask,
+    cut_tail,
+    full_mask,
+    message_rows,
+    require_tool_list,
+    require_trained,
 )
-from ingot.converters.export.yamltext import yaml_text
-from ingot.converters.record_kinds import Record
+from ingot.converters.json_yaml import dump_yaml
+from ingot.converters.records.schema import Record
 from ingot.converters.rows import Json
 
 _MESSAGES: Final = pa.list_(pa.field("element", pa.struct(TURN_FIELDS)))
@@ -30,30 +34,30 @@ _SPLIT: Final = pa.schema(
 _WHOLE: Final = pa.schema([("messages", _MESSAGES), ("tools", pa.string())])
 
 
-def _fit(chat: Chat) -> Fitted:
-    return some_trained(chat).then(listed_tools, cut_tail)
+def _fit(chat: Chat) -> FittedChat:
+    return require_trained(chat).then(require_tool_list, cut_tail)
 
 
 def _split_row(chat: Chat) -> Record:
-    said, start = messages(chat), chat.trained.index(True)
+    said, start = message_rows(chat), chat.trained.index(True)
     return {"prompt": said[:start], "completion": said[start:], "tools": chat.tools}
 
 
 def _whole_row(chat: Chat) -> Record:
-    return {"messages": messages(chat), "tools": chat.tools}
+    return {"messages": message_rows(chat), "tools": chat.tools}
 
 
-def _completion(chat: Chat) -> tuple[bool, ...]:
+def _completion_mask(chat: Chat) -> tuple[bool, ...]:
     start = chat.trained.index(True)
     return tuple(at >= start for at in range(len(chat.turns)))
 
 
-def _assistant_of_completion(chat: Chat) -> tuple[bool, ...]:
-    both = zip(_completion(chat), only_assistant(chat), strict=True)
+def _last_assistant_mask(chat: Chat) -> tuple[bool, ...]:
+    both = zip(_completion_mask(chat), assistant_mask(chat), strict=True)
     return tuple(late and assistant for late, assistant in both)
 
 
-def _settings(written: Written) -> dict[str, Json]:
+def _settings(written: WrittenFiles) -> dict[str, Json]:
     columns = list(written.way.schema.names) if written.way else ["text"]
     entry: dict[str, Json] = {
         "path": "parquet",
@@ -66,12 +70,12 @@ def _settings(written: Written) -> dict[str, Json]:
     return {"datasets": [entry], **written.settings}
 
 
-def _configs(written: Written) -> dict[str, bytes]:
+def _configs(written: WrittenFiles) -> dict[str, bytes]:
     comment = "Part of a config of `trl sft`; paths are seen from this folder: start trl here."
-    return {"trl.yaml": yaml_text(_settings(written), comment=comment)}
+    return {"trl.yaml": dump_yaml(_settings(written), comment=comment)}
 
 
-def _use(written: Written, out: str) -> tuple[str, ...]:
+def _usage_lines(written: WrittenFiles, out: str) -> tuple[str, ...]:
     lines = [f"put what {out}/trl.yaml says into your config; start `trl sft --config` in {out}"]
     if written.settings.get("assistant_only_loss"):
         lines.append("assistant_only_loss needs a chat template with {% generation %}")
@@ -91,38 +95,38 @@ TRAINER: Final = Trainer(
     version="1.16.0",
     fit=_fit,
     ways=(
-        Way(
+        TrainingMode(
             name="completion",
             settings=_masks(completion=True, assistant=False),
             schema=_SPLIT,
             row=_split_row,
-            trains=_completion,
+            trains=_completion_mask,
             needs_prompt=True,
         ),
-        Way(
+        TrainingMode(
             name="assistant",
             settings=_masks(completion=False, assistant=True),
             schema=_WHOLE,
             row=_whole_row,
-            trains=only_assistant,
+            trains=assistant_mask,
         ),
-        Way(
+        TrainingMode(
             name="assistant_of_completion",
             settings=_masks(completion=True, assistant=True),
             schema=_SPLIT,
             row=_split_row,
-            trains=_assistant_of_completion,
+            trains=_last_assistant_mask,
             needs_prompt=True,
         ),
-        Way(
+        TrainingMode(
             name="everything",
             settings=_masks(completion=False, assistant=False),
             schema=_WHOLE,
             row=_whole_row,
-            trains=everything,
+            trains=full_mask,
             trains_tools=True,
         ),
     ),
     configs=_configs,
-    use=_use,
+    use=_usage_lines,
 )

@@ -1,1 +1,1 @@
-"""A lake of data sets: what is measured over all of them, repeats, splits, catalog and page."""
+"""The results of many data sets: duplicates, splits, catalog, page."""

@@ -36,31 +36,38 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ingot.converters import manifest as manifests
-from ingot.converters.assemble import Parts, make_tokens, tokenizer_facts, tokens_name
-from ingot.converters.commit import (
-    Finished,
-    Staged,
-    encode,
-    finished,
-    remove,
+from ingot.converters.convert import result as manifests
+from ingot.converters.convert.result import (
+    RECORDS_FOLDER,
+    REJECTED_FOLDER,
+    Parts,
+    make_tokens,
+    tokenizer_facts,
+    tokens_name,
+)
+from ingot.converters.errors import ConversionError, NoTokensError
+from ingot.converters.lake.catalog import Split
+from ingot.converters.lake.duplicates import drop_mask, open_drops, open_hashes
+from ingot.converters.lake.record_hashes import ALL, Hashes, Splits, hash_heads, hash_records
+from ingot.converters.output.commit import (
+    FinishedResult,
+    StagedResult,
+    encode_json,
+    find_finished,
+    output_errors,
+    remove_result,
     stage,
     sync_tree,
     write_file,
-    writing,
 )
-from ingot.converters.errors import ConversionError, NoTokensError
-from ingot.converters.lake.duplicates import dropped, open_drops, open_hashes
-from ingot.converters.lake.facts import Split
-from ingot.converters.lake.record_hashes import Hashes, beginnings, hashes
-from ingot.converters.lake.splits import ALL, Splits
-from ingot.converters.record_parts import PartsWriter
-from ingot.converters.records import read_batches
+from ingot.converters.output.result_files import file_entry, list_files
+from ingot.converters.progress import host_facts, peak_rss
+from ingot.converters.records.readers import read_batches
+from ingot.converters.records.writers import PartsWriter
 from ingot.converters.rows import Json
-from ingot.converters.shard import RECORDS, REJECTED, file_entry, peak_rss
 
 if TYPE_CHECKING:
-    from ingot.converters.megatron.monitor import Monitor
+    from ingot.converters.megatron.metrics.messages import Monitor
 
 _WRITTEN: Final = "written.json"  # in the work folder: the records are there, and these
 
@@ -78,7 +85,7 @@ class CorpusOptions:
     tokenizer: str | None = None
 
 
-def write(
+def write_corpus(
     result: Path,
     corpus: Path,
     name: str,
@@ -88,34 +95,16 @@ def write(
     hashed: Path | None = None,
     monitor: "Monitor | None" = None,
 ) -> tuple[Split, ...]:
-    """Write one data set's part of every split.
-
-    Args:
-        result: the folder of its finished result, which holds records.
-        corpus: where to; `SPLIT/NAME` below it is the result's own.
-        name: the set's name in the lake.
-        options: see `CorpusOptions`.
-        drops: the bitmap of the repeats to leave out (`duplicates.find`); None = keep all.
-        hashed: the hashes that the repeats were found by; records that have others are an error,
-            since the bitmap would leave out what is no repeat. None = they are not looked at.
-        monitor: hears how the token builds go.
-
-    Returns:
-        what went into each split, in their order. `tokens` is 0 where a tokenizer was given and
-        there is no record, or none that it takes.
-
-    Raises:
-        ConversionError: there is no finished result with records, the bitmap or the hashes are of
-            another one, or the tokenizer does not serve.
-        OutputError: a folder is taken by foreign files, locked, or cannot be written.
-    """
+    """Write one data set's part of every split."""
     made = _Corpus.of(result, name, options or CorpusOptions(), drops, hashed)
     with ExitStack() as stack:
         held = [
             (split, stack.enter_context(made.stage(corpus / split / name, split)))
             for split in made.options.splits.names
         ]
-        pending = [_Pending(made, split, staged) for split, staged in held if staged.done is None]
+        pending = [
+            _PendingSplit(made, split, staged) for split, staged in held if staged.done is None
+        ]
         made.write_records(pending)
         for one in pending:
             one.make_tokens(monitor)
@@ -126,25 +115,13 @@ def write(
         return tuple(made.told(split, {**done, **fresh}[split]) for split, _ in held)
 
 
-def sweep(corpus: Path, kept: Iterable[tuple[str, str]]) -> list[str]:
-    """Delete what an earlier run wrote and this one did not: other splits, sets that are gone.
-
-    Args:
-        corpus: the corpus.
-        kept: (split, name) of everything that belongs to it.
-
-    Returns:
-        what was deleted, as `SPLIT/NAME`, sorted. Only folders whose manifest says that they are of
-        a corpus are touched, and none that holds other files.
-
-    Raises:
-        OutputError: a folder cannot be deleted.
-    """
+def sweep_corpus(corpus: Path, kept: Iterable[tuple[str, str]]) -> list[str]:
+    """Delete what an earlier run wrote and this one did not: other splits, sets that are gone."""
     wanted = {corpus / split / name for split, name in kept}
-    with writing(corpus):
+    with output_errors(corpus):
         there = sorted(corpus.glob("[!.]*/[!.]*/manifest.json"))
     gone = [one.parent for one in there if one.parent not in wanted and _is_corpus(one.parent)]
-    removed = [folder for folder in gone if remove(folder)]
+    removed = [folder for folder in gone if remove_result(folder)]
     for folder in {one.parent for one in removed}:
         with suppress(OSError):  # something is in it still
             folder.rmdir()
@@ -152,7 +129,7 @@ def sweep(corpus: Path, kept: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _is_corpus(folder: Path) -> bool:
-    found = finished(folder)
+    found = find_finished(folder)
     options = found.manifest.get("options") if found else None
     return isinstance(options, dict) and "corpus" in options
 
@@ -161,7 +138,7 @@ def _is_corpus(folder: Path) -> bool:
 class _Corpus:
     """One data set on its way into the corpus."""
 
-    result: Finished
+    result: FinishedResult
     name: str
     options: CorpusOptions
     drops: NDArray[np.uint8] | None
@@ -178,7 +155,7 @@ class _Corpus:
         hashed: Path | None,
     ) -> "_Corpus":
         """What is to be done, checked."""
-        found = finished(result)
+        found = find_finished(result)
         if found is None or found.manifest["decision"] not in ("pt", "sft"):
             problem = "holds no finished result with records"
             raise ConversionError(str(result), problem, "convert the data set first")
@@ -190,7 +167,7 @@ class _Corpus:
             options=options,
             drops=bits,
             hashed=open_hashes(hashed) if hashed else None,
-            settled=_settled(found.manifest, name, options, bits),
+            settled=_set_identity(found.manifest, name, options, bits),
         )
 
     def identity(self, split: str) -> dict[str, Json]:
@@ -205,7 +182,7 @@ class _Corpus:
         key = hashlib.sha256(json.dumps(ours, sort_keys=True).encode()).hexdigest()
         return stage(out, key=key, difference=_difference(ours), overwrite=True)
 
-    def write_records(self, pending: Sequence["_Pending"]) -> None:
+    def write_records(self, pending: Sequence["_PendingSplit"]) -> None:
         """Read the result once, for all splits that have not their records yet."""
         waiting = [one for one in pending if not one.has_records()]
         if not waiting:
@@ -214,7 +191,7 @@ class _Corpus:
             for one in waiting:
                 one.open_records(stack)
             start = 0
-            for batch in read_batches(self.result.folder / RECORDS):
+            for batch in read_batches(self.result.folder / RECORDS_FOLDER):
                 places = self._places(batch, start)
                 out = self._dropped(start, batch.num_rows)
                 for one in waiting:
@@ -228,10 +205,10 @@ class _Corpus:
         """For each record the place of its split."""
         if len(self.options.splits.names) == 1 and self.hashed is None:
             return np.zeros(batch.num_rows, np.int64)
-        found = hashes(batch)
+        found = hash_records(batch)
         if self.hashed is not None:
             self._check_hashes(self.hashed[start : start + batch.num_rows], found)
-        return self.options.splits.places(beginnings(found))
+        return self.options.splits.places(hash_heads(found))
 
     def _check_hashes(self, known: Hashes, found: Hashes) -> None:
         if not np.array_equal(known, found):
@@ -241,7 +218,7 @@ class _Corpus:
     def _dropped(self, start: int, count: int) -> NDArray[np.bool_]:
         if self.drops is None:
             return np.zeros(count, np.bool_)
-        return dropped(self.drops, start, count)
+        return drop_mask(self.drops, start, count)
 
     def _check(self, records: int) -> None:
         written = self.result.manifest["records"]["written"]
@@ -261,14 +238,14 @@ class _Corpus:
         )
 
 
-def _settled(
+def _set_identity(
     result: dict[str, Json], name: str, options: CorpusOptions, bits: NDArray[np.uint8] | None
 ) -> dict[str, Json]:
     """The part of all manifests that decides bytes; the split is still to be named."""
     dedup = None
     if bits is not None:
         dedup = {"method": "exact", "sha256": hashlib.sha256(bits.tobytes()).hexdigest()}
-    parts = [one for one in result["files"] if one["path"].startswith(f"{RECORDS}/")]
+    parts = [one for one in result["files"] if one["path"].startswith(f"{RECORDS_FOLDER}/")]
     return {
         "decision": result["decision"],
         "versions": manifests.VERSIONS,
@@ -287,24 +264,24 @@ def _settled(
     }
 
 
-def _difference(ours: dict[str, Json]) -> Callable[[Finished], str | None]:
-    def difference(there: Finished) -> str | None:
+def _difference(ours: dict[str, Json]) -> Callable[[FinishedResult], str | None]:
+    def difference(there: FinishedResult) -> str | None:
         other = [key for key, value in ours.items() if there.manifest.get(key) != value]
         return f"other {', '.join(other)}" if other else None
 
     return difference
 
 
-class _Pending:
+class _PendingSplit:
     """One split of the set that is being written."""
 
-    def __init__(self, corpus: _Corpus, split: str, staged: Staged) -> None:
+    def __init__(self, corpus: _Corpus, split: str, staged: StagedResult) -> None:
         self.split = split
         self.manifest: dict[str, Json] = {}
         self._corpus = corpus
         self._staged = staged
         self._started = time.monotonic()
-        self._records = staged.result / RECORDS
+        self._records = staged.result / RECORDS_FOLDER
         self._tokens: dict[str, Json] | None = None
         self._duplicates = 0
         self._parts: PartsWriter | None = None
@@ -319,7 +296,7 @@ class _Pending:
 
     def open_records(self, stack: ExitStack) -> None:
         """Begin anew; the parts are closed with the stack."""
-        with writing(self._staged.out):
+        with output_errors(self._staged.out):
             shutil.rmtree(self._records, ignore_errors=True)
             self._records.mkdir()
         manifest = self._corpus.result.manifest
@@ -338,7 +315,7 @@ class _Pending:
 
     def close_records(self) -> None:
         """Note that all are there, so that a later run need not write them again."""
-        with writing(self._staged.out):
+        with output_errors(self._staged.out):
             sync_tree(self._records)
             files = sorted(
                 path.relative_to(self._staged.result) for path in self._records.iterdir()
@@ -348,35 +325,37 @@ class _Pending:
                 "duplicates": self._duplicates,
                 "parts": [file_entry(self._staged.result, path) for path in files],
             }
-            write_file(self._staged.work / _WRITTEN, encode(self._written))
+            write_file(self._staged.work / _WRITTEN, encode_json(self._written))
 
     def make_tokens(self, monitor: "Monitor | None") -> None:
         """Tokenize what was written, as a conversion does."""
-        from ingot.converters.megatron.monitor import unheard
+        from ingot.converters.megatron.metrics.messages import ignore_message
 
         tokenizer, parts = self._corpus.options.tokenizer, self._written["parts"]
         if tokenizer is None or not parts:
             return
-        with writing(self._staged.out):
-            (self._staged.result / REJECTED).mkdir(exist_ok=True)
+        with output_errors(self._staged.out):
+            (self._staged.result / REJECTED_FOLDER).mkdir(exist_ok=True)
         made = Parts(records=parts, rejected=[])
         name = tokens_name(self._corpus.name)
         with suppress(NoTokensError):  # a few records may be such that the tokenizer refuses all
-            self._tokens = make_tokens(self._staged, made, tokenizer, name, monitor or unheard)
+            self._tokens = make_tokens(
+                self._staged, made, tokenizer, name, monitor or ignore_message
+            )
         with suppress(OSError):  # there are some
-            (self._staged.result / REJECTED).rmdir()
+            (self._staged.result / REJECTED_FOLDER).rmdir()
 
     def commit(self) -> None:
         """Give the split its name."""
-        with writing(self._staged.out):
+        with output_errors(self._staged.out):
             known = self._written["parts"]
-            self.manifest = self._manifest(manifests.list_files(self._staged.result, known))
+            self.manifest = self._manifest(list_files(self._staged.result, known))
         run = {
             "seconds": round(time.monotonic() - self._started, 3),
             "resumed": self._staged.resumed,
             "peak_rss_bytes": peak_rss(),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-            "host": manifests.host_facts(),
+            "host": host_facts(),
             "notes": list(self._staged.notes),
         }
         self._staged.commit(self.manifest, run)
@@ -387,8 +366,8 @@ class _Pending:
             **self._corpus.identity(self.split),
             "reason": None,
             "left_out": [],
-            "rows": dict.fromkeys(manifests.ROWS, 0),
-            "records": {**dict.fromkeys(manifests.RECORDS, 0), **counts},
+            "rows": dict.fromkeys(manifests.ROW_COUNTS, 0),
+            "records": {**dict.fromkeys(manifests.RECORD_COUNTS, 0), **counts},
             "rejects": {},
             "warnings": {"mapping": [], "meta": {}, "paths": {}},
             "tokens": self._tokens,

@@ -9,26 +9,32 @@ sorted by itself. Where a block of one set holds some hash often, equal hashes a
 count, so a text that is there a hundred million times fills no bin. Memory of its own: about 130
 bytes times `BIN` (270 MB), however many records there are. Disk while it runs: 32 bytes and a bit
 per record, eight bytes per pair of sets; of these the bits and pairs are mapped.
+
+The repeats of a lake, not looked for again where no hash has changed.
 """
 
 import itertools
+import json
 import math
 import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ingot.converters.commit import writing
+from ingot import __version__
 from ingot.converters.errors import ConversionError
-from ingot.converters.lake.record_hashes import WIDTH, Hashes, beginnings, endings, write_header
-from ingot.converters.whole_files import whole_file
+from ingot.converters.json_yaml import load_json
+from ingot.converters.lake.record_hashes import WIDTH, Hashes, hash_heads, hash_tails, write_header
+from ingot.converters.output.commit import encode_json, output_errors, write_file
+from ingot.converters.output.result_files import whole_file
+from ingot.converters.rows import Json
 
 BLOCK: Final = 1 << 20  # records read at a time
 BIN: Final = 1 << 21  # entries sorted at a time
@@ -75,25 +81,13 @@ class Duplicates:
     drops: dict[str, Path]
 
 
-def find(
+def find_duplicates(
     files: Mapping[str, Path], drops: Path | None = None, *, work: Path | None = None
 ) -> Duplicates:
-    """Find every record that says what an earlier one said.
-
-    Args:
-        files: per set its hashes in the order of its records, as `figures.measure` writes them.
-        drops: folder for a bitmap per set, `NAME.npy`: see `open_drops`; None = none are written.
-            Each appears whole; those of other sets are left alone.
-        work: a folder of its own for what lies in between; it is deleted before and after. None =
-            one in `drops`, else where the system has its temporary files.
-
-    Raises:
-        ConversionError: a file holds no hashes.
-        OutputError: a bitmap or what lies in between cannot be written.
-    """
+    """Find every record that says what an earlier one said."""
     names = sorted(files)
     place = work or (drops / _WORK if drops else None)
-    with writing(drops or work or tempfile.gettempdir()), _emptied(place) as folder:
+    with output_errors(drops or work or tempfile.gettempdir()), _work_folder(place) as folder:
         search = _Search(names, [open_hashes(files[name]) for name in names], folder)
         search.run()
         written = search.write_drops(drops) if drops else {}
@@ -101,7 +95,7 @@ def find(
 
 
 @contextmanager
-def _emptied(folder: Path | None) -> Iterator[Path]:
+def _work_folder(folder: Path | None) -> Iterator[Path]:
     """A folder for a while, without what a killed search left there."""
     if folder is None:
         with tempfile.TemporaryDirectory() as made:
@@ -116,11 +110,7 @@ def _emptied(folder: Path | None) -> Iterator[Path]:
 
 
 def open_hashes(file: Path) -> Hashes:
-    """The hashes of a file, mapped: array (n, 16) of bytes.
-
-    Raises:
-        ConversionError: it holds no hashes.
-    """
+    """The hashes of a file, mapped: array (n, 16) of bytes."""
     hint = "measure the result again"
     try:
         # An empty array cannot be mapped.
@@ -133,28 +123,24 @@ def open_hashes(file: Path) -> Hashes:
 
 
 def open_drops(file: Path, records: int) -> NDArray[np.uint8]:
-    """The bitmap of a set: `numpy.packbits` of whether each record, in order, is to be left out.
-
-    Raises:
-        ConversionError: it is no bitmap, or one of another number of records.
-    """
+    """The bitmap of a set: `numpy.packbits` of whether each record, in order, is to be left out."""
     hint = "find the duplicates again"
     try:
         bits: NDArray[np.uint8] = np.load(file)
     except (OSError, ValueError, EOFError) as error:
         raise ConversionError(str(file), f"cannot be read as a bitmap: {error}", hint) from error
-    if bits.dtype != np.uint8 or bits.shape != (_bytes_of(records),):
+    if bits.dtype != np.uint8 or bits.shape != (_bitmap_bytes(records),):
         raise ConversionError(str(file), f"is no bitmap of {records} records", hint)
     return bits
 
 
-def dropped(bits: NDArray[np.uint8], start: int, count: int) -> NDArray[np.bool_]:
+def drop_mask(bits: NDArray[np.uint8], start: int, count: int) -> NDArray[np.bool_]:
     """Whether each of `count` records from the number `start` on is to be left out."""
-    near = np.unpackbits(bits[start // 8 : _bytes_of(start + count)])
+    near = np.unpackbits(bits[start // 8 : _bitmap_bytes(start + count)])
     return near[start % 8 : start % 8 + count].view(np.bool_)
 
 
-def _bytes_of(records: int) -> int:
+def _bitmap_bytes(records: int) -> int:
     return -(-records // 8)
 
 
@@ -167,17 +153,17 @@ class _Search:
         self._work = work
         sizes = [len(one) for one in hashed]
         # Every set begins at a whole byte of the bits, so that its bitmap is a stretch of them.
-        self._starts = np.cumsum([0, *(8 * _bytes_of(size) for size in sizes)])
-        self._bits = _table(work / "bits", (int(self._starts[-1]) // 8,), np.uint8)
-        self._pairs = _table(work / "pairs", (len(names), len(names)), np.int64)
+        self._starts = np.cumsum([0, *(8 * _bitmap_bytes(size) for size in sizes)])
+        self._bits = _map_table(work / "bits", (int(self._starts[-1]) // 8,), np.uint8)
+        self._pairs = _map_table(work / "pairs", (len(names), len(names)), np.int64)
         self._different = np.zeros(len(names), np.int64)
         self._across = np.zeros(len(names), np.int64)
-        self._level = min(_MOST_BINS, _power(math.ceil(sum(sizes) / BIN))).bit_length() - 1
+        self._level = min(_MOST_BINS, _power_of_two(math.ceil(sum(sizes) / BIN))).bit_length() - 1
 
     def run(self) -> None:
         for entries in self._bins():
             if len(entries):
-                self._judge(_sorted(entries))
+                self._judge(_sort_entries(entries))
 
     def _bins(self) -> Iterator[Array]:
         """All entries, bin by bin; in each in the order of the lake."""
@@ -197,9 +183,9 @@ class _Search:
         """The entries of one set."""
         hashed, first = self._hashed[place], int(self._starts[place])
         for start in range(0, len(hashed), BLOCK):
-            block = _read(hashed, start, min(BLOCK, len(hashed) - start))
+            block = _read_hashes(hashed, start, min(BLOCK, len(hashed) - start))
             entries = np.empty(len(block), ENTRY)
-            entries["begin"], entries["end"] = beginnings(block), endings(block)
+            entries["begin"], entries["end"] = hash_heads(block), hash_tails(block)
             entries["at"] = np.arange(first + start, first + start + len(block))
             entries["count"] = 1
             yield self._once(entries)
@@ -212,8 +198,8 @@ class _Search:
         begin = np.sort(entries["begin"])
         if not (begin[_OFTEN:] == begin[:-_OFTEN]).any():
             return entries
-        ordered = _sorted(entries)
-        first = _firsts(ordered)
+        ordered = _sort_entries(entries)
+        first = _first_mask(ordered)
         self._drop(ordered["at"][~first])
         kept = ordered[first]
         kept["count"] = np.diff(np.append(np.flatnonzero(first), len(ordered)))
@@ -232,7 +218,7 @@ class _Search:
 
     def _judge(self, entries: Array) -> None:
         """Count the sorted entries of a bin; the first record of each hash stays."""
-        first = _firsts(entries)
+        first = _first_mask(entries)
         self._drop(entries["at"][~first])
         sets = np.searchsorted(self._starts, entries["at"], "right") - 1
         # Where a set begins within its hash: a set's entries of one hash are neighbours.
@@ -314,7 +300,7 @@ class _Search:
         return written
 
 
-def _read(hashed: Hashes, start: int, count: int) -> Hashes:
+def _read_hashes(hashed: Hashes, start: int, count: int) -> Hashes:
     """Some hashes; read, since what is looked at through a mapping stays in memory for a while."""
     if not isinstance(hashed, np.memmap) or hashed.filename is None:
         return hashed[start : start + count]
@@ -323,7 +309,7 @@ def _read(hashed: Hashes, start: int, count: int) -> Hashes:
     return found.reshape(-1, WIDTH)
 
 
-def _table(file: Path, shape: tuple[int, ...], kind: type[np.generic]) -> Array:
+def _map_table(file: Path, shape: tuple[int, ...], kind: type[np.generic]) -> Array:
     """Zeros in a file, mapped; an empty table cannot be.
 
     They are written: where a file with holes is mapped, a full disk kills the process.
@@ -337,12 +323,12 @@ def _table(file: Path, shape: tuple[int, ...], kind: type[np.generic]) -> Array:
     return np.memmap(file, kind, "r+", shape=shape)
 
 
-def _power(number: int) -> int:
+def _power_of_two(number: int) -> int:
     """The least power of two that is no less."""
     return 1 << max(number - 1, 0).bit_length()
 
 
-def _sorted(entries: Array) -> Array:
+def _sort_entries(entries: Array) -> Array:
     """Entries by hash, equal ones in the order they had."""
     order = np.argsort(entries["begin"], kind="stable")
     begin, end = entries["begin"][order], entries["end"][order]
@@ -353,8 +339,51 @@ def _sorted(entries: Array) -> Array:
     return ordered
 
 
-def _firsts(ordered: Array) -> NDArray[np.bool_]:
+def _first_mask(ordered: Array) -> NDArray[np.bool_]:
     """Whether an entry is the first of its hash."""
     begin, end = ordered["begin"], ordered["end"]
     changed = (begin[1:] != begin[:-1]) | (end[1:] != end[:-1])
     return np.append(np.ones(min(len(ordered), 1), np.bool_), changed)
+
+
+_MEMORY_FORMAT: Final = 1
+
+
+def find_or_recall(
+    files: Mapping[str, Path], memory: Path, drops: Path | None = None
+) -> Duplicates:
+    """As `duplicates.find`; what was found is kept in the file `memory`."""
+    asked = {"format": _MEMORY_FORMAT, "version": __version__, "files": _stamps(files)}
+    known = _load_recalled(memory, json.loads(json.dumps(asked)), drops)
+    if known is not None:
+        return known
+    found = find_duplicates(files, drops, work=memory.with_name(f".{memory.name}.bins"))
+    sets = [[name, asdict(one)] for name, one in found.sets.items()]
+    written = {"asked": asked, "drops": _stamps(found.drops), "sets": sets}
+    with output_errors(memory):
+        write_file(memory, encode_json(written, sort_keys=False))
+    return found
+
+
+def _stamps(files: Mapping[str, Path]) -> list[list[Json]]:
+    """Name, place, size and time of change of every file, by name; of one that is gone nothing."""
+    return [[name, str(files[name].absolute()), *_stamp(files[name])] for name in sorted(files)]
+
+
+def _stamp(file: Path) -> list[int]:
+    try:
+        facts = file.stat()
+    except OSError:
+        return []
+    return [facts.st_size, facts.st_mtime_ns, facts.st_ino]
+
+
+def _load_recalled(memory: Path, asked: Json, drops: Path | None) -> Duplicates | None:
+    try:
+        known = load_json(memory)
+        sets = {name: Repeats(**facts) for name, facts in known["sets"]}
+        written = {name: drops / f"{name}.npy" for name in sets} if drops else {}
+        same = known["asked"] == asked and (not drops or known["drops"] == _stamps(written))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return Duplicates(sets=sets, drops=written) if same else None

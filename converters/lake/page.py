@@ -1,20 +1,287 @@
-"""The page of a lake: index.html, one file that needs nothing else and asks nobody.
+"""What the page of a lake holds: facts of every data set, and what is shown where one is opened.
 
-Its script is this project's own and the only one that may run: the page's policy names it by its
-hash, as it does its style, and forbids every connection. Data lies beside it in blocks of JSON and
-is shown as text and in no other way. A table of 5,000 data sets is drawn in slices.
+Everything goes into the page as JSON. It stays within bounds however large the lake is: some
+kilobytes of facts for a data set at most (texts are cut), and budgets for all samples and for all
+mappings together, of which every data set gets an equal share; what one does not need goes to the
+others.
+
+The page of a lake: index.html, one file that needs nothing else and asks nobody.
 """
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
+from itertools import accumulate, takewhile
 from typing import Final
 
-from ingot.converters import pages
-from ingot.converters.lake import page_data
-from ingot.converters.lake.facts import STATUSES, SetFacts
+from ingot.converters.lake.catalog import STATUSES, SetFacts
+from ingot.converters.output import pages
 from ingot.converters.rows import Json
+
+SAMPLES_BYTES: Final = 6 << 20
+MAPPINGS_BYTES: Final = 4 << 20
+TOP_LANGUAGES: Final = 24
+# Texts of the first sample are cut to so many characters where it does not fit otherwise.
+_CUTS: Final = (2_000, 1_000, 500, 250, 100)
+_WHY_CHARS: Final = 1_000
+# As long as a file's name may be: data sets are linked by their names.
+_NAME_CHARS: Final = 255
+# A data set is found by so many languages, the longest tags of which have so many characters.
+_SOUGHT: Final = 200
+_TAG_CHARS: Final = 35
+_ROWS: Final = ("read", "converted", "rejected", "filtered")
+# What ends a script block (replaced one by one, since texts are full of it) or a line of a script,
+# and what is no text: half a surrogate pair.
+_FREQUENT: Final = "<>&"
+_ESCAPED: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
+
+
+def embed_json(value: Json) -> str:
+    """A value as JSON that may stand in a script block of an HTML page, and be encoded as UTF-8.
+
+    Numbers that JSON has none for become texts: `NaN`, `inf`.
+    """
+    try:
+        text = _dump_json(value)
+    except ValueError:
+        text = _dump_json(_replace_infinite(value))
+    for mark in _FREQUENT:
+        text = text.replace(mark, _escape(mark))
+    return _ESCAPED.sub(lambda found: _escape(found[0]), text)
+
+
+def _escape(mark: str) -> str:
+    return f"\\u{ord(mark):04x}"
+
+
+def _dump_json(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _replace_infinite(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {key: _replace_infinite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_replace_infinite(one) for one in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _json_bytes(value: Json) -> int:
+    return len(embed_json(value).encode("utf-8"))
+
+
+# --- of the lake
+
+
+def lake_totals(sets: Sequence[SetFacts]) -> dict[str, Json]:
+    """Sums over the lake; rows, records and what was measured are those of converted data sets.
+
+    `adds_up`: of every data set the rows read are the converted, rejected and filtered ones.
+    """
+    done = [one for one in sets if one.status == "converted"]
+    rows = {name: sum(one.rows.get(name, 0) for one in done) for name in _ROWS}
+    tokenized = [one.tokens for one in done if one.tokens is not None]
+    return {
+        "sets": len(sets),
+        "statuses": _status_counts(sets),
+        "rows": rows,
+        "adds_up": all(_adds_up(one.rows) for one in done),
+        "records": sum(one.figures.records for one in done),
+        "characters": sum(one.figures.characters for one in done),
+        "tokens": sum(tokenized) if tokenized else None,
+        "tokenized": len(tokenized),
+        "within": sum(one.figures.within for one in done),
+        "across": sum(one.across for one in done),
+        "languages": top_counts(_sum_counts(one.figures.languages for one in done)),
+        "rejects": top_counts(_sum_counts(one.rejects for one in done)),
+        "splits": _split_totals(done),
+        "spent": _spending_totals(sets),
+        "bytes": sum(one.bytes for one in sets),
+    }
+
+
+def _adds_up(rows: Mapping[str, int]) -> bool:
+    return rows.get("read", 0) == sum(rows.get(name, 0) for name in _ROWS[1:])
+
+
+def _status_counts(sets: Sequence[SetFacts]) -> dict[str, int]:
+    counts = Counter(one.status for one in sets)
+    return {status: counts[status] for status in STATUSES if counts[status]}
+
+
+def _sum_counts(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update(one)
+    return total
+
+
+def _split_totals(sets: Sequence[SetFacts]) -> list[dict[str, Json]]:
+    """Splits in the order in which they were ordered, with what went into them."""
+    made: dict[str, dict[str, Json]] = {}
+    for split in (split for one in sets for split in one.splits):
+        sums = made.setdefault(
+            split.name, {"name": split.name, "records": 0, "duplicates": 0, "tokens": None}
+        )
+        sums["records"] += split.records
+        sums["duplicates"] += split.duplicates
+        if split.tokens is not None:
+            sums["tokens"] = (sums["tokens"] or 0) + split.tokens
+    return list(made.values())
+
+
+def _spending_totals(sets: Sequence[SetFacts]) -> dict[str, Json]:
+    """What asking took; `unpriced` data sets asked a model whose price is not known."""
+    asked = [one.spent for one in sets if one.spent.get("calls")]
+    costs = [one.get("cost") for one in asked]
+    sums = {
+        name: sum(one.get(name) or 0 for one in asked)
+        for name in ("calls", "tokens_in", "tokens_out")
+    }
+    known = [cost for cost in costs if cost is not None]
+    return {**sums, "cost": sum(known), "unpriced": len(costs) - len(known)}
+
+
+def top_counts(counts: Mapping[str, int]) -> dict[str, Json]:
+    """The most frequent ones, most first, and in short what stands behind them; names are cut."""
+    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    rest = ordered[TOP_LANGUAGES:]
+    told: dict[str, Json] = {
+        "first": [
+            [_cut_values(name, _NAME_CHARS), count] for name, count in ordered[:TOP_LANGUAGES]
+        ]
+    }
+    if rest:
+        told |= {"others": len(rest), "count": sum(count for _, count in rest)}
+    return told
+
+
+def rare_languages(languages: Mapping[str, int]) -> list[str]:
+    """The languages behind the first ones, by which a data set is found too."""
+    ordered = sorted(languages, key=lambda code: (-languages[code], code))
+    return [code for code in ordered[TOP_LANGUAGES:_SOUGHT] if len(code) <= _TAG_CHARS]
+
+
+# --- of a data set
+
+
+def table_facts(one: SetFacts) -> dict[str, Json]:
+    """What the table shows of a data set, and what it is sorted and filtered by."""
+    figures = one.figures
+    told: dict[str, Json] = {
+        "place": _short_reason(one.place),
+        "status": one.status,
+        "why": _short_reason(one.why),
+        "hint": _short_reason(one.hint),
+        "decision": one.decision,
+        "mapper": one.mapper,
+        "model": one.model,
+        "confidence": one.confidence,
+        "coverage": one.coverage,
+        "format": one.format,
+        "files": one.files,
+        "bytes": one.bytes,
+        "rows": one.rows,
+        "records": figures.records if one.status in ("converted", "gone") else None,
+        "characters": figures.characters,
+        "rejects": top_counts(one.rejects) if one.rejects else None,
+        "tokens": one.tokens,
+        "sequences": one.sequences,
+        "languages": top_counts(figures.languages) if figures.languages else None,
+        "rare": rare_languages(figures.languages),
+        "lengths": sorted(figures.lengths.items()),
+        "within": figures.within,
+        "across": one.across,
+        "spent": one.spent,
+    }
+    return {"name": one.name} | {key: value for key, value in told.items() if _has_value(value)}
+
+
+def _has_value(value: Json) -> bool:
+    return value not in (None, "", {}, [])
+
+
+def _short_reason(text: str) -> str:
+    return text if len(text) <= _WHY_CHARS else f"{text[:_WHY_CHARS]}…"
+
+
+def set_details(sets: Sequence[SetFacts]) -> list[dict[str, Json]]:
+    """What is shown of each data set once it is opened; samples and mappings within their bounds.
+
+    `samples_cut`: samples that are left out or shortened for want of room. `mapping` is the text of
+    the document, so that its numbers are shown as they are; `mapping_cut` where it is left out.
+    """
+    mappings = [_mapping_text(one) for one in sets]
+    most = fair_share(map(_json_bytes, mappings), MAPPINGS_BYTES)
+    room = fair_share((sum(map(_json_bytes, one.figures.samples)) for one in sets), SAMPLES_BYTES)
+    return [
+        _details(one, mapping if _json_bytes(mapping) <= most else None, room)
+        for one, mapping in zip(sets, mappings, strict=True)
+    ]
+
+
+def _mapping_text(one: SetFacts) -> str:
+    return "" if one.mapping is None else json.dumps(one.mapping, ensure_ascii=False, indent=2)
+
+
+def _details(one: SetFacts, mapping: str | None, room: int) -> dict[str, Json]:
+    samples, cut = fitting_samples(one.figures.samples, room)
+    told: dict[str, Json] = {
+        "mapping": mapping,
+        "mapping_cut": mapping is None,
+        "mapping_file": one.mapping_file,
+        "result": one.result,
+        "samples": samples,
+        "samples_cut": cut,
+        "heard": top_counts(one.figures.heard) if one.figures.heard else None,
+        "overlaps": top_counts(one.overlaps) if one.overlaps else None,
+        "splits": [
+            [split.name, split.records, split.duplicates, split.tokens] for split in one.splits
+        ],
+        "left_out": [
+            [_short_reason(file.get("name", "")), _short_reason(file.get("why", ""))]
+            for file in one.left_out
+        ],
+        "left_out_count": one.left_out_count,
+        "card": _cut_values(one.card, _WHY_CHARS),
+        "fingerprint": one.fingerprint,
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def fair_share(sizes: Iterable[int], budget: int) -> int:
+    """The most that each may take for all to stay within a budget."""
+    left, ordered = budget, sorted(sizes)
+    for place, size in enumerate(ordered):
+        each = left // (len(ordered) - place)
+        if size > each:
+            return each
+        left -= size
+    return budget
+
+
+def fitting_samples(samples: Sequence[Json], room: int) -> tuple[list[Json], int]:
+    """The first samples that fit into some bytes, at least a shortened one where one can be."""
+    sums = accumulate(map(_json_bytes, samples))
+    whole = sum(1 for _ in takewhile(lambda size: size <= room, sums))
+    if whole or not samples:
+        return list(samples[:whole]), len(samples) - whole
+    shorter = (_cut_values(samples[0], chars) for chars in _CUTS)
+    return next(([one] for one in shorter if _json_bytes(one) <= room), []), len(samples)
+
+
+def _cut_values(value: Json, chars: int) -> Json:
+    if isinstance(value, dict):
+        return {key: _cut_values(one, chars) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_cut_values(one, chars) for one in value]
+    return f"{value[:chars]}…" if isinstance(value, str) and len(value) > chars + 1 else value
+
 
 _PACKAGE: Final = "ingot.converters.lake"
 _TEMPLATE: Final = "index.html.j2"
@@ -22,52 +289,45 @@ _STYLE: Final = ("lake.css",)
 _SCRIPT: Final = ("lake_parts.js", "lake_set.js", "lake.js")
 
 
-def render(sets: Sequence[SetFacts], *, title: str, told: Mapping[str, Json]) -> bytes:
-    """The page; the same bytes for the same facts.
-
-    Args:
-        sets: all data sets, in the order in which the page shows them at first.
-        title: name of the lake.
-        told: of the lake as a whole: `files`, `left_out`, `dedup`, `split`; what is not there is
-            not shown.
-    """
+def render_lake_page(sets: Sequence[SetFacts], *, title: str, told: Mapping[str, Json]) -> bytes:
+    """The page; the same bytes for the same facts."""
     from markupsafe import Markup
 
-    style, script = _joined(_STYLE), _joined(_SCRIPT)
-    lake = {"title": title, "told": dict(told), "totals": page_data.totals(sets)}
-    facts = [page_data.facts(one) for one in sets]
-    page = pages.render(
+    style, script = _read_files(_STYLE), _read_files(_SCRIPT)
+    lake = {"title": title, "told": dict(told), "totals": lake_totals(sets)}
+    facts = [table_facts(one) for one in sets]
+    page = pages.render_page(
         _PACKAGE,
         _TEMPLATE,
         title=title.encode("utf-8", "backslashreplace").decode("utf-8"),
-        policy=_policy(style, script),
+        policy=_content_policy(style, script),
         style=Markup(style),
         script=Markup(script),
-        lake=_block({**lake, "statuses": STATUSES, "sets": facts}),
-        details=_block(page_data.details(sets)),
+        lake=_script_block({**lake, "statuses": STATUSES, "sets": facts}),
+        details=_script_block(set_details(sets)),
     )
     return page.encode("utf-8")
 
 
-def _block(value: Json) -> str:
+def _script_block(value: Json) -> str:
     """JSON that a script block holds as it is."""
     from markupsafe import Markup
 
-    return Markup(page_data.embedded(value))
+    return Markup(embed_json(value))
 
 
-def _joined(names: Sequence[str]) -> str:
+def _read_files(names: Sequence[str]) -> str:
     return "\n".join((resources.files(_PACKAGE) / name).read_text("utf-8") for name in names)
 
 
-def _policy(style: str, script: str) -> str:
+def _content_policy(style: str, script: str) -> str:
     """What the page may do: nothing but its own style and script."""
     return (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        f"default-src 'none'; style-src '{_content_hash(style)}'; script-src '{_content_hash(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
 
 
-def _hash(text: str) -> str:
+def _content_hash(text: str) -> str:
     digest = hashlib.sha256(text.encode("utf-8")).digest()
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"

@@ -14,10 +14,17 @@ same bytes exactly if they have the same content. `meta` is not in it, null is n
 SFT never have the same bytes. The records of both formats of a result hash alike.
 
 The first eight bytes, read as a number with the greatest byte first, choose the split of a record.
+
+Which split a record goes into: by its hash alone.
 """
 
 import itertools
+import math
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from hashlib import blake2b
 from typing import BinaryIO, Final
 
@@ -27,8 +34,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.record_kinds import RecordKind
-from ingot.converters.records import kind_of_schema
+from ingot.converters.records.readers import kind_of_schema
+from ingot.converters.records.schema import RecordKind
+from ingot.converters.rows import Json
 
 WIDTH: Final = 16
 Hashes = npt.NDArray[np.uint8]
@@ -38,32 +46,25 @@ _NULL: Final = 2**64 - 1
 _NULL_FLAG: Final = 255
 
 
-def hashes(batch: pa.RecordBatch) -> Hashes:
-    """The hash of every record of a batch of `PT_SCHEMA` or `SFT_SCHEMA`.
-
-    Returns:
-        array (n, 16) of bytes, in the order of the records.
-
-    Raises:
-        ConversionError: the batch holds no unified records.
-    """
+def hash_records(batch: pa.RecordBatch) -> Hashes:
+    """The hash of every record of a batch of `PT_SCHEMA` or `SFT_SCHEMA`."""
     kind = kind_of_schema(batch.schema)
     if kind is None:
         hint = "convert the data set first: `ingot convert`"
         raise ConversionError("records", "a batch holds no unified records", hint)
-    heads, bodies = _SAID[kind](batch)
+    heads, bodies = _RECORD_PARTS[kind](batch)
     said = b"".join(
         [_digest(head, body) for head, body in zip(heads.slices(), bodies.slices(), strict=True)]
     )
     return np.frombuffer(said, np.uint8).reshape(-1, WIDTH)
 
 
-def beginnings(hashed: Hashes) -> Numbers:
+def hash_heads(hashed: Hashes) -> Numbers:
     """The first eight bytes of each hash as a number, the greatest byte first."""
     return hashed[:, :8].copy().view(">u8")[:, 0].astype(np.uint64)
 
 
-def endings(hashed: Hashes) -> Numbers:
+def hash_tails(hashed: Hashes) -> Numbers:
     """The last eight bytes of each hash likewise."""
     return hashed[:, 8:].copy().view(">u8")[:, 0].astype(np.uint64)
 
@@ -83,7 +84,7 @@ def _digest(head: memoryview, body: memoryview) -> bytes:
     return digest.digest()
 
 
-class _Pieces:
+class _ByteRuns:
     """One stretch of bytes per record, cut out of one buffer."""
 
     def __init__(self, buffer: pa.Buffer | None, bounds: npt.NDArray[np.int64]) -> None:
@@ -91,12 +92,12 @@ class _Pieces:
         self._bounds = bounds.tolist()
 
     @classmethod
-    def of(cls, texts: pa.Array) -> "_Pieces":
+    def of(cls, texts: pa.Array) -> "_ByteRuns":
         """A `large_binary` array without nulls: a piece per value."""
         return cls(texts.buffers()[2], _offsets(texts))
 
     @classmethod
-    def of_runs(cls, texts: pa.Array, counts: npt.NDArray[np.int64]) -> "_Pieces":
+    def of_runs(cls, texts: pa.Array, counts: npt.NDArray[np.int64]) -> "_ByteRuns":
         """The same array, where a piece is the next `counts[i]` values."""
         ends = np.concatenate(([0], np.cumsum(counts)))
         return cls(texts.buffers()[2], _offsets(texts)[ends])
@@ -112,64 +113,125 @@ def _offsets(texts: pa.Array) -> npt.NDArray[np.int64]:
     return stored[texts.offset : texts.offset + len(texts) + 1]
 
 
-def _said_by_texts(batch: pa.RecordBatch) -> tuple[_Pieces, _Pieces]:
-    lengths, texts = _field(batch.column("text"))
-    heads = _joined(_tag("P", batch.num_rows), lengths)
-    return _Pieces.of(heads), _Pieces.of(texts)
+def _text_parts(batch: pa.RecordBatch) -> tuple[_ByteRuns, _ByteRuns]:
+    lengths, texts = _length_field(batch.column("text"))
+    heads = _join_columns(_tag("P", batch.num_rows), lengths)
+    return _ByteRuns.of(heads), _ByteRuns.of(texts)
 
 
-def _said_by_conversations(batch: pa.RecordBatch) -> tuple[_Pieces, _Pieces]:
+def _conversation_parts(batch: pa.RecordBatch) -> tuple[_ByteRuns, _ByteRuns]:
     messages = batch.column("messages")
     lengths = pc.list_value_length(messages)
-    heads = _joined(
+    heads = _join_columns(
         _tag("S", batch.num_rows),
-        *_field(batch.column("system")),
-        *_field(batch.column("tools")),
-        _numbers(lengths),
+        *_length_field(batch.column("system")),
+        *_length_field(batch.column("tools")),
+        _number_field(lengths),
     )
     flat = messages.flatten()
-    turns = _joined(
-        *_field(pc.struct_field(flat, "role")),
-        *_field(pc.struct_field(flat, "content")),
-        _flags(pc.struct_field(flat, "loss_mask")),
+    turns = _join_columns(
+        *_length_field(pc.struct_field(flat, "role")),
+        *_length_field(pc.struct_field(flat, "content")),
+        _flag_field(pc.struct_field(flat, "loss_mask")),
     )
     counts = pc.fill_null(lengths, 0).to_numpy().astype(np.int64)
-    return _Pieces.of(heads), _Pieces.of_runs(turns, counts)
+    return _ByteRuns.of(heads), _ByteRuns.of_runs(turns, counts)
 
 
-_SAID: Final[dict[RecordKind, Callable[[pa.RecordBatch], tuple[_Pieces, _Pieces]]]] = {
-    "pt": _said_by_texts,
-    "sft": _said_by_conversations,
+_RECORD_PARTS: Final[dict[RecordKind, Callable[[pa.RecordBatch], tuple[_ByteRuns, _ByteRuns]]]] = {
+    "pt": _text_parts,
+    "sft": _conversation_parts,
 }
 
 
-def _joined(*columns: pa.Array) -> pa.Array:
+def _join_columns(*columns: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(*columns, pa.scalar(b"", pa.large_binary()))
 
 
-def _field(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
+def _length_field(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
     """The numbers before texts, and the texts (null: no bytes)."""
-    numbers = _numbers(pc.binary_length(texts))
+    numbers = _number_field(pc.binary_length(texts))
     return numbers, pc.fill_null(texts.cast(pa.large_binary()), b"")
 
 
 def _tag(tag: str, count: int) -> pa.Array:
-    return _fixed(np.full(count, ord(tag), np.uint8))
+    return _bytes_column(np.full(count, ord(tag), np.uint8))
 
 
-def _numbers(counts: pa.Array) -> pa.Array:
+def _number_field(counts: pa.Array) -> pa.Array:
     known = pc.fill_null(counts.cast(pa.int64()), 0).to_numpy().astype("<u8")
-    return _fixed(np.where(counts.is_null().to_numpy(zero_copy_only=False), _NULL, known))
+    return _bytes_column(np.where(counts.is_null().to_numpy(zero_copy_only=False), _NULL, known))
 
 
-def _flags(flags: pa.Array) -> pa.Array:
-    return _fixed(pc.fill_null(flags.cast(pa.uint8()), _NULL_FLAG).to_numpy())
+def _flag_field(flags: pa.Array) -> pa.Array:
+    return _bytes_column(pc.fill_null(flags.cast(pa.uint8()), _NULL_FLAG).to_numpy())
 
 
-def _fixed(values: npt.NDArray[np.uint8] | Numbers) -> pa.Array:
+def _bytes_column(values: npt.NDArray[np.uint8] | Numbers) -> pa.Array:
     """Numbers as texts of their bytes."""
     width = values.dtype.itemsize
     starts = np.arange(0, (len(values) + 1) * width, width, dtype=np.int64)
     data = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
     buffers = [None, pa.py_buffer(starts), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
+
+
+_PART = re.compile(r"([a-z0-9_-]{1,50})=([0-9]*\.?[0-9]+)", re.ASCII)
+_LONGEST: Final = 40  # digits of a fraction
+_TOLERANCE: Final = Fraction(1, 10**9)
+_OPTION: Final = "--split"
+_HINT: Final = "such as train=0.98,valid=0.02"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Splits:
+    """Splits in their order: names, and the fractions as texts without zeros at their end."""
+
+    names: tuple[str, ...]
+    fractions: tuple[str, ...]
+
+    def bounds(self) -> tuple[int, ...]:
+        """Of all but the last: the least `v` that is beyond it, at most 2**64 - 1."""
+        ends = itertools.accumulate(Fraction(one) for one in self.fractions[:-1])
+        return tuple(min(math.ceil(end * 2**64), 2**64 - 1) for end in ends)
+
+    def places(self, begin: Numbers) -> npt.NDArray[np.int64]:
+        """For each `v` the place of its split."""
+        bounds = np.array(self.bounds(), np.uint64)
+        return np.searchsorted(bounds, begin, "right").astype(np.int64)
+
+    def to_json(self) -> list[dict[str, Json]]:
+        """As a manifest holds them."""
+        pairs = zip(self.names, self.fractions, strict=True)
+        return [{"name": name, "fraction": fraction} for name, fraction in pairs]
+
+
+ALL: Final = Splits(names=("all",), fractions=("1",))
+"""One split that holds everything."""
+
+
+def parse_splits(text: str) -> Splits:
+    """Splits as a person writes them: `train=0.98,valid=0.02`."""
+    parts = [_parse_part(part.strip()) for part in text.split(",")]
+    names = tuple(name for name, _ in parts)
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ConversionError(_OPTION, f"{twice[0]} is there twice", "give each split its own name")
+    total = sum((Fraction(fraction) for _, fraction in parts), Fraction())
+    if abs(total - 1) > _TOLERANCE:
+        problem = f"the fractions add up to {float(total):.12g}, not to 1"
+        raise ConversionError(_OPTION, problem, _HINT)
+    return Splits(names=names, fractions=tuple(fraction for _, fraction in parts))
+
+
+def _parse_part(part: str) -> tuple[str, str]:
+    found = _PART.fullmatch(part)
+    if not found or len(found[2]) > _LONGEST:
+        problem = f"{part[:60]!r} is no split: a name of a-z, 0-9, _ and -, then = and a fraction"
+        raise ConversionError(_OPTION, problem, _HINT)
+    fraction = Decimal(found[2])
+    if not 0 < fraction <= 1:
+        problem = f"the fraction of {found[1]} is {found[2]}, not above 0 and at most 1"
+        raise ConversionError(_OPTION, problem, _HINT)
+    plain = f"{fraction:f}"
+    return found[1], plain.rstrip("0").rstrip(".") if "." in plain else plain

@@ -1,33 +1,134 @@
-"""The data sets of a lake: every file is told by its content and put to those it belongs to.
+"""Names of data sets: flat, safe as a file's name on any system, the same in every run.
 
-Files of one place, one format and one shape are one data set (`places`, `readers/grouping`). A file
-that cannot be read belongs to the data set whose files it resembles by name, which then fails: it
-is not converted without it in silence.
+Where a file of a lake belongs: its folder, less what only divides one data set into parts.
+The data sets of a lake: every file is told by its content and put to those it belongs to.
 """
 
+import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import PurePosixPath
+from typing import Final
 from urllib.parse import urlsplit
 
-from ingot.converters.lake.naming import name_of
-from ingot.converters.lake.places import TOP, carded, common_stem, is_card, place_of
-from ingot.converters.readers import Source, SourceFile
-from ingot.converters.readers.facts import LeftOut
-from ingot.converters.readers.grouping import all_groups, guessed
-from ingot.converters.readers.sidefiles import BINARY, side_file
-from ingot.converters.readers.sniff import LFS
-from ingot.converters.readers.source import Looked
-from ingot.converters.readers.spec import SourceSpec
-from ingot.converters.readers.storage import Entry, Listing
+from ingot.converters.errors import SourceError
+from ingot.converters.sources import Source, SourceFile
+from ingot.converters.sources.facts import LeftOut, SourceSpec
+from ingot.converters.sources.grouping import group_files, guessed_spec
+from ingot.converters.sources.sniffing import BINARY, LFS_POINTER, side_file_reason
+from ingot.converters.sources.source import EntryFiles
+from ingot.converters.sources.storage.listing import Entry, Listing, file_stem
+from ingot.converters.sources.storage.read_errors import translate_read_errors
+
+JOINT: Final = "--"
+_ODD_NAME = re.compile(r"[^\w.+=@ -]")
+_MOST_BYTES: Final = 120
+_HASH: Final = 8
+# Names that some file system or tool takes for something else.
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?|\.+|", re.IGNORECASE)
+_ENDINGS = (".proposal", ".sample", ".json")
+
+
+def data_set_name(*parts: str) -> str:
+    """One name of several parts (folders, what tells data sets of one folder apart).
+
+    Where nothing had to be changed the parts can be read from it; else it ends with a hash of them,
+    so that different parts never give the same name.
+    """
+    plain = JOINT.join(parts)
+    clean = _cut_name(re.sub(r"\s+", " ", _ODD_NAME.sub("_", plain)).strip(" .-"))
+    faithful = clean == plain and not any(JOINT in part for part in parts)
+    if faithful and not _RESERVED.fullmatch(clean) and not clean.lower().endswith(_ENDINGS):
+        return clean
+    digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{clean or 'set'}-{digest[:_HASH]}"
+
+
+def _cut_name(text: str) -> str:
+    return text.encode("utf-8", "ignore")[:_MOST_BYTES].decode("utf-8", "ignore").strip(" .-")
+
+
+TOP_FOLDER: Final = "."
+_SPLITS = "train(ing)?|dev(elopment)?|test(ing)?|valid(ation)?|val|eval(uation)?"
+_DATE = r"\d{4}[-_.]\d{2}([-_.]\d{2})?([-_T]\d{2}.*)?|(19|20)\d{6}"
+# What divides a data set, wherever it stands below the root ...
+_PART = re.compile(rf"({_SPLITS}|data|[^=]+=.*|{_DATE})", re.IGNORECASE)
+# ... and what does below a folder of its own: in the root these may be the data sets' names.
+_INNER_PART = re.compile(
+    r"(default|shards?|parts?|\d{1,6}|(part|shard|chunk|split|batch|bucket|fold)s?[-_]?\d+.*)",
+    re.IGNORECASE,
+)
+_CARDS = re.compile(
+    r"dataset_infos?\.json|dataset_card\.\w+|croissant\.json|datapackage\.json", re.IGNORECASE
+)
+_README = re.compile(r"readme(\.md|\.markdown)?", re.IGNORECASE)
+_FRONT = re.compile(rb"(\xef\xbb\xbf)?---[ \t]*\r?\n")
+_WORDS = re.compile(rf"(?<![a-z])({_SPLITS}|part|shard|chunk|of)(?![a-z])|\d+", re.IGNORECASE)
+_EDGES = " -_.,~+"
+
+
+def is_card(entry: Entry) -> bool:
+    """Whether a file says by name that it describes a data set."""
+    base = entry.name.rpartition("/")[2]
+    return bool(_CARDS.fullmatch(base) or _README.fullmatch(base))
+
+
+def card_folders(entries: Iterable[Entry]) -> frozenset[str]:
+    """The folders below the root that a card makes one data set.
+
+    A README does so if it begins with front matter; one that cannot be read does not.
+    """
+    found = set()
+    for entry in entries:
+        folder, _, base = entry.name.rpartition("/")
+        if folder and is_card(entry) and (_CARDS.fullmatch(base) or _has_front_matter(entry)):
+            found.add(folder)
+    return frozenset(found)
+
+
+def _has_front_matter(entry: Entry) -> bool:
+    try:
+        with entry.place.open() as raw, translate_read_errors(str(entry.place)):
+            return bool(_FRONT.match(raw.read(64)))
+    except SourceError:
+        return False
+
+
+def set_folder(name: str, carded: frozenset[str]) -> str:
+    """The place of a file: the nearest folder with a card, else its folder less its parts."""
+    folders = name.split("/")[:-1]
+    for depth in range(len(folders), 0, -1):
+        if "/".join(folders[:depth]) in carded:
+            return "/".join(folders[:depth])
+    while folders and _is_part_folder(folders):
+        folders.pop()
+    return "/".join(folders) or TOP_FOLDER
+
+
+def _is_part_folder(folders: Sequence[str]) -> bool:
+    last = folders[-1]
+    return bool(_PART.fullmatch(last) or (len(folders) > 1 and _INNER_PART.fullmatch(last)))
+
+
+def common_stem(names: Sequence[str]) -> str:
+    """What the names of files have in common, without numbers, splits and endings; "" = nothing."""
+    stems = sorted(_bare_stem(name) for name in names)
+    pairs = zip(stems[0], stems[-1], strict=False)  # what these share, all share
+    return "".join(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)).strip(_EDGES)
+
+
+def _bare_stem(name: str) -> str:
+    return re.sub(r"[-_.]{2,}", "-", _WORDS.sub("", file_stem(name))).strip(_EDGES)
+
 
 _PACKED = re.compile(r"\.(gz|gzip|zst|zstd|bz2|xz)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Seen:
+class SeenFile:
     """One file of the lake and what was found in it.
 
     Attributes:
@@ -37,7 +138,7 @@ class Seen:
     """
 
     entry: Entry
-    looked: Looked = field(default_factory=lambda: Looked([], []))
+    looked: EntryFiles = field(default_factory=lambda: EntryFiles([], []))
     fault: str = ""
 
 
@@ -79,29 +180,22 @@ class Survey:
 Recognise = Callable[[Source], object | None]
 
 
-def survey(
-    root: str, seen: Iterable[Seen], known: Mapping[str, str], recognise: Recognise
+def survey_lake(
+    root: str, seen: Iterable[SeenFile], known: Mapping[str, str], recognise: Recognise
 ) -> Survey:
-    """Put the files of a lake together to data sets.
-
-    Args:
-        root: where the lake lies, as the user wrote it.
-        seen: every file, in the order of the names.
-        known: the data set that a file belonged to in an earlier run: names stay.
-        recognise: see there; is asked once per place.
-    """
+    """Put the files of a lake together to data sets."""
     files = list(seen)
-    folders = carded(one.entry for one in files)
-    places: dict[str, list[Seen]] = defaultdict(list)
+    folders = card_folders(one.entry for one in files)
+    places: dict[str, list[SeenFile]] = defaultdict(list)
     for one in files:
-        places[place_of(one.entry.name, folders)].append(one)
+        places[set_folder(one.entry.name, folders)].append(one)
     there = {one.name for each in files for one in each.looked.files}
     there |= {one.entry.name for one in files}
     names = _Names({file: name for file, name in known.items() if file in there})
     sets: list[DataSet] = []
     left_out: list[LeftOut] = []
     for place in sorted(places):
-        made = _Place(root, place, places[place]).sets(names, recognise)
+        made = _LakeFolder(root, place, places[place]).sets(names, recognise)
         sets += made
         if not made:
             left_out += [one for each in places[place] for one in each.looked.left_out]
@@ -128,18 +222,18 @@ class _Names:
 
     def new(self, *parts: str) -> str:
         """A name of these parts; with a number where it is taken."""
-        name, number = name_of(*parts), 1
+        name, number = data_set_name(*parts), 1
         while name in self._taken or name in self._former:
             number += 1
-            name = name_of(*parts, str(number))
+            name = data_set_name(*parts, str(number))
         self._taken.add(name)
         return name
 
 
-class _Place:
+class _LakeFolder:
     """The files of one place."""
 
-    def __init__(self, root: str, place: str, seen: Sequence[Seen]) -> None:
+    def __init__(self, root: str, place: str, seen: Sequence[SeenFile]) -> None:
         self._root, self._place = root.rstrip("/") or root, place
         self._entries = tuple(one.entry for one in seen)
         self._files = [file for one in seen for file in one.looked.files]
@@ -152,14 +246,14 @@ class _Place:
 
     def sets(self, names: _Names, recognise: Recognise) -> list[DataSet]:
         """The data sets of the place; [] where there is nothing but side files."""
-        odd = any(side_file(one.name) is None for one in self._left_out)
+        odd = any(side_file_reason(one.name) is None for one in self._left_out)
         if not (self._files or self._faults or odd):
             return []
         said = recognise(self._source("", self._files, self._left_out, self._entries))
         if said is not None or not (self._files or self._faults):
             return [self._whole(names, said)]
-        groups, others = all_groups(self._files)
-        broken = _shared_out(self._faults, groups)
+        groups, others = group_files(self._files)
+        broken = _share_faults(self._faults, groups)
         if len(groups) < len(broken):
             groups.append(())  # of files that cannot be read and are like none that can
         return [
@@ -192,7 +286,7 @@ class _Place:
         first, alone = files is groups[0], len(groups) == 1
         members = [*(file.name for file in files), *(one.name for one in broken)]
         entries = self._entries if alone else self._containers(files)
-        name = self._named(names, members, "" if alone else _told_apart(members, files))
+        name = self._named(names, members, "" if alone else _distinguishing_name(members, files))
         return DataSet(
             name=name,
             place=self._place,
@@ -203,7 +297,7 @@ class _Place:
 
     def _named(self, names: _Names, members: Sequence[str], apart: str) -> str:
         top = PurePosixPath(urlsplit(self._root).path).name or "lake"
-        folders = [top] if self._place == TOP else self._place.split("/")
+        folders = [top] if self._place == TOP_FOLDER else self._place.split("/")
         return names.former(members) or names.new(*folders, *([apart] if apart else []))
 
     def _containers(self, files: Sequence[SourceFile]) -> tuple[Entry, ...]:
@@ -220,30 +314,30 @@ class _Place:
     ) -> Source:
         """The files as a source; where rows lie in JSON objects is not looked at yet."""
         return Source(
-            location=_printable(
-                self._root if self._place == TOP else f"{self._root}/{self._place}"
+            location=_printable_location(
+                self._root if self._place == TOP_FOLDER else f"{self._root}/{self._place}"
             ),
             name=name,
             spec=SourceSpec(),
             files=tuple(files),
             left_out=tuple(sorted(left_out, key=lambda one: one.name)),
-            guessed=guessed(files),
+            guessed=guessed_spec(files),
             roots=(),
             listing=Listing(base=name, direct=False, entries=entries),
         )
 
 
-def _printable(location: str) -> str:
+def _printable_location(location: str) -> str:
     """A location as messages can name it; the files are opened by their own places."""
     return "".join(c if c.isprintable() else "_" for c in location)
 
 
-def _told_apart(members: Sequence[str], files: Sequence[SourceFile]) -> str:
+def _distinguishing_name(members: Sequence[str], files: Sequence[SourceFile]) -> str:
     """What tells a data set from others of its place: its files' names, or their format."""
     return common_stem(members) or (files[0].facts.format if files else "unreadable")
 
 
-def _shared_out(
+def _share_faults(
     faults: Sequence[LeftOut], groups: Sequence[Sequence[SourceFile]]
 ) -> list[list[LeftOut]]:
     """Files that cannot be read, by the group whose files end alike; those of none come last."""
@@ -259,7 +353,7 @@ def _shared_out(
 
 def _is_lost(one: LeftOut, endings: Collection[str]) -> bool:
     """Whether a file that holds no data was to hold some: a crash or a fetch left it so."""
-    return one.why == LFS or (one.why == BINARY and _ending(one.name) in endings)
+    return one.why == LFS_POINTER or (one.why == BINARY and _ending(one.name) in endings)
 
 
 def _ending(name: str) -> str:

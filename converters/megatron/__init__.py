@@ -1,20 +1,20 @@
 """Megatron indexed data sets (`.bin/.idx`) from Parquet texts and unified records."""
 
-from ingot.converters.megatron.build import Beside, build
-from ingot.converters.megatron.chats.render import render_chat
-from ingot.converters.megatron.indexed import IndexedReader
+from ingot.converters.megatron.chat.rendering import render_chat
+from ingot.converters.megatron.indexed_dataset import IndexedReader
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
-from ingot.converters.megatron.stats import TokenStats
-from ingot.converters.megatron.units import scan, stamped
+from ingot.converters.megatron.read.input_files import scan, stamp_files
+from ingot.converters.megatron.run.build import SideFiles, build
+from ingot.converters.megatron.run.recipe import TokenStats
 
 __all__ = [
-    "Beside",
     "BuildOptions",
     "IndexedReader",
+    "SideFiles",
     "TokenStats",
     "WorkOptions",
     "build",
     "render_chat",
     "scan",
-    "stamped",
+    "stamp_files",
 ]

@@ -22,12 +22,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.structure import (
-    DataSet,
-    Numbers,
-    document_lengths,
+from ingot.converters.megatron.indexed_dataset import (
+    IndexedDataSet,
+    IntegerArray,
+    document_token_counts,
+    number_stretches,
     open_data_set,
-    stretches,
 )
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ else:
     except ImportError:  # every module loads with the core alone; the class says what is missing
         torch, Dataset = None, Sequence
 
-Unit = Literal["document", "sequence", "stream"]
-Texts = Literal["document", "sequence", "none"]
+ItemUnit = Literal["document", "sequence", "stream"]
+TextUnit = Literal["document", "sequence", "none"]
 Item: TypeAlias = "dict[str, torch.Tensor]"
 
 IGNORED: Final = -100  # what torch's cross entropy leaves out
@@ -81,8 +81,8 @@ class TokenDataset(Dataset["Item"]):
         *,
         seq_length: int | None = None,
         pad_id: int = 0,
-        unit: Unit = "document",
-        texts: Texts | None = None,
+        unit: ItemUnit = "document",
+        texts: TextUnit | None = None,
         shift: bool = True,
         truncate: bool = False,
     ) -> None:
@@ -91,7 +91,7 @@ class TokenDataset(Dataset["Item"]):
         self.prefix = Path(prefix)
         self.seq_length = seq_length
         self.pad_id = pad_id
-        self.unit: Unit = unit
+        self.unit: ItemUnit = unit
         self._given_texts = texts
         self.shift = shift
         self.truncate = truncate
@@ -99,10 +99,10 @@ class TokenDataset(Dataset["Item"]):
 
     def _open(self) -> None:
         self._data = open_data_set(self.prefix)
-        self.texts: Texts = self._given_texts or _default_texts(self._data, self.unit)
+        self.texts: TextUnit = self._given_texts or _default_texts(self._data, self.unit)
         self._check_length()
         # Which documents or sequences hold tokens; None where all do, as almost always.
-        self._numbers = None if self.unit == "stream" else _with_tokens(self._lengths)
+        self._numbers = None if self.unit == "stream" else _nonempty_places(self._lengths)
 
     def _check_length(self) -> None:
         size = self.seq_length
@@ -118,11 +118,11 @@ class TokenDataset(Dataset["Item"]):
             hint = "build with --max-tokens or --pack, or give truncate=True"
             raise ConversionError(str(self.prefix), problem, hint)
 
-    def _lengths(self) -> Iterator[Numbers]:
+    def _lengths(self) -> Iterator[IntegerArray]:
         """Tokens per document or sequence, in stretches."""
         if self.unit == "document":
-            return document_lengths(self._data.tokens)
-        return (lengths for _, lengths in stretches(self._data.tokens.lengths))
+            return document_token_counts(self._data.tokens)
+        return (lengths for _, lengths in number_stretches(self._data.tokens.lengths))
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the memory maps, whose pickles would hold the data."""
@@ -154,11 +154,11 @@ class TokenDataset(Dataset["Item"]):
         start, end = self._range(number)
         ids = self._data.tokens.tokens[start:end].astype(np.int64)
         segments, positions = self._places(start, end)
-        counting = self._trained(start, end) & (positions > 0)  # nothing comes before a text
+        counting = self._trained_mask(start, end) & (positions > 0)  # nothing comes before a text
         size = len(ids) if self.seq_length is None else min(len(ids), self.seq_length)
         labels = ids
         if self.shift:
-            labels, counting = _next(ids, size), _next(counting, size)
+            labels, counting = _next_values(ids, size), _next_values(counting, size)
         item = {
             "tokens": torch.from_numpy(ids[:size]),
             "labels": torch.from_numpy(np.where(counting, labels, IGNORED)[:size]),
@@ -166,7 +166,7 @@ class TokenDataset(Dataset["Item"]):
             "position_ids": torch.from_numpy(positions[:size]),
             "segment_ids": torch.from_numpy(segments[:size]),
         }
-        return item if self.seq_length is None else _padded(item, self.seq_length, self.pad_id)
+        return item if self.seq_length is None else _pad_item(item, self.seq_length, self.pad_id)
 
     def _range(self, number: int) -> tuple[int, int]:
         """First token of an item, and the end of what is read: one more where there is a next."""
@@ -186,13 +186,13 @@ class TokenDataset(Dataset["Item"]):
             return int(tokens.tokens.size)
         return int(tokens.offsets[sequence]) // tokens.dtype.itemsize
 
-    def _trained(self, start: int, end: int) -> npt.NDArray[np.bool_]:
+    def _trained_mask(self, start: int, end: int) -> npt.NDArray[np.bool_]:
         if self._data.masks is None:
             return np.ones(end - start, np.bool_)
         trained: npt.NDArray[np.bool_] = self._data.masks.tokens[start:end] != 0
         return trained
 
-    def _places(self, start: int, end: int) -> tuple[Numbers, Numbers]:
+    def _places(self, start: int, end: int) -> tuple[IntegerArray, IntegerArray]:
         """Segment of each token of a range, and its place in its text."""
         cuts = np.array([start, *self._cuts(start, end)], np.int64)
         lengths = np.diff(cuts, append=end)
@@ -215,13 +215,13 @@ class TokenDataset(Dataset["Item"]):
         return sorted({self._start(sequence) for sequence in begin})
 
 
-def _default_texts(data: DataSet, unit: Unit) -> Texts:
+def _default_texts(data: IndexedDataSet, unit: ItemUnit) -> TextUnit:
     if unit == "stream":
         return "none"
     return "sequence" if data.packed else "document"
 
 
-def _with_tokens(lengths: Callable[[], Iterator[Numbers]]) -> npt.NDArray[np.int64] | None:
+def _nonempty_places(lengths: Callable[[], Iterator[IntegerArray]]) -> npt.NDArray[np.int64] | None:
     """Places of the lengths that are not 0; None where that is all of them."""
     if all(bool(some.all()) for some in lengths()):
         return None
@@ -232,13 +232,13 @@ def _with_tokens(lengths: Callable[[], Iterator[Numbers]]) -> npt.NDArray[np.int
     return np.concatenate(found)
 
 
-def _next(values: Numbers, size: int) -> Numbers:
+def _next_values(values: IntegerArray, size: int) -> IntegerArray:
     """`size` values, each the one after it; 0 after the last."""
     following = values[1 : size + 1]
     return np.concatenate([following, np.zeros(size - len(following), values.dtype)])
 
 
-def _padded(item: Item, size: int, pad_id: int) -> Item:
+def _pad_item(item: Item, size: int, pad_id: int) -> Item:
     """An item of `size`, filled up at the end."""
     missing = size - len(item["tokens"])
     if not missing:
@@ -256,7 +256,7 @@ def collate(items: Sequence[Item], pad_id: int = 0) -> Item:
     Padding: `pad_id`, label -100, loss mask 0, position 0, segment -1.
     """
     longest = max(len(item["tokens"]) for item in items)
-    padded = [_padded(item, longest, pad_id) for item in items]
+    padded = [_pad_item(item, longest, pad_id) for item in items]
     return {name: torch.stack([item[name] for item in padded]) for name in padded[0]}
 
 

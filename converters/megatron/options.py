@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.indexed import EmptyDocs
+from ingot.converters.megatron.indexed_dataset import EmptyDocs
 from ingot.converters.rows import Json
 
 DocBoundary = Literal["row", "file"]
@@ -21,7 +21,7 @@ LEAST_PACK: Final = 2
 RAYON: Final = "RAYON_NUM_THREADS"
 
 
-def _too_small(options: object, least: int, *names: str) -> list[str]:
+def _find_too_small(options: object, least: int, *names: str) -> list[str]:
     """What is wrong with numbers that are to be that much or more, or None."""
     given = ((name, getattr(options, name)) for name in names)
     return [
@@ -31,7 +31,7 @@ def _too_small(options: object, least: int, *names: str) -> list[str]:
     ]
 
 
-def _stated_threads() -> int:
+def _rayon_threads() -> int:
     """`RAYON_NUM_THREADS`; 0 where it leaves the number open, as it does for that library."""
     stated = os.environ.get(RAYON, "").strip() or "0"
     if not (stated.isascii() and stated.isdigit()):
@@ -101,8 +101,8 @@ class BuildOptions:
 
     def _problems(self) -> list[str]:
         found = [
-            *_too_small(self, 0, "min_chars", "min_tokens"),
-            *_too_small(self, 1, "max_chars", "max_tokens"),
+            *_find_too_small(self, 0, "min_chars", "min_tokens"),
+            *_find_too_small(self, 1, "max_chars", "max_tokens"),
         ]
         found += [
             f"{option} is above {other}"
@@ -208,18 +208,14 @@ class WorkOptions:
 
     def __post_init__(self) -> None:
         counts = ("batch_size", "workers", "queue_cap", "batch_shards", "rowgroup_parallel")
-        for problem in _too_small(self, 1, *counts, "processes", "engine_memory"):
+        for problem in _find_too_small(self, 1, *counts, "processes", "engine_memory"):
             raise ConversionError("", problem)
 
     def threads(self) -> tuple[int, int]:
-        """Tokenizing threads of one process, and the threads inside each one's engine.
-
-        Raises:
-            ConversionError: `RAYON_NUM_THREADS` is no number.
-        """
+        """Tokenizing threads of one process, and the threads inside each one's engine."""
         cores = os.cpu_count() or 1
         workers = self.workers or max(1, cores // self.processes - 2)
-        inside = _stated_threads() or max(1, cores // self.processes)
+        inside = _rayon_threads() or max(1, cores // self.processes)
         if self.tok_parallel == "internal":
             return 1, inside
         if self.tok_parallel == "both":

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingot.converters.monolith import fid
+from ingot.converters.recsys.monolith import fid
 from ingot.schemas.monolith.example_pb2 import SHARED, ExampleBatch, NamedFeatureList
 from ingot.schemas.monolith.line_id_pb2 import LineId
 

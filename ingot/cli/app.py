@@ -8,22 +8,19 @@ import typer
 from typer.core import TyperGroup
 
 from ingot import __version__
-from ingot.cli.chat import chat
-from ingot.cli.check import check
-from ingot.cli.console import complain
-from ingot.cli.convert import convert
-from ingot.cli.criteo import criteo
-from ingot.cli.ctr import ctr
-from ingot.cli.doctor import doctor
-from ingot.cli.export import export
+from ingot.cli.commands.chat import chat
+from ingot.cli.commands.check import check
+from ingot.cli.commands.doctor import doctor
+from ingot.cli.commands.export import export
+from ingot.cli.commands.map import map_data
+from ingot.cli.commands.review import review
+from ingot.cli.commands.run import convert, run
+from ingot.cli.console import print_error
 from ingot.cli.lake import lake
-from ingot.cli.map import map_command
-from ingot.cli.monolith import monolith
-from ingot.cli.review import review
-from ingot.cli.run import run
-from ingot.cli.sections import Sections
+from ingot.cli.options import SectionedCommand
+from ingot.cli.recsys import criteo, ctr, monolith
 from ingot.cli.tokens import tokens
-from ingot.cli.tokens_build import build
+from ingot.cli.tokens.build import build_tokens
 from ingot.converters.errors import IngotError
 
 _INTERRUPTED = 130
@@ -32,37 +29,37 @@ _USAGE = 2
 _UsageError: Any = typer.BadParameter.__mro__[1]
 
 
-class _Told:
+class _ErrorReporting:
     """Turns usage errors and those that ingot raises on purpose into a message and an exit code."""
 
     def make_context(self, *given: Any, **named: Any) -> Any:  # noqa: ANN401
         """Parse the command line, of a group up to the subcommand."""
-        with _usage():
+        with _usage_errors():
             return super().make_context(*given, **named)  # type: ignore[misc]
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
         """Run the command; a mistake in ingot itself still shows its traceback."""
         try:
-            with _usage():
+            with _usage_errors():
                 return super().invoke(ctx)  # type: ignore[misc]
         except IngotError as error:
-            complain(*_parts(error))
+            print_error(*_error_parts(error))
             raise typer.Exit(error.exit_code) from error
         except KeyboardInterrupt as error:
-            complain("interrupted: nothing was replaced; run the same command again")
+            print_error("interrupted: nothing was replaced; run the same command again")
             raise typer.Exit(_INTERRUPTED) from error
 
 
-class Commands(_Told, TyperGroup):
+class Commands(_ErrorReporting, TyperGroup):
     """The subcommands of `ingot`."""
 
 
-class Alone(_Told, Sections):
+class StandaloneCommand(_ErrorReporting, SectionedCommand):
     """A command of its own."""
 
 
 @contextmanager
-def _usage() -> Iterator[None]:
+def _usage_errors() -> Iterator[None]:
     """A usage error as one line like any other error; help for an empty line stays help."""
     try:
         yield
@@ -72,11 +69,11 @@ def _usage() -> Iterator[None]:
         said = " ".join(error.format_message().split()).removeprefix("Invalid value: ")
         context = getattr(error, "ctx", None)
         path = context.command_path if context else "ingot"
-        complain(f"{said.rstrip('.')} (usage: {path} --help)")
+        print_error(f"{said.rstrip('.')} (usage: {path} --help)")
         raise typer.Exit(_USAGE) from error
 
 
-def _parts(error: IngotError) -> tuple[str, list[str]]:
+def _error_parts(error: IngotError) -> tuple[str, list[str]]:
     """The error, and below it what can be done where that takes several lines."""
     hint = getattr(error, "hint", "")
     if "\n" not in hint:
@@ -97,7 +94,7 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"ingot {__version__}")
         raise typer.Exit
@@ -106,14 +103,17 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def ingot(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     """Turn raw data sets into what training reads: one reviewed mapping, exact conversion."""
 
 
 app.command("run")(run)
-app.command("map")(map_command)
+app.command("map")(map_data)
 app.command("check")(check)
 app.command("chat")(chat)
 app.command("convert")(convert)
@@ -132,4 +132,4 @@ parquet2mbt = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-parquet2mbt.command(cls=Alone)(build)
+parquet2mbt.command(cls=StandaloneCommand)(build_tokens)

@@ -16,32 +16,32 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
     from rich.text import Text
 
-    from ingot.converters.job import Progress, Watch
+    from ingot.converters.progress import Progress, Watch
 
 _PIPE_WIDTH = 160
 
 
-def safe(text: str) -> str:
+def safe_text(text: str) -> str:
     """The text without control characters but line breaks and tabs (tabs as blanks)."""
     kept = (c if c.isprintable() or c == "\n" else " " for c in text)
     return "".join(kept)
 
 
-def plain(text: str, style: str = "") -> "Text":
+def plain_text(text: str, style: str = "") -> "Text":
     """Text for rich that is no markup, whatever it holds."""
     from rich.text import Text
 
-    return Text(safe(text), style=style)
+    return Text(safe_text(text), style=style)
 
 
-def output() -> "Console":
+def stdout_console() -> "Console":
     """The console for results; wide where it is no terminal, so that paths stay whole."""
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
 
 
-def notes() -> "Console":
+def stderr_console() -> "Console":
     """The console for everything that is not the result."""
     from rich.console import Console
 
@@ -54,28 +54,24 @@ def print_json(document: Json) -> None:
     sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
 
 
-def complain(text: str, ways: Iterable[str] = ()) -> None:
+def print_error(text: str, ways: Iterable[str] = ()) -> None:
     """One error on stderr, without the credentials of URLs.
 
     Needs the standard library alone, as it may be all that works.
-
-    Args:
-        text: what is wrong.
-        ways: what can be done about it, a line each below the error.
     """
-    from ingot.agent.redaction.urls import without_credentials
+    from ingot.agent.privacy.secrets import redact_urls
 
     lines = [f"error: {text}", *(f"  {way}" for way in ways)]
-    sys.stderr.write("".join(f"{safe(without_credentials(line))}\n" for line in lines))
+    sys.stderr.write("".join(f"{safe_text(redact_urls(line))}\n" for line in lines))
 
 
-def interactive() -> bool:
+def is_interactive() -> bool:
     """Whether a person can be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 @contextmanager
-def meter() -> Iterator["Watch"]:
+def progress_meter() -> Iterator["Watch"]:
     """Shows how far a conversion is, on stderr and only if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None
@@ -84,7 +80,7 @@ def meter() -> Iterator["Watch"]:
     from rich.progress import Progress as Bar
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[said]}"))
-    bar = Bar(*columns, console=notes(), transient=True)
+    bar = Bar(*columns, console=stderr_console(), transient=True)
     tasks: dict[str, TaskID] = {}
 
     def watch(progress: "Progress") -> None:

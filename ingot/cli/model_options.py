@@ -12,9 +12,9 @@ from ingot.cli.options import Mapper
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context
-    from ingot.agent.mappers.asking import Asking, AskOrder
     from ingot.agent.model.budget import Limits, Price
     from ingot.agent.model.endpoint import Endpoint
+    from ingot.agent.proposing.llm.model_access import AskSettings, ModelAccess
 
 _ASK = "Asking a model"
 _BUDGETS = {"calls": int, "tokens": int, "cost": float, "seconds": float}
@@ -166,25 +166,22 @@ class ModelOptions:
 
         Every option is looked at, also where no model is asked: with the mapper `rules`, with a
         `mapping` of the user's, or with no model configured.
-
-        Raises:
-            typer.BadParameter: an option is wrong, or the options do not go together.
         """
         from ingot.agent.context import Context
 
         asked = self.ask_order(mapper, mapping=mapping)
         return Context(asking=None if asked is None else self._asking(asked))
 
-    def ask_order(self, mapper: Mapper, *, mapping: Path | None = None) -> "AskOrder | None":
-        """How a model may be asked, None where none is; looks at the options as `context` does.
+    def ask_order(self, mapper: Mapper, *, mapping: Path | None = None) -> "AskSettings | None":
+        """How a model may be asked, None where none is; looks at the options as `context` does."""
+        from ingot.agent.model.budget import list_price
+        from ingot.agent.proposing.llm.model_access import AskSettings
 
-        Raises:
-            typer.BadParameter: an option is wrong, or the options do not go together.
-        """
-        from ingot.agent.mappers.asking import AskOrder
-        from ingot.agent.model.budget import price_of
-
-        of_run, of_set, price = self._of_run(), _limits(self.llm_per_set), _price(self.llm_price)
+        of_run, of_set, price = (
+            self._of_run(),
+            _parse_limits(self.llm_per_set),
+            _parse_price(self.llm_price),
+        )
         asked = endpoint(self.model, self.base_url, self.preset)
         if mapping is not None or mapper is Mapper.rules:
             return None
@@ -193,11 +190,11 @@ class ModelOptions:
                 missing = "--mapper llm needs a model: --model or INGOT_MODEL, and OPENAI_API_KEY, "
                 raise typer.BadParameter(missing + "--base-url or --preset")
             return None
-        price = price or price_of(asked.model)
+        price = price or list_price(asked.model)
         if price is None and (of_run.cost is not None or of_set.cost is not None):
             unknown = f"the price of {asked.model!r} is not known"
             raise typer.BadParameter(f"{unknown}: a limit in USD needs --llm-price IN,OUT")
-        return AskOrder(
+        return AskSettings(
             endpoint=asked,
             run=of_run,
             data_set=of_set,
@@ -219,42 +216,34 @@ class ModelOptions:
             seconds=self.llm_max_seconds,
         )
 
-    def _asking(self, asked: "AskOrder") -> "Asking":
-        from ingot.agent.checkpoints import home
-        from ingot.agent.mappers.asking import Asking
+    def _asking(self, asked: "AskSettings") -> "ModelAccess":
         from ingot.agent.model.budget import Ledger
-        from ingot.agent.model.store import Store
-        from ingot.cli.console import notes, plain
+        from ingot.agent.model.cache import Store
+        from ingot.agent.proposing.llm.model_access import ModelAccess
+        from ingot.agent.state import state_home
+        from ingot.cli.console import plain_text, stderr_console
 
-        return Asking(
+        return ModelAccess(
             endpoint=asked.endpoint,
-            store=Store(home()),
+            store=Store(state_home()),
             ledger=Ledger(run=asked.run, data_set=asked.data_set, price=asked.price),
             remembered=asked.remembered,
-            tell=lambda said: notes().print(plain(said)),
+            tell=lambda said: stderr_console().print(plain_text(said)),
         )
 
 
 def endpoint(model: str | None, base_url: str | None, preset: str | None) -> "Endpoint | None":
-    """The endpoint of these options, None where no model could be asked.
-
-    Raises:
-        typer.BadParameter: there is no such preset.
-    """
-    from ingot.agent.model.endpoint import configured
+    """The endpoint of these options, None where no model could be asked."""
+    from ingot.agent.model.endpoint import configured_endpoint
 
     try:
-        return configured(model, base_url, preset=preset)
+        return configured_endpoint(model, base_url, preset=preset)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
 
 
-def _limits(text: str | None) -> "Limits":
-    """The limits of `calls=3,cost=0.05`.
-
-    Raises:
-        typer.BadParameter: it is not of that form.
-    """
+def _parse_limits(text: str | None) -> "Limits":
+    """The limits of `calls=3,cost=0.05`."""
     from ingot.agent.model.budget import Limits
 
     given: dict[str, float] = {}
@@ -271,12 +260,8 @@ def _limits(text: str | None) -> "Limits":
     return Limits(**given)  # type: ignore[arg-type]
 
 
-def _price(text: str | None) -> "Price | None":
-    """The price of `0.15,0.6`.
-
-    Raises:
-        typer.BadParameter: it is not of that form.
-    """
+def _parse_price(text: str | None) -> "Price | None":
+    """The price of `0.15,0.6`."""
     from ingot.agent.model.budget import Price
 
     if text is None:

@@ -1,15 +1,85 @@
-"""The arguments and options that several commands share, each said once."""
+"""Options that several commands share, as one parameter: a dataclass whose fields are options.
 
+Help texts of commands with many options: under the headings that the options name.
+The arguments and options that several commands share, each said once.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperCommand
+
+Command = Callable[..., None]
+
+
+def expand_options(command: Command) -> Command:
+    """The command with every parameter that is a dataclass replaced by the dataclass's fields.
+
+    The fields are `Annotated` with typer's options and have defaults; the command is called with
+    the dataclass made of them.
+    """
+    signature, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {n: kind for n, kind in hints.items() if is_dataclass(kind)}
+
+    @functools.wraps(command)
+    def called(**given: Any) -> None:  # noqa: ANN401
+        for name, kind in groups.items():
+            names = [field.name for field in fields(kind)]
+            given[name] = kind(**{one: given.pop(one) for one in names})
+        command(**given)
+
+    shown = [
+        one for each in signature.parameters.values() for one in _expand_parameter(each, groups)
+    ]
+    called.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+    called.__annotations__ = {one.name: one.annotation for one in shown}
+    return called
+
+
+def _expand_parameter(
+    parameter: inspect.Parameter, groups: dict[str, Any]
+) -> Iterator[inspect.Parameter]:
+    """The parameter itself, or one for every field of its dataclass."""
+    if parameter.name not in groups:
+        yield parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        return
+    kind = groups[parameter.name]
+    hints = get_type_hints(kind, include_extras=True)
+    for field in fields(kind):
+        default = inspect.Parameter.empty if field.default is MISSING else field.default
+        yield inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=default,
+            annotation=hints[field.name],
+        )
+
+
+class SectionedCommand(TyperCommand):
+    """A command whose help shows every option under its `rich_help_panel`."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
+        """Write the options, those without a heading first."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                heading = getattr(param, "rich_help_panel", None) or "Options"
+                sections.setdefault(heading, []).append(record)
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
 
 
 def _language(code: str | None) -> str | None:
     """A code as it is, or a usage error."""
-    from ingot.converters.bind import ISO_639_1
+    from ingot.converters.mapping.bind import ISO_639_1
 
     if code is None or code == "mix" or code in ISO_639_1:
         return code

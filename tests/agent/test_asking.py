@@ -11,11 +11,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ingot.agent.context import Context
-from ingot.agent.mappers.asking import Asking
 from ingot.agent.model.budget import Ledger, Limits, Price
+from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import Endpoint
-from ingot.agent.model.store import Store
-from ingot.agent.session import Session, once, session
+from ingot.agent.proposing.llm.model_access import ModelAccess
+from ingot.agent.session import Session, open_session, run_once
 from ingot.agent.state import Order
 from ingot.cli.app import app
 from ingot.converters.errors import ModelError
@@ -79,7 +79,7 @@ class Desk:
         price = Price(usd_per_million_in=1.0, usd_per_million_out=2.0)
         self.said: list[str] = []
         ledger = Ledger(**{"price": price, **limits})
-        how = Asking(endpoint=endpoint, store=self.store, ledger=ledger, tell=self.said.append)
+        how = ModelAccess(endpoint=endpoint, store=self.store, ledger=ledger, tell=self.said.append)
         return Context(asking=how)
 
     def order(self, data: Path, **given: Any) -> Order:
@@ -89,7 +89,7 @@ class Desk:
 
     @contextmanager
     def session(self, data: Path, context: Context, **given: Any) -> Iterator[Session]:
-        with session(self.order(data, **given), context, home=self.root / "home") as current:
+        with open_session(self.order(data, **given), context, home=self.root / "home") as current:
             yield current
 
     def run(self, data: Path, context: Context | None = None, **given: Any) -> dict[str, Any]:
@@ -217,7 +217,7 @@ def test_a_used_up_budget_rests_the_run_and_more_of_it_goes_on(
     data = write(desk.root / "a")
     with desk.session(data, desk.context(**limits)) as current:
         state = current.begin()
-        assert current.rests()
+        assert current.is_at_rest()
         assert name in state["stopped"]["hint"]
         assert state["proposal"]["mapper"] == "rules"
         assert asked(chat) == 0
@@ -233,10 +233,10 @@ def test_what_earlier_runs_spent_counts_for_the_data_set(desk: Desk, chat: Any) 
     one = Limits(calls=1)
     with desk.session(data, desk.context(data_set=one)) as current:
         current.begin()
-        assert (current.rests(), asked(chat)) == (True, 1)
+        assert (current.is_at_rest(), asked(chat)) == (True, 1)
     with desk.session(data, desk.context(data_set=one)) as current:
         current.begin()
-        assert (current.rests(), asked(chat)) == (True, 1)
+        assert (current.is_at_rest(), asked(chat)) == (True, 1)
     with desk.session(data, desk.context(run=one)) as current:
         state = current.begin()
         assert asked(chat) == 2  # a new run may make one call, and goes on where the last one was
@@ -246,7 +246,7 @@ def test_what_earlier_runs_spent_counts_for_the_data_set(desk: Desk, chat: Any) 
 
 def test_a_dry_run_that_uses_its_budget_up_says_so(desk: Desk, chat: Any) -> None:
     order = desk.order(write(desk.root / "a"), dry_run=True)
-    told = once(order, desk.context(run=Limits(calls=0)))["outcome"]
+    told = run_once(order, desk.context(run=Limits(calls=0)))["outcome"]
     assert (told["status"], told["mapper"], asked(chat)) == ("budget", "rules", 0)
 
 
@@ -327,7 +327,7 @@ def test_failed_questions_count_for_the_data_set(desk: Desk, chat: Any) -> None:
     chat.queue = [reply("nowhere"), reply()]
     with desk.session(data, desk.context(data_set=three), mapper="llm") as current:
         state = current.begin()
-        assert current.rests()
+        assert current.is_at_rest()
     assert (asked(chat), state["usage"]["calls"]) == (3, 3)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ingot.agent.redaction import is_secret
+from ingot.agent.privacy import is_secret
 from ingot.cli.app import app
 
 # What must not be found -> a text that it stands in.

@@ -12,21 +12,21 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.cards import Card, card
 from ingot.agent.context import Context
-from ingot.agent.fingerprint import fingerprint
-from ingot.agent.mappers.asking import Asking
-from ingot.agent.mappers.proposal import Request
-from ingot.agent.mappers.question import fence, opening
-from ingot.agent.model.budget import tokens_in
+from ingot.agent.model.budget import estimate_tokens
+from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import Endpoint
-from ingot.agent.model.store import Store
-from ingot.agent.prompting import prompt
-from ingot.agent.session import once
+from ingot.agent.proposing.cards import Card, find_card
+from ingot.agent.proposing.fingerprint import fingerprint
+from ingot.agent.proposing.llm.model_access import ModelAccess
+from ingot.agent.proposing.llm.prompt_files import load_prompt
+from ingot.agent.proposing.llm.question import fence_line, opening_messages
+from ingot.agent.proposing.proposal import Request
+from ingot.agent.session import run_once
 from ingot.agent.state import Order, State
-from ingot.converters.readers import open_source
-from ingot.converters.readers.storage import find
-from ingot.converters.sample import draw
+from ingot.converters.sources import open_source
+from ingot.converters.sources.sample import draw_sample
+from ingot.converters.sources.storage.listing import list_location
 
 
 def _beside(name: str) -> Any:
@@ -73,14 +73,14 @@ class Desk:
         return folder
 
     def run(self, folder: Path, mapper: str = "llm", mode: str = "sft", **given: Any) -> State:
-        found = card(find(str(folder)).entries)
+        found = find_card(list_location(str(folder)).entries)
         endpoint = Endpoint(model="m1", base_url=self.chat.url, retries=0)
         context = Context(
-            asking=None if mapper == "rules" else Asking(endpoint=endpoint, store=self.store),
+            asking=None if mapper == "rules" else ModelAccess(endpoint=endpoint, store=self.store),
             cards={str(folder): found} if found else {},
         )
         wanted = {"records": "jsonl", "yes": True, "mapper": mapper, "mode": mode, **given}
-        return once(Order(source=str(folder), out=f"{folder}.out", **wanted), context)
+        return run_once(Order(source=str(folder), out=f"{folder}.out", **wanted), context)
 
     def asked(self) -> list[str]:
         """The first questions so far, as text."""
@@ -188,7 +188,7 @@ def test_a_card_is_shown_inside_the_fence_and_nowhere_else(desk: Desk) -> None:
     desk.chat.always = poison.reply(VAGUE)
     desk.run(desk.lay("set", hostile(poison.PLANTED.said), VAGUE))
     task, question = desk.chat.requests[0]["messages"]
-    assert task["content"] == prompt("task").text
+    assert task["content"] == load_prompt("task").text
     mark = question["content"].split("two lines that hold ")[1].split(". Data")[0]
     before, _, inside, after = question["content"].split(mark)
     assert poison.WORD not in poison.plain(before + after)
@@ -196,7 +196,7 @@ def test_a_card_is_shown_inside_the_fence_and_nowhere_else(desk: Desk) -> None:
     assert "Rows:" in head
     assert poison.WORD in poison.plain(told)
     assert all(line.startswith("| ") for line in told.splitlines()[1:])
-    assert mark == fence(inside.strip("\n"))
+    assert mark == fence_line(inside.strip("\n"))
 
 
 def test_a_card_cannot_close_the_fence(desk: Desk) -> None:
@@ -221,10 +221,10 @@ MOST = Card(
 @pytest.mark.parametrize("tokens", [1500, 2000, 3000, 6000, 8000])
 def test_a_card_takes_the_room_that_is_left(desk: Desk, tokens: int) -> None:
     source = open_source(str(desk.lay("set", None, CLEAR)))
-    sample = draw(source)
-    plain = opening(source, sample, Request(), tokens=tokens)
-    shown = opening(source, sample, Request(), tokens=tokens, card=MOST)
-    assert sum(tokens_in(one["content"]) for one in shown) <= tokens
+    sample = draw_sample(source)
+    plain = opening_messages(source, sample, Request(), tokens=tokens)
+    shown = opening_messages(source, sample, Request(), tokens=tokens, card=MOST)
+    assert sum(estimate_tokens(one["content"]) for one in shown) <= tokens
     bodies = [one[1]["content"].split("=====\n", 1)[1] for one in (plain, shown)]
     data = bodies[0].split("\n=====")[0]
     assert data in bodies[1]  # the rows lose nothing
@@ -239,9 +239,11 @@ def test_no_value_of_a_card_leaves_where_none_is_shared(desk: Desk) -> None:
 
 def test_without_a_card_the_question_is_what_it_was(desk: Desk) -> None:
     source = open_source(str(desk.lay("set", None, CLEAR)))
-    sample = draw(source)
-    assert opening(source, sample, Request()) == opening(source, sample, Request(), card=None)
-    assert "beside the data says" not in opening(source, sample, Request())[1]["content"]
+    sample = draw_sample(source)
+    assert opening_messages(source, sample, Request()) == opening_messages(
+        source, sample, Request(), card=None
+    )
+    assert "beside the data says" not in opening_messages(source, sample, Request())[1]["content"]
 
 
 # --- what is remembered
@@ -316,8 +318,8 @@ def test_corrections_show_what_the_first_question_showed(desk: Desk) -> None:
 
     def marks(request: Any) -> Any:
         endpoint = Endpoint(model="m1", base_url=desk.chat.url)
-        asking, asked = Asking(endpoint=endpoint, store=desk.store), Request(mode="sft")
-        source, sample = context.drawn(str(folder))
+        asking, asked = ModelAccess(endpoint=endpoint, store=desk.store), Request(mode="sft")
+        source, sample = context.source_and_sample(str(folder))
         rules = context.rules(source, sample, asked, ()).proposal
         asking.mark(asking.keys(fingerprint(source, sample), sample, asked, rules)[0])
         return poison.reply(CLEAR, messages=[poison.message("user", "nowhere")])

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ingot.agent import card_formats, card_prose
-from ingot.agent.card_evidence import evidence
-from ingot.agent.cards import MOST_BYTES, Card, card
-from ingot.agent.mappers.proposal import Proposal
-from ingot.converters.readers.storage import find
+from ingot.agent.proposing import card_formats
+from ingot.agent.proposing import card_formats as card_prose
+from ingot.agent.proposing.cards import MOST_BYTES, Card, card_evidence, find_card
+from ingot.agent.proposing.proposal import Proposal
+from ingot.converters.sources.storage.listing import list_location
 
 HUB = """---
 pretty_name: Rivers and stones
@@ -80,7 +80,7 @@ def beside(folder: Path, **files: Any) -> Card | None:
         file.parent.mkdir(parents=True, exist_ok=True)
         text = content if isinstance(content, str | bytes) else json.dumps(content)
         file.write_bytes(text.encode() if isinstance(text, str) else text)
-    return card(find(str(folder)).entries)
+    return find_card(list_location(str(folder)).entries)
 
 
 def test_a_card_of_the_hub(tmp_path: Path) -> None:
@@ -366,11 +366,11 @@ JSON = st.recursive(
 @given(JSON)
 def test_any_document_is_read(document: Any) -> None:
     for reader in (
-        card_formats.front_matter,
-        card_formats.dataset_infos,
-        card_formats.croissant,
-        card_formats.data_package,
-        card_formats.any_card,
+        card_formats.read_front_matter,
+        card_formats.read_dataset_infos,
+        card_formats.read_croissant,
+        card_formats.read_data_package,
+        card_formats.read_any_card,
     ):
         said = reader(document)
         for one in (said.title, said.license, said.text, *said.languages, *said.tasks):
@@ -388,10 +388,10 @@ PIECES = st.lists(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(PIECES)
 def test_any_markdown_is_read(tmp_path: Path, text: str) -> None:
-    front, body = card_prose.split(text)
+    front, body = card_prose.split_front_matter(text)
     assert len(front) + len(body) <= len(text)
-    card_prose.plain(text)
-    card_prose.fields(text)
+    card_prose.plain_prose(text)
+    card_prose.prose_fields(text)
     beside(tmp_path, README_md=text.encode("utf-8", "surrogatepass"))
 
 
@@ -436,7 +436,7 @@ CARD = Card(
     ],
 )
 def test_evidence(made: Proposal, paths: tuple[str, ...], wanted: list[tuple[str, str]]) -> None:
-    found = evidence(CARD, made, paths)
+    found = card_evidence(CARD, made, paths)
     assert [one.target for one in found] == ["card"] * len(wanted)
     assert [one.choice for one in found] == [choice for choice, _ in wanted]
     for one, (_, said) in zip(found, wanted, strict=True):
@@ -455,6 +455,6 @@ def test_evidence(made: Proposal, paths: tuple[str, ...], wanted: list[tuple[str
 )
 def test_languages_agree_or_not(said: tuple[str, ...], read: str, agrees: bool) -> None:
     found = Card(file="README.md", languages=said)
-    (line,) = evidence(found, proposal(detected={"language": read}), ())
+    (line,) = card_evidence(found, proposal(detected={"language": read}), ())
     assert line.choice == ("agrees" if agrees else "contradicts")
     assert ("alone" in line.why) is (len(said) > 1 and read in said)

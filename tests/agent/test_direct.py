@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ingot.agent.context import Context
-from ingot.agent.direct import converted
+from ingot.agent.nodes.without_graph import convert_mapping
 from ingot.agent.state import Order
 from ingot.converters.errors import ConversionError
 
@@ -29,14 +29,14 @@ def order(tmp_path: Path, rows: list[Any], mapping: dict[str, Any]) -> Order:
 
 def test_an_alternative_that_a_whole_sample_lacks_is_a_mistake(tmp_path: Path) -> None:
     with pytest.raises(ConversionError, match=r"m\.json: /any_of/1/text"):
-        converted(order(tmp_path, [{"body": "Text."}] * 5, RARE), Context())
+        convert_mapping(order(tmp_path, [{"body": "Text."}] * 5, RARE), Context())
     assert not (tmp_path / "out").exists()
 
 
 def test_an_alternative_may_be_for_rows_that_the_sample_lacks(tmp_path: Path) -> None:
     rows: list[Any] = [{"body": f"Text number {n}. " * 20} for n in range(4000)]
     rows[1234] = {"story": {"text": "The one story."}}
-    state = converted(order(tmp_path, rows, RARE), Context())
+    state = convert_mapping(order(tmp_path, rows, RARE), Context())
     assert state["sample"]["complete"] is False
     assert state["result"]["manifest"]["records"]["written"] == 4000
 
@@ -46,11 +46,11 @@ def test_a_misspelt_part_is_not_left_out_in_silence(
     tmp_path: Path, mapping: dict[str, Any]
 ) -> None:
     with pytest.raises(ConversionError, match="nearest: body"):
-        converted(order(tmp_path, [{"body": "Text."}] * 5, mapping), Context())
+        convert_mapping(order(tmp_path, [{"body": "Text."}] * 5, mapping), Context())
 
 
 def test_a_mapping_that_maps_nothing_is_irrelevant(tmp_path: Path) -> None:
-    state = converted(order(tmp_path, [{"a": 1}], {"version": 2, "text": None}), Context())
+    state = convert_mapping(order(tmp_path, [{"a": 1}], {"version": 2, "text": None}), Context())
     assert state["outcome"]["status"] == "irrelevant"
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["decision"] == "irrelevant"

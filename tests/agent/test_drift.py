@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingot.agent import drift
-from ingot.agent.drift import Change
-from ingot.agent.fingerprint import shape
-from ingot.converters.mapping import bind
-from ingot.converters.readers import Source, open_source
-from ingot.converters.sample import Sample, SampledRow, draw
+from ingot.agent.judging import drift
+from ingot.agent.judging.drift import Change
+from ingot.agent.proposing.fingerprint import source_shape
+from ingot.converters.mapping.bind import bind
+from ingot.converters.sources import Source, open_source
+from ingot.converters.sources.sample import Sample, SampledRow, draw_sample
 
 Rows = list[Any]
 
@@ -41,12 +41,12 @@ def shape_of(source: Source, rows: Rows, *, complete: bool = True) -> dict[str, 
         total_rows=None,
         files_seen=1,
     )
-    made: dict[str, Any] = json.loads(json.dumps(shape(source, sample)))
+    made: dict[str, Any] = json.loads(json.dumps(source_shape(source, sample)))
     return made
 
 
 def told(source: Source, before: Rows, after: Rows, **how: Any) -> list[tuple[str, str, bool]]:
-    changes = drift.drift(shape_of(source, before), shape_of(source, after, **how))
+    changes = drift.find_drift(shape_of(source, before), shape_of(source, after, **how))
     return [(one.path, one.what, one.stops) for one in changes]
 
 
@@ -156,7 +156,9 @@ def test_keys_that_are_data_may_be_any(source: Source) -> None:
 def test_a_wide_source_is_compared_as_a_whole(source: Source) -> None:
     wide = {f"c{n}": n for n in range(450)}
     assert told(source, [wide] * 3, [wide] * 9) == []
-    changes = drift.drift(shape_of(source, [wide] * 3), shape_of(source, [{**wide, "more": 1}] * 3))
+    changes = drift.find_drift(
+        shape_of(source, [wide] * 3), shape_of(source, [{**wide, "more": 1}] * 3)
+    )
     assert [(one.path, one.before, one.after, one.stops) for one in changes] == [
         ("$", "451 paths", "452 paths", False)
     ]
@@ -164,7 +166,7 @@ def test_a_wide_source_is_compared_as_a_whole(source: Source) -> None:
 
 def test_facts_are_told(source: Source) -> None:
     kept = shape_of(source, chat(3))
-    changes = drift.drift(kept, {**kept, "facts": {"encoding": "gb18030"}})
+    changes = drift.find_drift(kept, {**kept, "facts": {"encoding": "gb18030"}})
     assert changes == (
         Change(path="encoding", what="fact", before="", after="gb18030", stops=False),
     )
@@ -181,7 +183,7 @@ def test_two_halves_of_one_data_set_have_one_shape(
     rows = [_any_row(chance) for _ in range(120)]
     cut = int(len(rows) * part)
     one, two = shape_of(source, rows[:cut]), shape_of(source, rows[cut:])
-    assert [change for change in drift.drift(one, two) if change.stops] == []
+    assert [change for change in drift.find_drift(one, two) if change.stops] == []
 
 
 def _any_row(chance: random.Random) -> Any:
@@ -208,15 +210,17 @@ def test_the_same_data_never_drifts_grown_and_resharded_neither(tmp_path: Path, 
     one.mkdir()
     (one / "a.jsonl").write_text("".join(lines(rows)))
     source = open_source(str(one))
-    kept = shape(source, draw(source))
-    assert drift.drift(kept, shape(source, draw(source))) == ()
+    kept = source_shape(source, draw_sample(source))
+    assert drift.find_drift(kept, source_shape(source, draw_sample(source))) == ()
     many = tmp_path / "many"
     many.mkdir()
     grown = lines(rows * 2)
     for number in range(7):
         (many / f"part-{number}.jsonl").write_text("".join(grown[number::7]))
     source = open_source(str(many))
-    assert not any(one.stops for one in drift.drift(kept, shape(source, draw(source))))
+    assert not any(
+        one.stops for one in drift.find_drift(kept, source_shape(source, draw_sample(source)))
+    )
 
 
 # --- beside a mapping
@@ -236,23 +240,23 @@ def test_speakers_that_the_mapping_names_are_told() -> None:
     role = {"path": "from", "map": named}
     known, new = role_change("turns[*].from", "boss"), role_change("turns[*].from", "boss", "x")
     foreign = role_change("author", "x")
-    found = drift.for_mapping([known, new, foreign], mapping(role))
+    found = drift.mapping_changes([known, new, foreign], mapping(role))
     assert [one.stops for one in found] == [False, True, False]
-    plain = drift.for_mapping(
+    plain = drift.mapping_changes(
         [role_change("turns[*].from", "tool"), new], mapping({"path": "from"})
     )
     assert [one.stops for one in plain] == [False, True]
     rest = {"path": "from", "map": {**named, "*": None}}
-    assert not drift.for_mapping([new], mapping(rest))[0].stops
+    assert not drift.mapping_changes([new], mapping(rest))[0].stops
 
 
 def test_speakers_inside_each_and_group_are_found() -> None:
     role = {"path": "who", "map": {"a": "user", "b": "assistant"}}
     message = {"each": "[*]", "role": role, "content": "t"}
     grouped = bind({"version": 2, "group": {"by": ["c"]}, "messages": [message]})
-    assert drift.for_mapping([role_change("who", "x")], grouped)[0].stops
+    assert drift.mapping_changes([role_change("who", "x")], grouped)[0].stops
     inner = mapping(role, each="talks[*]")
-    assert drift.for_mapping([role_change("talks[*].turns[*].who", "x")], inner)[0].stops
+    assert drift.mapping_changes([role_change("talks[*].turns[*].who", "x")], inner)[0].stops
 
 
 @pytest.mark.parametrize(
@@ -267,19 +271,19 @@ def test_speakers_inside_each_and_group_are_found() -> None:
     ],
 )
 def test_a_mapping_written_or_read_otherwise_has_no_shape(document: Any, compared: bool) -> None:
-    assert (drift.kept_shape(document) is not None) is compared
+    assert (drift.stored_shape(document) is not None) is compared
 
 
 def test_the_changes_as_people_read_them() -> None:
     gone = Change(path="a", what="vanished", before="string", after="", stops=True)
     kind = Change(path="b.c", what="type", before="string", after="list", stops=False)
-    assert drift.lines([gone, kind]) == [
+    assert drift.change_lines([gone, kind]) == [
         "path  change        before  after",
         "a     vanished      string",
         "b.c   type (noted)  string  list",
     ]
-    assert drift.lines([gone] * 50)[-1] == "10 more"
-    problem = drift.problem([gone, kind])
+    assert drift.change_lines([gone] * 50)[-1] == "10 more"
+    problem = drift.drift_problem([gone, kind])
     assert (problem.code, problem.pointer) == ("drift", "/provenance/shape")
     assert problem.got == "vanished: a (string); type: b.c (string → list)"
-    assert drift.problem([gone] * 7).got.endswith("; 2 more")
+    assert drift.drift_problem([gone] * 7).got.endswith("; 2 more")

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.fingerprint import fingerprint, fingerprint_of, shape
-from ingot.converters.readers import open_source
-from ingot.converters.readers.spec import SourceSpec
-from ingot.converters.sample import draw
+from ingot.agent.proposing.fingerprint import fingerprint, shape_fingerprint, source_shape
+from ingot.converters.sources import open_source
+from ingot.converters.sources.facts import SourceSpec
+from ingot.converters.sources.sample import draw_sample
 
 ROWS = [{"id": n, "turns": [{"from": "human", "value": f"say {n}"}]} for n in range(4)]
 
@@ -18,13 +18,13 @@ def shape_of(tmp_path: Path, rows: list[Any], spec: SourceSpec = SourceSpec()) -
     file = tmp_path / "raw.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     source = open_source(str(file), spec)
-    found = shape(source, draw(source))
-    assert fingerprint(source, draw(source)) == fingerprint_of(found)
+    found = source_shape(source, draw_sample(source))
+    assert fingerprint(source, draw_sample(source)) == shape_fingerprint(found)
     return found
 
 
 def of(tmp_path: Path, rows: list[Any], spec: SourceSpec = SourceSpec()) -> str:
-    return fingerprint_of(shape_of(tmp_path, rows, spec))
+    return shape_fingerprint(shape_of(tmp_path, rows, spec))
 
 
 def test_a_shape_is_small_and_readable(tmp_path: Path) -> None:

@@ -13,10 +13,8 @@ from langgraph.types import Command
 from ingot.agent import drawing
 from ingot.agent.context import Context
 from ingot.agent.graph import build_graph, graph
-from ingot.agent.mappers.proposal import Proposal
-from ingot.agent.mappers.scripted import Scripted
-from ingot.agent.messages import answer
-from ingot.agent.state import Order
+from ingot.agent.proposing.proposal import Proposal, ScriptedMapper
+from ingot.agent.state import Order, answer_message
 from ingot.converters.errors import IngotError, MappingError, ModelError
 
 GOOD = {
@@ -53,7 +51,7 @@ class Run:
     def __init__(
         self, data: Path, out: Path, answers: Iterable[Proposal | IngotError], **order: Any
     ) -> None:
-        self.mapper = Scripted(answers)
+        self.mapper = ScriptedMapper(answers)
         self.context = Context(turns={"scripted": self.mapper})
         self.graph = build_graph(InMemorySaver())
         given = {"mapper": "scripted", "records": "jsonl", **order}
@@ -307,12 +305,12 @@ def test_the_exported_graph_has_no_checkpointer_and_is_what_langgraph_json_names
 
 def test_the_readme_shows_the_graph_as_it_is(repository: Path) -> None:
     readme = (repository / "README.md").read_text(encoding="utf-8")
-    assert drawing.refreshed(readme) == readme, "run `make graph`"
+    assert drawing.refresh_block(readme) == readme, "run `make graph`"
 
 
 def test_a_document_without_markers_is_not_touched() -> None:
     with pytest.raises(ValueError, match="graph:begin"):
-        drawing.refreshed("# nothing here")
+        drawing.refresh_block("# nothing here")
 
 
 def test_an_edit_decides_anew(data: Path, tmp_path: Path) -> None:
@@ -342,7 +340,7 @@ def test_an_edit_that_is_no_mapping_is_shown_with_what_is_wrong(
     data: Path, tmp_path: Path, mapping: Any
 ) -> None:
     run = Run(data, tmp_path / "out", [proposal()])
-    run.go({"order": run.order.to_json(), "messages": [answer("before")]})
+    run.go({"order": run.order.to_json(), "messages": [answer_message("before")]})
     edit = {"name": "convert", "args": {"mapping": mapping}}
     again = run.answer(type="edit", edited_action=edit)
     (asked,) = again["__interrupt__"]

@@ -15,11 +15,11 @@ import pytest
 from typer.testing import CliRunner
 
 from ingot.agent.context import Context
-from ingot.agent.mappers.asking import Asking
+from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import Endpoint
-from ingot.agent.model.store import Store
-from ingot.agent.prompting import prompt
-from ingot.agent.session import once
+from ingot.agent.proposing.llm.model_access import ModelAccess
+from ingot.agent.proposing.llm.prompt_files import load_prompt
+from ingot.agent.session import run_once
 from ingot.agent.state import Order, State
 from ingot.cli.app import app
 from ingot.converters.errors import ModelError
@@ -57,7 +57,7 @@ class Victim:
     def asked(self, source: Path, answer: Any, mode: str, mapper: str = "llm") -> State:
         self.chat.always = answer
         endpoint = Endpoint(model="m1", base_url=self.chat.url, retries=0)
-        context = Context(asking=Asking(endpoint=endpoint, store=Store(None)))
+        context = Context(asking=ModelAccess(endpoint=endpoint, store=Store(None)))
         order = Order(
             source=str(source),
             out=str(self.out),
@@ -66,7 +66,7 @@ class Victim:
             yes=True,
             records="jsonl",
         )
-        return once(order, context)
+        return run_once(order, context)
 
     def files(self) -> set[Path]:
         return {one for one in self.root.rglob("*") if self.out not in (one, *one.parents)}
@@ -129,7 +129,7 @@ def test_an_order_is_stopped_wherever_it_stands(victim: Victim, chat: Any, place
     assert victim.files() == victim.before
     for request in chat.requests:
         task, *others = request["messages"]
-        assert task == {"role": "system", "content": prompt("task").text}
+        assert task == {"role": "system", "content": load_prompt("task").text}
         for one in others:
             if one["role"] == "user":
                 assert poison.WORD not in poison.plain(outside(one["content"]))
@@ -209,7 +209,7 @@ def test_what_was_stopped_is_not_remembered_for_clean_data(victim: Victim, chat:
         chat.always = answer
         endpoint = Endpoint(model="m1", base_url=chat.url, retries=0)
         order = Order(source=str(victim.root / name), mapper="llm", mode="sft", dry_run=True)
-        return once(order, Context(asking=Asking(endpoint=endpoint, store=store)))
+        return run_once(order, Context(asking=ModelAccess(endpoint=endpoint, store=store)))
 
     place = poison.BY_NAME["one row"]
     place.lay(victim.root / "bad", poison.rows(VAGUE), poison.PLANTED.said)

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.ordering import HELP, TYPED, checked, confined, typed, unexpanded, wants_help
+from ingot.agent.served.order_input import (
+    HELP,
+    TYPED_OPTIONS,
+    check_confined,
+    check_order,
+    parse_typed_order,
+    refuse_unexpanded,
+    wants_help,
+)
 from ingot.agent.state import Order
 from ingot.converters.errors import ConversionError
 
@@ -23,7 +31,7 @@ from ingot.converters.errors import ConversionError
     ],
 )
 def test_what_a_line_orders(words: str, order: dict[str, Any]) -> None:
-    assert typed(words) == Order(**order)
+    assert parse_typed_order(words) == Order(**order)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +56,7 @@ def test_what_a_line_orders(words: str, order: dict[str, Any]) -> None:
 )
 def test_a_line_that_is_no_order(words: str, fault: str) -> None:
     with pytest.raises(ConversionError, match=fault):
-        typed(words)
+        parse_typed_order(words)
 
 
 @pytest.mark.parametrize(
@@ -66,20 +74,20 @@ def test_a_line_that_is_no_order(words: str, fault: str) -> None:
 )
 def test_an_object_that_is_no_order(given: dict[str, Any], fault: str) -> None:
     with pytest.raises(ConversionError, match=fault) as refused:
-        checked({"source": "s", **given})
+        check_order({"source": "s", **given})
     assert len(str(refused.value)) < 300
 
 
 def test_a_whole_number_is_one_however_it_is_written() -> None:
-    assert isinstance(checked({"source": "s", "limit": 5.0}).limit, int)
+    assert isinstance(check_order({"source": "s", "limit": 5.0}).limit, int)
 
 
 def test_a_mistake_names_its_option_and_help_all_of_them() -> None:
     with pytest.raises(ConversionError) as refused:
-        typed("a --limit many")
+        parse_typed_order("a --limit many")
     assert "--limit N: convert the first N rows" in str(refused.value)
     assert "--mode" not in str(refused.value)
-    assert all(f"| `--{name.replace('_', '-')}` |" in HELP for name in TYPED)
+    assert all(f"| `--{name.replace('_', '-')}` |" in HELP for name in TYPED_OPTIONS)
     assert wants_help(" Help ")
     assert not wants_help("help.jsonl")
 
@@ -87,19 +95,19 @@ def test_a_mistake_names_its_option_and_help_all_of_them() -> None:
 @pytest.mark.parametrize("place", ["source", "out", "tokenizer"])
 def test_no_shell_has_expanded_a_served_order(place: str) -> None:
     with pytest.raises(ConversionError, match=f"{place}: ~ is not expanded"):
-        unexpanded(Order(**{"source": "s", place: "~/conv"}))
-    unexpanded(Order(source="s", out="a~"))
+        refuse_unexpanded(Order(**{"source": "s", place: "~/conv"}))
+    refuse_unexpanded(Order(source="s", out="a~"))
 
 
 def test_an_object_is_an_order_and_its_mapping_is_used() -> None:
     given = {"source": "s", "mapping": {"version": 2, "text": "t"}}
-    assert checked(given) == Order(**given, mapper="file")
+    assert check_order(given) == Order(**given, mapper="file")
     order = Order(source="s", out="o", limit=3, language="zh")
-    assert checked(order.to_json()) == order
+    assert check_order(order.to_json()) == order
 
 
 def test_every_field_of_an_order_is_known() -> None:
-    assert {*TYPED, "source", "mapping", "mapping_file"} == asdict(Order(source="s")).keys()
+    assert {*TYPED_OPTIONS, "source", "mapping", "mapping_file"} == asdict(Order(source="s")).keys()
 
 
 @pytest.fixture
@@ -113,8 +121,8 @@ def root(tmp_path: Path) -> Path:
 
 def test_an_order_may_stay_in_the_folder(root: Path) -> None:
     for source in (root / "data", root / "data" / "a.jsonl", root / "data" / "*.jsonl"):
-        confined(Order(source=str(source), out=str(root / "new" / "out")), root)
-    confined(Order(source=f"file://{root}/data"), root)
+        check_confined(Order(source=str(source), out=str(root / "new" / "out")), root)
+    check_confined(Order(source=f"file://{root}/data"), root)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +145,7 @@ def test_an_order_may_stay_in_the_folder(root: Path) -> None:
 def test_an_order_that_leaves_the_folder(root: Path, order: dict[str, str]) -> None:
     given = {name: value.replace("ROOT", str(root)) for name, value in order.items()}
     with pytest.raises(ConversionError, match=r"lies outside|only files of this machine"):
-        confined(Order(**given), root)
+        check_confined(Order(**given), root)
 
 
 def test_the_place_that_is_looked_at_is_the_one_that_is_used(
@@ -146,7 +154,7 @@ def test_the_place_that_is_looked_at_is_the_one_that_is_used(
     monkeypatch.setenv("HOME", str(root))
     monkeypatch.chdir(root.parent)  # where "~/out" would be written
     with pytest.raises(ConversionError, match="lies outside"):
-        confined(Order(source=str(root / "data"), out="~/out"), root)
+        check_confined(Order(source=str(root / "data"), out="~/out"), root)
 
 
 def test_links_are_followed_before_it_is_looked_at_where_they_lead(root: Path) -> None:
@@ -154,8 +162,8 @@ def test_links_are_followed_before_it_is_looked_at_where_they_lead(root: Path) -
     link.symlink_to(root.parent / "secret.jsonl")
     for source in (link, root / "data", root / "data" / "l*.jsonl"):
         with pytest.raises(ConversionError, match="lies outside"):
-            confined(Order(source=str(source)), root)
+            check_confined(Order(source=str(source)), root)
     link.unlink()
     (root / "way").symlink_to(root.parent)
     with pytest.raises(ConversionError, match="lies outside"):
-        confined(Order(source=str(root / "data"), out=str(root / "way" / "out")), root)
+        check_confined(Order(source=str(root / "data"), out=str(root / "way" / "out")), root)

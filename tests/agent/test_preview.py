@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from ingot.agent.context import Context
-from ingot.agent.preview import (
+from ingot.agent.reporting.preview import (
     describe,
-    path_rows,
+    path_coverage,
     preview,
+    raw_row_text,
     record_lines,
-    row_text,
     value_text,
 )
 from ingot.agent.state import Order
-from ingot.converters import contracts
+from ingot.converters import json_yaml
 from ingot.converters.rows import Json
 
 
@@ -46,7 +46,7 @@ from ingot.converters.rows import Json
     ],
 )
 def test_values(value: Any, words: str) -> None:
-    assert contracts.violations("mapping", {"version": 2, "text": value}) == []
+    assert json_yaml.violations("mapping", {"version": 2, "text": value}) == []
     assert value_text(value) == words
 
 
@@ -67,7 +67,7 @@ def test_a_whole_mapping() -> None:
         "tools": {"path": "tools", "as": "json"},
         "meta": {"language": {"literal": "zh"}, "source": None, "original_id": "~"},
     }
-    assert contracts.violations("mapping", document) == []
+    assert json_yaml.violations("mapping", document) == []
     assert list(describe(document)) == [
         ("source.root", '"data[*]"'),
         ("source.encoding", "gb18030"),
@@ -98,12 +98,12 @@ def test_alternatives_are_numbered() -> None:
 def test_coverage_per_path_names_what_is_absent() -> None:
     path = {"path": "a", "pointer": "/text", "need": "required"}
     check = {"paths": [{**path, "resolved": 196, "null": 3, "missing": 1}]}
-    assert list(path_rows(check)) == [("a", "/text", "196/200 rows, 3 null, 1 missing")]
-    assert list(path_rows({})) == []
+    assert list(path_coverage(check)) == [("a", "/text", "196/200 rows, 3 null, 1 missing")]
+    assert list(path_coverage({})) == []
 
 
 def test_a_row_is_cut_and_keeps_its_keys() -> None:
-    text = row_text({"a": "x" * 200, "b": list(range(9)), "c": {"d": None}})
+    text = raw_row_text({"a": "x" * 200, "b": list(range(9)), "c": {"d": None}})
     assert '"a": "' + "x" * 160 + ' ...(+40 characters)"' in text
     assert '"(+5 more)"' in text
     assert '"d": null' in text

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.mappers.lowering import lower
-from ingot.agent.mappers.reply import read
-from ingot.agent.prompting import parse_prompt, prompt, prompts_hash
-from ingot.converters import contracts
+from ingot.agent.proposing.llm.lowering import lower_reply
+from ingot.agent.proposing.llm.prompt_files import load_prompt, parse_prompt, prompts_hash
+from ingot.agent.proposing.llm.reply import read_reply
+from ingot.converters import json_yaml
 
 FRONT = "---\nname: hello\npurpose: greets\nvariables: who, what\n---\n\n"
 GOOD = FRONT + "To <<who>>: <<what>>, <<who>>!\n"
@@ -57,7 +57,7 @@ def test_a_wrong_prompt_file_is_refused(content: str, complaint: str) -> None:
     ],
 )
 def test_the_prompts_that_ship(name: str, variables: tuple[str, ...]) -> None:
-    made = prompt(name)
+    made = load_prompt(name)
     assert (made.name, made.variables) == (name, variables)
 
 
@@ -79,15 +79,15 @@ def test_every_prompt_file_is_one_that_ships() -> None:
 
 @pytest.mark.parametrize("name", ["task", "task_small"])
 def test_the_example_in_a_task_is_a_valid_reply(name: str) -> None:
-    example = prompt(name).text.strip().splitlines()[-1]
-    document = lower(read(example.removeprefix("Example: ")).document)
-    assert contracts.violations("mapping", document) == []
+    example = load_prompt(name).text.strip().splitlines()[-1]
+    document = lower_reply(read_reply(example.removeprefix("Example: ")).document)
+    assert json_yaml.violations("mapping", document) == []
 
 
 @pytest.mark.parametrize("name", ["task", "task_small"])
 def test_a_task_names_every_key_and_word_of_the_schema(name: str) -> None:
-    text = prompt(name).text
-    schema = contracts.schema("llm")
+    text = load_prompt(name).text
+    schema = json_yaml.schema("llm")
     words = _words(schema) - {"not_in", "min_chars", "max_chars", "pt", "sft"}
     assert not [word for word in words if word not in text]
 

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingot.agent.redaction import SHARE, is_secret, redact, redacted, shaped
-from ingot.agent.redaction.numbers import cards, id_numbers
-from ingot.agent.redaction.phones import phones
-from ingot.agent.redaction.windows import windows, within
+from ingot.agent.privacy import SHARE, is_secret, redact, redact_value, value_shapes
+from ingot.agent.privacy.numbers import find_id_numbers, find_payment_cards, find_phones
+from ingot.agent.privacy.text_view import find_within, search_windows
 
 # [kind, text] by line: a text that holds a secret of that kind, or null and a text without any.
 CASES: list[tuple[str | None, str]] = [
@@ -134,7 +133,7 @@ def test_json_values_keep_their_shape() -> None:
         "eve@example.com": 2,
         "list": [{"to": "eve@example.com"}, None, True, ""],
     }
-    assert redacted(value) == {
+    assert redact_value(value) == {
         "n": "[phone]",
         "from a table": "[phone]",
         "card": "[card]",
@@ -152,20 +151,20 @@ def test_json_values_keep_their_shape() -> None:
         "list": [{"to": "[email]"}, None, True, ""],
     }
     assert value["n"] == 13800138000
-    assert redacted(redacted(value)) == redacted(value)
+    assert redact_value(redact_value(value)) == redact_value(value)
 
 
 def test_a_key_keeps_its_name_beside_one_that_becomes_it() -> None:
-    assert redacted({"a@b.cn": 1, "[email]": 2}) == {"[email] 2": 1, "[email]": 2}
+    assert redact_value({"a@b.cn": 1, "[email]": 2}) == {"[email] 2": 1, "[email]": 2}
 
 
 def test_shape_only() -> None:
     value = {"a": ["x" * 132, 1, 1.5, True, None, {}], "bob@example.com": ""}
     kinds = ["<string 132 chars>", "<integer>", "<number>", "<boolean>", "<null>", {}]
-    assert shaped(value) == {"a": kinds, "[email]": "<string 0 chars>"}
+    assert value_shapes(value) == {"a": kinds, "[email]": "<string 0 chars>"}
 
 
-@pytest.mark.parametrize("change", [redacted, shaped])
+@pytest.mark.parametrize("change", [redact_value, value_shapes])
 def test_what_is_nested_too_deeply_is_left_out(change: Any) -> None:
     value: Any = "bob@example.com"
     for _ in range(5000):
@@ -251,8 +250,8 @@ FILLERS = st.sampled_from(["", " ", "x" * 40, " " * 150, "a, b\n" * 60, "-" * 30
 @given(st.lists(st.tuples(PIECES, FILLERS), max_size=5))
 def test_numbers_are_found_in_windows_as_in_the_whole(pairs: list[tuple[str, str]]) -> None:
     text = "".join(piece + filler for piece, filler in pairs)
-    for finder in (cards, id_numbers, phones):
-        found = within(finder, text, windows(text))
+    for finder in (find_payment_cards, find_id_numbers, find_phones):
+        found = find_within(finder, text, search_windows(text))
         assert sorted(found) == sorted(finder(text))
 
 
@@ -266,9 +265,9 @@ def test_a_secret_is_found_far_from_the_ends(filler: str) -> None:
 
 def test_windows_are_apart_and_hold_whatever_is_near() -> None:
     text = " " * 1000 + "1234" + " " * 200 + "5 6 7 8" + " " * 300 + "9876" + " " * 50
-    assert windows(text) == [(872, 1339), (1383, 1565)]
-    assert windows("1234") == [(0, 4)]
-    assert windows("12 3" + " " * 9 + "4\n5 6 7") == []
+    assert search_windows(text) == [(872, 1339), (1383, 1565)]
+    assert search_windows("1234") == [(0, 4)]
+    assert search_windows("12 3" + " " * 9 + "4\n5 6 7") == []
 
 
 @pytest.mark.parametrize("name", ["PA\u017f\u017fWORD", "api_\u212aey", "contra\u017fe\u00f1a"])
@@ -286,6 +285,6 @@ JSON = st.recursive(
 @settings(deadline=None, max_examples=100)
 @given(JSON)
 def test_values_redacted_again_stay(value: Any) -> None:
-    once = redacted(value)
-    assert redacted(once) == once
+    once = redact_value(value)
+    assert redact_value(once) == once
     json.dumps(once)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ingot.agent.redaction import hidden, named_secrets, redacted
+from ingot.agent.privacy import hide_secrets, named_secrets, redact_value
 
 ROW = {
     "password": " hunter0abc ",
@@ -25,7 +25,7 @@ def test_what_redaction_hides_for_a_key_is_named() -> None:
         "13800138000": "[phone]",
         "ab": "[secret]",
     }
-    shown = json.dumps(redacted(ROW))
+    shown = json.dumps(redact_value(ROW))
     assert not [text for text in found if text in shown]
 
 
@@ -39,9 +39,9 @@ def test_what_redaction_hides_for_a_key_is_named() -> None:
     ],
 )
 def test_it_is_hidden_in_other_values(text, shown) -> None:
-    assert hidden(text, named_secrets(ROW)) == shown
+    assert hide_secrets(text, named_secrets(ROW)) == shown
 
 
 def test_the_longest_is_hidden_whole() -> None:
-    assert hidden("hunter2hunter2", {"hunter2": "[a]", "hunter2hunter2": "[b]"}) == "[b]"
-    assert hidden("as it was", {}) == "as it was"
+    assert hide_secrets("hunter2hunter2", {"hunter2": "[a]", "hunter2hunter2": "[b]"}) == "[b]"
+    assert hide_secrets("as it was", {}) == "as it was"

@@ -7,16 +7,22 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.report import code, line, proposal_text, report_text, table
-from ingot.agent.state import Order, State
-from ingot.agent.waiting import (
+from ingot.agent.reporting.proposal_folder import (
     check_unedited,
-    clear,
-    command,
-    proposal_folder,
-    put_down,
-    way_on,
+    next_steps,
+    order_command,
+    proposal_path,
+    remove_proposal,
+    write_proposal,
 )
+from ingot.agent.reporting.report import (
+    markdown_code,
+    markdown_line,
+    markdown_table,
+    proposal_text,
+    report_text,
+)
+from ingot.agent.state import Order, State
 from ingot.converters.errors import OutputError, ReviewNeeded
 
 MAPPING = {"version": 2, "text": ["标题", "body"]}
@@ -180,37 +186,41 @@ def test_a_report_claims_no_more_than_was_sent(usage: dict[str, Any], said: str)
 
 
 def test_text_of_unknown_origin_stays_text() -> None:
-    assert line("a\n# b | <b>c</b> [x](y)\x1b[2J\u202e") == (
+    assert markdown_line("a\n# b | <b>c</b> [x](y)\x1b[2J\u202e") == (
         "a \\# b \\| \\<b\\>c\\</b\\> \\[x\\](y) \\[2J "
     )
-    assert code("`rm`\n\x00") == "`´rm´ `"
-    assert list(table(("a", "b"), [("x|y", 1)])) == ["| a | b |", "| --- | --- |", "| x\\|y | 1 |"]
+    assert markdown_code("`rm`\n\x00") == "`´rm´ `"
+    assert list(markdown_table(("a", "b"), [("x|y", 1)])) == [
+        "| a | b |",
+        "| --- | --- |",
+        "| x\\|y | 1 |",
+    ]
 
 
 # --- waiting
 
 
 def test_a_proposal_is_laid_down_beside_the_destination(tmp_path: Path) -> None:
-    folder = put_down(state(), str(tmp_path / "new" / "out"))
+    folder = write_proposal(state(), str(tmp_path / "new" / "out"))
     assert folder == tmp_path / "new" / "out.proposal"
     assert json.loads((folder / "mapping.json").read_text()) == MAPPING
     assert "标题" in (folder / "mapping.json").read_text()
     assert (folder / "report.md").read_text().startswith(proposal_text(state()))
-    put_down(state(proposal=None, check=None), str(tmp_path / "new" / "out"))
+    write_proposal(state(proposal=None, check=None), str(tmp_path / "new" / "out"))
     assert [file.name for file in folder.iterdir()] == ["report.md"]
 
 
 def test_a_mapping_edited_by_hand_is_kept(tmp_path: Path) -> None:
     out = str(tmp_path / "out")
-    file = put_down(state(), out) / "mapping.json"
-    put_down(state(), out)  # as proposed: replaced
+    file = write_proposal(state(), out) / "mapping.json"
+    write_proposal(state(), out)  # as proposed: replaced
     file.write_text(file.read_text() + " ")
     with pytest.raises(ReviewNeeded, match="was edited since"):
-        put_down(state(proposal=None), out)
-    clear(Order(source="x", out=out))
+        write_proposal(state(proposal=None), out)
+    remove_proposal(Order(source="x", out=out))
     assert file.read_text().endswith(" ")
     given = {**state()["order"], "mapping": MAPPING, "mapping_file": str(file)}
-    put_down(state(order=given), out)  # the report is new, the file is the person's
+    write_proposal(state(order=given), out)  # the report is new, the file is the person's
     assert file.read_text().endswith(" ")
     with pytest.raises(ReviewNeeded, match="--mapping"):
         check_unedited(Order(source="x", out=out))
@@ -227,39 +237,39 @@ def disputed(**given: Any) -> State:
 def test_both_proposals_are_a_persons_once_edited(tmp_path: Path, name: str) -> None:
     out = str(tmp_path / "out")
     order = Order(source="x", out=out)
-    folder = put_down(disputed(), out)
+    folder = write_proposal(disputed(), out)
     assert json.loads((folder / "alternative.json").read_text()) == RULES
     check_unedited(order)
     (folder / name).write_text("{}")
     with pytest.raises(ReviewNeeded, match=f"{name}: was edited since"):
         check_unedited(order)
     with pytest.raises(ReviewNeeded, match="was edited since"):
-        put_down(state(), out)  # has no alternative, and would remove the person's
-    clear(order)
+        write_proposal(state(), out)  # has no alternative, and would remove the person's
+    remove_proposal(order)
     assert len(list(folder.iterdir())) == 3
     given = {**state()["order"], "mapping": RULES, "mapping_file": str(folder / name)}
-    put_down(state(order=given), out)  # the new report still knows what was proposed
+    write_proposal(state(order=given), out)  # the new report still knows what was proposed
     with pytest.raises(ReviewNeeded, match=f"{name}: was edited since"):
         check_unedited(order)
     (folder / name).unlink()
-    assert put_down(state(), out) == folder
+    assert write_proposal(state(), out) == folder
     assert sorted(file.name for file in folder.iterdir()) == ["mapping.json", "report.md"]
-    clear(order)
+    remove_proposal(order)
     assert not folder.exists()
 
 
 def test_an_alternative_that_ingot_did_not_write_is_kept(tmp_path: Path) -> None:
     out = str(tmp_path / "out")
-    folder = put_down(state(), out)
+    folder = write_proposal(state(), out)
     (folder / "alternative.json").write_text("{}")
     with pytest.raises(ReviewNeeded, match=r"alternative\.json"):
-        put_down(disputed(), out)
+        write_proposal(disputed(), out)
     assert (folder / "alternative.json").read_text() == "{}"
 
 
 def test_that_there_is_nothing_to_convert_is_laid_down_as_a_mapping(tmp_path: Path) -> None:
     nothing = disputed(decision="irrelevant", mapping=None)
-    folder = put_down(nothing, str(tmp_path / "out"))
+    folder = write_proposal(nothing, str(tmp_path / "out"))
     assert json.loads((folder / "mapping.json").read_text()) == {"version": 2, "text": None}
     assert json.loads((folder / "alternative.json").read_text()) == RULES
     check_unedited(Order(source="x", out=str(tmp_path / "out")))
@@ -267,32 +277,32 @@ def test_that_there_is_nothing_to_convert_is_laid_down_as_a_mapping(tmp_path: Pa
 
 def test_a_proposal_that_was_converted_is_cleared(tmp_path: Path) -> None:
     order = Order(source="x", out=str(tmp_path / "out"))
-    clear(order)
-    folder = put_down(state(), str(tmp_path / "out"))
+    remove_proposal(order)
+    folder = write_proposal(state(), str(tmp_path / "out"))
     (folder / "notes.txt").write_text("mine")
-    clear(order)
+    remove_proposal(order)
     assert [file.name for file in folder.iterdir()] == ["notes.txt"]
     (folder / "notes.txt").unlink()
-    put_down(state(), str(tmp_path / "out"))
-    clear(order)
+    write_proposal(state(), str(tmp_path / "out"))
+    remove_proposal(order)
     assert not folder.exists()
 
 
 def test_the_ways_on_begin_with_the_simple_one() -> None:
     folder = Path("out.proposal")
-    read, approve, correct = way_on(state(problems=[]), folder).splitlines()
+    read, approve, correct = next_steps(state(problems=[]), folder).splitlines()
     assert read == "read out.proposal/report.md"
     assert "same command with --yes" in approve
     assert "--mapping out.proposal/mapping.json" in correct
     held = state(problems=[], review={"decision": "held", "why": "a gate"})
-    assert "same command" not in way_on(held, folder)
+    assert "same command" not in next_steps(held, folder)
 
 
 @pytest.mark.parametrize("least", [0.0, 0.95])
 def test_the_rules_come_first_where_a_model_finds_nothing(least: float) -> None:
     given = disputed(decision="irrelevant", mapping=None)
     given["order"]["min_confidence"] = least  # dropping it would settle nothing
-    read, rules, accept, write = way_on(given, Path("out.proposal")).splitlines()
+    read, rules, accept, write = next_steps(given, Path("out.proposal")).splitlines()
     assert read == "read out.proposal/report.md"
     assert rules.startswith("to take the rules': ingot run ")
     assert "--mapping out.proposal/alternative.json" in rules
@@ -305,7 +315,7 @@ def test_where_only_confidence_lacks_the_option_may_be_dropped() -> None:
     given = state(proposal={**(state()["proposal"] or {}), "decision": "irrelevant"})
     given["proposal"] = {**(given["proposal"] or {}), "mapping": None}
     given["order"]["min_confidence"] = 0.95
-    _, accept, drop, write = way_on(given, Path("out.proposal")).splitlines()
+    _, accept, drop, write = next_steps(given, Path("out.proposal")).splitlines()
     assert accept.startswith("to accept that there is nothing to convert: ")
     assert drop.endswith(": the same command without --min-confidence")
     assert write.startswith("write a mapping")
@@ -313,11 +323,13 @@ def test_where_only_confidence_lacks_the_option_may_be_dropped() -> None:
 
 def test_the_ways_on_from_data_that_a_model_cannot_map() -> None:
     folder = Path("out.proposal")
-    read, rules, write = way_on(disputed(decision="unmappable", mapping=None), folder).splitlines()
+    read, rules, write = next_steps(
+        disputed(decision="unmappable", mapping=None), folder
+    ).splitlines()
     assert rules.startswith("to take the rules': ")
     alone = state(proposal={**(state()["proposal"] or {}), "decision": "unmappable"})
     alone["proposal"] = {**(alone["proposal"] or {}), "mapping": None}
-    assert way_on(alone, folder).splitlines() == [read, write]
+    assert next_steps(alone, folder).splitlines() == [read, write]
 
 
 def test_one_file_and_all_rows_are_counted() -> None:
@@ -335,26 +347,26 @@ def test_a_given_mapping_has_no_confidence() -> None:
 
 def test_where_a_proposal_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert proposal_folder("a/b/") == Path("a/b.proposal")
-    assert proposal_folder(".") == tmp_path.with_name(f"{tmp_path.name}.proposal")
+    assert proposal_path("a/b/") == Path("a/b.proposal")
+    assert proposal_path(".") == tmp_path.with_name(f"{tmp_path.name}.proposal")
     with pytest.raises(OutputError, match="root of a file system"):
-        proposal_folder("/")
+        proposal_path("/")
 
 
 def test_the_command_that_goes_on_repeats_the_options() -> None:
     order = Order(source="raw data", out="my out", records="jsonl", source_name="x y", limit=5)
-    words = shlex.split(command(order, mapping="m.json"))
+    words = shlex.split(order_command(order, mapping="m.json"))
     assert words == [
         *("ingot", "run", "raw data", "--out", "my out", "--mapping", "m.json"),
         *("--records", "jsonl", "--source", "x y", "--limit", "5", "--yes"),
     ]
-    plain = command(Order(source="a", out="b", overwrite=True, language="en"), mapping="m")
+    plain = order_command(Order(source="a", out="b", overwrite=True, language="en"), mapping="m")
     assert plain == "ingot run a --out b --mapping m --language en --overwrite --yes"
     order = Order(source="a", out="b", tokenizer="t.json", language="mix", allow_drift=True)
-    assert command(order, mapping="m") == (
+    assert order_command(order, mapping="m") == (
         "ingot run a --out b --mapping m --tokenizer t.json --language mix --allow-drift --yes"
     )
 
 
 def test_without_a_mapping_a_person_has_to_write_one() -> None:
-    assert "write a mapping" in way_on(state(proposal=None), Path("out.proposal"))
+    assert "write a mapping" in next_steps(state(proposal=None), Path("out.proposal"))

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.nodes.report import status
-from ingot.agent.saying import beginning, ending
+from ingot.agent.nodes.report import run_status
+from ingot.agent.reporting.served_replies import beginning_reply, ending_reply
 from ingot.agent.state import Order
 
 PROBLEM = {"pointer": "/text", "code": "unresolved_path", "expected": "a path", "got": "<b>"}
@@ -28,7 +28,7 @@ def result(**more: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("status", ["done", "already_done", "irrelevant"])
 def test_counts_and_where_the_files_are(status: str) -> None:
-    said = ending(outcome(status, reason="only numbers", result=result(notes=["a note"])))
+    said = ending_reply(outcome(status, reason="only numbers", result=result(notes=["a note"])))
     assert "read 3, converted 2, rejected 1" in said
     assert "`/data/out`" in said
     assert "- a note" in said
@@ -39,7 +39,7 @@ def test_counts_and_where_the_files_are(status: str) -> None:
     ["rejected", "blocked", "waiting", "unmappable", "unusable", "dry_run", "budget", "irrelevant"],
 )
 def test_why_nothing_was_written(status: str) -> None:
-    said = ending(outcome(status, why="<img> [x](http://a.example)", problems=[PROBLEM]))
+    said = ending_reply(outcome(status, why="<img> [x](http://a.example)", problems=[PROBLEM]))
     assert "Nothing was written." in said
     assert "\\<img\\>" in said
     assert "\\[x\\]" in said
@@ -47,23 +47,23 @@ def test_why_nothing_was_written(status: str) -> None:
 
 
 def test_an_approved_mapping_without_a_folder() -> None:
-    assert "No `--out` was named" in ending(outcome("done"))
+    assert "No `--out` was named" in ending_reply(outcome("done"))
 
 
 @pytest.mark.parametrize("ended", ["rejected", "failed", "done"])
 def test_the_proposals_reason_is_not_why_a_person_ended_it(ended: str) -> None:
-    assert "It looks fine" not in ending(outcome(ended, reason="It looks fine."))
+    assert "It looks fine" not in ending_reply(outcome(ended, reason="It looks fine."))
 
 
 def test_every_status_of_a_run_is_a_sentence() -> None:
-    assert status.__doc__
-    for name in re.findall(r"`(\w+)`", status.__doc__):
-        assert re.match(r"[A-Z][^*]+\.", ending(outcome(name)))
+    assert run_status.__doc__
+    for name in re.findall(r"`(\w+)`", run_status.__doc__):
+        assert re.match(r"[A-Z][^*]+\.", ending_reply(outcome(name)))
 
 
 def test_an_order_as_it_was_understood() -> None:
     def said(**given: Any) -> str:
-        return beginning(Order(source="a`b", **given).to_json())
+        return beginning_reply(Order(source="a`b", **given).to_json())
 
     assert "`a´b`" in said()
     assert "is shown and not converted" in said()

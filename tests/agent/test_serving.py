@@ -2,13 +2,13 @@
 
 import pytest
 
-from ingot.agent.serving import STUDIO, refused
+from ingot.agent.served.authentication import STUDIO, refusal_reason
 
 
 @pytest.mark.parametrize("host", ["localhost:2024", "127.0.0.1:2024", "[::1]:2024", "LOCALHOST"])
 @pytest.mark.parametrize("origin", ["", STUDIO, "http://localhost:3000", "https://127.0.0.1"])
 def test_programs_and_known_pages_may_ask(host: str, origin: str) -> None:
-    assert refused(host, origin) == ""
+    assert refusal_reason(host, origin) == ""
 
 
 @pytest.mark.parametrize(
@@ -28,4 +28,4 @@ def test_programs_and_known_pages_may_ask(host: str, origin: str) -> None:
     ],
 )
 def test_others_may_not(host: str, origin: str) -> None:
-    assert refused(host, origin)
+    assert refusal_reason(host, origin)

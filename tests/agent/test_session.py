@@ -12,15 +12,12 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.checkpoints import FILE, checkpoints, home
 from ingot.agent.context import Context
-from ingot.agent.mappers.proposal import Proposal
-from ingot.agent.mappers.scripted import Scripted
-from ingot.agent.mappers.turn import Turn
-from ingot.agent.session import once, session
-from ingot.agent.state import Order
-from ingot.converters.commit import stage
+from ingot.agent.proposing.proposal import Proposal, ScriptedMapper, Turn
+from ingot.agent.session import open_session, run_once
+from ingot.agent.state import RUNS_FILE, Order, open_checkpoints, state_home
 from ingot.converters.errors import BudgetReached, ConversionError, OutputError
+from ingot.converters.output.commit import stage
 
 MAPPING = {
     "version": 2,
@@ -38,7 +35,7 @@ APPROVE = {"decisions": [{"type": "approve"}]}
 RESUME = """
 import json, sys
 from langgraph.types import Command
-from ingot.agent.checkpoints import checkpoints
+from ingot.agent.state import checkpoints
 from ingot.agent.context import Context
 from ingot.agent.graph import build_graph
 with checkpoints() as saver:
@@ -69,16 +66,16 @@ def order_of(data: Path, **given: Any) -> Order:
     return Order(source=str(data), out=out, mapper="scripted", records="jsonl", **given)
 
 
-def scripted(*answers: Proposal) -> tuple[Scripted, Context]:
-    mapper = Scripted(answers)
+def scripted(*answers: Proposal) -> tuple[ScriptedMapper, Context]:
+    mapper = ScriptedMapper(answers)
     return mapper, Context(turns={"scripted": mapper})
 
 
 def test_a_run_goes_on_in_a_new_process(data: Path, state_folder: Path) -> None:
     _, context = scripted(PROPOSAL)
-    with session(order_of(data), context, home=state_folder) as current:
+    with open_session(order_of(data), context, home=state_folder) as current:
         current.begin()
-        assert current.waits()
+        assert current.is_waiting()
         thread = current.config["configurable"]["thread_id"]
     ran = subprocess.run(
         [sys.executable, "-c", RESUME, thread],
@@ -93,9 +90,9 @@ def test_a_run_goes_on_in_a_new_process(data: Path, state_folder: Path) -> None:
 
 def test_the_same_command_with_yes_approves_what_was_shown(data: Path, state_folder: Path) -> None:
     mapper, context = scripted(PROPOSAL)
-    with session(order_of(data), context, home=state_folder) as current:
+    with open_session(order_of(data), context, home=state_folder) as current:
         current.begin()
-    with session(order_of(data, yes=True), context, home=state_folder) as current:
+    with open_session(order_of(data, yes=True), context, home=state_folder) as current:
         assert current.begin()["outcome"]["status"] == "done"
     assert len(mapper.asked) == 1
 
@@ -103,35 +100,35 @@ def test_the_same_command_with_yes_approves_what_was_shown(data: Path, state_fol
 def test_the_same_command_without_yes_still_waits(data: Path, state_folder: Path) -> None:
     mapper, context = scripted(PROPOSAL)
     for _ in range(3):
-        with session(order_of(data), context, home=state_folder) as current:
+        with open_session(order_of(data), context, home=state_folder) as current:
             current.begin()
-            assert current.waits()
+            assert current.is_waiting()
     assert len(mapper.asked) == 1
-    with session(order_of(data), context, home=state_folder) as current:
+    with open_session(order_of(data), context, home=state_folder) as current:
         current.begin()
         assert current.answer(APPROVE)["outcome"]["status"] == "done"
 
 
 def test_a_changed_input_or_option_begins_a_new_run(data: Path, state_folder: Path) -> None:
     mapper, context = scripted(PROPOSAL, PROPOSAL, PROPOSAL)
-    with session(order_of(data), context, home=state_folder) as current:
+    with open_session(order_of(data), context, home=state_folder) as current:
         current.begin()
-    with session(order_of(data, language="en"), context, home=state_folder) as current:
+    with open_session(order_of(data, language="en"), context, home=state_folder) as current:
         current.begin()
     with data.open("a") as file:
         file.write(json.dumps({"ask": "More?", "reply": "No."}) + "\n")
     other = Context(turns={"scripted": mapper})
-    with session(order_of(data, language="en"), other, home=state_folder) as current:
+    with open_session(order_of(data, language="en"), other, home=state_folder) as current:
         assert current.begin()["sample"]["rows"] == 6
     assert len(mapper.asked) == 3
 
 
 def test_a_finished_run_is_forgotten(data: Path, state_folder: Path) -> None:
     _, context = scripted(PROPOSAL)
-    with session(order_of(data, yes=True), context, home=state_folder) as current:
+    with open_session(order_of(data, yes=True), context, home=state_folder) as current:
         current.begin()
         current.forget()
-    with sqlite3.connect(state_folder / FILE) as connection:
+    with sqlite3.connect(state_folder / RUNS_FILE) as connection:
         assert connection.execute("SELECT count(*) FROM checkpoints").fetchone() == (0,)
         assert connection.execute("SELECT count(*) FROM writes").fetchone() == (0,)
     connection.close()
@@ -144,10 +141,10 @@ def test_a_run_that_failed_while_converting_goes_on_there(data: Path, state_fold
     with (
         held,
         pytest.raises(OutputError, match="wait for it"),
-        session(order, context, home=state_folder) as current,
+        open_session(order, context, home=state_folder) as current,
     ):
         current.begin()
-    with session(replace(order, yes=False), context, home=state_folder) as current:
+    with open_session(replace(order, yes=False), context, home=state_folder) as current:
         assert current.begin()["outcome"]["status"] == "done"
     assert len(mapper.asked) == 1
 
@@ -168,12 +165,12 @@ def test_a_run_that_fails_behind_a_pause_asks_again(data: Path, state_folder: Pa
         return answer
 
     for _ in range(3):
-        with session(order, Context(turns={"llm": asked}), home=state_folder) as current:
+        with open_session(order, Context(turns={"llm": asked}), home=state_folder) as current:
             try:
                 state = current.begin()
             except ConnectionError:
                 continue
-            assert current.rests() == bool(answers)
+            assert current.is_at_rest() == bool(answers)
     assert state["proposal"]["mapping"]["messages"] == MAPPING["messages"]
     assert not state["turn"]["fallback"]
 
@@ -186,7 +183,7 @@ def test_a_destination_that_is_not_ours_ends_the_run_before_the_mapper_is_asked(
     (data.parent / "out" / "precious.txt").write_text("not ingot's")
     with (
         pytest.raises(OutputError, match="did not write"),
-        session(order_of(data, yes=True), context, home=state_folder) as current,
+        open_session(order_of(data, yes=True), context, home=state_folder) as current,
     ):
         current.begin()
     assert mapper.asked == []
@@ -196,11 +193,11 @@ def test_a_mapping_that_converts_nothing_is_reviewed_anew(data: Path, state_fold
     nothing = replace(PROPOSAL, mapping={"version": 2, "text": "ask.x"}, decision="pt")
     mapper, context = scripted(*[nothing] * 3, PROPOSAL)
     order = order_of(data)
-    with session(order, context, home=state_folder) as current:
+    with open_session(order, context, home=state_folder) as current:
         current.begin()
         with pytest.raises(ConversionError, match="every row was rejected"):
             current.answer(APPROVE)
-    with session(order, context, home=state_folder) as current:
+    with open_session(order, context, home=state_folder) as current:
         assert current.begin()["proposal"]["mapping"]["messages"] == MAPPING["messages"]
     assert len(mapper.asked) == 4
 
@@ -208,7 +205,7 @@ def test_a_mapping_that_converts_nothing_is_reviewed_anew(data: Path, state_fold
 def test_a_mapping_that_nobody_can_run_is_not_converted(data: Path, state_folder: Path) -> None:
     _, context = scripted(PROPOSAL)
     broken = {"name": "convert", "args": {"mapping": {"version": 2, "text": "a["}}}
-    with session(order_of(data), context, home=state_folder) as current:
+    with open_session(order_of(data), context, home=state_folder) as current:
         current.begin()
         edited = current.answer({"decisions": [{"type": "edit", "edited_action": broken}]})
         assert edited["problems"][0]["code"] == "bad_path"
@@ -218,13 +215,13 @@ def test_a_mapping_that_nobody_can_run_is_not_converted(data: Path, state_folder
 
 def test_a_dry_run_keeps_nothing(data: Path) -> None:
     _, context = scripted(PROPOSAL)
-    assert once(order_of(data, dry_run=True), context)["outcome"]["status"] == "dry_run"
+    assert run_once(order_of(data, dry_run=True), context)["outcome"]["status"] == "dry_run"
     assert not (data.parent / "out").exists()
 
 
 def test_the_checkpoints_are_for_their_owner_only(data: Path, state_folder: Path) -> None:
     _, context = scripted(PROPOSAL)
-    with session(order_of(data), context, home=state_folder) as current:
+    with open_session(order_of(data), context, home=state_folder) as current:
         current.begin()
         modes = {stat.S_IMODE(file.stat().st_mode) for file in state_folder.iterdir()}
     assert modes == {0o600}
@@ -233,7 +230,7 @@ def test_the_checkpoints_are_for_their_owner_only(data: Path, state_folder: Path
 
 def test_the_checkpoints_hold_no_rows(data: Path, state_folder: Path) -> None:
     _, context = scripted(PROPOSAL)
-    with session(order_of(data), context, home=state_folder) as current:
+    with open_session(order_of(data), context, home=state_folder) as current:
         current.begin()
     content = b"".join(file.read_bytes() for file in state_folder.iterdir())
     assert b"scripted" in content
@@ -241,7 +238,7 @@ def test_the_checkpoints_hold_no_rows(data: Path, state_folder: Path) -> None:
 
 
 def test_foreign_objects_in_the_checkpoints_are_not_brought_to_life(state_folder: Path) -> None:
-    with checkpoints(state_folder) as saver:
+    with open_checkpoints(state_folder) as saver:
         kind, data = saver.serde.dumps_typed({"order": Order(source="x")})
         assert not isinstance(saver.serde.loads_typed((kind, data))["order"], Order)
 
@@ -253,13 +250,13 @@ def test_a_state_folder_that_cannot_be_used_is_one_clear_error(tmp_path: Path, k
         folder.write_text("a file")
     else:
         folder.mkdir()
-        (folder / FILE).write_bytes(b"not a database at all" * 100)
-    with pytest.raises(OutputError, match="INGOT_HOME"), checkpoints(folder):
+        (folder / RUNS_FILE).write_bytes(b"not a database at all" * 100)
+    with pytest.raises(OutputError, match="INGOT_HOME"), open_checkpoints(folder):
         pass
 
 
 def test_where_the_state_lies() -> None:
-    assert home({"INGOT_HOME": "/x/y"}) == Path("/x/y")
+    assert state_home({"INGOT_HOME": "/x/y"}) == Path("/x/y")
     if sys.platform == "linux":
-        assert home({"XDG_STATE_HOME": "/s"}) == Path("/s/ingot")
-        assert home({}) == Path.home() / ".local" / "state" / "ingot"
+        assert state_home({"XDG_STATE_HOME": "/s"}) == Path("/s/ingot")
+        assert state_home({}) == Path.home() / ".local" / "state" / "ingot"

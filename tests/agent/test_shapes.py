@@ -1,6 +1,6 @@
 """Two shapes made comparable: what a sample proves, and paths whose keys are data."""
 
-from ingot.agent.shapes import Paths, kinds_text, least_share, outermost
+from ingot.agent.judging.shape_paths import ComparedPaths, kinds_text, least_share, outermost_paths
 
 
 def test_the_least_share_that_a_sample_shows() -> None:
@@ -12,19 +12,19 @@ def test_the_least_share_that_a_sample_shows() -> None:
 
 
 def test_a_sample_proves_what_others_would_show_too() -> None:
-    many = Paths.of({"weight": 200}, {})
-    few = Paths.of({"weight": 3}, {})
-    assert many.shows(1.0, few)
-    assert many.shows(0.5, many)
-    assert not many.shows(0.5, few)
-    assert not few.shows(0.33, many)
-    assert not few.shows(1.0, Paths.of({"weight": 0}, {}))
+    many = ComparedPaths.of({"weight": 200}, {})
+    few = ComparedPaths.of({"weight": 3}, {})
+    assert many.would_show(1.0, few)
+    assert many.would_show(0.5, many)
+    assert not many.would_show(0.5, few)
+    assert not few.would_show(0.33, many)
+    assert not few.would_show(1.0, ComparedPaths.of({"weight": 0}, {}))
 
 
 def test_a_weight_that_no_sample_has_costs_no_time() -> None:
-    vast = Paths.of({"weight": 10**9}, {})
+    vast = ComparedPaths.of({"weight": 10**9}, {})
     assert vast.weight == 500
-    assert vast.shows(0.5, vast)
+    assert vast.would_show(0.5, vast)
 
 
 def test_keys_that_are_data_in_one_shape_are_so_in_both() -> None:
@@ -37,7 +37,7 @@ def test_keys_that_are_data_in_one_shape_are_so_in_both() -> None:
         "roles": {"c.k1.q": ["a"], "c['k 2'].q": ["b"]},
         "weight": 9,
     }
-    found = Paths.of(two, one)
+    found = ComparedPaths.of(two, one)
     assert {path: kinds_text(kinds) for path, kinds in found.types.items()} == {
         "c.*": "object",
         "c.*.q": "number|string",
@@ -47,9 +47,9 @@ def test_keys_that_are_data_in_one_shape_are_so_in_both() -> None:
     assert found.roles == {"c.*.q": frozenset("ab")}
     assert found.share("c.*.q", "string") == 0.25
     assert found.share("nowhere", "string") == 0.0
-    rows = Paths.of({"paths": {"k1": "string"}}, {"paths": {"*": "string"}})
+    rows = ComparedPaths.of({"paths": {"k1": "string"}}, {"paths": {"*": "string"}})
     assert list(rows.types) == ["*"]
 
 
 def test_what_is_inside_comes_and_goes_with_what_is_around() -> None:
-    assert outermost(["a", "a.b", "a[*]", "b[*].c", "ab"]) == ["a", "b[*].c", "ab"]
+    assert outermost_paths(["a", "a.b", "a[*]", "b[*].c", "ab"]) == ["a", "b[*].c", "ab"]

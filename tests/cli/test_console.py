@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingot.cli.console import complain
+from ingot.cli.console import print_error
 
 URL = "https://user:secretpw@127.0.0.1:9/x.jsonl?api_key=abcdef123456&page=2"
 
@@ -17,7 +17,7 @@ URL = "https://user:secretpw@127.0.0.1:9/x.jsonl?api_key=abcdef123456&page=2"
     ],
 )
 def test_errors_hide_what_opens_doors_in_urls(said, shown, capfd):
-    complain(f"{said}: cannot be read", [f"ingot run '{said}' --yes"])
+    print_error(f"{said}: cannot be read", [f"ingot run '{said}' --yes"])
     printed = capfd.readouterr().err
     assert printed.count(shown or said) == 2
     assert "secretpw" not in printed

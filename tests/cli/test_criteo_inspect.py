@@ -8,11 +8,11 @@ import typer
 from typer.testing import CliRunner, Result
 
 from ingot.cli.app import Commands
-from ingot.cli.criteo_inspect import inspect
+from ingot.cli.recsys.criteo_logs import inspect_criteo
 from tests.converters.criteo.inspecting.written import draw, write
 
 app = typer.Typer(cls=Commands)
-app.command("inspect")(inspect)
+app.command("inspect")(inspect_criteo)
 app.command("other")(lambda: None)
 
 

@@ -10,10 +10,10 @@ import typer
 from typer.testing import CliRunner
 
 from ingot.cli.app import Commands
-from ingot.cli.criteo_multihot import multihot
+from ingot.cli.recsys.criteo_logs import write_multihot
 
 app = typer.Typer(cls=Commands)
-app.command("multihot")(multihot)
+app.command("multihot")(write_multihot)
 app.callback()(lambda: None)  # so that the command keeps its name
 
 

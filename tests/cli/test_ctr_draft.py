@@ -11,9 +11,8 @@ import typer
 from typer.testing import CliRunner
 
 from ingot.cli.app import Commands
-from ingot.cli.ctr_build import build
-from ingot.cli.ctr_draft import draft
-from ingot.converters.ctr.featuremap import load
+from ingot.cli.recsys.ctr_build import build, draft
+from ingot.converters.recsys.ctr.featuremap import load
 
 app = typer.Typer(cls=Commands)
 for command in (draft, build):

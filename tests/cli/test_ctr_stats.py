@@ -9,14 +9,14 @@ import typer
 from typer.testing import CliRunner, Result
 
 from ingot.cli.app import Commands
-from ingot.cli.ctr_stats import stats
-from ingot.converters.ctr import featuremap
-from ingot.converters.ctr.build import build
-from ingot.converters.ctr.building.inputs import Aliccp
+from ingot.cli.recsys.ctr_inspect import show_ctr_stats
+from ingot.converters.recsys.ctr import featuremap
+from ingot.converters.recsys.ctr.build.inputs import Aliccp
+from ingot.converters.recsys.ctr.build.job import build
 
 GOLDEN = Path(__file__).parents[1] / "golden/ctr"
 app = typer.Typer(cls=Commands)
-app.command("stats")(stats)
+app.command("stats")(show_ctr_stats)
 app.command("other")(lambda: None)
 
 

@@ -10,14 +10,14 @@ import typer
 from typer.testing import CliRunner, Result
 
 from ingot.cli.app import Commands
-from ingot.cli.ctr_validate import validate
-from ingot.converters.ctr.checking.rules import NUMBERS
+from ingot.cli.recsys.ctr_inspect import validate_ctr
+from ingot.converters.recsys.ctr.validation.findings import NUMBERS
 from tests.converters.ctr.planting import cell
 from tests.converters.ctr.right import TRAIN, VALID, make
 
 GOLDEN = Path(__file__).parents[1] / "golden/ctr"
 app = typer.Typer(cls=Commands)
-app.command("validate")(validate)
+app.command("validate")(validate_ctr)
 app.command("other")(lambda: None)
 
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ingot.cli.app import app
-from ingot.converters.monolith import read_examples
+from ingot.converters.recsys.monolith import read_examples
 from ingot.schemas.monolith.example_pb2 import Example
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "monolith"

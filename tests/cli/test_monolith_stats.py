@@ -7,7 +7,7 @@ from pathlib import Path
 from typer.testing import CliRunner, Result
 
 from ingot.cli.app import app
-from ingot.converters.monolith import write_examples
+from ingot.converters.recsys.monolith import write_examples
 from ingot.schemas.monolith.example_pb2 import Example
 from ingot.schemas.monolith.line_id_pb2 import LineId
 

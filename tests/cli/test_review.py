@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from ingot.agent.pinning.pin import pin
+from ingot.agent.review.pinning.pin import pin_sample
 from ingot.agent.review.sections import MOST_ROWS
 from ingot.cli.app import app
-from ingot.converters.contracts import violations
-from ingot.converters.readers import open_source
-from ingot.converters.sample import draw
+from ingot.converters.json_yaml import violations
+from ingot.converters.sources import open_source
+from ingot.converters.sources.sample import draw_sample
 
 ROWS = [
     {
@@ -86,7 +86,7 @@ def pinned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     raw = tmp_path_factory.mktemp("raw") / "raw.jsonl"
     raw.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     source = open_source(str(raw))
-    pin(source, draw(source), raw.parent / "raw.sample")
+    pin_sample(source, draw_sample(source), raw.parent / "raw.sample")
     return raw.parent / "raw.sample"
 
 
@@ -456,7 +456,7 @@ def test_the_whole_is_longer_than_a_comment(
             for n in range(MOST_ROWS)
         ]
         write(tmp_path, f"{name}.json", {"version": 2, "any_of": variants})
-    monkeypatch.setattr("ingot.agent.review.markdown.COMMENT_LIMIT", 9_000)
+    monkeypatch.setattr("ingot.agent.review.github_comment.COMMENT_LIMIT", 9_000)
     short = ingot("review", "was.json", "is.json", code=1).stdout
     assert "Truncated" in short
     again = shlex.split(short.split("```sh\n")[-1].split("\n")[0])

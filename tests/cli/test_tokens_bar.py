@@ -16,16 +16,22 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ingot.cli.tokens_bar import amount, clock, print_summary, said, token_meter
-from ingot.converters.megatron.watching.summary import Measured, Summary, summarize
-from ingot.converters.megatron.watching.totals import Totals
-from ingot.converters.megatron.watching.watch import Progress
+from ingot.cli.tokens.build import (
+    amount_text,
+    clock_text,
+    print_summary,
+    progress_text,
+    token_meter,
+)
+from ingot.converters.megatron.metrics.messages import MessageTotals
+from ingot.converters.megatron.metrics.summary import BuildMeasures, BuildSummary, summarize_build
+from ingot.converters.megatron.metrics.watch import BuildProgress
 
 BUILD = """
 import sys, threading
-from ingot.cli.tokens_bar import token_meter
-from ingot.converters.megatron.monitor import log
-from ingot.converters.megatron.watching.watch import Watch, WatchOptions
+from ingot.cli.tokens.build import token_meter
+from ingot.converters.megatron.metrics.messages import log
+from ingot.converters.megatron.metrics.watch import Watch, WatchOptions
 
 with token_meter(shown=sys.argv[1] == "bar") as meter:
     drawn = threading.Event()
@@ -47,7 +53,7 @@ with token_meter(shown=sys.argv[1] == "bar") as meter:
         log(watch, "warn", "reader", "batch_decode_failed", file_path="a\\x1b[31m.parquet")
 """
 
-PROGRESS = Progress(
+PROGRESS = BuildProgress(
     phase="read",
     bytes_read=1_500_000_000,
     bytes_total=4_000_000_000,
@@ -136,13 +142,13 @@ def test_no_bar_where_there_is_no_terminal(capfd: pytest.CaptureFixture[str]) ->
 
 
 def test_what_the_bar_says() -> None:
-    assert said(PROGRESS) == (
+    assert progress_text(PROGRESS) == (
         "1,500.0/4,000.0 MB  12.3k records  67.9M tokens  1.23M/s  1:02:03 left"
     )
     unknown = replace(PROGRESS, bytes_read=5_000_000, bytes_total=0, eta=None)
-    assert said(unknown).startswith("5.0 MB  12.3k records")
+    assert progress_text(unknown).startswith("5.0 MB  12.3k records")
     large = replace(PROGRESS, bytes_total=123_456_789_000_000)
-    assert said(large).startswith("0.0/123.5 TB")
+    assert progress_text(large).startswith("0.0/123.5 TB")
 
 
 @pytest.mark.parametrize(
@@ -160,18 +166,18 @@ def test_what_the_bar_says() -> None:
     ],
 )
 def test_amounts(number: float, text: str) -> None:
-    assert amount(number) == text
+    assert amount_text(number) == text
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0, "0:00"), (59.6, "1:00"), (754, "12:34"), (360_000, "100:00:00")]
 )
 def test_clock(seconds: float, text: str) -> None:
-    assert clock(seconds) == text
+    assert clock_text(seconds) == text
 
 
-def summary() -> Summary:
-    totals = Totals(0.0)
+def summary() -> BuildSummary:
+    totals = MessageTotals(0.0)
     totals.take({"kind": "phase", "phase": "read"}, 1.0)
     amounts = {"bytes_read": 200_000_000, "text_bytes": 600_000_000, "tokens": 150_000_000}
     others = {"records": 1234, "documents": 1200, "failed_records": 4, "files": 3}
@@ -180,8 +186,8 @@ def summary() -> Summary:
     totals.take({"kind": "stage", "stage": "reader", "seconds": 10.0}, 2.0)
     totals.take({"kind": "batch", "ms": 40.0}, 2.0)
     totals.take({"kind": "phase", "phase": "done"}, 11.0)
-    measured = Measured(engine="fast\x1b]0;x\x07[bold]", engine_mbps=75.0, disk_mbps=1784.0)
-    return summarize(totals, 12.0, measured, peak=800_000_000, lost=0)
+    measured = BuildMeasures(engine="fast\x1b]0;x\x07[bold]", engine_mbps=75.0, disk_mbps=1784.0)
+    return summarize_build(totals, 12.0, measured, peak=800_000_000, lost=0)
 
 
 def table(width: int, encoding: str = "utf-8") -> str:

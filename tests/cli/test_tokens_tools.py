@@ -11,10 +11,10 @@ import typer
 from typer.testing import CliRunner, Result
 
 from ingot.cli.app import Commands
-from ingot.cli.tokens_tools import inspect, merge, verify
-from ingot.converters.megatron.build import build
+from ingot.cli.tokens.tools import inspect, merge, verify
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
-from ingot.converters.megatron.units import scan
+from ingot.converters.megatron.read.input_files import scan
+from ingot.converters.megatron.run.build import build
 
 TOKENIZER = Path(__file__).parents[2] / "examples" / "tokenizer" / "tokenizer.json"
 TEXTS = [

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from ingot.converters.mapping import bind
+from ingot.converters.mapping.bind import bind
+from ingot.converters.mapping.rows.executor import RowExecutor, UnifiedBatch
 from ingot.converters.rows import Batch
-from ingot.converters.unify import Unified, Unifier
 
 
 def unify_rows(
@@ -16,14 +16,14 @@ def unify_rows(
     *,
     keys: Sequence[str] | None = None,
     **options: Any,
-) -> Unified:
+) -> UnifiedBatch:
     """Bind the document on the rows and convert them as one batch of the file `rows.jsonl`."""
     mapping = bind(document, rows)
-    unifier = Unifier(mapping, **{"source_name": "rows", **options})
+    unifier = RowExecutor(mapping, **{"source_name": "rows", **options})
     return unifier.batch(Batch(file="rows.jsonl", rows=range(len(rows)), values=rows, keys=keys))
 
 
 @pytest.fixture
-def unify() -> Callable[..., Unified]:
+def unify() -> Callable[..., UnifiedBatch]:
     """`unify(document, rows)` -> `Unified`."""
     return unify_rows

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from ingot.converters.check import CheckReport, check
-from ingot.converters.mapping import bind
+from ingot.converters.mapping.bind import bind
+from ingot.converters.mapping.check import CheckReport, check_mapping
+from ingot.converters.mapping.walk import path_uses
 from ingot.converters.rows import BadRow
-from ingot.converters.sample import Sample, SampledBad, SampledRow
-from ingot.converters.uses import uses
+from ingot.converters.sources.sample import Sample, SampledBad, SampledRow
 
 
 def sample_of(rows: list[Any], bad: int = 0) -> Sample:
@@ -28,7 +28,7 @@ def sample_of(rows: list[Any], bad: int = 0) -> Sample:
 
 def run(document: dict[str, Any], rows: list[Any], **options: Any) -> CheckReport:
     sample = sample_of(rows, options.pop("bad", 0))
-    return check(bind(document, rows), sample, source_name="a", **options)
+    return check_mapping(bind(document, rows), sample, source_name="a", **options)
 
 
 def test_coverage_per_path() -> None:
@@ -78,7 +78,7 @@ def test_a_path_that_resolves_nowhere_is_a_problem_with_its_place_and_the_neares
 
 
 def test_every_pointer_leads_into_the_saved_document() -> None:
-    from ingot.converters.mapping import to_document
+    from ingot.converters.mapping.bind import to_document
 
     document = {
         "version": 2,
@@ -103,7 +103,7 @@ def test_every_pointer_leads_into_the_saved_document() -> None:
     }
     mapping = bind(document)
     saved = to_document(mapping)
-    found = list(uses(mapping))
+    found = list(path_uses(mapping))
     assert len(found) == 18
     for use in found:
         place: Any = saved

@@ -15,20 +15,24 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 
-from ingot.converters import columnar, record_sinks
-from ingot.converters.columnar import ColumnarUnified, ColumnarUnifier, carries
-from ingot.converters.columnar_frame import blank
-from ingot.converters.evaluate import is_blank
-from ingot.converters.executors import AnyUnifier
-from ingot.converters.job import ConvertOptions, convert
-from ingot.converters.mapping import bind
-from ingot.converters.readers import open_source
-from ingot.converters.readers.arrowrows import lazy_rows
-from ingot.converters.readers.arrowvalues import rows_of
-from ingot.converters.record_kinds import to_batch
-from ingot.converters.records import RecordWriter
+from ingot.converters.convert.job import ConvertOptions, convert
+from ingot.converters.mapping.bind import bind
+from ingot.converters.mapping.columns import executor
+from ingot.converters.mapping.columns.executor import (
+    ColumnExecutor,
+    MappingExecutor,
+    UnifiedTable,
+    why_not_columnar,
+)
+from ingot.converters.mapping.columns.frame import blank_mask
+from ingot.converters.mapping.rows.executor import RowExecutor
+from ingot.converters.mapping.rows.values import is_blank
+from ingot.converters.records import writers
+from ingot.converters.records.schema import to_batch
+from ingot.converters.records.writers import RecordWriter
 from ingot.converters.rows import BadRow, Batch
-from ingot.converters.unify import Unifier
+from ingot.converters.sources import open_source
+from ingot.converters.sources.formats.arrow import batch_rows, make_lazy_rows
 
 Document = dict[str, Any]
 
@@ -228,20 +232,20 @@ def documents(draw: st.DrawFn) -> Document:
 def batch_of(table: pa.RecordBatch, bad: tuple[BadRow, ...] = (), lazy: bool = False) -> Batch:
     """A batch as readers make it: rows and table, or (`lazy`) rows that wait in the table."""
     names = table.schema.names
-    values: Any = rows_of(table, names)[0]
-    if lazy and (found := lazy_rows(table, names)):
+    values: Any = batch_rows(table, names)[0]
+    if lazy and (found := make_lazy_rows(table, names)):
         values, table = found
     numbers = range(10, 10 + table.num_rows)
     return Batch(file="f.parquet", rows=numbers, values=values, bad=bad, table=table)
 
 
-def both(document: Document, table: pa.RecordBatch, **options: Any) -> ColumnarUnified:
+def both(document: Document, table: pa.RecordBatch, **options: Any) -> UnifiedTable:
     """Run both executors, hold them equal, and give the result."""
     mapping = bind(document)
     batch = batch_of(table, **options)
-    by_rows = Unifier(mapping, source_name="set", language="xx")
+    by_rows = RowExecutor(mapping, source_name="set", language="xx")
     wanted = by_rows.batch(batch)
-    by_columns = ColumnarUnifier(mapping, batch.table.schema, source_name="set", language="xx")
+    by_columns = ColumnExecutor(mapping, batch.table.schema, source_name="set", language="xx")
     made = by_columns.batch(batch)
     kind = "pt" if mapping.kind == "pt" else "sft"
     made.table.validate(full=True)
@@ -254,7 +258,7 @@ def both(document: Document, table: pa.RecordBatch, **options: Any) -> ColumnarU
 
 
 def same_by_both(table: pa.RecordBatch, document: Document, lazy: bool) -> None:
-    reason = carries(bind(document), table.schema)
+    reason = why_not_columnar(bind(document), table.schema)
     event("carried" if reason is None else reason)
     if reason is None:
         made = both(document, table, lazy=lazy)
@@ -321,7 +325,7 @@ SHAREGPT = {
     ],
 )
 def test_what_is_carried(document: Document) -> None:
-    assert carries(bind({"version": 2, **document}), COLUMNS) is None
+    assert why_not_columnar(bind({"version": 2, **document}), COLUMNS) is None
 
 
 @pytest.mark.parametrize(
@@ -347,11 +351,11 @@ def test_what_is_carried(document: Document) -> None:
 )
 def test_what_is_not_carried_and_why(document: Document, reason: str) -> None:
     mapping = bind({"version": 2, **document})
-    found = carries(mapping, COLUMNS)
+    found = why_not_columnar(mapping, COLUMNS)
     assert found is not None
     assert reason in found
     with pytest.raises(ValueError, match="not carried"):
-        ColumnarUnifier(mapping, COLUMNS, source_name="set")
+        ColumnExecutor(mapping, COLUMNS, source_name="set")
 
 
 EDGES = pa.RecordBatch.from_pydict(
@@ -428,9 +432,9 @@ def test_edges_of_every_construct(document: Document) -> None:
 
 def test_blank_means_the_same_for_every_character() -> None:
     characters = [chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF]
-    assert blank(pa.array(characters)).tolist() == [is_blank(text) for text in characters]
+    assert blank_mask(pa.array(characters)).tolist() == [is_blank(text) for text in characters]
     texts = ["", None, " \n", " x", "\u3000\u2028", "\u200b", "\ufeff"]
-    assert blank(pa.array(texts)).tolist() == [is_blank(text) for text in texts]
+    assert blank_mask(pa.array(texts)).tolist() == [is_blank(text) for text in texts]
 
 
 def test_rows_with_faults_keep_their_place_among_the_others() -> None:
@@ -460,7 +464,7 @@ def test_rows_with_faults_keep_their_place_among_the_others() -> None:
 
 
 def test_a_large_batch_is_cut_and_a_large_row_goes_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columnar, "MAX_BATCH_BYTES", 200)
+    monkeypatch.setattr(executor, "MAX_BATCH_BYTES", 200)
     texts = ["short", " ", "long " * 100, None, "short again", "x" * 90, "y" * 90]
     table = pa.RecordBatch.from_pydict({"body": texts, "id": range(7)})
     document = {"version": 2, "text": "body", "meta": {"original_id": "id"}}
@@ -474,7 +478,7 @@ def test_a_large_batch_is_cut_and_a_large_row_goes_by_rows(monkeypatch: pytest.M
 def test_a_batch_without_an_arrow_form_goes_by_rows() -> None:
     schema = pa.schema([("body", pa.string())])
     mapping = bind({"version": 2, "text": "body"})
-    unifier = ColumnarUnifier(mapping, schema, source_name="set")
+    unifier = ColumnExecutor(mapping, schema, source_name="set")
     made = unifier.batch(Batch(file="f", rows=[0, 1], values=[{"body": "a"}, {"body": 1}]))
     assert made.table["text"].to_pylist() == ["a", "1"]
 
@@ -519,13 +523,13 @@ def converted(source: Path, document: Document, out: Path, columns: bool, **opti
     """Convert a source by one of the executors: the bytes of its part, and all counts."""
     mapping = bind(document)
     kind = "pt" if mapping.kind == "pt" else "sft"
-    unifier = AnyUnifier(mapping, source_name="set", columns=columns)
+    unifier = MappingExecutor(mapping, source_name="set", columns=columns)
     results = []
     with RecordWriter(out, kind=kind, **options) as writer:
         for batch in open_source(str(source)).batches():
             unified = unifier.batch(batch)
-            assert isinstance(unified, ColumnarUnified) == columns
-            if isinstance(unified, ColumnarUnified):
+            assert isinstance(unified, UnifiedTable) == columns
+            if isinstance(unified, UnifiedTable):
                 writer.write_batch(unified.table)
             else:
                 writer.write(unified.records)
@@ -544,8 +548,8 @@ def test_parts_are_the_same_to_the_byte(
     record_format: str,
     suffix: str,
 ) -> None:
-    monkeypatch.setattr(record_sinks, "ROW_GROUP_ROWS", 700)
-    monkeypatch.setattr(record_sinks, "ROW_GROUP_CHARS", 20_000)
+    monkeypatch.setattr(writers, "ROW_GROUP_ROWS", 700)
+    monkeypatch.setattr(writers, "ROW_GROUP_CHARS", 20_000)
     table = table_of_everything(3_000).drop_columns(["picture"])
     source = tmp_path / f"source.{suffix}"
     if suffix == "parquet":
@@ -587,8 +591,8 @@ def test_a_job_gives_the_same_from_columns_and_from_lines(tmp_path: Path) -> Non
 def test_rows_are_made_only_when_looked_at() -> None:
     batch = table_of_everything(40).drop_columns(["picture"]).to_batches()[0]
     names = batch.schema.names
-    eager = rows_of(batch, names)[0]
-    found = lazy_rows(batch, names)
+    eager = batch_rows(batch, names)[0]
+    found = make_lazy_rows(batch, names)
     assert found is not None
     lazy, table = found
     assert table.num_rows == len(lazy) == 40
@@ -610,7 +614,7 @@ def test_rows_are_made_only_when_looked_at() -> None:
 )
 def test_columns_that_may_hold_broken_text_are_looked_at_row_by_row(column: pa.Array) -> None:
     batch = pa.RecordBatch.from_arrays([column], names=["a"])
-    assert lazy_rows(batch, ["a"]) is None
+    assert make_lazy_rows(batch, ["a"]) is None
 
 
 @pytest.mark.long

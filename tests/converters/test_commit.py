@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from ingot.converters.commit import (
-    Finished,
-    Staged,
-    check_usable,
-    encode,
-    finished,
+from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.output.commit import (
+    FinishedResult,
+    StagedResult,
+    check_destination,
+    encode_json,
+    exchange_folders,
+    find_finished,
     stage,
     write_file,
 )
-from ingot.converters.errors import ConversionError, OutputError, SourceError
-from ingot.converters.exchange import exchange
 
 KEY = "0123456789abcdef0123"
 
@@ -29,14 +29,14 @@ def manifest(text: str) -> dict:
     return {"versions": {"ingot": "1"}, "files": [{"path": "data/a.txt", "bytes": size}]}
 
 
-def fill(staged: Staged, text: str) -> dict:
+def fill(staged: StagedResult, text: str) -> dict:
     (staged.result / "data").mkdir(exist_ok=True)
     (staged.result / "data/a.txt").write_text(text)
     return manifest(text)
 
 
-def run(out: Path, text: str = "one", *, key: str = KEY, overwrite: bool = False) -> Staged:
-    def difference(there: Finished) -> str | None:
+def run(out: Path, text: str = "one", *, key: str = KEY, overwrite: bool = False) -> StagedResult:
+    def difference(there: FinishedResult) -> str | None:
         return None if (there.folder / "data/a.txt").read_text() == text else "another text"
 
     with stage(out, key=key, difference=difference, overwrite=overwrite) as staged:
@@ -59,7 +59,7 @@ def test_a_commit_leaves_the_result_and_nothing_else(tmp_path: Path) -> None:
     run(out)
     assert [p.name for p in out.parent.iterdir()] == ["out"]
     assert tree(out).keys() == {"data/a.txt", "manifest.json", "run.json"}
-    found = finished(out)
+    found = find_finished(out)
     assert found is not None
     assert (found.manifest, found.run) == (manifest("one"), {"seconds": 1})
 
@@ -98,7 +98,7 @@ def test_a_damaged_result_is_not_finished(tmp_path: Path) -> None:
     out = tmp_path / "out"
     run(out)
     (out / "data/a.txt").write_text("o")
-    assert finished(out) is None
+    assert find_finished(out) is None
     with pytest.raises(OutputError, match="damaged"):
         run(out)
     run(out, overwrite=True)
@@ -229,7 +229,7 @@ def test_a_failed_rename_puts_the_old_result_back(tmp_path: Path) -> None:
     with stage(out, key=KEY, difference=lambda _: "all", overwrite=True) as staged:
         new = fill(staged, "two")
         # The operating system refuses to rename a folder by its `..`.
-        gone = Staged(out=staged.out, work=staged.work, result=staged.result / "data" / "..")
+        gone = StagedResult(out=staged.out, work=staged.work, result=staged.result / "data" / "..")
         with pytest.raises(OutputError):
             gone.commit(new, {})
         assert content(out) == "one"
@@ -239,7 +239,7 @@ def test_a_failed_rename_puts_the_old_result_back(tmp_path: Path) -> None:
 HOLD = """
 import sys, time
 from pathlib import Path
-from ingot.converters.commit import stage
+from ingot.converters.output.commit import stage
 with stage(Path(sys.argv[1]), key="0" * 20, difference=lambda _: "all"):
     print("ready", flush=True)
     time.sleep(60)
@@ -283,7 +283,7 @@ def test_a_parent_that_may_not_be_written(tmp_path: Path) -> None:
 FULL = """
 import resource, signal, sys
 from pathlib import Path
-from ingot.converters.commit import stage
+from ingot.converters.output.commit import stage
 from ingot.converters.errors import OutputError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 with stage(Path(sys.argv[1]), key="0" * 20, difference=lambda _: "all", overwrite=True) as staged:
@@ -303,14 +303,14 @@ def test_no_room_for_the_manifest(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert os.strerror(errno.EFBIG) in done.stderr
     assert content(out) == "one"
-    assert finished(out) is not None
+    assert find_finished(out) is not None
     run(out, "two", overwrite=True)
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
-    write_file(path, encode({"b": "\u4e2d", "a": 1}))
+    write_file(path, encode_json({"b": "\u4e2d", "a": 1}))
     assert path.read_bytes() == '{\n  "a": 1,\n  "b": "中"\n}\n'.encode()
     with pytest.raises(TypeError):
         write_file(path, "text")  # type: ignore[arg-type]
@@ -319,17 +319,17 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_a_destination_is_seen_to_be_usable_before_anything_costly(tmp_path: Path) -> None:
-    check_usable(tmp_path / "new" / "deep")
-    check_usable(tmp_path)  # an empty folder
+    check_destination(tmp_path / "new" / "deep")
+    check_destination(tmp_path)  # an empty folder
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     (foreign / "notes.txt").write_text("mine")
     with pytest.raises(OutputError, match="did not write"):
-        check_usable(foreign)
+        check_destination(foreign)
     with pytest.raises(OutputError, match="is a file"):
-        check_usable(foreign / "notes.txt")
+        check_destination(foreign / "notes.txt")
     with pytest.raises(OutputError, match="cannot be written"):
-        check_usable(foreign / "notes.txt" / "inside")
+        check_destination(foreign / "notes.txt" / "inside")
 
 
 def test_folders_trade_places(tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ def test_folders_trade_places(tmp_path: Path) -> None:
     for folder in (one, other):
         folder.mkdir()
         (folder / "name").write_text(folder.name)
-    assert exchange(one, other) is (sys.platform == "linux")
+    assert exchange_folders(one, other) is (sys.platform == "linux")
     if sys.platform == "linux":
         assert ((one / "name").read_text(), (other / "name").read_text()) == ("other", "one")
-    assert exchange(one, tmp_path / "missing") is False
+    assert exchange_folders(one, tmp_path / "missing") is False

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ingot.converters.content import Content, content_of, is_numbers
+from ingot.converters.sources.text_kinds import Content, count_content, is_numbers
 
 
 def chat(*turns: tuple[str, str, bool], system: str | None = None) -> dict[str, Any]:
@@ -13,11 +13,11 @@ def chat(*turns: tuple[str, str, bool], system: str | None = None) -> dict[str, 
 
 
 def test_no_records() -> None:
-    assert content_of([]) == Content()
+    assert count_content([]) == Content()
 
 
 def test_what_is_trained_on_is_counted_in_records_and_characters() -> None:
-    found = content_of(
+    found = count_content(
         [
             chat(("user", "abcd", False), ("assistant", "ab", True), system="1234"),
             chat(("user", "ab", False), ("assistant", "abcdefgh", False)),
@@ -28,14 +28,14 @@ def test_what_is_trained_on_is_counted_in_records_and_characters() -> None:
 
 
 def test_of_running_text_everything_is_trained_on() -> None:
-    found = content_of([{"text": "abc", "meta": {}}, {"text": "abc", "meta": {}}])
+    found = count_content([{"text": "abc", "meta": {}}, {"text": "abc", "meta": {}}])
     assert (found.trained_records, found.chars, found.trained_chars) == (2, 6, 6)
     assert (found.usual["text"].count, found.usual["text"].distinct) == (2, 1)
 
 
 def test_the_most_frequent_text_of_each_side() -> None:
     said = [("Why?", "So."), ("Why?", "Thus."), ("How?", "So."), ("Why?", "So.")]
-    found = content_of([chat(("user", q, False), ("assistant", a, True)) for q, a in said])
+    found = count_content([chat(("user", q, False), ("assistant", a, True)) for q, a in said])
     assert list(found.usual) == ["prompts", "answers"]
     usual = found.usual["prompts"]
     assert (usual.texts, usual.distinct, usual.count) == (4, 2, 3)
@@ -59,4 +59,4 @@ def test_the_most_frequent_text_of_each_side() -> None:
 )
 def test_a_list_of_numbers_is_no_text(text: str, numbers: bool) -> None:
     assert is_numbers(text) is numbers
-    assert content_of([{"text": text or "x", "meta": {}}]).numbers == {"text": int(numbers)}
+    assert count_content([{"text": text or "x", "meta": {}}]).numbers == {"text": int(numbers)}

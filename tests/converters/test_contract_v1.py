@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from ingot.converters.errors import MappingError, Problem
-from ingot.converters.mapping import bind, parse, to_document
-from ingot.converters.unify import Unified
+from ingot.converters.mapping.bind import bind, parse, to_document
+from ingot.converters.mapping.rows.executor import UnifiedBatch
 
-Unify = Callable[..., Unified]
+Unify = Callable[..., UnifiedBatch]
 META = {
     "source": None,
     "language": None,

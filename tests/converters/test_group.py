@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingot.converters.errors import OutputError
-from ingot.converters.group import BATCH_GROUPS, grouped
-from ingot.converters.language import Group
+from ingot.converters.mapping.language import Group
+from ingot.converters.mapping.rows.group import BATCH_GROUPS, group_rows
 from ingot.converters.paths import compile_path
 from ingot.converters.rows import BadRow, Batch
 
@@ -35,7 +35,7 @@ def ids(batches: list[Batch]) -> list[list]:
 
 def test_groups_stand_in_order_of_first_appearance_with_first_row_and_weight() -> None:
     rows = [{"k": k, "i": i} for i, k in enumerate("bbacab")]
-    out = list(grouped([batch(rows[:4]), batch(rows[4:], start=4)], group("k")))
+    out = list(group_rows([batch(rows[:4]), batch(rows[4:], start=4)], group("k")))
     assert ids(out) == [[0, 1, 5], [2, 4], [3]]
     assert [list(b.rows) for b in out] == [[0, 2, 3]]
     assert [list(b.weights or ()) for b in out] == [[3, 2, 1]]
@@ -55,12 +55,12 @@ def test_groups_stand_in_order_of_first_appearance_with_first_row_and_weight() -
 )
 def test_sort(given_values: list, expected: list[int]) -> None:
     rows = [{"k": 1, "t": value, "i": i} for i, value in enumerate(given_values)]
-    assert ids(list(grouped([batch(rows)], group("k", sort="t")))) == [expected]
+    assert ids(list(group_rows([batch(rows)], group("k", sort="t")))) == [expected]
 
 
 def test_rows_without_the_sort_value_or_with_one_of_a_wrong_type_come_last() -> None:
     rows = [{"k": 1, "i": 0}, {"k": 1, "i": 1, "t": "text"}, {"k": 1, "i": 2, "t": [1]}]
-    assert ids(list(grouped([batch(rows)], group("k", sort="t[*]")))) == [[2, 0, 1]]
+    assert ids(list(group_rows([batch(rows)], group("k", sort="t[*]")))) == [[2, 0, 1]]
 
 
 @pytest.mark.parametrize(
@@ -76,21 +76,21 @@ def test_rows_without_the_sort_value_or_with_one_of_a_wrong_type_come_last() -> 
 )
 def test_keys_are_equal_as_json_values_are(a: object, b: object, same: bool) -> None:
     rows = [{"k": a, "i": 0}, {"k": b, "i": 1}]
-    assert ids(list(grouped([batch(rows)], group("k")))) == ([[0, 1]] if same else [[0], [1]])
+    assert ids(list(group_rows([batch(rows)], group("k")))) == ([[0, 1]] if same else [[0], [1]])
 
 
 def test_rows_without_any_key_are_alone_and_null_equals_missing_beside_another_key() -> None:
     alone = [{"i": 0}, {"k": None, "i": 1}, {"k": "", "i": 2}, {"k": "", "i": 3}]
-    assert ids(list(grouped([batch(alone)], group("k")))) == [[0], [1], [2, 3]]
+    assert ids(list(group_rows([batch(alone)], group("k")))) == [[0], [1], [2, 3]]
     pairs = [{"k": 1, "i": 0}, {"k": 1, "l": None, "i": 1}, {"l": 1, "i": 2}]
-    assert ids(list(grouped([batch(pairs)], group("k", "l")))) == [[0, 1], [2]]
+    assert ids(list(group_rows([batch(pairs)], group("k", "l")))) == [[0, 1], [2]]
 
 
 def test_files_are_grouped_apart_and_bad_rows_pass() -> None:
     bad = BadRow(row=1, detail="not JSON", found="{")
     first = batch([{"k": 1, "i": 0}], bad=[bad])
     second = batch([{"k": 1, "i": 1}, {"k": 1, "i": 2}], file="b.jsonl")
-    out = list(grouped([first, second], group("k")))
+    out = list(group_rows([first, second], group("k")))
     assert [(b.file, len(b.values), list(b.bad)) for b in out] == [
         ("a.jsonl", 0, [bad]),
         ("a.jsonl", 1, []),
@@ -100,27 +100,27 @@ def test_files_are_grouped_apart_and_bad_rows_pass() -> None:
 
 def test_a_key_path_that_meets_a_wrong_type_makes_a_bad_row() -> None:
     rows = [{"k": "text", "i": 0}, {"k": [7], "i": 1}]
-    bad, good = grouped([batch(rows)], group("k[*]"))
+    bad, good = group_rows([batch(rows)], group("k[*]"))
     assert [(b.row, b.detail) for b in bad.bad] == [(0, "group: not_a_list")]
     assert ids([good]) == [[1]]
 
 
 def test_keys_of_rows_serve_as_group_keys_and_are_kept() -> None:
     rows = [{"i": 0}, {"i": 1}, {"i": 2}]
-    (out,) = grouped([batch(rows, keys=["x", "y", "x"])], group("~"))
+    (out,) = group_rows([batch(rows, keys=["x", "y", "x"])], group("~"))
     assert ids([out]) == [[0, 2], [1]]
     assert list(out.keys or ()) == ["x", "y"]
 
 
 def test_values_come_back_as_they_went_in(tmp_path: Path) -> None:
     row = {"k": "1", "wide": 2**80, "text": "\u4e2d\x00\U0001f600", "n": [None, True, -0.0, 1e300]}
-    (out,) = grouped([batch([row])], group("k"), folder=tmp_path)
+    (out,) = group_rows([batch([row])], group("k"), folder=tmp_path)
     assert repr(out.values) == repr([[row]])
     assert not list(tmp_path.iterdir())
 
 
 def test_an_abandoned_grouping_leaves_no_file(tmp_path: Path) -> None:
-    groups = grouped([batch([{"k": i} for i in range(1000)])], group("k"), folder=tmp_path)
+    groups = group_rows([batch([{"k": i} for i in range(1000)])], group("k"), folder=tmp_path)
     assert len(next(groups).values) == BATCH_GROUPS
     groups.close()  # type: ignore[attr-defined]
     assert not list(tmp_path.iterdir())
@@ -128,7 +128,7 @@ def test_an_abandoned_grouping_leaves_no_file(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_an_output_error() -> None:
     with pytest.raises(OutputError, match="cannot be grouped"):
-        list(grouped([batch([{"k": 1}])], group("k"), folder=Path("/proc/nowhere")))
+        list(group_rows([batch([{"k": 1}])], group("k"), folder=Path("/proc/nowhere")))
 
 
 KEYS = st.one_of(st.none(), st.integers(0, 5), st.sampled_from("abc"))
@@ -141,8 +141,8 @@ def test_the_split_into_batches_does_not_matter_and_no_row_is_lost(
     rows = [{"k": key, "i": i} for i, key in enumerate(keys)]
     edges = [0, *sorted(cut for cut in cuts if cut < len(rows)), len(rows)]
     parts = [batch(rows[a:b], start=a) for a, b in itertools.pairwise(edges)]
-    out = list(grouped(parts, group("k")))
-    assert values(out) == values(list(grouped([batch(rows)], group("k"))))
+    out = list(group_rows(parts, group("k")))
+    assert values(out) == values(list(group_rows([batch(rows)], group("k"))))
     assert sorted(i for one in ids(out) for i in one) == list(range(len(rows)))
     assert sum(sum(b.weights or ()) for b in out) == len(rows)
 
@@ -156,7 +156,9 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
 
     def peak(count: int) -> int:
         tracemalloc.start()
-        seen = sum(sum(b.weights or ()) for b in grouped(rows(count), group("k"), folder=tmp_path))
+        seen = sum(
+            sum(b.weights or ()) for b in group_rows(rows(count), group("k"), folder=tmp_path)
+        )
         used = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert seen == count

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from ingot.converters.errors import MappingError
-from ingot.converters.mapping import bind, load, parse
+from ingot.converters.mapping.bind import bind, load_mapping, parse
+from ingot.converters.mapping.rows.executor import UnifiedBatch
 from ingot.converters.paths import Node, PathSyntaxError, compile_path, join_path
-from ingot.converters.unify import Unified
 
-Unify = Callable[..., Unified]
+Unify = Callable[..., UnifiedBatch]
 
 
 def nested(levels: int, inside: Any = "a") -> Any:
@@ -64,7 +64,7 @@ def test_a_file_that_no_parser_likes(tmp_path: File, text: str) -> None:
     path = tmp_path / "m.json"
     path.write_text(text)
     with pytest.raises(MappingError, match="bad_json"):
-        load(path)
+        load_mapping(path)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_role_is_inferred_where_a_path_does_not_fit_the_rows() -> None:
 
 
 def test_observed_paths_are_bounded() -> None:
-    from ingot.converters.bind import observed_paths
+    from ingot.converters.mapping.bind import observed_paths
 
     assert len(observed_paths([{f"k{i}": 1 for i in range(50_000)}])) <= 2_000
 

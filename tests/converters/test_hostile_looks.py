@@ -2,7 +2,13 @@
 
 import pytest
 
-from ingot.converters.text_kinds import is_code, is_question, is_time, looks_of, words_in
+from ingot.converters.sources.text_kinds import (
+    count_words,
+    is_code,
+    is_question,
+    is_time,
+    text_looks,
+)
 
 RUNS = (
     "a", "1", "_", "a1", "\t", " ", "\n", "\n ", "(", "[", "<", "</", ")", "f(", "f(a", "a ",
@@ -15,8 +21,8 @@ RUNS = (
 def test_runs_of_a_sign_are_looked_at_once(unit: str, size: int) -> None:
     text = f"x{(unit * size)[: size - 2]}!"
     assert not is_time(text)
-    assert words_in(text) <= size
-    assert {"url", "uuid", "time", "json"}.isdisjoint(looks_of(text))
+    assert count_words(text) <= size
+    assert {"url", "uuid", "time", "json"}.isdisjoint(text_looks(text))
     assert is_question(text) in (True, False)
 
 

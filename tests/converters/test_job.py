@@ -15,15 +15,17 @@ from typing import Any
 
 import pytest
 
-from ingot.converters import job, record_parts, shard
-from ingot.converters.assemble import tokens_name
-from ingot.converters.contracts import validator
+from ingot.converters.convert import job, shard
+from ingot.converters.convert.job import ConvertOptions, Result, convert, finish_irrelevant
+from ingot.converters.convert.result import tokens_name
 from ingot.converters.errors import ConversionError, OutputError, SourceError
-from ingot.converters.job import ConvertOptions, Progress, Result, convert, finish_irrelevant
-from ingot.converters.mapping import Mapping, bind
-from ingot.converters.readers import open_source
-from ingot.converters.records import read_records
+from ingot.converters.json_yaml import validator
+from ingot.converters.mapping.bind import Mapping, bind
+from ingot.converters.progress import Progress
+from ingot.converters.records import writers
+from ingot.converters.records.readers import read_records
 from ingot.converters.rows import BadRow, Batch
+from ingot.converters.sources import open_source
 
 PT = {"version": 2, "text": "text", "meta": {"original_id": "id", "token_count": "count"}}
 SFT = {
@@ -166,7 +168,7 @@ def test_parts_are_closed_at_their_bound(
     many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(many, tmp_path / "whole")
-    monkeypatch.setattr(record_parts, "PART_RECORDS", 100)
+    monkeypatch.setattr(writers, "PART_RECORDS", 100)
     run(many, tmp_path / "cut")
     cut = sorted((tmp_path / "cut/records").iterdir())
     assert [p.name for p in cut] == [f"part-{n:05d}.parquet" for n in range(len(cut))]
@@ -490,9 +492,9 @@ FULL = """
 import resource, signal, sys
 from pathlib import Path
 from ingot.converters.errors import OutputError
-from ingot.converters.job import ConvertOptions, convert
+from ingot.converters.convert.job import ConvertOptions, convert
 from ingot.converters.mapping import bind
-from ingot.converters.readers import open_source
+from ingot.converters.sources import open_source
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 source = open_source(sys.argv[1])
 mapping = bind({"version": 2, "text": "text"}, ())

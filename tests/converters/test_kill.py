@@ -21,7 +21,7 @@ import json, sys
 from pathlib import Path
 from ingot.converters import job
 from ingot.converters.mapping import bind
-from ingot.converters.readers import open_source
+from ingot.converters.sources import open_source
 if __name__ == "__main__":
     mapping, source, out, tokenizer = map(Path, sys.argv[1:5])
     job.SHARD_BYTES = 150_000

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from ingot.converters.unify import Unified
+from ingot.converters.mapping.rows.executor import UnifiedBatch
 
-Unify = Callable[..., Unified]
+Unify = Callable[..., UnifiedBatch]
 D = [{"q": "1", "a": "2", "w": 0}, {"q": "3", "a": "4", "w": 1}]
 TURNS = [("user", "1"), ("assistant", "2"), ("user", "3"), ("assistant", "4")]
 
 
-def said(unified: Unified) -> list[tuple[str, str]]:
+def said(unified: UnifiedBatch) -> list[tuple[str, str]]:
     return [(m["role"], m["content"]) for m in unified.records[0]["messages"]]
 
 

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ingot.converters import contracts
-from ingot.converters.group import grouped
-from ingot.converters.mapping import bind, to_document
-from ingot.converters.readers import SourceSpec, open_source
+from ingot.converters import json_yaml
+from ingot.converters.mapping.bind import bind, to_document
+from ingot.converters.mapping.rows.executor import REASONS, RowExecutor
+from ingot.converters.mapping.rows.group import group_rows
 from ingot.converters.rows import Batch
-from ingot.converters.unify import REASONS, Unifier
+from ingot.converters.sources import SourceSpec, open_source
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "mapping.md"
 BLOCK = re.compile(r"^```\w+ (mapping|rows|records|rejects|file [^\n]+)\n(.*?)^```$", re.M | re.S)
@@ -83,8 +83,8 @@ def batches(example: Example, folder: Path) -> list[Batch]:
 
 def run(document: dict[str, Any], read: list[Batch]) -> tuple[list[Any], list[Any], int]:
     mapping = bind(document, [value for batch in read for value in batch.values])
-    unifier = Unifier(mapping, source_name="rows")
-    done = [unifier.batch(b) for b in (grouped(read, mapping.group) if mapping.group else read)]
+    unifier = RowExecutor(mapping, source_name="rows")
+    done = [unifier.batch(b) for b in (group_rows(read, mapping.group) if mapping.group else read)]
     rejects = [
         {k: v for k in ("row", "reason", "path", "found") if (v := getattr(reject, k)) is not None}
         for one in done
@@ -101,7 +101,7 @@ def test_the_page_has_examples() -> None:
 def test_every_construct_has_an_example() -> None:
     said = "\n".join(json.dumps(example.mapping) for example in EXAMPLES)
     keys = set(re.findall(r'"(\w+)":', said))
-    schema = contracts.schema("mapping")
+    schema = json_yaml.schema("mapping")
     parts = [schema, *schema["$defs"].values()]
     named = {key for part in parts for key in part.get("properties", {})}
     assert named - keys - {"provenance"} == set()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingot.converters.pages import count, number, percent
+from ingot.converters.output.pages import format_count, format_number, format_percent
 
 
 @pytest.mark.parametrize(
@@ -19,9 +19,9 @@ from ingot.converters.pages import count, number, percent
     ],
 )
 def test_shares_have_three_figures_that_count(share, said):
-    assert percent(share) == (said if share != 0.9999 else "100.0 %")
+    assert format_percent(share) == (said if share != 0.9999 else "100.0 %")
 
 
 def test_numbers():
-    assert number(None) == count(None) == "–"
-    assert [number(one) for one in (3, 3.0, 3.26, 12345)] == ["3", "3", "3.3", "12,345"]
+    assert format_number(None) == format_count(None) == "–"
+    assert [format_number(one) for one in (3, 3.0, 3.26, 12345)] == ["3", "3", "3.3", "12,345"]

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingot.converters.contracts import violations
 from ingot.converters.errors import MappingError
-from ingot.converters.language import Value
-from ingot.converters.mapping import bind, load, to_document
-from ingot.converters.parse import Parser
+from ingot.converters.json_yaml import violations
+from ingot.converters.mapping.bind import bind, load_mapping, to_document
+from ingot.converters.mapping.language import Value
+from ingot.converters.mapping.parser import Parser
 
 GOOD: list[dict[str, Any]] = [
     {"version": 2, "text": None},
@@ -158,12 +158,12 @@ def test_a_file_that_is_no_mapping(tmp_path: Any) -> None:
         path = tmp_path / name
         path.write_text(content)
         with pytest.raises(MappingError, match=name):
-            load(path)
+            load_mapping(path)
     with pytest.raises(MappingError, match=r"missing\.json"):
-        load(tmp_path / "missing.json")
+        load_mapping(tmp_path / "missing.json")
     good = tmp_path / "good.json"
     good.write_text("\ufeff" + json.dumps({"text": "a"}), encoding="utf-8")
-    assert load(good) == {"text": "a"}
+    assert load_mapping(good) == {"text": "a"}
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from ingot.converters.paths import Node, compile_path
-from ingot.converters.profile import profile_values
-from ingot.converters.text_kinds import is_question, is_time, looks_of, words_in
+from ingot.converters.sources.profile import profile_values
+from ingot.converters.sources.text_kinds import count_words, is_question, is_time, text_looks
 
 
 def test_missing_null_and_blank_are_told_apart() -> None:
@@ -83,7 +83,7 @@ def test_a_profile_is_plain_json() -> None:
     ],
 )
 def test_looks(text: str, look: str) -> None:
-    assert look in looks_of(text)
+    assert look in text_looks(text)
 
 
 @pytest.mark.parametrize(
@@ -104,4 +104,4 @@ def test_questions_and_orders(text: str) -> None:
 def test_plain_statements_ask_nothing() -> None:
     assert not is_question("The harbour was repaired by hand.")
     assert not is_time("12")
-    assert words_in("今天天气 is fine") == 4
+    assert count_words("今天天气 is fine") == 4

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ingot.converters import record_lines
 from ingot.converters.errors import ConversionError
-from ingot.converters.records import read_batches, read_records
+from ingot.converters.records import readers
+from ingot.converters.records.readers import read_batches, read_records
 
 NO_META = dict.fromkeys(
     ("source", "language", "timestamp", "token_count", "quality_score", "original_id")
@@ -108,7 +108,7 @@ def test_the_first_record_tells_the_kind_of_a_file(tmp_path: Path, rows: int) ->
 def test_lines_are_counted_over_batches_cut_by_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(record_lines, "READ_BYTES", 300)
+    monkeypatch.setattr(readers, "READ_BYTES", 300)
     file = written(tmp_path, *[PT] * 6, PT | {"text": 7}, PT)
     assert problem(file) == (
         "line 7: a pt record that does not fit its schema: text is a number, not a text"
@@ -131,4 +131,4 @@ def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "loop.jsonl").symlink_to("loop.jsonl")
     with pytest.raises(ConversionError, match=r"loop\.jsonl: cannot be read"):
-        list(record_lines.read_lines(tmp_path / "loop.jsonl", 1))
+        list(readers.read_lines(tmp_path / "loop.jsonl", 1))

@@ -12,17 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingot.converters import record_sinks
 from ingot.converters.errors import ConversionError, OutputError
-from ingot.converters.records import (
+from ingot.converters.records import writers
+from ingot.converters.records.readers import read_batches, read_records
+from ingot.converters.records.rejects import RejectWriter
+from ingot.converters.records.writers import (
     PT_SCHEMA,
     SFT_SCHEMA,
     RecordFormat,
     RecordKind,
     RecordWriter,
-    RejectWriter,
-    read_batches,
-    read_records,
 )
 from ingot.converters.rows import Reject
 
@@ -164,8 +163,8 @@ def test_bytes_do_not_depend_on_how_records_were_cut(
     rows = [{"text": text, "meta": META} for text in texts]
     folder = tmp_path_factory.mktemp("cut")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(record_sinks, "ROW_GROUP_ROWS", 7)
-        patch.setattr(record_sinks, "ROW_GROUP_CHARS", 40)
+        patch.setattr(writers, "ROW_GROUP_ROWS", 7)
+        patch.setattr(writers, "ROW_GROUP_CHARS", 40)
         whole = write(folder, rows, "pt", form, 0)
         with RecordWriter(folder, kind="pt", format=form, part=1) as writer:
             for start, end in pairwise(cuts):

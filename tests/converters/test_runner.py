@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from ingot.converters.convert.worker_pool import process_pool, results_in_order
 from ingot.converters.errors import ConversionError
-from ingot.converters.runner import in_order, processes
 
 
 class Lazy:
@@ -30,27 +30,27 @@ class Lazy:
 
 def test_results_come_in_order_and_no_more_than_the_window_is_submitted_ahead() -> None:
     lazy = Lazy()
-    results = in_order(lazy, str, range(100), window=4)
+    results = results_in_order(lazy, str, range(100), window=4)
     assert next(results) == "0"
     assert len(lazy.waiting) == 4
     assert list(results) == [str(n) for n in range(1, 100)]
 
 
 def test_a_pool_gives_results_and_raises_the_first_error_of_the_order() -> None:
-    with processes(2) as pool:
-        assert list(in_order(pool, abs, [-3, 2, -1], window=8)) == [3, 2, 1]
-    with pytest.raises(ValueError, match="'x'"), processes(2) as pool:
-        list(in_order(pool, int, ["1", "x", "y"], window=8))
+    with process_pool(2) as pool:
+        assert list(results_in_order(pool, abs, [-3, 2, -1], window=8)) == [3, 2, 1]
+    with pytest.raises(ValueError, match="'x'"), process_pool(2) as pool:
+        list(results_in_order(pool, int, ["1", "x", "y"], window=8))
 
 
 def test_a_worker_that_dies_is_a_conversion_error() -> None:
-    with pytest.raises(ConversionError, match="a worker process died"), processes(2) as pool:
-        list(in_order(pool, os._exit, [3], window=8))
+    with pytest.raises(ConversionError, match="a worker process died"), process_pool(2) as pool:
+        list(results_in_order(pool, os._exit, [3], window=8))
 
 
 PARENT = """
 import os, sys, time
-from ingot.converters.runner import processes
+from ingot.converters.convert.worker_pool import processes
 with processes(2) as pool:
     print(pool.submit(os.getpid).result(), flush=True)
     pool.submit(time.sleep, 60)

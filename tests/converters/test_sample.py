@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingot.converters.readers import SourceSpec, open_source
-from ingot.converters.readers.storage import LocalFile
 from ingot.converters.rows import Json
-from ingot.converters.sample import UNKNOWN_ROW, draw
+from ingot.converters.sources import SourceSpec, open_source
+from ingot.converters.sources.sample import UNKNOWN_ROW, draw_sample
+from ingot.converters.sources.storage.listing import LocalFile
 
 ROWS = 20_000
 BUDGET = 256 << 10  # small, so that these files are large beside it
@@ -104,7 +104,7 @@ READ: dict[str, Callable[[Path], str]] = {
 def test_a_small_source_is_sampled_whole(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"n": 1}\nbroken\n{"n": 3}\n')
     (tmp_path / "b.json").write_text('[{"n": 4}]')
-    sample = draw(open_source(str(tmp_path)))
+    sample = draw_sample(open_source(str(tmp_path)))
     assert [(item.file, item.row, item.value) for item in sample.rows] == [
         ("a.jsonl", 0, {"n": 1}),
         ("a.jsonl", 2, {"n": 3}),
@@ -116,7 +116,7 @@ def test_a_small_source_is_sampled_whole(tmp_path: Path) -> None:
 
 def test_rows_of_a_small_source_are_spread(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("".join(f'{{"n": {n}}}\n' for n in range(1000)))
-    sample = draw(open_source(str(tmp_path)), rows=100)
+    sample = draw_sample(open_source(str(tmp_path)), rows=100)
     numbers = [item.value["n"] for item in sample.rows]
     assert (len(numbers), sample.complete, sample.total_rows) == (100, False, 1000)
     assert numbers == [item.row for item in sample.rows] == sorted(set(numbers))
@@ -131,9 +131,9 @@ def spec_of(name: str) -> SourceSpec:
 def test_the_same_seed_gives_the_same_rows(tmp_path: Path, name: str) -> None:
     path = READ[name](tmp_path / name)
     source = open_source(path, spec_of(name))
-    first = draw(source, max_bytes=BUDGET)
-    assert draw(open_source(path, spec_of(name)), max_bytes=BUDGET) == first
-    assert draw(source, max_bytes=BUDGET, seed=1).rows != first.rows
+    first = draw_sample(source, max_bytes=BUDGET)
+    assert draw_sample(open_source(path, spec_of(name)), max_bytes=BUDGET) == first
+    assert draw_sample(source, max_bytes=BUDGET, seed=1).rows != first.rows
     assert len(first.rows) == 200
     assert not first.complete
     assert [item.value for item in first.rows] == [_as_in(name, item.value) for item in first.rows]
@@ -148,7 +148,7 @@ def _as_in(name: str, value: Json) -> Json:
 
 
 def test_a_packed_file_is_not_read_without_end(tmp_path: Path) -> None:
-    sample = draw(open_source(packed(tmp_path / "a.jsonl.gz")), rows=50, max_bytes=10_000)
+    sample = draw_sample(open_source(packed(tmp_path / "a.jsonl.gz")), rows=50, max_bytes=10_000)
     numbers = [int(item.value["n"]) for item in sample.rows]
     assert len(numbers) == 50
     assert numbers[-1] > 1_000  # spread over what was read,
@@ -158,7 +158,7 @@ def test_a_packed_file_is_not_read_without_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", READ)
 def test_a_large_file_is_sampled_everywhere(tmp_path: Path, name: str) -> None:
     source = open_source(READ[name](tmp_path / name), spec_of(name))
-    sample = draw(source, max_bytes=BUDGET)
+    sample = draw_sample(source, max_bytes=BUDGET)
     numbers = [int(item.value["n"]) for item in sample.rows]
     assert numbers == sorted(set(numbers))
     assert {number * 10 // ROWS for number in numbers} == set(range(10))
@@ -194,14 +194,14 @@ def test_little_of_a_large_file_is_read(tmp_path: Path, monkeypatch: pytest.Monk
         return Counting()
 
     monkeypatch.setattr(LocalFile, "open", counted)
-    draw(source, rows=50, max_bytes=BUDGET)
+    draw_sample(source, rows=50, max_bytes=BUDGET)
     assert 0 < sum(read) < source.files[0].bytes // 2
 
 
 def test_quoted_line_breaks_are_never_cut(tmp_path: Path) -> None:
     cells = "".join(f'{n},"line one, {n}\nline two, {n}"\n' for n in range(ROWS))
     (tmp_path / "a.csv").write_text("n,text\n" + cells)
-    sample = draw(open_source(str(tmp_path)), max_bytes=BUDGET)
+    sample = draw_sample(open_source(str(tmp_path)), max_bytes=BUDGET)
     assert len(sample.rows) == 200
     for item in sample.rows:
         n = item.value["n"]
@@ -212,7 +212,7 @@ def test_many_files_share_the_rows(tmp_path: Path) -> None:
     for number in range(100):
         lines = "".join(json.dumps(row(number)) + "\n" for _ in range(100))
         (tmp_path / f"{number:03d}.jsonl").write_text(lines)
-    sample = draw(open_source(str(tmp_path)), rows=80, max_bytes=BUDGET)
+    sample = draw_sample(open_source(str(tmp_path)), rows=80, max_bytes=BUDGET)
     seen = {int(item.file[:3]) // 10 for item in sample.rows}
     assert (len(sample.rows), seen) == (80, set(range(10)))
     assert 20 <= sample.files_seen <= 60
@@ -223,7 +223,7 @@ def test_many_files_of_one_row_are_opened_until_there_are_enough(tmp_path: Path)
     for number in range(300):
         text = json.dumps({"title": f"t{number}", "body": "x" * 2000}, indent=1)
         (tmp_path / f"{number:03d}.json").write_text(text)
-    sample = draw(open_source(str(tmp_path)), rows=200, max_bytes=500_000)
+    sample = draw_sample(open_source(str(tmp_path)), rows=200, max_bytes=500_000)
     assert len(sample.rows) == 200
     assert sample.rows[0].key == sample.rows[0].file.removesuffix(".json")
 
@@ -232,11 +232,11 @@ def test_json_fields_and_roots_apply(tmp_path: Path) -> None:
     document = {"data": [{"chat": json.dumps([{"role": "user"}])} for _ in range(5)]}
     (tmp_path / "a.json").write_text(json.dumps(document))
     spec = SourceSpec(root="data[*]", json_fields=("chat",))
-    sample = draw(open_source(str(tmp_path / "a.json"), spec))
+    sample = draw_sample(open_source(str(tmp_path / "a.json"), spec))
     assert [item.value for item in sample.rows] == [{"chat": [{"role": "user"}]}] * 5
 
 
 def test_a_source_without_files_gives_an_empty_sample(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("# nothing")
-    sample = draw(open_source(str(tmp_path)))
+    sample = draw_sample(open_source(str(tmp_path)))
     assert (sample.rows, sample.complete, sample.total_rows) == ((), True, 0)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from ingot.converters.mapping import bind
-from ingot.converters.sides import shared_paths
+from ingot.converters.mapping.bind import bind
+from ingot.converters.mapping.walk import shared_paths
 
 ABCD = {"concat": ["A", "B", "C", "D"], "label": "A. "}
 

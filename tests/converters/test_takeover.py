@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from ingot.converters import job
-from ingot.converters.job import ConvertOptions, Result, convert
-from ingot.converters.mapping import bind
-from ingot.converters.readers import open_source
-from ingot.converters.readers.facts import SourceFile
+from ingot.converters.convert import job
+from ingot.converters.convert.job import ConvertOptions, Result, convert
+from ingot.converters.mapping.bind import bind
+from ingot.converters.sources import open_source
+from ingot.converters.sources.facts import SourceFile
 
 PT = {"version": 2, "text": "text", "meta": {"original_id": "id", "token_count": "n"}}
 TOKENIZER = Path(__file__).parents[2] / "examples/tokenizer/tokenizer.json"
@@ -307,13 +307,13 @@ def test_parts_are_linked_or_where_there_are_no_links_copied(
 def test_a_file_without_stamp_gives_no_key(raw: Path) -> None:
     from dataclasses import replace
 
-    from ingot.converters.takeover import key_of
+    from ingot.converters.convert.reuse import shard_key
 
     source = open_source(str(raw))
     bare: list[SourceFile] = [replace(source.files[0], mtime_ns=None)]
-    assert key_of(source, source.files[:1])
-    assert key_of(source, bare) is None
-    assert key_of(source, [replace(bare[0], etag="x")])
+    assert shard_key(source, source.files[:1])
+    assert shard_key(source, bare) is None
+    assert shard_key(source, [replace(bare[0], etag="x")])
 
 
 DRIVER = """
@@ -321,7 +321,7 @@ import sys
 from pathlib import Path
 from ingot.converters import job
 from ingot.converters.mapping import bind
-from ingot.converters.readers import open_source
+from ingot.converters.sources import open_source
 if __name__ == "__main__":
     job.SHARD_BYTES = 1
     options = job.ConvertOptions(overwrite=True, workers=2)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ingot.precommit import main, mapping_of
+from ingot.precommit import find_mapping, main
 
 ROOT = Path(__file__).resolve().parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
@@ -329,7 +329,7 @@ def test_only_own_comments_with_the_marker_are_found():
     ],
 )
 def test_the_mapping_that_a_file_belongs_to(file, mapping):
-    assert mapping_of(Path(file)) == (Path(mapping) if mapping else None)
+    assert find_mapping(Path(file)) == (Path(mapping) if mapping else None)
 
 
 def test_the_hook_checks_what_changed(job, monkeypatch, capfd):

@@ -13,7 +13,7 @@ import pytest
 import typer.main
 
 from ingot.cli.app import app
-from ingot.converters.mapping import parse
+from ingot.converters.mapping.bind import parse
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

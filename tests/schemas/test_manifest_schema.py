@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from ingot.converters import contracts
+from ingot.converters import json_yaml
 
 SHA = "0f" * 32
 CONVERTED = {
@@ -76,7 +76,7 @@ def changed(document: dict, pointer: str, value: object) -> dict:
 
 @pytest.mark.parametrize("document", [CONVERTED, IRRELEVANT])
 def test_good(document):
-    assert contracts.violations("manifest", document) == []
+    assert json_yaml.violations("manifest", document) == []
 
 
 @pytest.mark.parametrize(
@@ -84,12 +84,12 @@ def test_good(document):
     [("/tokens", None), ("/options/limit", None), ("/decision", "pt"), ("/files", [])],
 )
 def test_good_variants(pointer, value):
-    assert contracts.violations("manifest", changed(CONVERTED, pointer, value)) == []
+    assert json_yaml.violations("manifest", changed(CONVERTED, pointer, value)) == []
 
 
 @pytest.mark.parametrize("key", sorted(CONVERTED))
 def test_every_key_is_required(key):
-    assert contracts.violations("manifest", changed(CONVERTED, f"/{key}", DROP)) != []
+    assert json_yaml.violations("manifest", changed(CONVERTED, f"/{key}", DROP)) != []
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_every_key_is_required(key):
     ],
 )
 def test_bad_value_is_found_where_it_stands(pointer, value):
-    found = contracts.violations("manifest", changed(CONVERTED, pointer, value))
+    found = json_yaml.violations("manifest", changed(CONVERTED, pointer, value))
     assert {place for place, _ in found} == {pointer}
 
 
@@ -129,7 +129,7 @@ def test_bad_value_is_found_where_it_stands(pointer, value):
     ],
 )
 def test_unknown_and_missing_keys(pointer, value, place):
-    found = contracts.violations("manifest", changed(CONVERTED, pointer, value))
+    found = json_yaml.violations("manifest", changed(CONVERTED, pointer, value))
     assert [pointer for pointer, _ in found] == [place]
 
 
@@ -145,12 +145,12 @@ def test_unknown_and_missing_keys(pointer, value, place):
     ],
 )
 def test_an_irrelevant_set_has_a_reason_and_no_counts(pointer, value):
-    found = contracts.violations("manifest", changed(IRRELEVANT, pointer, value))
+    found = json_yaml.violations("manifest", changed(IRRELEVANT, pointer, value))
     assert {place for place, _ in found} == {pointer}
 
 
 def test_reasons_are_those_of_the_language():
-    from ingot.converters.unify import REASONS
+    from ingot.converters.mapping.rows.executor import REASONS
 
-    named = contracts.schema("manifest")["properties"]["rejects"]["propertyNames"]["enum"]
+    named = json_yaml.schema("manifest")["properties"]["rejects"]["propertyNames"]["enum"]
     assert sorted(named) == sorted(REASONS)

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from ingot.converters import contracts
+from ingot.converters import json_yaml
 
 META = {
     "source": "wiki",
@@ -46,11 +46,11 @@ BAD_META = [
 class TestMeta:
     @pytest.mark.parametrize("meta", GOOD_META)
     def test_good(self, name, record, meta):
-        assert contracts.violations(name, {**record, "meta": meta}) == []
+        assert json_yaml.violations(name, {**record, "meta": meta}) == []
 
     @pytest.mark.parametrize(("meta", "pointer"), BAD_META)
     def test_bad(self, name, record, meta, pointer):
-        found = contracts.violations(name, {**record, "meta": meta})
+        found = json_yaml.violations(name, {**record, "meta": meta})
         assert [place for place, _ in found] == [pointer]
 
 
@@ -65,7 +65,7 @@ class TestMeta:
     ],
 )
 def test_bad_pt_record(change, pointer):
-    assert [p for p, _ in contracts.violations("record.pt", {**PT, **change})] == [pointer]
+    assert [p for p, _ in json_yaml.violations("record.pt", {**PT, **change})] == [pointer]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_bad_pt_record(change, pointer):
     ],
 )
 def test_good_sft_record(change):
-    assert contracts.violations("record.sft", {**SFT, **change}) == []
+    assert json_yaml.violations("record.sft", {**SFT, **change}) == []
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_good_sft_record(change):
     ],
 )
 def test_bad_sft_record(change, pointers):
-    assert [p for p, _ in contracts.violations("record.sft", {**SFT, **change})] == pointers
+    assert [p for p, _ in json_yaml.violations("record.sft", {**SFT, **change})] == pointers
 
 
 @pytest.mark.parametrize(
@@ -112,11 +112,11 @@ def test_bad_sft_record(change, pointers):
 def test_bad_message(key, value, pointer):
     record = copy.deepcopy(SFT)
     record["messages"].insert(1, {**SFT["messages"][0], key: value})
-    assert [p for p, _ in contracts.violations("record.sft", record)] == [pointer]
+    assert [p for p, _ in json_yaml.violations("record.sft", record)] == [pointer]
 
 
 def test_both_records_have_the_same_meta():
     assert (
-        contracts.schema("record.pt")["$defs"]["meta"]
-        == contracts.schema("record.sft")["$defs"]["meta"]
+        json_yaml.schema("record.pt")["$defs"]["meta"]
+        == json_yaml.schema("record.sft")["$defs"]["meta"]
     )

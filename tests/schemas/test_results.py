@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from ingot.converters import contracts
-from ingot.converters.job import ConvertOptions, convert, finish_irrelevant
-from ingot.converters.mapping import bind, parse
-from ingot.converters.readers import open_source
-from ingot.converters.records import read_records
+from ingot.converters import json_yaml
+from ingot.converters.convert.job import ConvertOptions, convert, finish_irrelevant
+from ingot.converters.mapping.bind import bind, parse
+from ingot.converters.records.readers import read_records
+from ingot.converters.sources import open_source
 
 ROWS = [
     {"q": "1 + 1?", "a": "2", "score": 0.5, "n": 3, "id": 1},
@@ -42,10 +42,10 @@ def test_manifest_and_records(source, tmp_path, kind, document, records):
     mapping = bind(parse(document, where="test"), ROWS, where="test")
     convert(source, mapping, tmp_path / "out", ConvertOptions(records=records))
     manifest = json.loads((tmp_path / "out/manifest.json").read_bytes())
-    assert contracts.violations("manifest", manifest) == []
+    assert json_yaml.violations("manifest", manifest) == []
     found = list(read_records(tmp_path / "out/records"))
     assert len(found) == manifest["records"]["written"] > 0
-    assert [contracts.violations(f"record.{kind}", record) for record in found] == [[]] * len(found)
+    assert [json_yaml.violations(f"record.{kind}", record) for record in found] == [[]] * len(found)
     rows = manifest["rows"]
     assert rows["read"] == rows["converted"] + rows["rejected"] + rows["filtered"] == 5
 
@@ -53,4 +53,4 @@ def test_manifest_and_records(source, tmp_path, kind, document, records):
 def test_manifest_of_an_irrelevant_set(source, tmp_path):
     finish_irrelevant(source, tmp_path / "out", "Sums are no text.")
     manifest = json.loads((tmp_path / "out/manifest.json").read_bytes())
-    assert contracts.violations("manifest", manifest) == []
+    assert json_yaml.violations("manifest", manifest) == []

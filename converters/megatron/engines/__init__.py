@@ -1,1 +1,1 @@
-"""Tokenizing engines behind one interface: the exact reference, and faster ones under watch."""
+"""Engines from text to token ids, and the checks that they agree."""

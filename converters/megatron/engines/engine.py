@@ -1,16 +1,130 @@
-"""What every tokenizing engine is: Arrow texts in, one flat array of ids and the lengths out."""
+"""Sets of code points as ranges: few numbers for many of them, and plain JSON.
 
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+The engine a build runs with: a value that travels to worker processes as JSON.
+What every tokenizing engine is: Arrow texts in, one flat array of ids and the lengths out.
+What engines give back, put together: rows, parts of a batch, bad texts found by halving.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from ingot.converters.errors import IngotError
+from ingot.converters.rows import Json
+
+# First and last code point of each, both within; ascending, apart from each other.
+PointRanges: TypeAlias = tuple[tuple[int, int], ...]
+
+LARGEST_POINT: int = 0x10FFFF
+FIRST_SURROGATE, LAST_SURROGATE = 0xD800, 0xDFFF
+
+
+def merge_ranges(ranges: Iterable[tuple[int, int]]) -> PointRanges:
+    """Any ranges as those of a set: what touches or overlaps is one."""
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(found[-1][1], last))
+        else:
+            found.append((first, last))
+    return tuple(found)
+
+
+def count_points(ranges: PointRanges) -> int:
+    """How many code points there are."""
+    return sum(last - first + 1 for first, last in ranges)
+
+
+def format_ranges(ranges: PointRanges, most: int) -> list[str]:
+    """The first ranges for people, as `U+0899-U+089B`."""
+    names = [
+        f"U+{first:04X}" if first == last else f"U+{first:04X}-U+{last:04X}"
+        for first, last in ranges[:most]
+    ]
+    return [*names, "..."] if len(ranges) > most else names
+
+
+def ranges_pattern(ranges: PointRanges) -> re.Pattern[str]:
+    """Matches runs of them."""
+    if not ranges:
+        return re.compile(r"(?!)")
+    parts = (f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
+    return re.compile(f"[{''.join(parts)}]+")
+
+
+@cache
+def unassigned_ranges() -> PointRanges:
+    """The code points that mean nothing yet, by the tables of this Python."""
+    found: list[tuple[int, int]] = []
+    first = None
+    for point in range(LARGEST_POINT + 2):
+        within = point <= LARGEST_POINT and unicodedata.category(chr(point)) == "Cn"
+        if within and first is None:
+            first = point
+        elif not within and first is not None:
+            found.append((first, point - 1))
+            first = None
+    return tuple(found)
+
+
+# The names the reference goes by; it needs no gate and no watching.
+REFERENCES: Final = ("hf", "sentencepiece")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EngineChoice:
+    """An engine, and what is known about it for one tokenizer.
+
+    Attributes:
+        engine: `hf`, `sentencepiece`, `gigatoken` or `fastokens`.
+        version: of its library.
+        denied: code points it gets wrong, as ranges: texts that hold one go to the reference.
+        plain: the texts of special tokens are split like other text.
+        rates: MB of text per second, by engine, where they were raced.
+    """
+
+    engine: str
+    version: str
+    denied: PointRanges = ()
+    plain: bool = False
+    rates: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether the engine is the one the others are compared with."""
+        return self.engine in REFERENCES
+
+    def to_document(self) -> dict[str, Json]:
+        """The choice as plain JSON."""
+        return {
+            "engine": self.engine,
+            "version": self.version,
+            "denied": [[first, last] for first, last in self.denied],
+            "plain": self.plain,
+            "rates": dict(self.rates),
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> "EngineChoice":
+        """The choice that `to_document` wrote."""
+        return cls(
+            engine=document["engine"],
+            version=document["version"],
+            denied=tuple((first, last) for first, last in document["denied"]),
+            plain=document["plain"],
+            rates=dict(document["rates"]),
+        )
+
 
 Ids: TypeAlias = npt.NDArray[np.uint32]
-Lengths: TypeAlias = npt.NDArray[np.int64]
+IdCounts: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,7 +138,7 @@ class Encoded:
     """
 
     ids: Ids
-    lengths: Lengths
+    lengths: IdCounts
     failed: tuple[tuple[int, str], ...] = ()
 
 
@@ -40,9 +154,6 @@ class Engine(Protocol):
         """Encode valid UTF-8 texts without nulls; no BOS, EOS or EOD is added.
 
         A text that cannot be encoded is listed in `failed` and takes no other with it.
-
-        Raises:
-            EngineWrongError: the engine gave other ids than the reference.
         """
         ...
 
@@ -60,3 +171,143 @@ class EngineWrongError(IngotError):
 
     def __str__(self) -> str:
         return f"{self.engine} gives other ids than the reference on {self.text!r}"
+
+
+EncodeCall: TypeAlias = Callable[[pa.LargeStringArray], Encoded]
+
+
+class RefusedCallError(Exception):
+    """A library refused a call; one bad text fails the whole of it."""
+
+
+def join_rows(rows: Sequence[npt.NDArray[np.uint32]]) -> Encoded:
+    """Texts whose ids stand in an array each."""
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    return Encoded(ids=np.concatenate([np.empty(0, np.uint32), *rows]), lengths=lengths)
+
+
+def id_offsets(lengths: IdCounts) -> IdCounts:
+    """Where the ids of each text begin and, one more, where the last ones end; int64."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+
+
+def are_same_results(one: Encoded, other: Encoded) -> bool:
+    """Whether two results hold the same ids, text by text, and fail on the same texts."""
+    return (
+        np.array_equal(one.lengths, other.lengths)
+        and np.array_equal(one.ids, other.ids)
+        and [position for position, _ in one.failed] == [position for position, _ in other.failed]
+    )
+
+
+def differing_texts(one: Encoded, other: Encoded) -> list[int]:
+    """Positions of the texts on which two results of the same texts differ, ascending."""
+    if are_same_results(one, other):
+        return []
+    failed = [{position for position, _ in encoded.failed} for encoded in (one, other)]
+    unlike = one.lengths != other.lengths
+    starts, other_starts = id_offsets(one.lengths), id_offsets(other.lengths)
+    return [
+        position
+        for position, (length, start, other_start) in enumerate(
+            zip(one.lengths.tolist(), starts.tolist(), other_starts.tolist(), strict=False)
+        )
+        if unlike[position]
+        or (position in failed[0]) != (position in failed[1])
+        or not np.array_equal(
+            one.ids[start : start + length], other.ids[other_start : other_start + length]
+        )
+    ]
+
+
+def merge_parts(count: int, parts: Sequence[tuple[npt.NDArray[np.int64], Encoded]]) -> Encoded:
+    """The results of parts of a batch as the result of the batch."""
+    lengths = np.zeros(count, np.int64)
+    for positions, encoded in parts:
+        lengths[positions] = encoded.lengths
+    starts = id_offsets(lengths)
+    ids: Ids = np.empty(starts[-1], np.uint32)
+    for positions, encoded in parts:
+        _place_ids(ids, starts[positions], encoded)
+    failed = [
+        (int(positions[position]), problem)
+        for positions, encoded in parts
+        for position, problem in encoded.failed
+    ]
+    return Encoded(ids=ids, lengths=lengths, failed=tuple(sorted(failed)))
+
+
+def _place_ids(ids: Ids, starts: IdCounts, encoded: Encoded) -> None:
+    """Copy the ids of each text to where they start: runs that stay together in one go."""
+    if not len(encoded.lengths):
+        return
+    begins = id_offsets(encoded.lengths)
+    shift = starts - begins[:-1]
+    breaks = np.flatnonzero(np.diff(shift)) + 1
+    for first, last in zip([0, *breaks.tolist()], [*breaks.tolist(), len(shift)], strict=True):
+        begin, end = int(begins[first]), int(begins[last])
+        ids[begin + shift[first] : end + shift[first]] = encoded.ids[begin:end]
+
+
+def text_runs(texts: pa.LargeStringArray, size: int) -> list[pa.LargeStringArray]:
+    """The texts in runs of about `size` bytes; a longer text is a run by itself."""
+    starts = byte_offsets(texts)
+    found: list[pa.LargeStringArray] = []
+    first = 0
+    while first < len(texts):
+        last = int(np.searchsorted(starts, starts[first] + size, side="right")) - 1
+        last = max(last, first + 1)
+        found.append(texts[first:last])
+        first = last
+    return found
+
+
+def byte_offsets(texts: pa.LargeStringArray) -> IdCounts:
+    """Where the texts begin in their buffer of bytes and, one more, where the last ends; int64."""
+    first = texts.offset
+    if not len(texts):
+        return np.zeros(1, np.int64)
+    return np.frombuffer(texts.buffers()[1], np.int64)[first : first + len(texts) + 1]
+
+
+def texts_buffer(texts: pa.LargeStringArray) -> npt.NDArray[np.uint8]:
+    """The bytes of all texts, without a copy; `offsets` tells where each begins, less the first."""
+    starts = byte_offsets(texts)
+    buffer = texts.buffers()[2] if len(texts) else None
+    if buffer is None:
+        return np.empty(0, np.uint8)
+    return np.frombuffer(buffer, np.uint8)[starts[0] : starts[-1]]
+
+
+def join_results(parts: Sequence[Encoded]) -> Encoded:
+    """Results of runs of texts as the result of all."""
+    if len(parts) == 1:
+        return parts[0]
+    starts = id_offsets(np.array([len(part.lengths) for part in parts], np.int64)).tolist()
+    failed = [
+        (start + position, problem)
+        for start, part in zip(starts[:-1], parts, strict=True)
+        for position, problem in part.failed
+    ]
+    return Encoded(
+        ids=np.concatenate([np.empty(0, np.uint32), *(part.ids for part in parts)]),
+        lengths=np.concatenate([np.empty(0, np.int64), *(part.lengths for part in parts)]),
+        failed=tuple(failed),
+    )
+
+
+def encode_by_halves(texts: pa.LargeStringArray, call: EncodeCall) -> Encoded:
+    """Encode; a call that is refused is halved until the text that is the reason stands alone."""
+    try:
+        return call(texts)
+    except RefusedCallError as error:
+        if len(texts) == 1:
+            return Encoded(
+                ids=np.empty(0, np.uint32),
+                lengths=np.zeros(1, np.int64),
+                failed=((0, str(error)),),
+            )
+    middle = len(texts) // 2
+    return join_results(
+        [encode_by_halves(texts[:middle], call), encode_by_halves(texts[middle:], call)]
+    )

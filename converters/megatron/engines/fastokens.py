@@ -10,30 +10,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from ingot.converters.megatron.engines.engine import Encoded
-from ingot.converters.megatron.engines.panics import PanickedError, panics_caught
-from ingot.converters.megatron.engines.results import RefusedError, bisected
-from ingot.converters.megatron.loading import UnloadableError
-from ingot.converters.megatron.tokenizer import TokenizerFile
+from ingot.converters.megatron.engines.engine import Encoded, RefusedCallError, encode_by_halves
+from ingot.converters.megatron.tokenizer.libraries import (
+    PanickedError,
+    UnloadableError,
+    catch_panics,
+)
+from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
 
 if TYPE_CHECKING:
     from fastokens import Tokenizer
 
 
 def open_fastokens(loaded: TokenizerFile, *, plain: bool, threads: int) -> "FasTokens":
-    """The engine for one thread.
-
-    Raises:
-        ImportError: the library is not installed.
-        UnloadableError: it cannot load this tokenizer.
-    """
+    """The engine for one thread."""
     os.environ["FASTOKENS_BPE_THREADS"] = str(threads)
     from fastokens import Tokenizer
 
     if loaded.kind == "sentencepiece":
         raise UnloadableError("it reads no SentencePiece models")
     try:
-        with panics_caught():
+        with catch_panics():
             tokenizer = Tokenizer.from_json_str(loaded.data.decode())
             tokenizer.no_truncation()
             tokenizer.no_padding()
@@ -53,17 +50,17 @@ class FasTokens:
 
     def encode(self, texts: pa.LargeStringArray) -> Encoded:
         """Encode texts; a text that the library refuses or panics on is listed as failed."""
-        return bisected(texts, self._call)
+        return encode_by_halves(texts, self._call)
 
     def _call(self, texts: pa.LargeStringArray) -> Encoded:
         try:
-            with panics_caught():
+            with catch_panics():
                 ids, bounds = self._tokenizer.encode_batch_flat(
                     texts.to_pylist(), split_special_tokens=self._plain
                 )
         except PanickedError as error:
-            raise RefusedError(str(error)) from error
+            raise RefusedCallError(str(error)) from error
         except Exception as error:  # the library raises nothing more precise
-            raise RefusedError(str(error)) from error
+            raise RefusedCallError(str(error)) from error
         starts = np.frombuffer(bounds, np.int64)
         return Encoded(ids=np.frombuffer(ids, np.uint32), lengths=starts[1:] - starts[:-1])

@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from ingot.converters.megatron.engines.engine import Encoded
-from ingot.converters.megatron.engines.panics import PanickedError, panics_caught
-from ingot.converters.megatron.engines.results import (
-    RefusedError,
-    bisected,
-    offsets,
-    text_bytes,
+from ingot.converters.megatron.engines.engine import (
+    Encoded,
+    RefusedCallError,
+    byte_offsets,
+    encode_by_halves,
+    texts_buffer,
 )
-from ingot.converters.megatron.loading import UnloadableError
-from ingot.converters.megatron.tokenizer import TokenizerFile
+from ingot.converters.megatron.tokenizer.libraries import (
+    PanickedError,
+    UnloadableError,
+    catch_panics,
+)
+from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
 
 if TYPE_CHECKING:
     import awkward
@@ -26,17 +29,12 @@ if TYPE_CHECKING:
 
 
 def open_gigatoken(loaded: TokenizerFile, *, plain: bool, threads: int) -> "GigaToken":
-    """The engine for one thread; it does not know `plain` (texts with special tokens: routing).
-
-    Raises:
-        ImportError: the library is not installed.
-        UnloadableError: it cannot load this tokenizer.
-    """
+    """The engine for one thread; it does not know `plain` (texts with special tokens: routing)."""
     import awkward  # noqa: F401  the library needs it for its results and imports it late
     from gigatoken import Tokenizer
 
     try:
-        with panics_caught():
+        with catch_panics():
             if loaded.kind == "sentencepiece":
                 tokenizer = Tokenizer.from_sentencepiece(loaded.data)
             else:
@@ -57,29 +55,29 @@ class GigaToken:
 
     def encode(self, texts: pa.LargeStringArray) -> Encoded:
         """Encode texts; a text that the library refuses or panics on is listed as failed."""
-        return bisected(texts, self._call)
+        return encode_by_halves(texts, self._call)
 
     def _call(self, texts: pa.LargeStringArray) -> Encoded:
         try:
-            with panics_caught():
-                rows = self._tokenizer.encode_batch(_array(texts), parallel=self._parallel)
+            with catch_panics():
+                rows = self._tokenizer.encode_batch(_library_array(texts), parallel=self._parallel)
         except PanickedError as error:
-            raise RefusedError(str(error)) from error
+            raise RefusedCallError(str(error)) from error
         except Exception as error:  # the library raises nothing more precise
-            raise RefusedError(str(error)) from error
+            raise RefusedCallError(str(error)) from error
         bounds = np.asarray(rows.layout.offsets.data, np.int64)
         ids = np.asarray(rows.layout.content.data, np.uint32)
         return Encoded(ids=ids[bounds[0] : bounds[-1]], lengths=np.diff(bounds))
 
 
-def _array(texts: pa.LargeStringArray) -> "awkward.Array":
+def _library_array(texts: pa.LargeStringArray) -> "awkward.Array":
     """The texts as the library takes them, on the same buffers."""
     from awkward import Array
     from awkward.contents import ListOffsetArray, NumpyArray
     from awkward.index import Index64
 
-    starts = offsets(texts)
-    characters = NumpyArray(text_bytes(texts), parameters={"__array__": "char"})
+    starts = byte_offsets(texts)
+    characters = NumpyArray(texts_buffer(texts), parameters={"__array__": "char"})
     return Array(
         ListOffsetArray(Index64(starts - starts[0]), characters, parameters={"__array__": "string"})
     )

@@ -14,8 +14,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from ingot.converters.megatron.loading import huggingface, sentencepiece
-from ingot.converters.megatron.tokenizer import TokenizerFile
+from ingot.converters.megatron.tokenizer.libraries import load_huggingface, load_sentencepiece
+from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
 
 # Raised when the texts change: verdicts on others are not taken for these.
 TRIALS_VERSION: Final = 3
@@ -97,11 +97,11 @@ _RUNS: Final = (
 _RUN_LENGTHS: Final = (3, 17, 130, 1025, 8193)
 
 
-def trials(loaded: TokenizerFile) -> Iterator[pa.LargeStringArray]:
+def trial_texts(loaded: TokenizerFile) -> Iterator[pa.LargeStringArray]:
     """The texts for a tokenizer, in runs of less than a MB or so."""
     run: list[str] = []
     size = 0
-    for text in _texts(loaded):
+    for text in _all_texts(loaded):
         run.append(text)
         size += len(text)
         if size > _RUN_CHARACTERS:
@@ -110,21 +110,21 @@ def trials(loaded: TokenizerFile) -> Iterator[pa.LargeStringArray]:
     yield pa.array(run, pa.large_string())
 
 
-def _texts(loaded: TokenizerFile) -> Iterator[str]:
+def _all_texts(loaded: TokenizerFile) -> Iterator[str]:
     source = random.Random(_SEED)
-    specials = _specials(loaded)
+    specials = _special_texts(loaded)
     yield from ("", *SPACES, *_WORDS, *_EMOJI)
-    yield from _pairs()
-    yield from _contracted()
-    yield from _mixes(source, specials)
-    yield from _vocabulary(loaded, source)
-    yield from _composed()
-    yield from _scrambles(source)
-    yield from _runs(source, specials)
-    yield from _every_code_point()
+    yield from _pair_texts()
+    yield from _contraction_texts()
+    yield from _mixed_texts(source, specials)
+    yield from _vocabulary_texts(loaded, source)
+    yield from _composed_texts()
+    yield from _scrambled_texts(source)
+    yield from _repeated_texts(source, specials)
+    yield from _code_point_texts()
 
 
-def _pairs() -> Iterator[str]:
+def _pair_texts() -> Iterator[str]:
     characters = [chr(point) for point in range(128)]
     for first in characters:
         yield "".join(f"x{first}{second}y" for second in characters)
@@ -134,14 +134,14 @@ def _pairs() -> Iterator[str]:
         yield "".join(f"{first}{second}{a}{b}" for a, b in itertools.product(_KINDS, repeat=2))
 
 
-def _contracted() -> Iterator[str]:
+def _contraction_texts() -> Iterator[str]:
     """Contractions side by side, between letters of either case and what is no letter."""
     for first, second in itertools.product(_CONTRACTIONS, repeat=2):
         for before, behind in itertools.product(_AROUND, repeat=2):
             yield f"{before}{first}{second}{behind}x"
 
 
-def _specials(loaded: TokenizerFile) -> list[str]:
+def _special_texts(loaded: TokenizerFile) -> list[str]:
     """Texts of special tokens, whole and not quite."""
     texts = sorted(loaded.special)[:_PACK]
     return [
@@ -151,7 +151,7 @@ def _specials(loaded: TokenizerFile) -> list[str]:
     ]
 
 
-def _mixes(source: random.Random, specials: Sequence[str]) -> Iterator[str]:
+def _mixed_texts(source: random.Random, specials: Sequence[str]) -> Iterator[str]:
     kinds: list[Sequence[str]] = [specials, SPACES, _EMOJI, _WORDS]
     for special in specials:
         for space in SPACES:
@@ -161,14 +161,14 @@ def _mixes(source: random.Random, specials: Sequence[str]) -> Iterator[str]:
         yield "".join(source.choice(kind) for kind in chosen)
 
 
-def _vocabulary(loaded: TokenizerFile, source: random.Random) -> Iterator[str]:
+def _vocabulary_texts(loaded: TokenizerFile, source: random.Random) -> Iterator[str]:
     """The tokens themselves, side by side in any order."""
     if loaded.kind == "sentencepiece":
-        model = sentencepiece(loaded.data)
+        model = load_sentencepiece(loaded.data)
         pieces = [str(model.id_to_piece(number)) for number in range(model.get_piece_size())]
         tokens = [piece.replace("▁", " ") for piece in pieces]
     else:
-        tokenizer = huggingface(loaded.data)
+        tokenizer = load_huggingface(loaded.data)
         numbers = sorted(tokenizer.get_vocab(with_added_tokens=False).values())
         tokens = tokenizer.decode_batch([[number] for number in numbers])
     source.shuffle(tokens)
@@ -176,7 +176,7 @@ def _vocabulary(loaded: TokenizerFile, source: random.Random) -> Iterator[str]:
         yield source.choice(("", "", " ", "\n", "'")).join(tokens[first : first + 12])
 
 
-def _composed() -> Iterator[str]:
+def _composed_texts() -> Iterator[str]:
     """Letters as the marks they consist of."""
     yield from (f"a{text}b {text}" for text in _COMPOSING)
     points = itertools.chain(range(0xC0, 0xAC00), range(0xAC00, 0xD7A4, 13), range(0xF900, 0x2FA20))
@@ -187,7 +187,7 @@ def _composed() -> Iterator[str]:
             yield f"a{apart}b {apart}{apart} {apart[::-1]}"
 
 
-def _scrambles(source: random.Random) -> Iterator[str]:
+def _scrambled_texts(source: random.Random) -> Iterator[str]:
     limits = ((0, 0x7F), (0x80, 0x7FF), (0x800, 0xD7FF), (0xE000, 0xFFFF), (0x10000, 0x10FFFF))
     for _ in range(_SCRAMBLES):
         chosen = source.choices(limits, k=source.randint(1, 30))
@@ -196,7 +196,7 @@ def _scrambles(source: random.Random) -> Iterator[str]:
         yield source.randbytes(source.randint(1, 60)).decode(errors="replace")
 
 
-def _runs(source: random.Random, specials: Sequence[str]) -> Iterator[str]:
+def _repeated_texts(source: random.Random, specials: Sequence[str]) -> Iterator[str]:
     for text, length in itertools.product(_RUNS, _RUN_LENGTHS):
         yield text * length
         yield f"a{text * length}b"
@@ -205,15 +205,15 @@ def _runs(source: random.Random, specials: Sequence[str]) -> Iterator[str]:
         yield "".join(source.choices(alphabet, k=_RUN_LENGTHS[-1]))
 
 
-def _every_code_point() -> Iterator[str]:
+def _code_point_texts() -> Iterator[str]:
     points = itertools.chain(range(0xD800), range(0xE000, 0x110000))
     inhabited = (point for point in points if any(point in some for some in _INHABITED))
-    yield from _packed(_in_context(chr(point)) for point in inhabited)
+    yield from _pack_texts(_context_texts(chr(point)) for point in inhabited)
     # no version of Unicode tells the others apart
-    yield from _packed(map(chr, range(0x34000, 0x110000, 16)))
+    yield from _pack_texts(map(chr, range(0x34000, 0x110000, 16)))
 
 
-def _in_context(character: str) -> str:
+def _context_texts(character: str) -> str:
     """A code point where patterns may split and marks change places; less where many are alike.
 
     Text around it shows what a table says: `'s`, `234` and two spaces are tokens of most
@@ -231,6 +231,6 @@ def _in_context(character: str) -> str:
     )
 
 
-def _packed(texts: Iterator[str]) -> Iterator[str]:
+def _pack_texts(texts: Iterator[str]) -> Iterator[str]:
     while pack := "".join(itertools.islice(texts, _PACK)):
         yield pack

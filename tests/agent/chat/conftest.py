@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from ingot.agent.chat.talking import respond
-from ingot.agent.chat.trying import begun
+from ingot.agent.chat.operations import begin_conversation
+from ingot.agent.chat.responses import respond
 from ingot.agent.context import Context
-from ingot.agent.mappers.asking import Asking
-from ingot.agent.model.endpoint import configured
-from ingot.agent.model.store import Store
+from ingot.agent.model.cache import Store
+from ingot.agent.model.endpoint import configured_endpoint
+from ingot.agent.proposing.llm.model_access import ModelAccess
 from ingot.agent.state import Order
 
 STAPLES = [
@@ -40,7 +40,9 @@ class Talk:
     def __init__(self, source: Path, context: Context, **order):
         self.context = context
         self.stages: list[str] = []
-        self.now = begun("c1", Order(source=str(source), **order), context, self.stages.append)
+        self.now = begin_conversation(
+            "c1", Order(source=str(source), **order), context, self.stages.append
+        )
         self.heard: list[str | None] = []
 
     def __call__(self, line: str):
@@ -74,8 +76,8 @@ def online(rows, chat, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "k")
 
     def begin(values, **order):
-        endpoint = configured("m", chat.url)
-        asking = Asking(endpoint=endpoint, store=Store(None))
+        endpoint = configured_endpoint("m", chat.url)
+        asking = ModelAccess(endpoint=endpoint, store=Store(None))
         return Talk(rows("data", values), Context(asking=asking), **order)
 
     return begin

@@ -4,8 +4,7 @@ import stat
 
 import pytest
 
-from ingot.agent.chat.chats import FILE, Chats
-from ingot.agent.chat.conversation import Conversation, Saying, Step
+from ingot.agent.chat.conversation import FILE, ChatStore, Conversation, Step, Utterance
 from ingot.agent.state import Order
 from ingot.converters.errors import OutputError
 
@@ -16,16 +15,16 @@ def conversation(id_="a", **given):
 
 
 def test_a_conversation_is_kept_and_taken_up_by_another_process(tmp_path):
-    chats = Chats(tmp_path)
-    kept = conversation().heard(Saying(who="you", text="你好", edits=({"set": "swap"},)))
+    chats = ChatStore(tmp_path)
+    kept = conversation().heard(Utterance(who="you", text="你好", edits=({"set": "swap"},)))
     chats.keep(kept)
-    chats.keep(kept.heard(Saying(who="model", text="x")))
-    other = Chats(tmp_path)
-    assert other.load("a") == kept.heard(Saying(who="model", text="x"))
+    chats.keep(kept.heard(Utterance(who="model", text="x")))
+    other = ChatStore(tmp_path)
+    assert other.load("a") == kept.heard(Utterance(who="model", text="x"))
 
 
 def test_the_latest_comes_first_with_its_state(tmp_path):
-    chats = Chats(tmp_path)
+    chats = ChatStore(tmp_path)
     chats.keep(conversation("a"))
     chats.keep(conversation("b"))
     chats.keep(conversation("a", done="out"))
@@ -36,35 +35,35 @@ def test_the_latest_comes_first_with_its_state(tmp_path):
 
 
 def test_two_processes_do_not_overwrite_each_other(tmp_path):
-    one, other = Chats(tmp_path), Chats(tmp_path)
+    one, other = ChatStore(tmp_path), ChatStore(tmp_path)
     one.keep(conversation())
     taken = other.load("a")
-    other.keep(taken.heard(Saying(who="you", text="x")))
+    other.keep(taken.heard(Utterance(who="you", text="x")))
     with pytest.raises(OutputError, match="went on elsewhere"):
         one.keep(conversation())
-    assert len(Chats(tmp_path).load("a").said) == 1
+    assert len(ChatStore(tmp_path).load("a").said) == 1
 
 
 def test_a_new_conversation_takes_no_other_ones_place(tmp_path):
-    Chats(tmp_path).keep(conversation())
+    ChatStore(tmp_path).keep(conversation())
     with pytest.raises(OutputError, match="went on elsewhere"):
-        Chats(tmp_path).keep(conversation())
+        ChatStore(tmp_path).keep(conversation())
 
 
 @pytest.mark.parametrize("document", ["{", "[]", '{"form": 99}', '{"form": 1}'])
 def test_what_cannot_be_read_is_no_conversation(tmp_path, document):
-    chats = Chats(tmp_path)
+    chats = ChatStore(tmp_path)
     chats.keep(conversation())
     with sqlite3.connect(tmp_path / FILE) as connection:
         connection.execute("UPDATE chats SET document=?", (document,))
     connection.close()
     with pytest.raises(KeyError):
-        Chats(tmp_path).load("a")
+        ChatStore(tmp_path).load("a")
 
 
 def test_it_is_forgotten_without_a_trace(tmp_path):
-    chats = Chats(tmp_path)
-    chats.keep(conversation().heard(Saying(who="you", text="mein Geheimnis")))
+    chats = ChatStore(tmp_path)
+    chats.keep(conversation().heard(Utterance(who="you", text="mein Geheimnis")))
     chats.forget("a")
     chats.forget("a")
     assert chats.listed() == []
@@ -72,12 +71,12 @@ def test_it_is_forgotten_without_a_trace(tmp_path):
 
 
 def test_the_file_is_its_owners_alone(tmp_path):
-    Chats(tmp_path).keep(conversation())
+    ChatStore(tmp_path).keep(conversation())
     assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
 
 
 def test_identifiers_are_new(tmp_path):
-    chats = Chats(tmp_path)
+    chats = ChatStore(tmp_path)
     ids = set()
     for _ in range(20):
         id_ = chats.new_id()
@@ -89,9 +88,9 @@ def test_identifiers_are_new(tmp_path):
 def test_moves_keep_to_the_steps():
     talk = conversation()
     assert talk.moved(-1) is None
-    more = talk.stepped(Step(words="x", by="you", state={"proposal": None}))
+    more = talk.with_step(Step(words="x", by="you", state={"proposal": None}))
     assert more.moved(1) is None
     back = more.moved(-1)
     assert back is not None
-    assert back.stepped(more.steps[1]).steps == more.steps
+    assert back.with_step(more.steps[1]).steps == more.steps
     assert json.loads(json.dumps(back.to_json()))["at"] == 0

@@ -1,9 +1,18 @@
 import pytest
 
-from ingot.agent.chat.commands import COMMANDS, NotUnderstood, understood, usages
-from ingot.agent.chat.edits import applied
-from ingot.agent.chat.values import BadValue, meta_value, parts, scalar, split
-from ingot.converters import contracts
+from ingot.agent.chat.commands import (
+    COMMANDS,
+    CommandSyntaxError,
+    ValueSyntaxError,
+    command_usages,
+    parse_command,
+    parse_meta_value,
+    parse_parts,
+    parse_scalar,
+    split_outside_quotes,
+)
+from ingot.agent.chat.edits import apply_edits
+from ingot.converters import json_yaml
 
 FIELDS = ("title", "body", "first name", "lang", "q", "a")
 PT = {"version": 2, "text": ["body"], "where": [{"path": "ok", "in": [True]}]}
@@ -124,15 +133,15 @@ EDITS = [
 
 @pytest.mark.parametrize(("mapping", "line", "edit"), EDITS, ids=[one[1] for one in EDITS])
 def test_a_command_is_an_edit(mapping, line, edit):
-    meant = understood(line, mapping, FIELDS)
+    meant = parse_command(line, mapping, FIELDS)
     assert meant.edits == (edit,)
-    assert contracts.violations("chat", {"say": "", "edits": list(meant.edits)}) == []
-    applied(mapping, meant.edits)
+    assert json_yaml.violations("chat", {"say": "", "edits": list(meant.edits)}) == []
+    apply_edits(mapping, meant.edits)
 
 
 def test_swapping_swaps_every_alternative():
     both = {"version": 2, "any_of": [SFT, {"text": "x"}, SFT]}
-    made = applied(both, understood("swap", both, FIELDS).edits)
+    made = apply_edits(both, parse_command("swap", both, FIELDS).edits)
     contents = [[m["content"] for m in one.get("messages", ())] for one in made["any_of"]]
     assert contents == [["a", "q"], [], ["a", "q"]]
 
@@ -157,7 +166,7 @@ def test_swapping_swaps_every_alternative():
     ],
 )
 def test_commands_that_change_nothing(line, name, number, argument):
-    meant = understood(line, PT, FIELDS)
+    meant = parse_command(line, PT, FIELDS)
     assert (meant.name, meant.number, meant.text, meant.edits) == (name, number, argument, ())
 
 
@@ -186,8 +195,8 @@ PLAIN = [
 @pytest.mark.parametrize("line", PLAIN)
 @pytest.mark.parametrize("mapping", [PT, SFT, TURNS], ids=["pt", "sft", "turns"])
 def test_plain_language_is_no_command(line, mapping):
-    with pytest.raises(NotUnderstood):
-        understood(line, mapping, FIELDS)
+    with pytest.raises(CommandSyntaxError):
+        parse_command(line, mapping, FIELDS)
 
 
 WRONG = [
@@ -219,21 +228,21 @@ WRONG = [
 
 @pytest.mark.parametrize(("mapping", "line", "why"), WRONG, ids=[one[1] for one in WRONG])
 def test_what_is_nearly_a_command_says_how_it_is_written(mapping, line, why):
-    with pytest.raises(NotUnderstood) as raised:
-        understood(line, mapping, FIELDS)
+    with pytest.raises(CommandSyntaxError) as raised:
+        parse_command(line, mapping, FIELDS)
     assert raised.value.begins
     assert why in raised.value.why
     assert "usage: " in raised.value.why
 
 
 def test_a_word_that_is_no_command():
-    with pytest.raises(NotUnderstood) as raised:
-        understood("hello there", PT, FIELDS)
+    with pytest.raises(CommandSyntaxError) as raised:
+        parse_command("hello there", PT, FIELDS)
     assert not raised.value.begins
 
 
 def test_help_names_every_command():
-    told = dict(usages())
+    told = dict(command_usages())
     assert len(told) == len(COMMANDS)
     assert all(usage.startswith(name) for name, usage in zip(COMMANDS, told, strict=True))
 
@@ -252,11 +261,11 @@ def test_help_names_every_command():
     ],
 )
 def test_pieces(typed, pieces):
-    assert list(split(typed, ",")) == pieces
+    assert list(split_outside_quotes(typed, ",")) == pieces
 
 
 def test_scalars_are_typed_as_data_is():
-    assert [scalar(one) for one in ("1", "1.5", "true", "null", "x", '"1"', "[1]")] == [
+    assert [parse_scalar(one) for one in ("1", "1.5", "true", "null", "x", '"1"', "[1]")] == [
         1,
         1.5,
         True,
@@ -268,10 +277,10 @@ def test_scalars_are_typed_as_data_is():
 
 
 def test_nothing_is_no_part():
-    assert parts("none") == parts("-") == []
-    assert meta_value("none", "source", FIELDS) is None
+    assert parse_parts("none") == parse_parts("-") == []
+    assert parse_meta_value("none", "source", FIELDS) is None
 
 
 def test_a_literal_is_one_text():
-    with pytest.raises(BadValue, match="no text in double quotes"):
-        parts('"a" b')
+    with pytest.raises(ValueSyntaxError, match="no text in double quotes"):
+        parse_parts('"a" b')

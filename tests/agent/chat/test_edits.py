@@ -2,10 +2,10 @@ import copy
 
 import pytest
 
-from ingot.agent.chat.edits import KINDS, applied, conditions, swapped
-from ingot.converters import contracts
+from ingot.agent.chat.edits import KINDS, apply_edits, list_conditions, swap_role
+from ingot.converters import json_yaml
 from ingot.converters.errors import MappingError
-from ingot.converters.mapping import parse
+from ingot.converters.mapping.bind import parse
 
 PT = {
     "version": 2,
@@ -285,7 +285,7 @@ CASES = {
 def test_an_edit_changes_what_it_names_and_nothing_else(case):
     document, one, wanted = CASES[case]
     before = copy.deepcopy(document)
-    made = applied({**document, "provenance": {"mapper": "rules"}}, [one])
+    made = apply_edits({**document, "provenance": {"mapper": "rules"}}, [one])
     expected = {key: value for key, value in {**document, **wanted}.items() if value is not None}
     assert made == expected
     assert document == before
@@ -295,12 +295,12 @@ def test_an_edit_changes_what_it_names_and_nothing_else(case):
 @pytest.mark.parametrize("case", CASES)
 def test_every_edit_of_the_table_is_one_that_a_model_may_say(case):
     reply = {"say": "", "edits": [CASES[case][1]]}
-    assert contracts.violations("chat", reply) == []
+    assert json_yaml.violations("chat", reply) == []
 
 
 def test_the_table_has_every_kind():
     assert {one["set"] for _, one, _ in CASES.values()} == set(KINDS)
-    branches = contracts.schema("chat")["properties"]["edits"]["items"]["anyOf"]
+    branches = json_yaml.schema("chat")["properties"]["edits"]["items"]["anyOf"]
     assert {one["properties"]["set"]["enum"][0] for one in branches} == set(KINDS)
 
 
@@ -343,13 +343,13 @@ IMPOSSIBLE = {
 def test_what_cannot_be_done_is_a_problem_with_its_place(case):
     document, one, place = IMPOSSIBLE[case]
     with pytest.raises(MappingError) as raised:
-        applied(document, [edit("meta", key="source", value=None), one])
+        apply_edits(document, [edit("meta", key="source", value=None), one])
     (problem,) = raised.value.problems
     assert problem.pointer.startswith(f"/edits/1{place}")
 
 
 def test_edits_are_made_in_their_order():
-    made = applied(
+    made = apply_edits(
         PT,
         [
             edit("messages", messages=[MESSAGE]),
@@ -364,7 +364,7 @@ def test_conditions_are_said_as_they_were_set():
         {"path": "a", "op": "in", "values": [True, "x"]},
         {"path": "b", "op": "max_chars", "values": [9]},
     ]
-    assert list(conditions(applied(PT, [edit("where", where=where)]))) == where
+    assert list(list_conditions(apply_edits(PT, [edit("where", where=where)]))) == where
 
 
 @pytest.mark.parametrize(
@@ -388,4 +388,4 @@ def test_conditions_are_said_as_they_were_set():
     ],
 )
 def test_roles_are_exchanged(role, other):
-    assert swapped(role) == other
+    assert swap_role(role) == other

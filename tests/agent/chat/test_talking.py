@@ -3,11 +3,15 @@ import json
 import pytest
 
 from ingot.agent.chat.conversation import Conversation
-from ingot.agent.chat.effect import difference_lines, effect
-from ingot.agent.chat.trying import converted, rechecked
+from ingot.agent.chat.operations import (
+    convert_conversation,
+    difference_lines,
+    match_states,
+    recheck_conversation,
+)
 from ingot.agent.context import Context
-from ingot.agent.model.budget import tokens_in
-from ingot.converters.mapping import parse
+from ingot.agent.model.budget import estimate_tokens
+from ingot.converters.mapping.bind import parse
 from tests.agent.chat.conftest import ANSWERS, STAPLES
 
 # --- without a model
@@ -138,7 +142,7 @@ def test_approving_needs_a_place(offline, tmp_path):
     talk(f"out {tmp_path / 'o'}")
     told = talk("ok")
     assert told.do == "convert"
-    state = converted(told.conversation, talk.context)
+    state = convert_conversation(told.conversation, talk.context)
     assert state["outcome"]["status"] == "done"
     assert state["outcome"]["result"]["manifest"]["records"]["written"] == 40
     assert json.loads((tmp_path / "o" / "mapping.json").read_text())["text"] == ["title", "body"]
@@ -150,7 +154,7 @@ def test_a_set_that_the_rules_cannot_map_is_mapped_by_hand(offline, tmp_path):
     assert talk.now.state["proposal"]["decision"] in ("irrelevant", "unmappable")
     talk("set text t")
     assert talk("ok").do == "convert"
-    state = converted(talk.now, talk.context)
+    state = convert_conversation(talk.now, talk.context)
     assert state["outcome"]["result"]["manifest"]["records"]["written"] == 30
 
 
@@ -161,14 +165,14 @@ def test_a_conversation_is_plain_json_without_rows(offline):
     assert "doubled" not in text
     again = Conversation.from_json(json.loads(text))
     assert again == talk.now
-    assert rechecked(again, Context()).mapping == talk.now.mapping
+    assert recheck_conversation(again, Context()).mapping == talk.now.mapping
 
 
 def test_data_that_has_changed_is_noticed_when_it_goes_on(offline, rows):
     talk = offline(STAPLES)
     talk("set text body")
     rows("data", [{"id": 1, "text": "other"}] * 5)
-    now = rechecked(talk.now, Context())
+    now = recheck_conversation(talk.now, Context())
     assert [one["code"] for one in now.state["problems"]][:1] == ["unresolved_path"]
 
 
@@ -233,7 +237,7 @@ def test_what_is_secret_for_its_key_is_hidden_in_the_effect(offline):
     values = [{**one, "password": f"hunter{n}abcd"} for n, one in enumerate(STAPLES)]
     talk = offline(values)
     told = talk("set text title,password")
-    found = effect(told.before.state, talk.now.state, talk.context)
+    found = match_states(told.before.state, talk.now.state, talk.context)
     lines = difference_lines(found.differences[0], talk.now.order, talk.context)
     assert any("bread" in line for line in lines)
     assert "hunter" not in "".join(lines)
@@ -405,7 +409,7 @@ def test_a_question_keeps_to_its_size(online, chat, tokens):
     for number in range(4):
         talk(f"question {number}: what is in field_{number}?")
     for request in chat.requests:
-        assert sum(tokens_in(one["content"]) for one in request["messages"]) <= tokens
+        assert sum(estimate_tokens(one["content"]) for one in request["messages"]) <= tokens
         assert "field_" in request["messages"][1]["content"]
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.doctor import endpoint as doctor
+from ingot.agent.doctor import endpoint_checks as doctor
 from ingot.agent.doctor.checks import Check
+from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import Endpoint
-from ingot.agent.model.store import Store
 
 GOLD = 'hello {"metal": "gold"}'
 SILVER = '{"metal": "silver"}'
@@ -68,7 +68,7 @@ class Doctor:
         self.chat = chat
         self.server = Server()
         self.store = Store(folder)
-        self.waits: list[float] = []
+        self.is_waiting: list[float] = []
         self.found: list[Check] = []
         chat.always = self.server
         chat.models = LIST
@@ -78,8 +78,8 @@ class Doctor:
 
     def look(self, *, timeout_s: float = 30, **given: Any) -> dict[str, Check]:
         """The checks by name."""
-        looked = doctor.checks(
-            self.endpoint(**given), self.store, timeout_s=timeout_s, sleep=self.waits.append
+        looked = doctor.endpoint_checks(
+            self.endpoint(**given), self.store, timeout_s=timeout_s, sleep=self.is_waiting.append
         )
         self.found = list(looked)
         return {one.name: one for one in self.found}

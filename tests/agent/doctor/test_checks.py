@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.doctor.checks import Check, end
+from ingot.agent.doctor.checks import Check, raise_if_failed
 from ingot.converters.errors import IngotError
 
 
@@ -13,8 +13,8 @@ def check(group: str, state: Any) -> Check:
 
 
 def test_warnings_are_no_failure() -> None:
-    end([check("places", "ok"), check("endpoint", "warn"), check("places", "skipped")])
-    end([])
+    raise_if_failed([check("places", "ok"), check("endpoint", "warn"), check("places", "skipped")])
+    raise_if_failed([])
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_warnings_are_no_failure() -> None:
 )
 def test_the_machine_comes_before_the_endpoint(groups: list[str], code: int) -> None:
     with pytest.raises(IngotError) as caught:
-        end([check(group, "fail") for group in groups])
+        raise_if_failed([check(group, "fail") for group in groups])
     assert caught.value.exit_code == code
     for group in groups:
         assert f"a {group}" in str(caught.value)

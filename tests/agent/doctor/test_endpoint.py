@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.doctor import endpoint as doctor
+from ingot.agent.doctor import endpoint_checks as doctor
 
 HOST = "http://models.example.com/v1"
 
@@ -24,7 +24,7 @@ def test_all_is_well(doctor_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_is_configured() -> None:
-    check = doctor.absent(None, None)
+    check = doctor.missing_endpoint_check(None, None)
     assert (check.state, check.figure) == ("skipped", "none configured: the rules serve offline")
 
 
@@ -32,7 +32,7 @@ def test_nothing_is_configured() -> None:
     ("model", "url", "hint"), [("m", None, "--base-url"), (None, "http://u:p@h/v1", "--model")]
 )
 def test_half_of_it_is_configured(model: str | None, url: str | None, hint: str) -> None:
-    check = doctor.absent(model, url)
+    check = doctor.missing_endpoint_check(model, url)
     assert (check.state, hint in check.hint) == ("warn", True)
     assert "u:p" not in check.figure
 
@@ -64,13 +64,13 @@ def test_an_address_that_cannot_be_asked(doctor_of: Any, url: str, state: str, h
     ],
 )
 def test_an_address(doctor_of: Any, url: str, state: str, hint: str) -> None:
-    check = next(doctor.checks(doctor_of.endpoint(base_url=url), doctor_of.store))
+    check = next(doctor.endpoint_checks(doctor_of.endpoint(base_url=url), doctor_of.store))
     assert (check.state, hint in check.hint) == (state, True)
 
 
 def test_what_may_be_secret_in_an_address_is_not_shown(doctor_of: Any) -> None:
     url = "https://me:hidden@models.example.com:8443/v1?token=hidden#hidden"
-    check = next(doctor.checks(doctor_of.endpoint(base_url=url), doctor_of.store))
+    check = next(doctor.endpoint_checks(doctor_of.endpoint(base_url=url), doctor_of.store))
     assert check.figure == "https://models.example.com:8443/v1"
 
 
@@ -82,7 +82,7 @@ def test_a_key_that_no_header_can_hold(doctor_of: Any, monkeypatch: pytest.Monke
 
 
 def test_no_key_for_a_host_elsewhere(doctor_of: Any) -> None:
-    looked = doctor.checks(doctor_of.endpoint(base_url=HOST), doctor_of.store)
+    looked = doctor.endpoint_checks(doctor_of.endpoint(base_url=HOST), doctor_of.store)
     _, secret = next(looked), next(looked)
     assert (secret.name, secret.state) == ("key", "warn")
 

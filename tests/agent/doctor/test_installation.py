@@ -4,18 +4,18 @@ import platform
 from importlib import metadata
 
 from ingot import __version__
-from ingot.agent.doctor import installation
+from ingot.agent.doctor import checks
 from ingot.agent.doctor.checks import Check
 
 EXTRA = '; extra == "hf"'
 
 
 def look(*required: str) -> dict[str, Check]:
-    return {one.name: one for one in installation.checks(required)}
+    return {one.name: one for one in checks.installation_checks(required)}
 
 
 def test_this_installation() -> None:
-    found = {one.name: one for one in installation.checks()}
+    found = {one.name: one for one in checks.installation_checks()}
     assert list(found) == [
         *("ingot", "Python", "libraries"),
         *("extra hf", "extra recsys", "extra torch"),

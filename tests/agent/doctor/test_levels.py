@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from ingot.agent.model.budget import Ledger
-from ingot.agent.model.ladder import ask
-from ingot.agent.model.store import LEVELS
+from ingot.agent.model.cache import FORM_LEVELS
+from ingot.agent.model.client import ask_model
 
 SOON = {"retry-after": "2"}
 TOO_MANY = {"error": {"message": "slow down"}}
 
 
 def levels(doctor: Any) -> list[str]:
-    return [doctor.states()[level] for level in LEVELS if level in doctor.states()]
+    return [doctor.states()[level] for level in FORM_LEVELS if level in doctor.states()]
 
 
 def test_a_server_that_holds_the_schema(doctor_of: Any) -> None:
@@ -26,7 +26,7 @@ def test_a_server_that_holds_the_schema(doctor_of: Any) -> None:
     assert found["begins with"].figure == "json_schema, remembered for 30 days"
     assert found["begins with"].state == "ok"
     assert doctor_of.remembered() == "json_schema"
-    assert doctor_of.asked() == list(LEVELS)
+    assert doctor_of.asked() == list(FORM_LEVELS)
 
 
 def test_a_server_that_accepts_schemas_and_ignores_them(doctor_of: Any) -> None:
@@ -58,14 +58,14 @@ def test_blank_replies_are_passed_over(doctor_of: Any) -> None:
 
 
 def test_nothing_but_blanks_is_remembered_as_nothing(doctor_of: Any) -> None:
-    doctor_of.server.blank = set(LEVELS)
+    doctor_of.server.blank = set(FORM_LEVELS)
     found = doctor_of.look()
     assert levels(doctor_of) == ["warn"] * 4
     assert (found["begins with"].state, doctor_of.remembered()) == ("warn", None)
 
 
 def test_no_level_answers(doctor_of: Any) -> None:
-    doctor_of.server.refused = set(LEVELS)
+    doctor_of.server.refused = set(FORM_LEVELS)
     found = doctor_of.look()
     assert (found["begins with"].state, doctor_of.remembered()) == ("fail", None)
 
@@ -154,17 +154,17 @@ def test_a_short_wait_is_waited_for_once(doctor_of: Any) -> None:
     doctor_of.server.held = {"json_schema"}
     doctor_of.chat.queue = [(429, TOO_MANY, SOON)]
     assert doctor_of.look()["json_schema"].state == "ok"
-    assert doctor_of.waits == [2.0]
+    assert doctor_of.is_waiting == [2.0]
     doctor_of.chat.queue = [(429, TOO_MANY, SOON)] * 2
     assert doctor_of.look()["json_schema"].state == "fail"
-    assert doctor_of.waits == [2.0, 2.0]
+    assert doctor_of.is_waiting == [2.0, 2.0]
 
 
 @pytest.mark.parametrize("headers", [{}, {"retry-after": "6"}, {"retry-after": "600"}])
 def test_a_long_wait_is_not(doctor_of: Any, headers: dict[str, str]) -> None:
     doctor_of.chat.queue = [(429, TOO_MANY, headers)]
     found = doctor_of.look()
-    assert (found["json_schema"].state, doctor_of.waits) == ("fail", [])
+    assert (found["json_schema"].state, doctor_of.is_waiting) == ("fail", [])
     assert len(doctor_of.chat.requests) == 1
 
 
@@ -209,7 +209,7 @@ def test_the_ladder_begins_where_the_doctor_said(doctor_of: Any) -> None:
     doctor_of.server.held = {"tool"}
     doctor_of.look()
     question = [{"role": "user", "content": "what is it? Answer in json."}]
-    reply = ask(doctor_of.endpoint(), question, {}, store=doctor_of.store, ledger=Ledger())
+    reply = ask_model(doctor_of.endpoint(), question, {}, store=doctor_of.store, ledger=Ledger())
     assert reply.level == "tool"
 
 

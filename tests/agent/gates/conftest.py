@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from ingot.agent import gates
-from ingot.agent.gates import Gate, texts
-from ingot.agent.trial import facts
-from ingot.converters.check import check
-from ingot.converters.mapping import bind, to_document
+from ingot.agent.judging import fixed_texts, gates
+from ingot.agent.judging.gates import Gate
+from ingot.agent.judging.trial import report_facts
+from ingot.converters.mapping.bind import bind, to_document
+from ingot.converters.mapping.check import check_mapping
 from ingot.converters.rows import BadRow
-from ingot.converters.sample import Sample, SampledBad, SampledRow
+from ingot.converters.sources.sample import Sample, SampledBad, SampledRow
 
 
 class Told(dict[str, Gate]):
@@ -43,14 +43,14 @@ def _told(
         files_seen=1,
     )
     mapping = bind(document, rows)
-    report = check(mapping, sample, source_name="a")
+    report = check_mapping(mapping, sample, source_name="a")
     written = to_document(mapping)
-    problems = [*report.problems, *(texts.faults(written) if mapper == "llm" else [])]
+    problems = [*report.problems, *(fixed_texts.meta_faults(written) if mapper == "llm" else [])]
     decision = "pt" if mapping.kind == "pt" else "sft"
     proposal = {"mapper": mapper, "mapping": written, "confidence": 0.9, "decision": decision}
-    found = gates.gates(
+    found = gates.all_gates(
         proposal,
-        facts(report),
+        report_facts(report),
         [asdict(one) for one in problems],
         least=0.0,
         source_name="my_set",

@@ -1,8 +1,8 @@
 """How a gate's figure is written."""
 
-from ingot.agent.gates.gate import share
+from ingot.agent.judging.sample_gates import share_text
 
 
 def test_a_share_is_never_rounded_up_to_its_limit() -> None:
-    assert share(9799, 10000) == "9799/10000 (97.9 %)"
-    assert share(0, 0) == "0/0"
+    assert share_text(9799, 10000) == "9799/10000 (97.9 %)"
+    assert share_text(0, 0) == "0/0"

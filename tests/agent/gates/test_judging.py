@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent import gates
+from ingot.agent.judging import gates
 
 
 def pair(asked: Any = "q", answered: Any = "a") -> dict[str, Any]:
@@ -17,7 +17,7 @@ def pair(asked: Any = "q", answered: Any = "a") -> dict[str, Any]:
 def test_every_other_problem_is_a_gate_too() -> None:
     problem = {"pointer": "/x", "code": "bad_path", "expected": "a path", "got": "?"}
     proposal = {"mapper": "llm", "mapping": None, "confidence": 0.5, "decision": "sft"}
-    found = gates.gates(
+    found = gates.all_gates(
         proposal, None, [problem], least=0.6, source_name=None, requested_source=None
     )
     assert [(one.name, one.state) for one in found] == [
@@ -28,8 +28,8 @@ def test_every_other_problem_is_a_gate_too() -> None:
 
 def test_every_problem_on_the_sample_is_a_failed_gate() -> None:
     problem = {"pointer": "", "code": "coverage", "expected": "98%", "got": "90%", "nearest": None}
-    assert gates.failed([]) == []
-    assert gates.failed([problem]) == ["/: coverage: expected 98%, got 90%"]
+    assert gates.failed_gates([]) == []
+    assert gates.failed_gates([problem]) == ["/: coverage: expected 98%, got 90%"]
 
 
 @pytest.mark.parametrize(
@@ -48,27 +48,29 @@ def test_every_problem_on_the_sample_is_a_failed_gate() -> None:
 )
 def test_a_system_text_of_the_models_own_needs_a_person(mapping: Any, asks: bool) -> None:
     proposal = {"mapper": "llm", "mapping": mapping, "confidence": 0.5}
-    assert bool(gates.needs_person(proposal, 0.0)) is asks
-    assert gates.needs_person({**proposal, "mapper": "rules"}, 0.5) == []
+    assert bool(gates.person_reasons(proposal, 0.0)) is asks
+    assert gates.person_reasons({**proposal, "mapper": "rules"}, 0.5) == []
 
 
 def test_what_needs_a_person_is_what_the_gates_say() -> None:
     document = pair() | {"meta": {"source": {"literal": "openai"}}}
     proposal = {"mapper": "llm", "mapping": document, "confidence": 0.5, "decision": "sft"}
-    assert gates.needs_person(proposal, 0.0) == []  # whose name it is not is not known
-    said = gates.needs_person(proposal, 0.6, source_name="my_set")
+    assert gates.person_reasons(proposal, 0.0) == []  # whose name it is not is not known
+    said = gates.person_reasons(proposal, 0.6, source_name="my_set")
     assert said[0] == "confidence 0.500 is below --min-confidence 0.6"
     assert "'openai'" in said[1]
     order = {"min_confidence": 0.6, "source_name": None}
     state: Any = {"order": order, "proposal": proposal, "source": {"name": "my_set"}}
-    assert gates.reserved(state) == said
+    assert gates.state_person_reasons(state) == said
 
 
 @pytest.mark.parametrize("mapper", ["rules", "llm", "scripted"])
 def test_a_mapper_that_is_not_sure_needs_a_person(mapper: str) -> None:
     proposal = {"mapper": mapper, "mapping": None, "confidence": 0.5}
-    assert gates.needs_person(proposal, 0.51) == ["confidence 0.500 is below --min-confidence 0.51"]
-    assert gates.needs_person({**proposal, "mapper": "edited"}, 0.51) == []
+    assert gates.person_reasons(proposal, 0.51) == [
+        "confidence 0.500 is below --min-confidence 0.51"
+    ]
+    assert gates.person_reasons({**proposal, "mapper": "edited"}, 0.51) == []
 
 
 # --- the document
@@ -102,7 +104,7 @@ def test_the_document_lists_the_gates_in_their_order(told: Any, document: dict[s
     rules = {"decision": "pt", "confidence": 0.1, "detected": {}}
     opinion = {"agrees": False, "proposal": rules}
     state: Any = {"order": order, "proposal": proposal, "opinion": opinion, "sample": {"rows": 5}}
-    names += [one.name for one in gates.of_state(state)][1:]  # confidence is there already
+    names += [one.name for one in gates.gates_of_state(state)][1:]  # confidence is there already
     rows = listed()
     places = [next(n for n, cell in enumerate(rows) if name in cell) for name in names]
     assert {"confidence", "coverage", "system text", "second opinion"} <= set(names)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.gates import records
+from ingot.agent.judging import model_gates
 
 
 def message(role: Any, content: Any = "x", **more: Any) -> dict[str, Any]:
@@ -36,17 +36,21 @@ BY_DATA = {"path": "who", "map": {"a": "user", "b": "assistant"}}
 )
 def test_texts_of_one_row_for_all(path: Any, found: bool) -> None:
     document = chat(message("user", "q"), message("assistant", [path, "a"]))
-    assert bool(records.borrowed(document | {"each": "data[*].qas[*]"})) is found
-    assert records.borrowed(document) == []
+    assert bool(model_gates.fixed_element_paths(document | {"each": "data[*].qas[*]"})) is found
+    assert model_gates.fixed_element_paths(document) == []
 
 
 def test_values_of_an_object_are_walked_too() -> None:
     document = chat(message("assistant", "^.rows.r3.note"), each="rows.*")
-    assert records.borrowed(document) == ["'^.rows.r3.note'"]
+    assert model_gates.fixed_element_paths(document) == ["'^.rows.r3.note'"]
 
 
 def test_a_group_of_all_rows() -> None:
     document = chat(group={"by": ["note"]})
-    assert records.lumped(document, 1, 12) == ["'note'"]
-    assert records.lumped(document, 2, 12) == records.lumped(document, 1, 2) == []
-    assert records.lumped(chat(), 1, 12) == []
+    assert model_gates.constant_group_keys(document, 1, 12) == ["'note'"]
+    assert (
+        model_gates.constant_group_keys(document, 2, 12)
+        == model_gates.constant_group_keys(document, 1, 2)
+        == []
+    )
+    assert model_gates.constant_group_keys(chat(), 1, 12) == []

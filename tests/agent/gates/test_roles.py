@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.gates import roles
+from ingot.agent.judging import model_gates
 
 
 def message(role: Any, content: Any = "x", **more: Any) -> dict[str, Any]:
@@ -42,8 +42,8 @@ BY_DATA = {"path": "who", "map": {"a": "user", "b": "assistant"}}
 )
 def test_roles_against_their_names(message: dict[str, Any], said: int) -> None:
     document = {"version": 2, "messages": [{"content": "x", **message}]}
-    assert len(roles.turned(document)) == said
-    assert len(roles.turned({"any_of": [document]})) == said
+    assert len(model_gates.swapped_sides(document)) == said
+    assert len(model_gates.swapped_sides({"any_of": [document]})) == said
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_roles_against_their_names(message: dict[str, Any], said: int) -> None:
 def test_what_is_trained_on_is_for_the_roles_or_the_data_to_say(
     role: Any, mask: Any, claimed: bool
 ) -> None:
-    assert bool(roles.masked(chat(message(role, loss_mask=mask)))) is claimed
+    assert bool(model_gates.odd_masks(chat(message(role, loss_mask=mask)))) is claimed
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_what_is_trained_on_is_for_the_roles_or_the_data_to_say(
     ],
 )
 def test_system_texts_that_are_not_named_so(document: dict[str, Any], found: list[str]) -> None:
-    assert roles.named_otherwise(document) == found
+    assert model_gates.odd_system_texts(document) == found
 
 
 @pytest.mark.parametrize(
@@ -104,4 +104,4 @@ def test_system_texts_that_are_not_named_so(document: dict[str, Any], found: lis
     ],
 )
 def test_fields_named_for_the_other_side(role: Any, content: Any, claimed: bool) -> None:
-    assert bool(roles.crossed(chat(message(role, content)))) is claimed
+    assert bool(model_gates.crossed_messages(chat(message(role, content)))) is claimed

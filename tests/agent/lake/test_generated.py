@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from ingot.agent.lake.state import State
+from ingot.agent.lake.lake_state import LakeState
 from tests.agent.lake.truth import Lake, generated, records_in, run, said, script, snapshot
 
 SPLITS = {"train": Fraction(8, 10), "valid": Fraction(2, 10)}
@@ -56,7 +56,7 @@ def test_a_lake_from_nothing_then_again_then_with_a_change(lake, model, tmp_path
 
 def members_agree(lake: Lake, out: Path, told: dict[str, Any]) -> dict[str, str]:
     """Every file is in one set, or left out with a reason; gives the name of each true set."""
-    members = {file.split("!")[0]: name for file, name in State(out).members().items()}
+    members = {file.split("!")[0]: name for file, name in LakeState(out).members().items()}
     left_out = {one["name"]: one["why"] for one in told["left_out"]}
     beside = {one["name"] for facts in told["sets"] for one in facts["left_out"]}
     assert all(left_out.values())

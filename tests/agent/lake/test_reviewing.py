@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ingot.agent.lake.order import LakeOrder
-from ingot.agent.lake.reviewing import (
+from ingot.agent.lake.lake_order import LakeOrder
+from ingot.agent.lake.review_queue import (
     APPROVED,
     approve,
-    data_sets,
-    laid,
-    order_of,
-    proposal_of,
+    find_data_sets,
+    known_order,
+    load_proposal,
+    proposal_file,
     reject,
-    tried,
-    waiting,
+    try_mapping,
+    waiting_sets,
 )
 from ingot.cli.app import app
 from ingot.converters.errors import ConversionError, MappingError, OutputError, SourceError
@@ -92,41 +92,41 @@ def lake(base: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def order(lake: Path) -> LakeOrder:
-    return order_of(lake)
+    return known_order(lake)
 
 
 def named(order: LakeOrder, name: str) -> Any:
-    return next(one for one in waiting(order, rejected=True) if one.name == name)
+    return next(one for one in waiting_sets(order, rejected=True) if one.name == name)
 
 
 def test_the_order_of_the_last_run(lake: Path, base: Path) -> None:
-    order = order_of(lake)
+    order = known_order(lake)
     assert (order.root, order.out) == (str(base / "raw"), lake)
     assert order.mappings == lake / "mappings"
-    assert order_of(lake, base / "other").mappings == base / "other"
+    assert known_order(lake, base / "other").mappings == base / "other"
 
 
 @pytest.mark.parametrize("name", ["raw", "nowhere", "raw/fine"])
 def test_what_is_no_lake(base: Path, name: str) -> None:
     with pytest.raises(OutputError, match="is not the folder of a lake"):
-        order_of(base / name)
+        known_order(base / name)
     assert not (base / name / ".ingot-lake").exists()
 
 
 def test_what_waits_is_listed_by_name(order: LakeOrder) -> None:
-    assert [one.name for one in waiting(order)] == ["odd", "same", "vague", "void"]
+    assert [one.name for one in waiting_sets(order)] == ["odd", "same", "vague", "void"]
 
 
 def test_what_is_decided_is_what_the_next_runs_do(order: LakeOrder, base: Path) -> None:
     """Edited and approved, approved as nothing, rejected until files change or approved yet."""
-    file, sets = proposal_of(order, "vague"), data_sets(order)
+    file, sets = proposal_file(order, "vague"), find_data_sets(order)
     file.write_text(json.dumps({**json.loads(file.read_text()), "text": "c1"}))
-    assert laid(order, sets["vague"]).document["text"] == "c1"  # type: ignore[index]
+    assert load_proposal(order, sets["vague"]).document["text"] == "c1"  # type: ignore[index]
     for name in ("vague", "void"):
         approve(order, named(order, name))
     for name in ("odd", "same"):
         reject(order, named(order, name), sets[name])
-    assert waiting(order) == []
+    assert waiting_sets(order) == []
     report = lake_run(base)
     rejected = {"odd": "rejected", "same": "rejected"}
     done = {"fine": "converted", "vague": "converted", "void": "nothing"}
@@ -134,7 +134,7 @@ def test_what_is_decided_is_what_the_next_runs_do(order: LakeOrder, base: Path) 
     assert sorted(report["worked"]) == ["vague", "void"]
     part = next((order.result("vague") / "records").iterdir())
     assert json.loads(part.read_text().splitlines()[0])["text"] == RAW["vague"][0]["c1"]
-    assert proposal_of(order, "same").is_file()
+    assert proposal_file(order, "same").is_file()
     approve(order, named(order, "same"))
     (base / "raw" / "odd" / "more.jsonl").write_text(json.dumps(RAW["odd"][0]) + "\n")
     report = lake_run(base)
@@ -143,21 +143,21 @@ def test_what_is_decided_is_what_the_next_runs_do(order: LakeOrder, base: Path) 
 
 
 def test_an_approved_mapping_is_the_proposed_one(order: LakeOrder) -> None:
-    before = proposal_of(order, "vague").read_text()
+    before = proposal_file(order, "vague").read_text()
     file = approve(order, named(order, "vague"))
     assert file == order.mappings / "vague.json"
     document, proposed = json.loads(file.read_text()), json.loads(before)
     assert document["provenance"].pop("reviewed") is True
     assert document == proposed
-    assert not proposal_of(order, "vague").parent.exists()
+    assert not proposal_file(order, "vague").parent.exists()
     assert not order.run_folder("vague").exists()
-    assert [one.name for one in waiting(order)] == ["odd", "same", "void"]
+    assert [one.name for one in waiting_sets(order)] == ["odd", "same", "void"]
     assert not order.result("vague").exists()  # nothing is converted here
 
 
 def test_what_cannot_be_approved(order: LakeOrder) -> None:
     facts = named(order, "vague")
-    file = proposal_of(order, "vague")
+    file = proposal_file(order, "vague")
     file.write_text("{")
     with pytest.raises(MappingError, match=r"vague\.proposal"):
         approve(order, facts)
@@ -167,28 +167,28 @@ def test_what_cannot_be_approved(order: LakeOrder) -> None:
 
 
 def test_what_is_shown_is_what_waits(order: LakeOrder) -> None:
-    sets = data_sets(order)
-    shown = laid(order, sets["vague"])
+    sets = find_data_sets(order)
+    shown = load_proposal(order, sets["vague"])
     assert shown.state["proposal"]["mapper"] == "rules"  # type: ignore[index]
-    assert shown.document == json.loads(proposal_of(order, "vague").read_text())
+    assert shown.document == json.loads(proposal_file(order, "vague").read_text())
     shutil.rmtree(order.run_folder("vague"))  # the memory is gone: the file is tried
-    again = laid(order, sets["vague"])
+    again = load_proposal(order, sets["vague"])
     assert again.document == shown.document
     assert again.state["check"]["records"] == 12  # type: ignore[index]
-    proposal_of(order, "vague").unlink()
+    proposal_file(order, "vague").unlink()
     with pytest.raises(SourceError, match="holds no proposal"):
-        laid(order, sets["vague"])
+        load_proposal(order, sets["vague"])
 
 
 def test_another_mapping_is_tried_on_the_rows(order: LakeOrder) -> None:
-    data_set = data_sets(order)["vague"]
-    made = tried(order, data_set, {"version": 2, "text": "c1"}, provenance={"edited": True})
+    data_set = find_data_sets(order)["vague"]
+    made = try_mapping(order, data_set, {"version": 2, "text": "c1"}, provenance={"edited": True})
     assert made.document is not None
     assert made.document["text"] == "c1"
     assert set(made.document["provenance"]) == {"edited", "fingerprint", "shape"}
     assert made.state["check"]["records"] == 12  # type: ignore[index]
     with pytest.raises(MappingError):
-        tried(order, data_set, {"version": 2, "text": 7})
+        try_mapping(order, data_set, {"version": 2, "text": 7})
 
 
 def test_a_mapping_from_which_the_data_has_moved_is_shown_on_the_new_data(
@@ -202,13 +202,13 @@ def test_a_mapping_from_which_the_data_has_moved_is_shown_on_the_new_data(
         facts = named(order, "fine")
         with pytest.raises(OutputError, match="is approved already"):
             approve(order, facts)
-        data_set = data_sets(order)["fine"]
-        shown = laid(order, data_set)
+        data_set = find_data_sets(order)["fine"]
+        shown = load_proposal(order, data_set)
         assert shown.moved
         assert shown.state["check"]["drift"]  # type: ignore[index]
         assert shown.document is not None
         mended = json.loads(json.dumps(shown.document).replace('"answer"', '"reply"'))
-        again = tried(order, data_set, mended, provenance=shown.document["provenance"])
+        again = try_mapping(order, data_set, mended, provenance=shown.document["provenance"])
         assert approve(order, facts, again.document) == file
         report = lake_run(base)
         assert (statuses(report)["fine"], report["worked"]) == ("converted", ["fine"])
@@ -292,8 +292,8 @@ def test_mappings_elsewhere(lake: Path, base: Path) -> None:
     assert review(str(lake), "--mappings", str(folder), "--approve", "vague")[0] == 0
     assert (folder / "vague.json").is_file()
     shutil.rmtree(folder)
-    order_of(lake).state.keep_note("mappings", str(folder))
-    assert order_of(lake).mappings == folder
+    known_order(lake).state.keep_note("mappings", str(folder))
+    assert known_order(lake).mappings == folder
 
 
 def test_mappings_in_a_repository_are_reviewed(

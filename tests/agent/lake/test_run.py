@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from ingot.agent.lake.looking import look_at_all
-from ingot.agent.lake.order import LakeOrder
-from ingot.agent.lake.run import run
-from ingot.agent.lake.workers import Workers
+from ingot.agent.lake.file_scan import scan_files
+from ingot.agent.lake.lake_order import LakeOrder
+from ingot.agent.lake.run import run_lake
+from ingot.agent.lake.scheduling import Workers
 from ingot.converters.errors import OutputError, SourceError
-from ingot.converters.lake.splits import parse
-from ingot.converters.readers.storage import Entry, LocalFile
-from ingot.converters.records import read_records
+from ingot.converters.lake.record_hashes import parse_splits
+from ingot.converters.records.readers import read_records
+from ingot.converters.sources.storage.listing import Entry, LocalFile
 
 THINGS = ("harbour", "kettle", "night train", "olive tree", "library", "bridge", "market", "ferry")
 
@@ -80,7 +80,7 @@ def order_for(tmp_path: Path, **changes) -> LakeOrder:
 
 def ran(order, **more):
     listener = Listener()
-    report = run(order, listener, **more)
+    report = run_lake(order, listener, **more)
     return {one.name: one for one in report.sets}, listener, report
 
 
@@ -150,7 +150,7 @@ def test_what_nobody_has_approved_waits_until_its_mapping_is_there(tmp_path):
 
 def test_a_set_that_moved_away_keeps_its_result_and_leaves_the_corpus(tmp_path):
     lay_lake(tmp_path / "lake")
-    order = order_for(tmp_path, dedup=True, splits=parse("train=0.5,valid=0.5"))
+    order = order_for(tmp_path, dedup=True, splits=parse_splits("train=0.5,valid=0.5"))
     sets, _, _ = ran(order)
     parts = [split for one in sets.values() for split in one.splits]
     assert sum(one.records for one in parts) == 40
@@ -311,5 +311,5 @@ def test_where_nothing_tells_a_changed_file_it_is_looked_at_again(tmp_path):
     known = Entry(name="talks/a.jsonl", place=LocalFile(str(path)), bytes=9, mtime_ns=1)
     with Workers(1) as workers:
         for entry in (known, known, dataclasses.replace(known, mtime_ns=None)) * 2:
-            list(look_at_all(order, [entry], workers, lambda _, new: looked.append(new)))
+            list(scan_files(order, [entry], workers, lambda _, new: looked.append(new)))
     assert looked == [1, 1, 1, 1]  # the first, the one without, and both again behind it

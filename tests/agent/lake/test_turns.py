@@ -1,11 +1,10 @@
 """Whose turn it is: the first by name of a shape, before all others of it."""
 
-from ingot.agent.lake.turns import Turns
+from ingot.agent.lake.scheduling import TurnQueue
 from ingot.converters.lake.survey import DataSet
-from ingot.converters.readers import Source
-from ingot.converters.readers.facts import FileFacts, SourceFile
-from ingot.converters.readers.spec import SourceSpec
-from ingot.converters.readers.storage import Listing, LocalFile
+from ingot.converters.sources import Source
+from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
+from ingot.converters.sources.storage.listing import Listing, LocalFile
 
 
 def data_set(name, *columns):
@@ -29,7 +28,9 @@ def told(turns):
 
 
 def test_the_first_of_a_shape_goes_before_the_others():
-    turns = Turns([data_set("c", "x"), data_set("b", "x"), data_set("a", "y"), data_set("d", "x")])
+    turns = TurnQueue(
+        [data_set("c", "x"), data_set("b", "x"), data_set("a", "y"), data_set("d", "x")]
+    )
     assert told(turns) == {"c": "b", "b": "", "a": "", "d": "b"}
     turns.settle({"a": "", "b": "one"}, {"c": "one", "d": "two"})
     assert told(turns) == {"c": "", "d": ""}
@@ -38,7 +39,7 @@ def test_the_first_of_a_shape_goes_before_the_others():
 
 
 def test_what_was_alike_at_first_sight_only_is_dealt_with_by_its_own_shape():
-    turns = Turns([data_set(name, "x") for name in "abcd"])
+    turns = TurnQueue([data_set(name, "x") for name in "abcd"])
     turns.settle({"a": "one"}, dict.fromkeys("bcd", "two"))
     assert told(turns) == {"b": ""}  # the others would only be put off again
     turns.settle({"b": "two"}, {})
@@ -46,11 +47,11 @@ def test_what_was_alike_at_first_sight_only_is_dealt_with_by_its_own_shape():
 
 
 def test_where_all_are_in_each_others_way_they_go_one_by_one_and_then_all_at_once():
-    turns = Turns([data_set("a", "x"), data_set("b", "y")])
+    turns = TurnQueue([data_set("a", "x"), data_set("b", "y")])
     turns.settle({}, {"a": "one", "b": "two"})
-    assert turns.one_by_one
+    assert turns.runs_alone
     turns.settle({}, {"a": "one", "b": "two"})
     assert [one.pending for one in turns.next()] == [frozenset(), frozenset()]
     turns.settle({"a": "one"}, {"b": "two"})
-    assert not turns.one_by_one
+    assert not turns.runs_alone
     assert [one.pending for one in turns.next()] == [frozenset({"b"})]

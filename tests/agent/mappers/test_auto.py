@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.mappers import auto
-from ingot.agent.mappers.proposal import Proposal, Request
-from ingot.agent.mappers.turn import Attempt, Turn
+from ingot.agent.proposing import auto
+from ingot.agent.proposing.proposal import Attempt, Proposal, Request, Turn
 from ingot.converters.errors import ModelError, Problem
 
 NOTHING: Any = None
@@ -32,12 +31,12 @@ def turn(mapper: str, confidence: float) -> Turn:
 
 
 def asked(rules: Turn, model: Turn | ModelError | None, history: Any = ()) -> Turn:
-    mapper = auto.auto(turner(rules), turner(model) if model else None)
+    mapper = auto.auto_mapper(turner(rules), turner(model) if model else None)
     return mapper(NOTHING, NOTHING, Request(), history)
 
 
 def asked_first(model: Turn | ModelError, history: Any = ()) -> Turn:
-    mapper = auto.first(turner(model), turner(turn("rules", 0.9)))
+    mapper = auto.model_first_mapper(turner(model), turner(turn("rules", 0.9)))
     return mapper(NOTHING, NOTHING, Request(), history)
 
 

@@ -8,10 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from ingot.agent.context import Context
-from ingot.agent.mappers.asking import Asking
+from ingot.agent.model.cache import Store
 from ingot.agent.model.endpoint import Endpoint
-from ingot.agent.model.store import Store
-from ingot.agent.session import session
+from ingot.agent.proposing.llm.model_access import ModelAccess
+from ingot.agent.session import open_session
 from ingot.agent.state import Order
 from ingot.cli.app import app
 from ingot.converters.errors import ModelError
@@ -50,20 +50,20 @@ def data(tmp_path: Path) -> Path:
     return file
 
 
-def asking(chat: Any, store: Store | None = None, **given: Any) -> Asking:
+def asking(chat: Any, store: Store | None = None, **given: Any) -> ModelAccess:
     """How the server is asked: without retries, remembering nothing from elsewhere."""
     endpoint = Endpoint(model="m1", base_url=chat.url, retries=0)
-    return Asking(endpoint=endpoint, store=store or Store(None), **given)
+    return ModelAccess(endpoint=endpoint, store=store or Store(None), **given)
 
 
 def run(
-    chat: Any, data: Path, mapper: str = "llm", *, how: Asking | None = None, **given: Any
+    chat: Any, data: Path, mapper: str = "llm", *, how: ModelAccess | None = None, **given: Any
 ) -> dict[str, Any]:
     """The outcome of a whole run with this endpoint."""
     context = Context(asking=how or asking(chat))
     out = str(data.parent / "out")
     order = Order(source=str(data), out=out, mapper=mapper, yes=True, records="jsonl", **given)
-    with session(order, context, home=data.parent / "state") as current:
+    with open_session(order, context, home=data.parent / "state") as current:
         outcome: dict[str, Any] = current.begin()["outcome"]
         current.forget()
     return outcome

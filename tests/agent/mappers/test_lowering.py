@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.mappers.lowering import lower
-from ingot.converters import contracts
+from ingot.agent.proposing.llm.lowering import lower_reply
+from ingot.converters import json_yaml
 from ingot.converters.errors import MappingError
 
 NO_META = dict.fromkeys(
@@ -42,9 +42,9 @@ PAIR_LOWERED = [{"role": "user", "content": "q"}, {"role": "assistant", "content
 
 def lowered(given: dict[str, Any]) -> dict[str, Any]:
     """Lower a reply that the model's schema allows to a document that the file's schema allows."""
-    assert contracts.violations("llm", given) == []
-    document = lower(given)
-    assert contracts.violations("mapping", document) == []
+    assert json_yaml.violations("llm", given) == []
+    document = lower_reply(given)
+    assert json_yaml.violations("mapping", document) == []
     return document
 
 
@@ -214,9 +214,9 @@ def test_empty_keys_are_left_out() -> None:
 def test_what_no_mapping_can_say_is_a_problem_with_its_place(
     given: dict[str, Any], pointer: str
 ) -> None:
-    assert contracts.violations("llm", given) == []
+    assert json_yaml.violations("llm", given) == []
     with pytest.raises(MappingError) as caught:
-        lower(given)
+        lower_reply(given)
     assert pointer in [problem.pointer for problem in caught.value.problems]
 
 

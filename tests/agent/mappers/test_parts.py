@@ -4,17 +4,19 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.mappers.parts import ROLES, layouts, roles_of, strings
+from ingot.agent.proposing.proposal import ROLES, document_layouts, message_roles, value_strings
 
 
 def test_a_mapping_and_its_alternatives_have_pointers() -> None:
     document = {"version": 2, "any_of": [{"text": "a"}, {"text": "b"}]}
-    assert [*layouts(document)] == [
+    assert [*document_layouts(document)] == [
         ("", document),
         ("/any_of/0", {"text": "a"}),
         ("/any_of/1", {"text": "b"}),
     ]
-    assert [*layouts({"text": "a", "any_of": None})] == [("", {"text": "a", "any_of": None})]
+    assert [*document_layouts({"text": "a", "any_of": None})] == [
+        ("", {"text": "a", "any_of": None})
+    ]
 
 
 @pytest.mark.parametrize(
@@ -29,11 +31,11 @@ def test_a_mapping_and_its_alternatives_have_pointers() -> None:
     ],
 )
 def test_roles_that_a_message_may_have(role: Any, may_be: tuple[Any, ...]) -> None:
-    assert roles_of(role) == may_be
+    assert message_roles(role) == may_be
 
 
 def test_every_text_inside_a_value() -> None:
     value = {"concat": ["a", {"literal": "x"}], "each": "t[*]", "loss_mask": True, "sep": None}
-    assert [*strings(value)] == ["a", "x", "t[*]"]
-    assert [*strings("a")] == ["a"]
-    assert [*strings(None)] == []
+    assert [*value_strings(value)] == ["a", "x", "t[*]"]
+    assert [*value_strings("a")] == ["a"]
+    assert [*value_strings(None)] == []

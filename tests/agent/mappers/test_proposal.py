@@ -7,13 +7,18 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.mappers.proposal import Evidence, Proposal, Request
-from ingot.agent.mappers.rules import propose
-from ingot.agent.mappers.rules.names import language_of, role_of, strength, tables
+from ingot.agent.proposing.field_names import (
+    alias_tables,
+    language_code,
+    name_strength,
+    speaker_role,
+)
+from ingot.agent.proposing.proposal import Evidence, Proposal, Request
+from ingot.agent.proposing.rules.mapper import propose
 from ingot.converters.errors import IngotError
-from ingot.converters.mapping import parse
-from ingot.converters.readers import open_source
-from ingot.converters.sample import draw
+from ingot.converters.mapping.bind import parse
+from ingot.converters.sources import open_source
+from ingot.converters.sources.sample import draw_sample
 
 
 def test_a_proposal_goes_through_json() -> None:
@@ -39,14 +44,14 @@ def test_the_rules_say_why_and_what_came_second(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     source = open_source(str(file))
-    proposal = propose(source, draw(source), Request())
+    proposal = propose(source, draw_sample(source), Request())
     assert proposal.mapper == "rules"
     targets = {one.target: one for one in proposal.evidence}
     assert targets["decision"].choice == "sft"
     assert str(targets["decision"].runner_up).startswith("pt: ")
     assert "look like questions" in targets["messages.user"].why
     assert parse(proposal.mapping, where="rules")
-    assert propose(source, draw(source), Request()) == proposal
+    assert propose(source, draw_sample(source), Request()) == proposal
 
 
 @pytest.mark.parametrize(
@@ -61,18 +66,18 @@ def test_the_rules_say_why_and_what_came_second(tmp_path: Path) -> None:
     ],
 )
 def test_names(name: str, slot: str, least: float, most: float) -> None:
-    assert least <= strength(name, slot) <= most
+    assert least <= name_strength(name, slot) <= most
 
 
 def test_speakers_and_languages() -> None:
-    assert [role_of(v) for v in ("Human", "GPT", "function_call", "observation", "xyz")] == [
+    assert [speaker_role(v) for v in ("Human", "GPT", "function_call", "observation", "xyz")] == [
         "user",
         "assistant",
         "assistant",
         "tool",
         None,
     ]
-    assert [language_of(v) for v in ("English", "zh-CN", "fra", "Python")] == [
+    assert [language_code(v) for v in ("English", "zh-CN", "fra", "Python")] == [
         "en",
         "zh",
         "fr",
@@ -81,7 +86,7 @@ def test_speakers_and_languages() -> None:
 
 
 def test_the_tables_are_well_formed() -> None:
-    known = tables()
+    known = alias_tables()
     assert set(known["markers"].values()) <= {"user", "assistant", "system", "tool"}
     for slot, names in known["slots"].items():
         assert len(names) == len(set(names)), slot
@@ -119,7 +124,7 @@ def test_any_rows_get_a_proposal_that_parses(tmp_path: Path, seed: int) -> None:
     source = open_source(str(file))
     for mode in ("auto", "pt", "sft"):
         try:
-            proposal = propose(source, draw(source), Request(mode=mode))
+            proposal = propose(source, draw_sample(source), Request(mode=mode))
         except IngotError as error:  # the reader may refuse such a file, and says so
             pytest.skip(str(error))
         if proposal.mapping is not None:

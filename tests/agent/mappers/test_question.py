@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.mappers.proposal import Request
-from ingot.agent.mappers.question import (
-    completed,
-    correction,
-    inventory,
-    opening,
-    second_look,
-    template_hash,
+from ingot.agent.model.budget import estimate_tokens
+from ingot.agent.proposing.llm.question import (
+    complete_document,
+    correction_message,
+    opening_messages,
+    prompt_hash,
+    record_check_message,
+    shown_inventory,
 )
-from ingot.agent.model.budget import tokens_in
-from ingot.converters import contracts
+from ingot.agent.proposing.proposal import Request
+from ingot.converters import json_yaml
 from ingot.converters.errors import Problem
-from ingot.converters.profile import profile_values
-from ingot.converters.readers import Source, open_source
-from ingot.converters.sample import Sample, draw
+from ingot.converters.sources import Source, open_source
+from ingot.converters.sources.profile import profile_values
+from ingot.converters.sources.sample import Sample, draw_sample
 
 ROWS = [
     {"id": f"r{n}", "ask": f"What is the number {n}?", "reply": f"It is what {n} is."}
@@ -32,11 +32,11 @@ ROWS = [
 def data(file: Path, rows: Any = ROWS) -> tuple[Source, Sample]:
     file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     source = open_source(str(file))
-    return source, draw(source)
+    return source, draw_sample(source)
 
 
 def asked(file: Path, rows: Any = ROWS, **options: Any) -> str:
-    _, user = opening(*data(file, rows), Request(mode="sft"), **options)
+    _, user = opening_messages(*data(file, rows), Request(mode="sft"), **options)
     return user["content"]
 
 
@@ -48,9 +48,9 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> tuple[Source, Sample]:
 
 @pytest.mark.parametrize("tokens", [1500, 2000, 3000, 6000, 8000, 20_000])
 def test_both_messages_fit(wide: tuple[Source, Sample], tokens: int) -> None:
-    system, user = opening(*wide, Request(), tokens=tokens)
+    system, user = opening_messages(*wide, Request(), tokens=tokens)
     assert (system["role"], user["role"]) == ("system", "user")
-    assert tokens_in(system["content"]) + tokens_in(user["content"]) <= tokens
+    assert estimate_tokens(system["content"]) + estimate_tokens(user["content"]) <= tokens
 
 
 def test_too_few_tokens_are_refused(tmp_path: Path) -> None:
@@ -60,10 +60,12 @@ def test_too_few_tokens_are_refused(tmp_path: Path) -> None:
 
 def test_mode_and_language_are_told(tmp_path: Path) -> None:
     source, sample = data(tmp_path / "t.jsonl")
-    _, user = opening(source, sample, Request(mode="pt", language="zh", source_name="my set"))
+    _, user = opening_messages(
+        source, sample, Request(mode="pt", language="zh", source_name="my set")
+    )
     assert "Mode asked for: pt (running text). Language told by the user: zh." in user["content"]
     assert "my set" not in user["content"]
-    _, user = opening(source, sample, Request())
+    _, user = opening_messages(source, sample, Request())
     assert "decide between pt and sft" in user["content"]
     assert "not told" in user["content"]
 
@@ -136,7 +138,7 @@ def test_no_value_leaves_where_none_is_shared(tmp_path: Path) -> None:
 def test_a_correction_has_five_problems_and_real_paths() -> None:
     facts = profile_values(ROWS)
     problems = [Problem(f"/text/{n}", "unresolved_path", "a path", f"repl{n}") for n in range(8)]
-    said = correction(problems, facts)["content"]
+    said = correction_message(problems, facts)["content"]
     assert said.count("unresolved_path") == 5
     assert "\nid\nask\nreply\n" in said
 
@@ -145,7 +147,7 @@ def test_paths_near_the_problems_come_first_where_there_are_many() -> None:
     row = {f"field_{n}": n for n in range(200)} | {"answer_text": "x"}
     facts = profile_values([row] * 5)
     problem = Problem("/text", "unresolved_path", "a path", "anser_text", "answer_text")
-    said = correction([problem], facts)["content"]
+    said = correction_message([problem], facts)["content"]
     assert said.split("Paths:\n")[1].splitlines()[0] == "answer_text"
     assert "(+122 paths)" in said
 
@@ -153,33 +155,35 @@ def test_paths_near_the_problems_come_first_where_there_are_many() -> None:
 def test_a_problem_tells_no_secret() -> None:
     facts = profile_values(ROWS)
     problem = Problem("/messages/0/role", "unmapped_value", "one of the map", f"{MAIL}\u202e")
-    assert "miller" not in correction([problem], facts)["content"]
-    assert "unmapped_value" in correction([problem], facts, share="none")["content"]
+    assert "miller" not in correction_message([problem], facts)["content"]
+    assert "unmapped_value" in correction_message([problem], facts, share="none")["content"]
     assert (
         "zebra"
-        not in correction([Problem("/x", "c", "e", "zebra")], facts, share="none")["content"]
+        not in correction_message([Problem("/x", "c", "e", "zebra")], facts, share="none")[
+            "content"
+        ]
     )
-    assert "\u202e" not in correction([problem], facts, share="raw")["content"]
+    assert "\u202e" not in correction_message([problem], facts, share="raw")["content"]
 
 
 def test_a_second_look_shows_rows_beside_records() -> None:
     row = {"ask": f"Mail {MAIL}?", "reply": "word " * 400}
     record = {"messages": [{"role": "user", "content": f"Mail {MAIL}?", "loss_mask": False}]}
-    said = second_look([(row, record)], ["a text is left out: notes (60 %)"])["content"]
+    said = record_check_message([(row, record)], ["a text is left out: notes (60 %)"])["content"]
     assert 'Row: {"ask": "Mail [email]?"' in said
     assert 'Record: {"messages": [{"role": "user"' in said
     assert "- a text is left out: notes (60 %)" in said
     assert "word " * 200 not in said
-    assert "- nothing" in second_look([(row, record)], [])["content"]
-    none = second_look([(row, record)], [], share="none")["content"]
+    assert "- nothing" in record_check_message([(row, record)], [])["content"]
+    none = record_check_message([(row, record)], [], share="none")["content"]
     assert "Mail" not in none
     assert "<string" in none
 
 
 def test_the_hash_tells_sizes_apart() -> None:
-    assert template_hash(8000) == template_hash(9000)
-    assert template_hash(8000) != template_hash(2000)
-    assert re.fullmatch(r"[0-9a-f]{64}", template_hash(2000))
+    assert prompt_hash(8000) == prompt_hash(9000)
+    assert prompt_hash(8000) != prompt_hash(2000)
+    assert re.fullmatch(r"[0-9a-f]{64}", prompt_hash(2000))
 
 
 # --- what is completed
@@ -189,13 +193,20 @@ def test_paths_into_texts_of_json_have_them_parsed(tmp_path: Path) -> None:
     rows = [{"p": json.dumps({"body": f"Text {n} here."}), "n": n} for n in range(9)]
     source, sample = data(tmp_path / "t.jsonl", rows)
     document = {"version": 2, "text": "p.body"}
-    made = completed(document, source, sample)
+    made = complete_document(document, source, sample)
     assert made == {"version": 2, "text": "p.body", "source": {"json_fields": ["p"]}}
-    assert completed({"version": 2, "text": "p"}, source, sample) == {"version": 2, "text": "p"}
+    assert complete_document({"version": 2, "text": "p"}, source, sample) == {
+        "version": 2,
+        "text": "p",
+    }
     grouped = {"version": 2, "group": {"by": ["n"]}, "text": "[*].p.body"}
-    assert completed(grouped, source, sample)["source"] == {"json_fields": ["p"]}
-    assert contracts.violations("mapping", made) == []
-    assert [facts.path for facts in inventory(source, sample).paths][:3] == ["$", "p", "p.body"]
+    assert complete_document(grouped, source, sample)["source"] == {"json_fields": ["p"]}
+    assert json_yaml.violations("mapping", made) == []
+    assert [facts.path for facts in shown_inventory(source, sample).paths][:3] == [
+        "$",
+        "p",
+        "p.body",
+    ]
 
 
 def test_paths_of_the_inventory_start_at_its_root(tmp_path: Path) -> None:
@@ -203,13 +214,13 @@ def test_paths_of_the_inventory_start_at_its_root(tmp_path: Path) -> None:
     rows = [{"t": f"Text {n} here."} for n in range(5)]
     file.write_text(json.dumps({"by": "me", "rows": rows}))
     source = open_source(str(file))
-    sample = draw(source)
-    made = completed({"version": 2, "text": "t"}, source, sample)
+    sample = draw_sample(source)
+    made = complete_document({"version": 2, "text": "t"}, source, sample)
     assert made == {"version": 2, "text": "t", "source": {"root": "rows[*]"}}
     for body in ({"each": "rows[*]", "text": "t"}, {"text": "rows[*].t"}, {"text": "nothing"}):
-        assert completed({"version": 2, **body}, source, sample) == {"version": 2, **body}
+        assert complete_document({"version": 2, **body}, source, sample) == {"version": 2, **body}
     said = {"version": 2, "source": {"root": "$"}, "text": "rows[*].t"}
-    assert completed(said, source, sample) == said
+    assert complete_document(said, source, sample) == said
 
 
 def test_tools_go_with_their_conversation(tmp_path: Path) -> None:
@@ -218,7 +229,7 @@ def test_tools_go_with_their_conversation(tmp_path: Path) -> None:
     ]
     source, sample = data(tmp_path / "t.jsonl", rows)
     messages = [{"role": "user", "content": "ask"}, {"role": "assistant", "content": "reply"}]
-    made = completed({"version": 2, "messages": messages}, source, sample)
+    made = complete_document({"version": 2, "messages": messages}, source, sample)
     assert made["tools"] == {"path": "tools", "as": "json"}
-    assert contracts.violations("mapping", made) == []
-    assert "tools" not in completed({"version": 2, "text": "ask"}, source, sample)
+    assert json_yaml.violations("mapping", made) == []
+    assert "tools" not in complete_document({"version": 2, "text": "ask"}, source, sample)

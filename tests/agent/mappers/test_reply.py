@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.mappers import reply as replies
-from ingot.converters import contracts
+from ingot.agent.proposing.llm import reply as replies
+from ingot.converters import json_yaml
 from ingot.converters.errors import MappingError
 
 
 def read(text: str, *, cut_off: bool = False) -> dict[str, Any]:
-    return replies.read(text, cut_off=cut_off).document
+    return replies.read_reply(text, cut_off=cut_off).document
 
 
 META = dict.fromkeys(
@@ -120,7 +120,7 @@ def test_nested_forms_are_completed() -> None:
             "loss_mask": None,
         }
     ]
-    assert contracts.violations("llm", reply) == []
+    assert json_yaml.violations("llm", reply) == []
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ ROW = '{"text": "a row", "id": 7}'
     ],
 )
 def test_it_is_recorded_what_was_put_right(text: str, how: tuple[str, ...]) -> None:
-    assert replies.read(text).repaired == how
+    assert replies.read_reply(text).repaired == how
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ingot.converters.mapping import bind
+from ingot.converters.mapping.bind import bind
+from ingot.converters.mapping.rows.executor import RowExecutor
 from ingot.converters.paths import Node
-from ingot.converters.unify import Unifier
 
 Document = dict[str, Any]
 PATHS = ("a", "$.a", "b", "['b']", "w", "o[*]", "t[*].v", "$['t'][*].v", "o[0]", "v", "f", "^.a")
@@ -286,7 +286,7 @@ def _like(entry: Any) -> st.SearchStrategy[Any]:
 
 def records(document: Document, row: Any, values: Any = ()) -> list[Document]:
     """The records that a document makes of a row."""
-    unifier = Unifier(bind(document, values), source_name="rows")
+    unifier = RowExecutor(bind(document, values), source_name="rows")
     made, _ = unifier.row(Node(row, 7))
     return made
 

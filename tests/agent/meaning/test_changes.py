@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.meaning.changes import CLASSES, RULES, changes, class_of, normal, written
+from ingot.agent.review.diff.mapping_changes import (
+    CLASSES,
+    RULES,
+    compare_mappings,
+    file_pointer,
+    normal_form,
+    worst_class,
+)
 
 Document = dict[str, Any]
 USER = {"role": "user", "content": "q"}
@@ -599,10 +606,10 @@ CASES: list[tuple[str, Document, Document, str, str | None, str | None]] = [
 def test_a_rule_names_the_change(
     rule: str, old: Document, new: Document, target: str, was: str | None, now: str | None
 ) -> None:
-    (one,) = changes(normal(old), normal(new))
+    (one,) = compare_mappings(normal_form(old), normal_form(new))
     assert (one.rule, one.kind) == (rule, RULES[rule][0])
     assert (one.target, one.old, one.new) == (target, was, now)
-    assert class_of([one]) == one.kind
+    assert worst_class([one]) == one.kind
 
 
 def test_every_rule_has_a_case() -> None:
@@ -612,8 +619,8 @@ def test_every_rule_has_a_case() -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
 def test_a_place_is_found_in_the_file(case: tuple[Any, ...]) -> None:
     _, old, new, _, _, now = case
-    (one,) = changes(normal(old), normal(new))
-    value = normal(old) if now is None else normal(new)
+    (one,) = compare_mappings(normal_form(old), normal_form(new))
+    value = normal_form(old) if now is None else normal_form(new)
     for step in one.pointer.split("/")[1:]:
         assert step in value if isinstance(value, dict) else int(step) < len(value)
         value = value[step] if isinstance(value, dict) else value[int(step)]
@@ -662,9 +669,9 @@ SAME = [
 
 @pytest.mark.parametrize(("old", "new"), SAME)
 def test_another_spelling_is_no_change(old: Document, new: Document) -> None:
-    assert changes(normal(old), normal(new)) == ()
-    assert changes(normal(new), normal(old)) == ()
-    assert class_of(()) == "none"
+    assert compare_mappings(normal_form(old), normal_form(new)) == ()
+    assert compare_mappings(normal_form(new), normal_form(old)) == ()
+    assert worst_class(()) == "none"
 
 
 DIFFERENT = [
@@ -680,17 +687,17 @@ DIFFERENT = [
 
 @pytest.mark.parametrize(("old", "new"), DIFFERENT)
 def test_what_only_looks_the_same_is_breaking(old: Document, new: Document) -> None:
-    assert class_of(changes(normal(old), normal(new))) == "breaking"
+    assert worst_class(compare_mappings(normal_form(old), normal_form(new))) == "breaking"
 
 
 def test_the_class_is_the_most_severe_one() -> None:
     old = chat(USER, ANSWER, meta={"language": "l"})
     new = chat(USER, {"role": "assistant", "content": "b", "loss_mask": False})
-    found = changes(normal(old), normal(new))
+    found = compare_mappings(normal_form(old), normal_form(new))
     assert [one.rule for one in found] == ["content_path", "loss_mask", "meta_language"]
-    assert class_of(found) == "breaking"
-    assert class_of(found[1:]) == "training"
-    assert class_of(found[2:]) == "meta"
+    assert worst_class(found) == "breaking"
+    assert worst_class(found[1:]) == "training"
+    assert worst_class(found[2:]) == "meta"
     assert [*CLASSES] == ["none", "additive", "meta", "training", "breaking"]
 
 
@@ -700,13 +707,13 @@ def test_one_message_put_in_is_one_change() -> None:
         for n in range(8)
     ]
     new = [*turns[:3], said(content="new"), *turns[3:]]
-    (one,) = changes(normal(chat(*turns)), normal(chat(*new)))
+    (one,) = compare_mappings(normal_form(chat(*turns)), normal_form(chat(*new)))
     assert (one.target, one.rule, one.new) == ("messages 4", "message_added", "user: new")
 
 
 def test_one_message_put_in_beside_a_changed_one_is_two_changes() -> None:
     new = chat({"role": "system", "content": "p"}, said(content=["t", "q"]), ANSWER)
-    found = changes(normal(chat(USER, ANSWER)), normal(new))
+    found = compare_mappings(normal_form(chat(USER, ANSWER)), normal_form(new))
     assert [(one.target, one.rule) for one in found] == [
         ("messages 1", "message_added"),
         ("messages 2 content", "content_path"),
@@ -715,20 +722,20 @@ def test_one_message_put_in_beside_a_changed_one_is_two_changes() -> None:
 
 def test_what_changed_in_all_alternatives_is_said_once() -> None:
     old, new = first_of(A, B, meta={"language": "l"}), first_of(A, B, meta={"language": "m"})
-    (one,) = changes(normal(old), normal(new))
+    (one,) = compare_mappings(normal_form(old), normal_form(new))
     assert (one.target, one.pointer) == ("meta.language", "/meta/language")
 
 
 def test_what_changed_in_one_alternative_names_it() -> None:
     new = first_of(A, {**B, "meta": {"language": "l"}})
-    (one,) = changes(normal(first_of(A, B)), normal(new))
+    (one,) = compare_mappings(normal_form(first_of(A, B)), normal_form(new))
     assert (one.target, one.pointer) == ("alternative 2: meta.language", "/any_of/1/meta/language")
 
 
 def test_long_words_are_shown_from_where_they_differ() -> None:
     long = "x" * 5000
-    (one,) = changes(
-        normal(text({"literal": long + "old"})), normal(text({"literal": long + "new"}))
+    (one,) = compare_mappings(
+        normal_form(text({"literal": long + "old"})), normal_form(text({"literal": long + "new"}))
     )
     assert one.old is not None
     assert one.new is not None
@@ -740,7 +747,7 @@ def test_long_words_are_shown_from_where_they_differ() -> None:
 
 def test_long_words_are_cut() -> None:
     parts = [f"part{n}" for n in range(200)]
-    (one,) = changes(normal(text("a")), normal(text(parts)))
+    (one,) = compare_mappings(normal_form(text("a")), normal_form(text(parts)))
     assert one.new is not None
     assert len(one.new) < 300
     assert one.new.endswith("characters)")
@@ -748,29 +755,29 @@ def test_long_words_are_cut() -> None:
 
 def test_no_words_are_json() -> None:
     for _, old, new, *_ in CASES:
-        for one in changes(normal(old), normal(new)):
+        for one in compare_mappings(normal_form(old), normal_form(new)):
             assert not any(words.startswith(("{", "[")) for words in (one.old, one.new) if words)
 
 
 def test_a_place_in_the_file_counts_messages_without_content() -> None:
     new = chat({"role": "system", "content": None}, USER, {**ANSWER, "content": "b"})
-    (one,) = changes(normal(chat(USER, ANSWER)), normal(new))
+    (one,) = compare_mappings(normal_form(chat(USER, ANSWER)), normal_form(new))
     assert one.pointer == "/messages/1/content"
-    assert written(new, one.pointer) == "/messages/2/content"
+    assert file_pointer(new, one.pointer) == "/messages/2/content"
 
 
 def test_a_place_that_the_file_does_not_spell_out_is_what_holds_it() -> None:
     new = {"text": ["a", "b"], "meta": {"language": "en"}}
-    assert written(new, "/meta/language/literal") == "/meta/language"
-    assert written(new, "/text/1/path") == "/text/1"
-    assert written(new, "/messages/3") == ""
-    assert written(doc(**{"a~/b": 1}), "/a~0~1b") == "/a~0~1b"
+    assert file_pointer(new, "/meta/language/literal") == "/meta/language"
+    assert file_pointer(new, "/text/1/path") == "/text/1"
+    assert file_pointer(new, "/messages/3") == ""
+    assert file_pointer(doc(**{"a~/b": 1}), "/a~0~1b") == "/a~0~1b"
 
 
 def test_thousands_of_messages_are_compared() -> None:
     old = [said(content=f"q{n}") for n in range(1500)]
     new = [said(content=f"r{n}") for n in range(1501)]
-    found = changes(normal(chat(*old)), normal(chat(*new)))
+    found = compare_mappings(normal_form(chat(*old)), normal_form(chat(*new)))
     assert len(found) == 1501
     assert json.dumps([one.rule for one in found[-2:]]) == '["content_path", "message_added"]'
 
@@ -779,23 +786,23 @@ def test_thousands_of_conditions_are_compared() -> None:
     listed = [f"v{n}" for n in range(12_000)]
     old = text("a", where=[{"path": "p", "not_in": listed}])
     each = [{"path": "p", "not_in": [one]} for one in listed]
-    found = changes(old, text("a", where=each))
+    found = compare_mappings(old, text("a", where=each))
     assert {one.rule for one in found} == {"where_widened"}
-    found = changes(text("a", where=each[:6000]), text("a", where=each))
+    found = compare_mappings(text("a", where=each[:6000]), text("a", where=each))
     assert {one.rule for one in found} == {"where_tightened"}
 
 
 def test_too_many_alternatives_are_not_compared_one_by_one() -> None:
     many = [{"text": f"a{n}"} for n in range(15_000)]
     other = [one if n % 2 else {"text": f"b{n}"} for n, one in enumerate(many)]
-    [one] = changes(doc(any_of=many), doc(any_of=other))
+    [one] = compare_mappings(doc(any_of=many), doc(any_of=other))
     assert one.rule == "alternatives_many"
-    assert changes(doc(any_of=many), doc(any_of=many)) == ()
+    assert compare_mappings(doc(any_of=many), doc(any_of=many)) == ()
 
 
 def test_files_are_widened_for_certain_only_in_one_stated_format() -> None:
     for was, now in (({}, {"format": "text"}), ({"format": "text"}, {})):
-        found = changes(files("*x.txt", **was), files("*x.txt", "*y.txt", **now))
+        found = compare_mappings(files("*x.txt", **was), files("*x.txt", "*y.txt", **now))
         assert [one.rule for one in found] == ["source_files_other_kind", "source_format"]
 
 

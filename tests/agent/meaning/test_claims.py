@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from ingot.agent.meaning.changes import changes, class_of
-from ingot.agent.meaning.normal import normal
+from ingot.agent.review.diff.mapping_changes import compare_mappings, worst_class
+from ingot.agent.review.diff.normal_form import normal_form
 from ingot.converters.errors import MappingError
-from ingot.converters.readers.globs import chosen
+from ingot.converters.sources.storage.listing import matches_globs
 
 
 def _beside(name: str) -> Any:
@@ -36,9 +36,9 @@ OPEN = {"none": (), "additive": (), "meta": ("meta",), "training": ("meta", "los
 @MANY
 @given(drawn.documents, st.lists(drawn.rows, min_size=1, max_size=3))
 def test_the_normal_form_converts_as_the_file_does(document: Any, rows: list[Any]) -> None:
-    form = normal(document)
-    assert normal(form) == form
-    assert changes(form, form) == ()
+    form = normal_form(document)
+    assert normal_form(form) == form
+    assert compare_mappings(form, form) == ()
     for row in rows:
         assert drawn.spelt(drawn.records(form, row)) == drawn.spelt(drawn.records(document, row))
 
@@ -46,10 +46,10 @@ def test_the_normal_form_converts_as_the_file_does(document: Any, rows: list[Any
 def hold(old: Any, new: Any, rows: list[Any]) -> str:
     """Check what the class of a change claims on some rows; gives the class."""
     try:
-        found = changes(normal(old), normal(new))
+        found = compare_mappings(normal_form(old), normal_form(new))
     except MappingError:
         assume(False)
-    kind = class_of(found)
+    kind = worst_class(found)
     if kind == "breaking":
         return kind
     from_data = any(one.rule == "loss_mask_from_data" for one in found)
@@ -80,13 +80,13 @@ def test_many_edits_do_what_their_classes_say(data: Any, old: Any, rows: list[An
 @given(st.data(), drawn.documents, st.lists(drawn.rows, min_size=3, max_size=6))
 def test_edits_do_together_what_their_class_says(data: Any, old: Any, rows: list[Any]) -> None:
     new = data.draw(drawn.edited(old))
-    assume(class_of(_changes(old, new)) != "breaking")
+    assume(worst_class(_changes(old, new)) != "breaking")
     hold(old, data.draw(drawn.edited(new)), rows)
 
 
 def _changes(old: Any, new: Any) -> Any:
     try:
-        return changes(normal(old), normal(new))
+        return compare_mappings(normal_form(old), normal_form(new))
     except MappingError:
         return assume(False)
 
@@ -94,8 +94,8 @@ def _changes(old: Any, new: Any) -> Any:
 @MANY
 @given(drawn.documents, drawn.documents)
 def test_whatever_changed_is_said_in_words(old: Any, new: Any) -> None:
-    before = normal(old), normal(new)
-    found = changes(*copy.deepcopy(before))
+    before = normal_form(old), normal_form(new)
+    found = compare_mappings(*copy.deepcopy(before))
     assert not found or json.dumps(before[0]) != json.dumps(before[1])
     for one in found:
         assert one.old != one.new
@@ -116,9 +116,11 @@ patterns = st.lists(
 @example(["*", "!a*"], ["!a*", "*"])
 def test_wider_globs_choose_what_was_chosen(old: list[str], new: list[str]) -> None:
     documents = ({"version": 2, "text": "a", "source": {"files": one}} for one in (old, new))
-    found = changes(*map(normal, documents))
+    found = compare_mappings(*map(normal_form, documents))
     if found and found[0].rule == "source_files":
         return
-    lost = [name for name in NAMES if chosen(name, old) and not chosen(name, new)]
+    lost = [name for name in NAMES if matches_globs(name, old) and not matches_globs(name, new)]
     assert not lost
-    assert found or [chosen(name, old) for name in NAMES] == [chosen(name, new) for name in NAMES]
+    assert found or [matches_globs(name, old) for name in NAMES] == [
+        matches_globs(name, new) for name in NAMES
+    ]

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from ingot.agent.model.budget import Ledger
+from ingot.agent.model.cache import Store
+from ingot.agent.model.client import Completion, OnText, ask_model
 from ingot.agent.model.endpoint import Endpoint
-from ingot.agent.model.ladder import Completion, Hear, ask
-from ingot.agent.model.store import Store
-from ingot.converters import contracts
+from ingot.converters import json_yaml
 
 MESSAGES = [{"role": "user", "content": "what is it? Answer in json."}]
 
@@ -18,31 +18,31 @@ class Asker:
     """Asks one server; keeps what was waited for. The memory is a file under a folder."""
 
     messages = MESSAGES
-    schema = contracts.schema("llm")
+    schema = json_yaml.schema("llm")
 
     def __init__(self, chat: Any, folder: Path) -> None:
         self.chat = chat
         self.store = Store(folder)
         self.ledger = Ledger()
-        self.waits: list[float] = []
+        self.is_waiting: list[float] = []
         self.heard: list[str | None] = []
 
     def endpoint(self, **given: Any) -> Endpoint:
         return Endpoint(**{"model": "m1", "base_url": self.chat.url, **given})
 
     def ask(
-        self, *answers: Any, below: str | None = None, hear: Hear | None = None, **given: Any
+        self, *answers: Any, below: str | None = None, hear: OnText | None = None, **given: Any
     ) -> Completion:
         """One question; `answers` go into the server's queue, `given` into the endpoint."""
         self.chat.queue.extend(answers)
-        return ask(
+        return ask_model(
             self.endpoint(**given),
             MESSAGES,
             self.schema,
             store=self.store,
             ledger=self.ledger,
             below=below,
-            sleep=self.waits.append,
+            sleep=self.is_waiting.append,
             hear=hear,
         )
 

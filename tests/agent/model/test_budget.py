@@ -14,11 +14,11 @@ from ingot.agent.model.budget import (
     Limits,
     Price,
     Spent,
-    estimate,
-    price_of,
-    tokens_in,
+    estimate_cost,
+    estimate_tokens,
+    list_price,
 )
-from ingot.converters import contracts
+from ingot.converters import json_yaml
 from ingot.converters.errors import BudgetReached
 
 PRICE = Price(usd_per_million_in=2.0, usd_per_million_out=10.0)
@@ -99,12 +99,12 @@ def test_threads_that_share_a_ledger_lose_nothing() -> None:
     ],
 )
 def test_a_release_has_the_price_of_its_model(model: str, same_as: str) -> None:
-    assert price_of(model) == price_of(same_as) != None  # noqa: E711
+    assert list_price(model) == list_price(same_as) != None  # noqa: E711
 
 
 @pytest.mark.parametrize("model", ["gpt-4o-mini-audio", "gpt-5-mini-tuned", "qwen3", "", "gpt"])
 def test_another_model_of_a_family_has_no_known_price(model: str) -> None:
-    assert price_of(model) is None
+    assert list_price(model) is None
 
 
 def test_prices_are_per_million() -> None:
@@ -113,21 +113,23 @@ def test_prices_are_per_million() -> None:
 
 def test_an_estimate_in_words() -> None:
     listed = replace(PRICE, as_of="2026-01-31")
-    told = str(estimate(5000, 4096, 3, listed))
+    told = str(estimate_cost(5000, 4096, 3, listed))
     assert told.startswith("about 5,000 tokens in and at most 4,096 out per call, at most 3 calls")
     assert told.endswith("at most $0.15 (price as of 2026-01-31)")
-    assert estimate(5000, 4096, 3, PRICE).cost == pytest.approx(0.15288)
-    assert str(estimate(10, 10, 1, None)).endswith("at most 1 call, price unknown")
-    assert str(estimate(10, 10, 1, listed)).endswith("less than $0.01 (price as of 2026-01-31)")
+    assert estimate_cost(5000, 4096, 3, PRICE).cost == pytest.approx(0.15288)
+    assert str(estimate_cost(10, 10, 1, None)).endswith("at most 1 call, price unknown")
+    assert str(estimate_cost(10, 10, 1, listed)).endswith(
+        "less than $0.01 (price as of 2026-01-31)"
+    )
     free = Price(usd_per_million_in=0, usd_per_million_out=0)
-    assert "at most $0.00" in str(estimate(10, 10, 1, free))
+    assert "at most $0.00" in str(estimate_cost(10, 10, 1, free))
 
 
 def test_only_a_price_of_the_table_is_dated() -> None:
-    assert str(estimate(5000, 4096, 3, PRICE)).endswith("at most 3 calls, at most $0.15")
-    listed = price_of("gpt-4.1-mini")
+    assert str(estimate_cost(5000, 4096, 3, PRICE)).endswith("at most 3 calls, at most $0.15")
+    listed = list_price("gpt-4.1-mini")
     assert listed is not None
-    assert f"(price as of {listed.as_of})" in str(estimate(5000, 4096, 3, listed))
+    assert f"(price as of {listed.as_of})" in str(estimate_cost(5000, 4096, 3, listed))
 
 
 @pytest.mark.parametrize(
@@ -137,13 +139,13 @@ def test_only_a_price_of_the_table_is_dated() -> None:
         ("The quick brown fox jumps over the lazy dog.", 9, 20),
         ("人工智能是计算机科学的一个分支", 10, 30),
         ("0123456789" * 10, 34, 101),
-        (contracts.schema_text("llm").decode(), 700, 2500),
+        (json_yaml.schema_text("llm").decode(), 700, 2500),
     ],
 )
 def test_about_how_many_tokens(text: str, least: int, most: int) -> None:
-    assert least <= tokens_in(text) <= most
+    assert least <= estimate_tokens(text) <= most
 
 
 @given(st.text(), st.text())
 def test_more_text_has_no_fewer_tokens(one: str, other: str) -> None:
-    assert tokens_in(one + other) >= tokens_in(one) - 1
+    assert estimate_tokens(one + other) >= estimate_tokens(one) - 1

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingot.agent.model import replies
-from ingot.agent.model.chunks import Chunks
+from ingot.agent.model.replies import ChunkReader
 
 WORDS = (
     "choices", "delta", "message", "content", "text", "index", "finish_reason", "usage", "error",
@@ -33,13 +33,13 @@ CHUNKS = st.fixed_dictionaries(
 @given(st.lists(CHUNKS | VALUES, max_size=5), st.sampled_from(["content", "arguments"]))
 def test_whatever_chunks_hold_they_are_put_together(chunks: list[Any], part: str) -> None:
     heard: list[str] = []
-    read = Chunks(part, heard.append)
+    read = ChunkReader(part, heard.append)
     for one in chunks:
         read.take(b"data: " + json.dumps(one).encode() + b"\n\n")
     read.end()
     document = read.document()
     assert ("error" in document) is read.failed
-    said = replies.said(json.loads(json.dumps(document)))
+    said = replies.read_choice(json.loads(json.dumps(document)))
     told, out = read.tokens()
     assert told is None or told > 0
     assert out >= 0
@@ -50,7 +50,7 @@ def test_whatever_chunks_hold_they_are_put_together(chunks: list[Any], part: str
 
 @given(st.binary(max_size=200))
 def test_bytes_that_are_no_stream(data: bytes) -> None:
-    read = Chunks("content", [].append)
+    read = ChunkReader("content", [].append)
     read.take(data)
     read.end()
-    assert replies.said(read.document()) is None
+    assert replies.read_choice(read.document()) is None

@@ -2,8 +2,16 @@
 
 import pytest
 
-from ingot.agent.model.endpoint import NO_KEY, Endpoint, Key, configured, key, known, presets
-from ingot.agent.model.store import LEVELS
+from ingot.agent.model.cache import FORM_LEVELS
+from ingot.agent.model.endpoint import (
+    NO_KEY,
+    Endpoint,
+    Key,
+    configured_endpoint,
+    endpoint_key,
+    known_preset,
+    load_presets,
+)
 from ingot.converters.errors import ModelError
 
 LOCAL = "http://h:1/v1"
@@ -39,25 +47,28 @@ def test_when_and_where_a_model_is_asked(
     environment: dict[str, str],
     asked: str | None,
 ) -> None:
-    found = configured(model, url, preset=preset, environment=environment)
+    found = configured_endpoint(model, url, preset=preset, environment=environment)
     assert (found and found.url) == asked
     assert found is None or (found.model, found.preset) == ("m", preset)
 
 
 def test_the_environment_names_a_preset_where_no_option_does() -> None:
     environment = {"INGOT_MODEL": "m", "INGOT_PRESET": "ollama"}
-    found = configured(None, None, environment=environment)
+    found = configured_endpoint(None, None, environment=environment)
     assert found == Endpoint(model="m", preset="ollama")
-    found = configured(None, None, preset="vllm", environment=environment)
+    found = configured_endpoint(None, None, preset="vllm", environment=environment)
     assert found == Endpoint(model="m", preset="vllm")
-    assert configured(None, None, environment={"INGOT_MODEL": "m", "INGOT_PRESET": ""}) is None
+    assert (
+        configured_endpoint(None, None, environment={"INGOT_MODEL": "m", "INGOT_PRESET": ""})
+        is None
+    )
     with pytest.raises(ValueError, match="no preset 'vlm'"):
-        configured("m", None, environment={"INGOT_PRESET": "vlm"})
+        configured_endpoint("m", None, environment={"INGOT_PRESET": "vlm"})
 
 
 def test_an_unknown_preset_is_told_the_known_ones() -> None:
     with pytest.raises(ValueError, match="no preset 'vlm'; there are openai, vllm, ollama"):
-        configured("m", None, preset="vlm", environment={})
+        configured_endpoint("m", None, preset="vlm", environment={})
 
 
 @pytest.mark.parametrize(
@@ -97,30 +108,30 @@ KEYS = {"OPENAI_API_KEY": "any", "DEEPSEEK_API_KEY": "own"}
 def test_a_key_of_one_service_goes_nowhere_else(
     url: str | None, preset: str | None, environment: dict[str, str], sent: str, variable: str
 ) -> None:
-    found = key(Endpoint(model="m", base_url=url, preset=preset), environment)
+    found = endpoint_key(Endpoint(model="m", base_url=url, preset=preset), environment)
     assert found == Key(value=sent, variable=variable)
 
 
 @pytest.mark.parametrize("value", ["sk-\u00e9", "a\nb", "sk-\u200bx"])
 def test_a_key_that_no_header_can_hold(value: str) -> None:
     with pytest.raises(ModelError, match="OPENAI_API_KEY holds characters") as caught:
-        key(Endpoint(model="m", base_url=LOCAL), {"OPENAI_API_KEY": value})
+        endpoint_key(Endpoint(model="m", base_url=LOCAL), {"OPENAI_API_KEY": value})
     assert caught.value.kind == "unauthorized"
     assert value not in str(caught.value)
 
 
 def test_a_public_host_is_known_without_its_preset() -> None:
-    found = known(Endpoint(model="m", base_url="https://api.deepseek.com/beta"))
-    assert found == presets()["deepseek"]
-    assert known(Endpoint(model="m")) == presets()["openai"]
-    assert known(Endpoint(model="m", base_url="http://localhost:8000/v1")) is None
+    found = known_preset(Endpoint(model="m", base_url="https://api.deepseek.com/beta"))
+    assert found == load_presets()["deepseek"]
+    assert known_preset(Endpoint(model="m")) == load_presets()["openai"]
+    assert known_preset(Endpoint(model="m", base_url="http://localhost:8000/v1")) is None
 
 
 @pytest.mark.parametrize("name", ["openai", "vllm", "ollama", "llamacpp", "deepseek"])
 def test_the_presets_are_whole(name: str) -> None:
-    one = presets()[name]
+    one = load_presets()[name]
     assert one.base_url.startswith("http")
-    assert one.level in LEVELS
+    assert one.level in FORM_LEVELS
     assert one.room in ("max_tokens", "max_completion_tokens")
     assert one.name == name
     assert one.traps

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.agent.model.events import Event, Events
+from ingot.agent.model.replies import EventParser, ServerEvent
 
 
 def read(*pieces: bytes) -> list[tuple[str, str]]:
-    events = Events()
-    found: list[Event] = []
+    events = EventParser()
+    found: list[ServerEvent] = []
     for piece in pieces:
         found += events.feed(piece)
     return [(one.name, one.data) for one in found + events.end()]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.model import faults
+from ingot.agent.model import server_errors
 from ingot.agent.model.endpoint import Endpoint
 from ingot.converters.errors import ModelError
 
@@ -634,7 +634,7 @@ def test_the_words_of_servers(asker: Any, status: int, words: str, meant: str, s
     }
     body = json.dumps(shapes[shape]).encode()
     headers = {"content-type": "application/json"}
-    fault = faults.found(asker.endpoint(), status, headers, body)
+    fault = server_errors.find_fault(asker.endpoint(), status, headers, body)
     assert fault is not None
     assert (fault.refuses or fault.kind) == meant
     assert words.replace("`", "")[:40] in fault.problem.replace("`", "")
@@ -649,7 +649,9 @@ def test_the_words_of_servers(asker: Any, status: int, words: str, meant: str, s
 )
 def test_a_parameter_that_is_named_apart_counts_before_words(asker: Any, body: Any) -> None:
     content = json.dumps(body).encode()
-    fault = faults.found(asker.endpoint(), 422, {"content-type": "application/json"}, content)
+    fault = server_errors.find_fault(
+        asker.endpoint(), 422, {"content-type": "application/json"}, content
+    )
     assert fault is not None
     assert fault.refuses == "seed"
 
@@ -674,31 +676,31 @@ def test_a_wait_that_is_asked_for_is_kept(
     asker: Any, headers: dict[str, str], waited: float
 ) -> None:
     asker.ask((429, {}, headers), "{}")
-    assert asker.waits == [pytest.approx(waited)]
+    assert asker.is_waiting == [pytest.approx(waited)]
     assert asker.ledger.run.seconds >= waited
 
 
 def test_a_date_to_wait_for() -> None:
     soon = formatdate(time.time() + 30, usegmt=True)
-    assert 28 <= (faults.wait_s({"retry-after": soon}) or 0) <= 30
+    assert 28 <= (server_errors.retry_wait_s({"retry-after": soon}) or 0) <= 30
 
 
 @pytest.mark.parametrize("value", ["soon", "", "nan", "inf", "Mon, 99 Foo 2026"])
 def test_a_wait_that_cannot_be_read_is_one_of_ours(asker: Any, value: str) -> None:
     asker.ask((503, {}, {"retry-after": value}), "{}")
-    assert 0.5 <= asker.waits[0] <= 1
+    assert 0.5 <= asker.is_waiting[0] <= 1
 
 
 def test_waits_of_ours_grow(asker: Any) -> None:
     asker.ask(*((503, {}),) * 5, "{}", retries=5)
-    assert asker.waits == sorted(asker.waits)
-    assert 8 <= asker.waits[-1] <= 8.5
+    assert asker.is_waiting == sorted(asker.is_waiting)
+    assert 8 <= asker.is_waiting[-1] <= 8.5
 
 
 def test_a_wait_that_is_too_long_ends_the_question(asker: Any) -> None:
     with pytest.raises(ModelError, match="asked again in 3600 s") as caught:
         asker.ask((429, {}, {"retry-after": "3600"}))
-    assert (caught.value.kind, asker.waits) == ("rate_limited", [])
+    assert (caught.value.kind, asker.is_waiting) == ("rate_limited", [])
 
 
 def test_the_key_is_sent_and_never_said(asker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -755,6 +757,6 @@ def test_a_key_that_is_not_accepted_is_told_by_its_variable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("DEEPSEEK_API_KEY", "sk-own")
-    fault = faults.found(Endpoint(model="m", preset="deepseek"), 401, {}, b"{}")
+    fault = server_errors.find_fault(Endpoint(model="m", preset="deepseek"), 401, {}, b"{}")
     assert fault is not None
     assert fault.hint == "set DEEPSEEK_API_KEY to a key that this endpoint accepts"

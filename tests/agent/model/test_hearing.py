@@ -1,11 +1,11 @@
 """What a listener is told, and when it is told to forget."""
 
-from ingot.agent.model.hearing import Hearing
+from ingot.agent.model.client import ReplyListener
 
 
 def test_a_request_that_says_nothing_leaves_what_was_heard() -> None:
     heard: list[str | None] = []
-    hearing = Hearing(heard.append)
+    hearing = ReplyListener(heard.append)
     hearing.begin()
     hearing.say("a")
     hearing.begin()
@@ -16,7 +16,7 @@ def test_a_request_that_says_nothing_leaves_what_was_heard() -> None:
 
 def test_a_request_that_speaks_takes_the_place_of_the_former() -> None:
     heard: list[str | None] = []
-    hearing = Hearing(heard.append)
+    hearing = ReplyListener(heard.append)
     hearing.begin()
     hearing.say("a")
     hearing.begin()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ingot.agent.model.budget import Ledger, Limits, Price, Spent
-from ingot.agent.model.ladder import ask
-from ingot.agent.model.store import LEVELS, Known, Store
+from ingot.agent.model.cache import FORM_LEVELS, KnownForm, Store
+from ingot.agent.model.client import ask_model
 from ingot.converters.errors import BudgetReached, ModelError
 
 BLANK = (200, {"choices": [{"finish_reason": "stop", "message": {"content": " "}}]})
@@ -63,7 +63,7 @@ def test_another_model_or_url_does_not(asker: Any, other_chat: Any) -> None:
     assert asker.ask("{}").level == "json_schema"
 
 
-@pytest.mark.parametrize(("below", "level"), list(pairwise((*LEVELS, "prompt"))))
+@pytest.mark.parametrize(("below", "level"), list(pairwise((*FORM_LEVELS, "prompt"))))
 def test_a_level_that_was_not_obeyed_is_left_for_good(asker: Any, below: str, level: str) -> None:
     assert asker.ask("{}", below=below).level == level
     assert asker.ask("{}").level == level
@@ -99,7 +99,7 @@ def test_a_budget_of_two_calls_gets_down_the_ladder_process_by_process(
     assert pickle.loads(pickle.dumps(caught.value)).notes == caught.value.notes
     asker.store, asker.ledger = Store(tmp_path / "home"), Ledger(run=Limits(calls=2))
     assert asker.ask(BLANK, "{}").level == "prompt"
-    assert asker.levels() == list(LEVELS)
+    assert asker.levels() == list(FORM_LEVELS)
 
 
 def test_where_no_step_works_the_next_question_starts_anew(asker: Any) -> None:
@@ -115,7 +115,7 @@ def test_an_endpoint_that_is_not_reached_teaches_nothing(asker: Any) -> None:
 
 
 def test_a_level_of_another_version_is_not_followed(asker: Any) -> None:
-    asker.store.remember(asker.endpoint(), Known(level="mind_reading"))
+    asker.store.remember_form(asker.endpoint(), KnownForm(level="mind_reading"))
     assert asker.ask("{}").level == "json_schema"
 
 
@@ -194,7 +194,7 @@ def test_no_wait_past_the_time(asker: Any) -> None:
     asker.ledger = Ledger(run=Limits(seconds=20))
     with pytest.raises(BudgetReached, match=r"a wait of 30 s.*--llm-max-seconds"):
         asker.ask((429, {}, {"retry-after": "30"}))
-    assert (asker.waits, len(asker.chat.requests)) == ([], 1)
+    assert (asker.is_waiting, len(asker.chat.requests)) == ([], 1)
 
 
 def test_a_reply_without_usage_is_estimated(asker: Any) -> None:
@@ -235,7 +235,7 @@ def test_memory_in_memory(asker: Any) -> None:
     asker.chat.queue = [NO_SCHEMA, "{}", "{}"]
     endpoint = asker.endpoint()
     for _ in range(2):
-        reply = ask(endpoint, asker.messages, asker.schema, store=store, ledger=ledger)
+        reply = ask_model(endpoint, asker.messages, asker.schema, store=store, ledger=ledger)
     assert reply.level == "json_object"
     assert len(asker.chat.requests) == 3
     assert json.dumps(ledger.run.to_json())

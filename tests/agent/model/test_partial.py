@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.agent.model.partial import Following
+from ingot.agent.model.json_text import PartialString
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
@@ -30,7 +30,7 @@ def pieces(text: str, cuts: list[int]) -> list[str]:
 
 
 def heard(parts: list[str], key: str = "say") -> str:
-    following = Following(key)
+    following = PartialString(key)
     return "".join(following.hear(one) for one in parts)
 
 
@@ -114,5 +114,5 @@ def test_whatever_is_no_json_raises_nothing_and_is_read_alike(text: str, cuts: l
     ],
 )
 def test_what_is_certain_is_given_at_once(parts: list[str], new: list[str]) -> None:
-    following = Following("say")
+    following = PartialString("say")
     assert [following.hear(one) for one in parts] == new

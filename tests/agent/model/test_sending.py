@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ingot.agent.model import replies
 from ingot.agent.model.budget import Ledger, Limits
-from ingot.agent.model.chunks import Chunks
+from ingot.agent.model.replies import ChunkReader
 from ingot.converters.errors import BudgetReached, ModelError
 
 DONE = b"data: [DONE]\n\n"
@@ -307,12 +307,12 @@ def test_any_split_of_the_bytes_says_the_same(quirk: Quirk, cuts: list[int]) -> 
     edges = sorted({0, len(data), *(min(one, len(data)) for one in cuts)})
     heard: list[str] = []
     at_once: list[str] = []
-    chunks = Chunks("content", heard.append)
+    chunks = ChunkReader("content", heard.append)
     for at, end in pairwise(edges):
         if not chunks.take(data[at:end]):
             break
     chunks.end()
-    whole = Chunks("content", at_once.append)
+    whole = ChunkReader("content", at_once.append)
     whole.take(data)
     whole.end()
     assert chunks.document() == whole.document()
@@ -479,7 +479,7 @@ def test_a_reply_that_is_cut_off_for_good_stays_heard(asker: Any) -> None:
 def test_a_stream_that_breaks_is_asked_for_again(asker: Any, broken: tuple[Any, ...]) -> None:
     *pieces, how = broken
     reply = asker.hear(asker.chat.stream(*pieces, **how), asker.chat.stream(*PLAIN))
-    assert (reply.text, len(asker.waits)) == (ONE, 1)
+    assert (reply.text, len(asker.is_waiting)) == (ONE, 1)
     assert asker.heard == ['{"a', None, '{"a"', ": 1}"]
     assert reply.notes[0].startswith("asked again: ")
     spent = asker.ledger.run
@@ -744,8 +744,8 @@ def test_what_was_not_sent_before_ctrl_c_does_not_count(
 
 
 def test_replies_are_read_as_if_they_were_not_streamed(asker: Any) -> None:
-    chunks = Chunks("content", [].append)
+    chunks = ChunkReader("content", [].append)
     for one in PLAIN[:-1]:
         chunks.take(event(one))
-    said = replies.said(chunks.document())
-    assert said == replies.Said(text=ONE, tokens_in=100, tokens_out=50)
+    said = replies.read_choice(chunks.document())
+    assert said == replies.Reply(text=ONE, tokens_in=100, tokens_out=50)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from ingot.agent.model.cache import CACHE_FILE, KEPT_S, KnownForm, Store
 from ingot.agent.model.endpoint import Endpoint
-from ingot.agent.model.store import FILE, KEPT_S, Known, Store
 from ingot.converters.errors import OutputError
 
 ENDPOINT = Endpoint(model="m", base_url="http://localhost:1/v1")
-KNOWN = Known(level="tool", dropped=("seed",), room=None)
+KNOWN = KnownForm(level="tool", dropped=("seed",), room=None)
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -23,7 +23,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 def test_what_is_put_in_comes_out(store: Store) -> None:
     assert (store.level(ENDPOINT), store.reply("k")) == (None, None)
-    store.remember(ENDPOINT, KNOWN)
+    store.remember_form(ENDPOINT, KNOWN)
     assert store.level(ENDPOINT) == KNOWN
     store.keep("k", {"mapping": {"text": "\ud800"}, "n": [1, None]})
     store.keep("k", {"mapping": {"text": "正文"}, "n": [2, None]})
@@ -42,7 +42,7 @@ def test_what_is_put_in_comes_out(store: Store) -> None:
     ],
 )
 def test_an_endpoint_is_its_url_and_model(store: Store, url: str, same: bool) -> None:
-    store.remember(ENDPOINT, KNOWN)
+    store.remember_form(ENDPOINT, KNOWN)
     assert store.level(Endpoint(model="m", base_url=url)) == (KNOWN if same else None)
     assert store.level(Endpoint(model="n", base_url=url)) is None
 
@@ -55,18 +55,18 @@ def test_nothing_is_made_before_it_is_needed(tmp_path: Path) -> None:
 def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        Store(tmp_path / "home").remember(ENDPOINT, KNOWN)
+        Store(tmp_path / "home").remember_form(ENDPOINT, KNOWN)
     finally:
         os.umask(before)
     assert (tmp_path / "home").stat().st_mode & 0o777 == 0o700
-    assert (tmp_path / "home" / FILE).stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "home" / CACHE_FILE).stat().st_mode & 0o777 == 0o600
 
 
 def test_old_knowledge_is_forgotten_and_replies_are_not(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    store.remember(ENDPOINT, KNOWN)
+    store.remember_form(ENDPOINT, KNOWN)
     store.keep("k", {})
-    with sqlite3.connect(tmp_path / FILE) as connection:
+    with sqlite3.connect(tmp_path / CACHE_FILE) as connection:
         for table in ("endpoints", "replies"):
             connection.execute(f"UPDATE {table} SET at = at - ?", (KEPT_S + 60,))
     connection.close()
@@ -96,7 +96,7 @@ DAMAGED = [
 
 
 def damage(folder: Path, document: object) -> None:
-    with sqlite3.connect(folder / FILE) as connection:
+    with sqlite3.connect(folder / CACHE_FILE) as connection:
         for table in ("endpoints", "replies"):
             connection.execute(f"UPDATE {table} SET document = ?", (document,))
     connection.close()
@@ -107,27 +107,27 @@ def test_what_is_damaged_or_of_another_version_is_not_remembered(
     tmp_path: Path, document: object
 ) -> None:
     store = Store(tmp_path)
-    store.remember(ENDPOINT, KNOWN)
+    store.remember_form(ENDPOINT, KNOWN)
     store.keep("k", {})
     damage(tmp_path, document)
     assert store.level(ENDPOINT) is None
     kept = store.reply("k")
     assert kept is None or isinstance(kept, dict)
-    store.remember(ENDPOINT, KNOWN)
+    store.remember_form(ENDPOINT, KNOWN)
     assert store.level(ENDPOINT) == KNOWN
 
 
 def test_a_text_that_is_no_utf8_is_not_remembered(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    store.remember(ENDPOINT, KNOWN)
-    with sqlite3.connect(tmp_path / FILE) as connection:
+    store.remember_form(ENDPOINT, KNOWN)
+    with sqlite3.connect(tmp_path / CACHE_FILE) as connection:
         connection.execute("UPDATE endpoints SET document = CAST(x'7bff' AS TEXT)")
     connection.close()
     assert store.level(ENDPOINT) is None
 
 
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_bytes(b"no database " * 100)
+    (tmp_path / CACHE_FILE).write_bytes(b"no database " * 100)
     with pytest.raises(OutputError, match=r"cannot be used.*INGOT_HOME"):
         Store(tmp_path).level(ENDPOINT)
 
@@ -141,7 +141,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from ingot.agent.model.store import Store
+from ingot.agent.model.cache import Store
 store, name = Store(Path(sys.argv[1])), sys.argv[2]
 print("ready", flush=True)
 sys.stdin.readline()

@@ -126,7 +126,7 @@ def test_nobody_listens(asker: Any) -> None:
         with pytest.raises(ModelError, match="cannot be reached") as caught:
             asker.ask(base_url=url)
     assert caught.value.kind == "unreachable"
-    assert len(asker.waits) == 2
+    assert len(asker.is_waiting) == 2
     assert nothing_sent(asker, calls=3)
 
 
@@ -139,7 +139,7 @@ def test_a_name_that_is_no_host(asker: Any) -> None:
 def test_tls_to_a_server_without(asker: Any) -> None:
     with pytest.raises(ModelError, match="TLS") as caught:
         asker.ask(base_url=asker.chat.url.replace("http:", "https:"))
-    assert (caught.value.kind, asker.waits) == ("unreachable", [])
+    assert (caught.value.kind, asker.is_waiting) == ("unreachable", [])
     assert "http instead of https" in caught.value.hint
     assert nothing_sent(asker, calls=1)
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ingot.agent.context import Context
-from ingot.agent.nodes.begin import begin
-from ingot.agent.ordering import HELP
+from ingot.agent.served.begin import begin
+from ingot.agent.served.order_input import HELP
 from ingot.agent.state import Order
 from ingot.converters.errors import ConversionError
 

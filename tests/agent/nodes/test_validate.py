@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from ingot.agent.context import Context
-from ingot.agent.fingerprint import fingerprint_of
-from ingot.agent.gates import of_state
-from ingot.agent.nodes.discover import discover
-from ingot.agent.nodes.review import by_gates
-from ingot.agent.nodes.sample import sample
+from ingot.agent.judging.gates import gates_of_state
+from ingot.agent.nodes.discover import discover, sample
+from ingot.agent.nodes.review import approve_by_gates
 from ingot.agent.nodes.validate import validate
+from ingot.agent.proposing.fingerprint import shape_fingerprint
 from ingot.agent.state import Order, State
-from ingot.converters.mapping import parse
+from ingot.converters.mapping.bind import parse
 
 PAIR = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
 ROWS = [{"q": f"Question {n}?", "a": f"Answer number {n}.", "keep": n < 5} for n in range(20)]
@@ -49,10 +48,10 @@ def test_the_provenance_tells_the_shape(tmp_path: Path) -> None:
     document = (state["proposal"] or {})["mapping"]
     kept = document["provenance"]
     assert kept["shape"]["paths"]["q"] == "string"
-    assert kept["fingerprint"] == fingerprint_of(kept["shape"])
+    assert kept["fingerprint"] == shape_fingerprint(kept["shape"])
     assert parse(document, where="x") == document
-    assert by_gates(state)["decision"] == "approve"
-    assert {one.state for one in of_state(state)} == {"pass"}
+    assert approve_by_gates(state)["decision"] == "approve"
+    assert {one.state for one in gates_of_state(state)} == {"pass"}
 
 
 def test_constants_of_a_model_are_problems_that_it_can_correct(tmp_path: Path) -> None:
@@ -61,7 +60,7 @@ def test_constants_of_a_model_are_problems_that_it_can_correct(tmp_path: Path) -
     (problem,) = state["problems"]
     assert (problem["pointer"], problem["code"]) == ("/meta/original_id", "constant_meta")
     assert "13800138000" not in problem["got"]
-    assert by_gates(state)["decision"] == "held"
+    assert approve_by_gates(state)["decision"] == "held"
     assert validated(tmp_path, {"messages": PAIR, "meta": meta}, mapper="rules")["problems"] == []
 
 
@@ -78,10 +77,12 @@ def test_what_a_model_may_not_decide_waits_for_a_person(
 ) -> None:
     state = validated(tmp_path, {"messages": PAIR, **more})
     assert state["problems"] == []
-    assert by_gates(state)["decision"] == "person"
-    assert [one.state for one in of_state(state)].count("person") == 1
+    assert approve_by_gates(state)["decision"] == "person"
+    assert [one.state for one in gates_of_state(state)].count("person") == 1
     assert (
-        by_gates(validated(tmp_path, {"messages": PAIR, **more}, mapper="rules"))["decision"]
+        approve_by_gates(validated(tmp_path, {"messages": PAIR, **more}, mapper="rules"))[
+            "decision"
+        ]
         == "approve"
     )
 
@@ -99,4 +100,4 @@ def test_a_mapping_that_cannot_be_bound_is_a_problem_of_the_mapper(tmp_path: Pat
     state = validated(tmp_path, {"messages": [{"role": "boss", "content": "q"}]})
     assert state["check"] is None
     assert state["problems"]
-    assert {one.state for one in of_state(state)} == {"pass", "fail"}
+    assert {one.state for one in gates_of_state(state)} == {"pass", "fail"}

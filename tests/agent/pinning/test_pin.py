@@ -24,17 +24,17 @@ import pytest
 import zstandard
 
 from ingot.agent.context import Context
-from ingot.agent.pinning.pin import named_values, pin, pinned, pinned_folder
-from ingot.agent.redaction import is_secret
-from ingot.agent.session import once
+from ingot.agent.judging.trial import spec_of_document, state_guesses
+from ingot.agent.privacy import is_secret
+from ingot.agent.review.pinning.pin import find_pinned, named_values, pin_sample, pinned_folder
+from ingot.agent.session import run_once
 from ingot.agent.state import Order
-from ingot.agent.trial import spec_of, with_guesses
-from ingot.converters.check import sample_batches
 from ingot.converters.errors import OutputError, SourceError
-from ingot.converters.mapping import bind
-from ingot.converters.readers import Source, SourceSpec, open_source
-from ingot.converters.sample import Sample, draw
-from ingot.converters.unify import Unifier
+from ingot.converters.mapping.bind import bind
+from ingot.converters.mapping.check import sample_batches
+from ingot.converters.mapping.rows.executor import RowExecutor
+from ingot.converters.sources import Source, SourceSpec, open_source
+from ingot.converters.sources.sample import Sample, draw_sample
 
 PLAIN = SourceSpec()
 ROOT = Path(__file__).resolve().parents[3]
@@ -52,17 +52,17 @@ def pinned_from(
     location: Path | str, tmp_path: Path, spec: SourceSpec = PLAIN, **how: Any
 ) -> tuple[Source, Sample, Path]:
     source = open_source(str(location), spec)
-    sample = draw(source)
+    sample = draw_sample(source)
     folder = tmp_path / "m.sample"
-    pin(source, sample, folder, **how)
+    pin_sample(source, sample, folder, **how)
     return source, sample, folder
 
 
 def reopened(folder: Path, spec: SourceSpec = PLAIN) -> tuple[Source, Sample]:
-    found = pinned(folder)
+    found = find_pinned(folder)
     assert found is not None
     source = open_source(found.location, spec)
-    return source, draw(source)
+    return source, draw_sample(source)
 
 
 def values(sample: Sample) -> list[Any]:
@@ -98,7 +98,7 @@ def made_of(
     document: dict[str, Any], source: Source, sample: Sample, name: str
 ) -> tuple[list[Any], Counter[str]]:
     mapping = bind(document, values(sample))
-    unifier = Unifier(mapping, source_name=name)
+    unifier = RowExecutor(mapping, source_name=name)
     records: list[Any] = []
     reasons: Counter[str] = Counter()
     for batch in sample_batches(sample, mapping):
@@ -111,7 +111,7 @@ def made_of(
 @cache
 def proposed(raw: Path) -> dict[str, Any] | None:
     """What the rules make of a data set."""
-    state = once(Order(source=str(raw), mapper="rules", dry_run=True), Context())
+    state = run_once(Order(source=str(raw), mapper="rules", dry_run=True), Context())
     found: dict[str, Any] | None = (state.get("proposal") or {}).get("mapping")
     return found
 
@@ -122,7 +122,7 @@ def test_a_mapping_makes_the_same_of_the_pinned_sample(
     raw: Path, share: str, tmp_path: Path
 ) -> None:
     document = proposed(raw)
-    spec = spec_of(document, where="m") if document else SourceSpec()
+    spec = spec_of_document(document, where="m") if document else SourceSpec()
     source, sample, folder = pinned_from(
         raw, tmp_path, spec, share=share, keep=named_values(document)
     )
@@ -132,7 +132,7 @@ def test_a_mapping_makes_the_same_of_the_pinned_sample(
         assert values(sampled) == values(sample)
         assert len(sampled.bad) == len(sample.bad)
     if document:
-        document = with_guesses(document, source)
+        document = state_guesses(document, source)
         old = made_of(document, source, sample, source.name)
         new = made_of(document, again, sampled, about(folder)["source_name"])
         assert (len(new[0]), new[1]) == (len(old[0]), old[1])
@@ -309,9 +309,9 @@ def test_another_source_block_reads_the_sample_like_the_original(
     for number, spec in enumerate(specs):
         folder = tmp_path / f"{number}.sample"
         source = open_source(str(tmp_path / name), spec)
-        pin(source, draw(source), folder, share=share)
+        pin_sample(source, draw_sample(source), folder, share=share)
         for other in specs:
-            old = draw(open_source(str(tmp_path / name), other))
+            old = draw_sample(open_source(str(tmp_path / name), other))
             new = reopened(folder, other)[1]
             if spec.root is None or spec.root in ("$", other.root):
                 assert values(new) == values(old), (spec, other)
@@ -526,7 +526,7 @@ def test_redacted_rows_keep_keys_types_roles_and_what_is_equal(kind: str, tmp_pa
     phones = [row["phone"] for row in new]
     assert len(set(phones)) == 2
     assert phones[0] == phones[2] != phones[1]
-    parsed = draw(open_source(str(tmp_path / name), fields))
+    parsed = draw_sample(open_source(str(tmp_path / name), fields))
     assert list(map(shape, values(reopened(folder, fields)[1]))) == list(map(shape, values(parsed)))
 
 
@@ -555,7 +555,7 @@ def test_raw_hides_nothing_and_none_is_refused(tmp_path: Path) -> None:
     assert (folder / "data/a.jsonl").read_bytes() == data
     source = open_source(str(tmp_path / "a.jsonl"))
     with pytest.raises(OutputError, match="none are to be shared"):
-        pin(source, draw(source), tmp_path / "other.sample", share="none")
+        pin_sample(source, draw_sample(source), tmp_path / "other.sample", share="none")
     assert not (tmp_path / "other.sample").exists()
 
 
@@ -569,8 +569,8 @@ def test_the_same_source_gives_the_same_bytes(kind: str, tmp_path: Path) -> None
     source = open_source(str(tmp_path / name))
     found = []
     for number in range(2):
-        pin(source, draw(source), tmp_path / f"{number}.sample")
-        one = pinned(tmp_path / f"{number}.sample")
+        pin_sample(source, draw_sample(source), tmp_path / f"{number}.sample")
+        one = find_pinned(tmp_path / f"{number}.sample")
         assert one is not None
         found.append(one.sha256)
     assert found[0] == found[1]
@@ -579,46 +579,46 @@ def test_the_same_source_gives_the_same_bytes(kind: str, tmp_path: Path) -> None
 def test_only_a_pinned_sample_is_replaced_and_only_if_that_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(LINES)
     source = open_source(str(tmp_path / "a.jsonl"))
-    folder, sample = tmp_path / "m.sample", draw(source)
-    pin(source, sample, folder, rows=3)
+    folder, sample = tmp_path / "m.sample", draw_sample(source)
+    pin_sample(source, sample, folder, rows=3)
     with pytest.raises(OutputError, match="is there already"):
-        pin(source, sample, folder)
-    pin(source, sample, folder, overwrite=True)
+        pin_sample(source, sample, folder)
+    pin_sample(source, sample, folder, overwrite=True)
     assert about(folder)["rows"] == 40
     (folder / "note.txt").write_text("mine")
     with pytest.raises(OutputError, match="holds other files too"):
-        pin(source, sample, folder, overwrite=True)
+        pin_sample(source, sample, folder, overwrite=True)
     foreign = tmp_path / "n.sample"
     foreign.mkdir()
     (foreign / "kept").write_text("mine")
     with pytest.raises(OutputError, match="no pinned sample"):
-        pin(source, sample, foreign, overwrite=True)
+        pin_sample(source, sample, foreign, overwrite=True)
     assert (foreign / "kept").read_text() == "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", "m.sample", "n.sample"]
 
 
 def test_what_is_no_sample_is_none_and_what_is_damaged_is_told(tmp_path: Path) -> None:
     assert pinned_folder(Path("x/foo.json")) == Path("x/foo.sample")
-    assert pinned(tmp_path / "nowhere.sample") is None
+    assert find_pinned(tmp_path / "nowhere.sample") is None
     (tmp_path / "a.jsonl").write_bytes(LINES)
     folder = pinned_from(tmp_path / "a.jsonl", tmp_path)[2]
-    found = pinned(folder)
+    found = find_pinned(folder)
     assert found is not None
     assert (found.rows, found.source_name) == (40, "a")
     (folder / "data/a.jsonl").write_bytes(LINES[:-1])
-    changed = pinned(folder)
+    changed = find_pinned(folder)
     assert changed is not None
     assert changed.sha256 != found.sha256
     (folder / "data/a.jsonl").unlink()
     with pytest.raises(SourceError, match=r"a\.jsonl is missing"):
-        pinned(folder)
+        find_pinned(folder)
     (folder / "data/a.jsonl").symlink_to("/etc/hostname")
     with pytest.raises(SourceError, match="is a link or a device"):
-        pinned(folder)
+        find_pinned(folder)
     (folder / "data/a.jsonl").unlink()
     (folder / "sample.json").write_text('{"version": 1}')
     with pytest.raises(SourceError, match=r"sample\.json"):
-        pinned(folder)
+        find_pinned(folder)
 
 
 def test_a_sample_behind_a_link_is_refused(tmp_path: Path) -> None:
@@ -626,7 +626,7 @@ def test_a_sample_behind_a_link_is_refused(tmp_path: Path) -> None:
     folder = pinned_from(tmp_path / "a.jsonl", tmp_path)[2]
     (tmp_path / "n.sample").symlink_to(folder)
     with pytest.raises(SourceError, match="is a link or a device"):
-        pinned(tmp_path / "n.sample")
+        find_pinned(tmp_path / "n.sample")
 
 
 def test_a_sample_below_a_source_is_no_data_of_it(tmp_path: Path) -> None:
@@ -666,9 +666,9 @@ def test_buffers_hold_nothing_of_rows_that_are_not_pinned(
             writer.write_table(table)
     (tmp_path / f"a.{kind}").write_bytes(out.getvalue())
     source = open_source(str(tmp_path / f"a.{kind}"))
-    sample = draw(source)
+    sample = draw_sample(source)
     few = replace(sample, rows=sample.rows[:10], complete=False)
-    pin(source, few, tmp_path / "m.sample", share=share)
+    pin_sample(source, few, tmp_path / "m.sample", share=share)
     again, sampled = reopened(tmp_path / "m.sample")
     assert values(sampled) == values(few)
     assert b"secret-host" not in every_byte(tmp_path / "m.sample")

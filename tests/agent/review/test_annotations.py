@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.agent.review.annotations import MOST, annotations
+from ingot.agent.review.github_comment import MOST, github_annotations
 
 DOCUMENT = json.loads(Path(__file__).with_name("document.json").read_text("utf-8"))
 
@@ -36,7 +36,7 @@ def review(count: int = 1, level: str = "block", **given: Any) -> dict[str, Any]
 
 
 def test_the_notes_of_a_review():
-    assert annotations(DOCUMENT) == [
+    assert github_annotations(DOCUMENT) == [
         "::error file=mappings/forum.json,line=14,title=ingot review%3A text_path::"
         "messages 2 content: reads another path",
         "::error file=mappings/forum.json,title=ingot review%3A lost_records::"
@@ -53,15 +53,15 @@ def test_the_notes_of_a_review():
 
 @pytest.mark.parametrize(("level", "name"), [("block", "error"), ("warn", "warning")])
 def test_no_more_than_a_step_may_show(level, name):
-    found = annotations(review(MOST + 7, level))
+    found = github_annotations(review(MOST + 7, level))
     assert [runner(line)[0] for line in found] == [name] * MOST
     assert runner(found[-1])[2] == "why (and 7 more: the report has all)"
     assert runner(found[0])[2] == "why"
-    assert "more" not in "".join(annotations(review(MOST, level)))
+    assert "more" not in "".join(github_annotations(review(MOST, level)))
 
 
 def test_what_passes_is_not_told():
-    assert annotations(review(level="pass")) == []
+    assert github_annotations(review(level="pass")) == []
 
 
 ATTACKS = ["a\n::error::x", "a\r::set-output name=x::y", "%0A::error::x", "a,line=1", "a::b", "%"]
@@ -78,7 +78,7 @@ def test_any_text_stays_in_its_place(text):
 
 
 def assert_in_place(text: str) -> None:
-    (line,) = annotations(review(text=text, rule=text, path=text))
+    (line,) = github_annotations(review(text=text, rule=text, path=text))
     name, properties, _ = runner(line)
     assert name == "error"
     assert list(properties) == ["file", "line", "title"]
@@ -89,12 +89,14 @@ def assert_in_place(text: str) -> None:
 
 
 def test_a_long_text_is_cut_and_secrets_are_not_told():
-    (line,) = annotations(review(text="write to canary.bird@secret-host.example " + "x" * 5000))
+    (line,) = github_annotations(
+        review(text="write to canary.bird@secret-host.example " + "x" * 5000)
+    )
     assert "canary" not in line
     assert len(line) < 1200
     assert line.endswith("characters)")
 
 
 def test_a_name_reaches_github_as_it_is():
-    (line,) = annotations(review(path="a:b,c%d é.json"))
+    (line,) = github_annotations(review(path="a:b,c%d é.json"))
     assert runner(line)[1]["file"] == "a:b,c%d é.json"

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.review.differing import examples
-from ingot.agent.review.matching import Difference
+from ingot.agent.review.record_matching import Difference
+from ingot.agent.review.review_document import example_differences
 
 META = dict.fromkeys(
     ("source", "language", "timestamp", "token_count", "quality_score", "original_id")
@@ -30,7 +30,7 @@ def differ(kind: str, old: Any, new: Any, place: str = "a row 1") -> Difference:
 
 
 def shown(old: Any, new: Any) -> tuple[list[list[str]], list[list[str]]]:
-    [one] = examples([differ("changed", old, new)])
+    [one] = example_differences([differ("changed", old, new)])
     return one["old"], one["new"]
 
 
@@ -53,7 +53,7 @@ def test_every_kind_is_shown_once_at_least(kinds: str, chosen: list[str]) -> Non
         "l": (text("x"), None),
         "g": (None, text("y")),
     }
-    found = examples([differ(names[one], *made[one]) for one in kinds])
+    found = example_differences([differ(names[one], *made[one]) for one in kinds])
     assert [one["kind"] for one in found] == chosen
     for one in found:
         assert (one["old"] is None, one["new"] is None) == (
@@ -86,7 +86,7 @@ def test_a_message_more_on_one_side() -> None:
 
 
 def test_many_messages_are_counted() -> None:
-    [one] = examples([differ("lost", chat(*"abcdefghijkl"), None)])
+    [one] = example_differences([differ("lost", chat(*"abcdefghijkl"), None)])
     assert ["", "(+4 messages)"] in one["old"]
 
 
@@ -94,7 +94,9 @@ def test_secrets_are_shown_nowhere() -> None:
     mail = "write to ada@example.org now"
     old, new = shown(text("x" * 500 + mail), text("x" * 500 + mail + "!"))
     assert "[email]" in old[0][1]
-    told = str(examples([differ("lost", chat(mail, mail), None, "ada@example.org row 1")]))
+    told = str(
+        example_differences([differ("lost", chat(mail, mail), None, "ada@example.org row 1")])
+    )
     assert "ada@example.org" not in told + str(old) + str(new)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.review.golden import GoldenResult, golden_file, run_golden
+from ingot.agent.review.golden_rows import GoldenResult, golden_file, run_golden
 from ingot.converters.errors import MappingError, SourceError
 
 CHAT: dict[str, Any] = {

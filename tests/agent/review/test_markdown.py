@@ -26,8 +26,17 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.tasklists import tasklists_plugin
 
-from ingot.agent.review.escaping import code, fenced, seen, size, table, told, words, wrapped
-from ingot.agent.review.markdown import COMMENT_LIMIT, MARKER, markdown, summary
+from ingot.agent.review.github_comment import COMMENT_LIMIT, MARKER, render_comment, render_summary
+from ingot.agent.review.markdown_escaping import (
+    code_span,
+    escape_words,
+    fence_lines,
+    markdown_table,
+    printable_line,
+    utf8_size,
+    visible_text,
+    wrap_text,
+)
 
 DOCUMENT = json.loads(Path(__file__).with_name("document.json").read_text("utf-8"))
 COMMENTS = [" ingot-review ", " verdict: block, mappings: 5 "]
@@ -173,7 +182,7 @@ def all_lines(text: str) -> list[str]:
 
 @cache
 def harmless_page(renderer: str) -> Page:
-    return rendered(renderer, markdown(filled(DOCUMENT, lambda: "word")))
+    return rendered(renderer, render_comment(filled(DOCUMENT, lambda: "word")))
 
 
 @pytest.fixture(scope="module", params=RENDERERS)
@@ -187,7 +196,7 @@ def test_the_document_is_one():
 
 
 def test_comment_says_what_a_reviewer_needs(renderer):
-    page = rendered(renderer, markdown(DOCUMENT))
+    page = rendered(renderer, render_comment(DOCUMENT))
     said = " ".join("".join(page.outside).split())
     assert page.comments == COMMENTS
     assert "ingot review: blocked" in said
@@ -205,12 +214,12 @@ def test_comment_says_what_a_reviewer_needs(renderer):
 
 
 def test_blocked_mappings_come_first():
-    headings = [line for line in all_lines(markdown(DOCUMENT)) if line.startswith("#### ")]
+    headings = [line for line in all_lines(render_comment(DOCUMENT)) if line.startswith("#### ")]
     assert [line[5] for line in headings] == ["🔴", "🔴", "🟡", "🟡", "🟢"]
 
 
 def test_what_differs_in_a_record_is_shown_with_what_is_around_it():
-    told = markdown(DOCUMENT)
+    told = render_comment(DOCUMENT)
     assert "+ user (trained): How do I sharpen a kitchen knife without a stone?\n" in told
     assert "  meta: source forum, language en\n" in told
     assert "- assistant: A hornbeam.\n-   Look at the leaf margin.\n```" in told
@@ -219,22 +228,22 @@ def test_what_differs_in_a_record_is_shown_with_what_is_around_it():
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_nothing_is_made_of_an_attack(attack, renderer):
     harmless = harmless_page(renderer)
-    page = rendered(renderer, markdown(filled(DOCUMENT, lambda: attack)))
+    page = rendered(renderer, render_comment(filled(DOCUMENT, lambda: attack)))
     assert page.skeleton == harmless.skeleton
     assert page.comments == COMMENTS
-    assert told(attack) in page.codes
+    assert printable_line(attack) in page.codes
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_no_line_is_a_command_of_a_job(attack):
-    text = markdown(filled(DOCUMENT, lambda: attack))
+    text = render_comment(filled(DOCUMENT, lambda: attack))
     assert [line for line in all_lines(text) if line.lstrip().startswith("::")] == []
     assert "##[" not in text
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_what_cannot_be_seen_is_named(attack):
-    text = markdown(filled(DOCUMENT, lambda: attack))
+    text = render_comment(filled(DOCUMENT, lambda: attack))
     hidden = [c for c in text if unicodedata.category(c)[0] == "C" and c != "\n"]
     assert hidden == []
 
@@ -253,7 +262,7 @@ HOSTILE = st.text(
 @given(st.lists(HOSTILE, min_size=1, max_size=8))
 def test_nothing_is_made_of_any_text(texts):
     pool = cycle(texts)
-    hostile = markdown(filled(DOCUMENT, lambda: next(pool)))
+    hostile = render_comment(filled(DOCUMENT, lambda: next(pool)))
     for renderer in RENDERERS:
         harmless = harmless_page(renderer)
         page = rendered(renderer, hostile)
@@ -266,19 +275,22 @@ def test_nothing_is_made_of_any_text(texts):
 @given(HOSTILE.filter(bool))
 def test_a_span_shows_its_text(text):
     for renderer in RENDERERS:
-        for source in (f"x {code(text)} y", table(("a", "b"), [("x", code(text))])):
+        for source in (
+            f"x {code_span(text)} y",
+            markdown_table(("a", "b"), [("x", code_span(text))]),
+        ):
             page = rendered(renderer, source)
-            assert page.codes == [told(text)]
+            assert page.codes == [printable_line(text)]
 
 
 @settings(max_examples=300, deadline=None)
 @given(HOSTILE)
 def test_a_sentence_shows_its_words(text):
     for renderer in RENDERERS:
-        html = RENDERERS[renderer](f"x {words(text)}")
-        rendered(renderer, f"x {words(text)}")
+        html = RENDERERS[renderer](f"x {escape_words(text)}")
+        rendered(renderer, f"x {escape_words(text)}")
         shown = re.sub(r"<[^>]*>|\s|&lrm;|\u200e", "", html)
-        assert shown == re.sub(r"\s", "", "x" + escaped(told(text)))
+        assert shown == re.sub(r"\s", "", "x" + escaped(printable_line(text)))
 
 
 def escaped(text: str) -> str:
@@ -290,21 +302,21 @@ def escaped(text: str) -> str:
 @settings(max_examples=200, deadline=None)
 @given(HOSTILE, st.integers(2, 20))
 def test_a_block_shows_its_lines(text, columns):
-    lines = [f"+ {line}" for line in wrapped(text, columns)]
+    lines = [f"+ {line}" for line in wrap_text(text, columns)]
     for renderer in RENDERERS:
-        page = rendered(renderer, fenced(lines, "diff"))
+        page = rendered(renderer, fence_lines(lines, "diff"))
         assert page.codes == ["\n".join(lines) + "\n"]
     whole = "".join(line[2:] for line in lines)
     assert whole == "".join(
-        seen(line) for line in re.split("\r\n|[\n\r\v\f\x85\u2028\u2029]", text)
+        visible_text(line) for line in re.split("\r\n|[\n\r\v\f\x85\u2028\u2029]", text)
     )
 
 
 def test_lines_are_continued_after_a_blank_if_there_is_one():
-    assert list(wrapped("aa bb cc dd", 6)) == ["aa bb ", "cc dd"]
-    assert list(wrapped("aaaaaaaa", 6)) == ["aaaaaa", "aa"]
-    assert list(wrapped("中文中文中文", 6)) == ["中文中", "文中文"]
-    assert list(wrapped("a\n\nb", 6)) == ["a", "", "b"]
+    assert list(wrap_text("aa bb cc dd", 6)) == ["aa bb ", "cc dd"]
+    assert list(wrap_text("aaaaaaaa", 6)) == ["aaaaaa", "aa"]
+    assert list(wrap_text("中文中文中文", 6)) == ["中文中", "文中文"]
+    assert list(wrap_text("a\n\nb", 6)) == ["a", "", "b"]
 
 
 @pytest.mark.parametrize(
@@ -324,12 +336,12 @@ def test_lines_are_continued_after_a_blank_if_there_is_one():
     ],
 )
 def test_words(text, shown):
-    assert words(text) == shown
+    assert escape_words(text) == shown
 
 
 def test_secrets_are_not_shown():
     secret = "canary.bird@secret-host.example"
-    said = markdown(filled(DOCUMENT, lambda: f"write to {secret} today")) + summary(
+    said = render_comment(filled(DOCUMENT, lambda: f"write to {secret} today")) + render_summary(
         filled(DOCUMENT, lambda: "x" * 190 + f" {secret}")
     )
     assert "canary" not in said
@@ -356,8 +368,8 @@ MANY = [pytest.param(limit, 500, marks=pytest.mark.long) for limit in LIMITS[1:3
 @pytest.mark.parametrize(("limit", "count"), [*COUNTS, (8_192, 500), (COMMENT_LIMIT, 500), *MANY])
 def test_a_comment_keeps_its_limit_and_says_what_is_left_out(count, text, limit):
     review = many(count, text)
-    said = markdown(review, limit=limit)
-    assert size(said) <= limit
+    said = render_comment(review, limit=limit)
+    assert utf8_size(said) <= limit
     facts = f"<!-- verdict: block, mappings: {count} -->"
     assert said.startswith(f"{MARKER}\n{facts}\n### 🔴 ingot review: blocked\n")
     page = rendered("cmark", said)
@@ -372,13 +384,13 @@ def test_a_comment_keeps_its_limit_and_says_what_is_left_out(count, text, limit)
 
 
 def test_a_comment_without_cuts_says_nothing_of_them():
-    assert "Truncated" not in markdown(DOCUMENT)
-    assert markdown(many(500)).endswith(f"{DOCUMENT['reproduce']} --full\n```\n")
-    assert "Truncated" not in summary(many(200))
+    assert "Truncated" not in render_comment(DOCUMENT)
+    assert render_comment(many(500)).endswith(f"{DOCUMENT['reproduce']} --full\n```\n")
+    assert "Truncated" not in render_summary(many(200))
 
 
 def test_a_review_of_nothing_is_told():
-    said = markdown({**DOCUMENT, "verdict": "pass", "mappings": []})
+    said = render_comment({**DOCUMENT, "verdict": "pass", "mappings": []})
     assert said.endswith(
         "### 🟢 ingot review: passes\n\n0 mappings changed "
         "between `main` (`8f14e45fceea` left at `c9f0f895fb98`) and `HEAD` (`45c48cce2e2d`).\n"
@@ -388,21 +400,21 @@ def test_a_review_of_nothing_is_told():
 def test_a_revision_that_is_a_commit_is_told_once():
     commits = DOCUMENT["commits"]
     same = {**commits, "fork": commits["base"]}
-    said = markdown({**DOCUMENT, "base": same["base"], "commits": same})
+    said = render_comment({**DOCUMENT, "base": same["base"], "commits": same})
     assert "between `8f14e45fceea` and `HEAD` (`45c48cce2e2d`):" in said
-    said = markdown({**DOCUMENT, "commits": dict.fromkeys(commits)})
+    said = render_comment({**DOCUMENT, "commits": dict.fromkeys(commits)})
     assert "between `main` and `HEAD`:" in said
 
 
 def test_where_there_is_no_command_it_is_said():
     one = {**DOCUMENT["mappings"][0], "reproduce": None}
-    said = markdown({**DOCUMENT, "reproduce": None, "mappings": [one]})
+    said = render_comment({**DOCUMENT, "reproduce": None, "mappings": [one]})
     assert "There is none: a name in it" in said
 
 
 def test_a_limit_under_which_nothing_can_be_said_is_refused():
     with pytest.raises(ValueError, match="too few"):
-        markdown(DOCUMENT, limit=1000)
+        render_comment(DOCUMENT, limit=1000)
 
 
 def test_records_that_differ_where_they_are_cut():
@@ -414,6 +426,6 @@ def test_records_that_differ_where_they_are_cut():
         "new": [["text", "a" * 4999 + "b"]],
     }
     one = {**DOCUMENT["mappings"][1], "examples": [example]}
-    said = markdown({**DOCUMENT, "mappings": [one]})
+    said = render_comment({**DOCUMENT, "mappings": [one]})
     assert "(+4300 characters)" in said
     assert "they differ in what is cut" in said

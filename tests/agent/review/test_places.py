@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.agent.review.places import line_at, lines_of, target
+from ingot.agent.review.review_document import nearest_line, pointer_lines, target_text
 
 TEXT = """{
   "version": 2,
@@ -28,7 +28,7 @@ VALUES = st.recursive(
 
 
 def test_every_place_has_its_line() -> None:
-    assert lines_of(TEXT) == {
+    assert pointer_lines(TEXT) == {
         "": 1,
         "/version": 2,
         "/messages": 3,
@@ -57,22 +57,22 @@ def pointers(value: object, place: str = "") -> list[str]:
 @given(VALUES, st.sampled_from([None, 0, 2]))
 def test_every_value_of_any_json_is_found(value: object, indent: int | None) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=False)
-    found = lines_of(text)
+    found = pointer_lines(text)
     assert set(found) == set(pointers(value))
     assert max(found.values()) <= text.count("\n") + 1
 
 
 @given(st.text(alphabet='{}[]",:\\ a1\n'))
 def test_what_is_no_json_harms_nothing(text: str) -> None:
-    assert all(1 <= line <= text.count("\n") + 1 for line in lines_of(text).values())
+    assert all(1 <= line <= text.count("\n") + 1 for line in pointer_lines(text).values())
 
 
 def test_a_place_that_is_not_there_is_at_what_is_around_it() -> None:
-    lines = lines_of(TEXT)
-    assert line_at(lines, "/messages/1/content/path") == 7
-    assert line_at(lines, "/messages/7/content") == 3
-    assert line_at(lines, "/nothing") == 1
-    assert line_at({}, "/nothing") is None
+    lines = pointer_lines(TEXT)
+    assert nearest_line(lines, "/messages/1/content/path") == 7
+    assert nearest_line(lines, "/messages/7/content") == 3
+    assert nearest_line(lines, "/nothing") == 1
+    assert nearest_line({}, "/nothing") is None
 
 
 @pytest.mark.parametrize(
@@ -92,4 +92,4 @@ def test_a_place_that_is_not_there_is_at_what_is_around_it() -> None:
     ],
 )
 def test_pointers_in_words(pointer: str, words: str) -> None:
-    assert target(pointer) == words
+    assert target_text(pointer) == words

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from ingot.agent.context import Context
-from ingot.agent.fingerprint import shape
-from ingot.agent.pinning.pin import pin
-from ingot.agent.review.replay import Replay, Stand, replay, stand_of
-from ingot.agent.review.revisions import Side, of_file
-from ingot.agent.review.touched import Touched
+from ingot.agent.proposing.fingerprint import source_shape
+from ingot.agent.review.changed_mappings import ChangedMapping
+from ingot.agent.review.pinning.pin import pin_sample
+from ingot.agent.review.replay import Replay, SampleBasis, choose_sample, replay_mappings
+from ingot.agent.review.revisions import Side, file_side
 from ingot.converters.errors import SourceError
-from ingot.converters.readers import open_source
-from ingot.converters.sample import draw
+from ingot.converters.sources import open_source
+from ingot.converters.sources.sample import draw_sample
 
 TEXT = {"version": 2, "text": "body"}
 ROWS = [{"id": n, "body": f"Text number {n}.", "parts": ["a", f"b{n}"]} for n in range(20)]
@@ -29,7 +29,9 @@ def lines(path: Path, rows: list[Any]) -> str:
 
 
 def run(location: str, old: dict[str, Any] | None, new: dict[str, Any]) -> Replay:
-    return replay(Stand(kind="source", place="the data", location=location), old, new)
+    return replay_mappings(
+        SampleBasis(kind="source", place="the data", location=location), old, new
+    )
 
 
 def counts(ran: Replay) -> tuple[int, int, int, int, int]:
@@ -143,8 +145,8 @@ def test_data_that_are_not_there(tmp_path: Path) -> None:
 
 
 def test_drift_against_the_shape_of_the_new_mapping(raw: str, tmp_path: Path) -> None:
-    source, sample = Context().drawn(raw)
-    kept = {**TEXT, "provenance": {"shape": shape(source, sample)}}
+    source, sample = Context().source_and_sample(raw)
+    kept = {**TEXT, "provenance": {"shape": source_shape(source, sample)}}
     assert run(raw, TEXT, kept).drift == ()
     other = lines(tmp_path / "other.jsonl", [{**row, "id": str(row["id"])} for row in ROWS])
     [change] = run(other, TEXT, kept).drift
@@ -162,17 +164,17 @@ def side(files: dict[str, bytes]) -> Side:
     return Side(name="x", files=dict.fromkeys(files, "1"), others={}, contents=contents)
 
 
-def stand(base: Side, head: Side, folder: Path, **given: Any) -> Stand:
-    one = Touched(path="new.json", old_path="old.json", status="renamed", old=TEXT, new=TEXT)
-    return stand_of(one, base, head, folder, **{"source": None, "offline": False, **given})
+def stand(base: Side, head: Side, folder: Path, **given: Any) -> SampleBasis:
+    one = ChangedMapping(path="new.json", old_path="old.json", status="renamed", old=TEXT, new=TEXT)
+    return choose_sample(one, base, head, folder, **{"source": None, "offline": False, **given})
 
 
 @pytest.fixture
 def pinned(raw: str, tmp_path: Path) -> dict[str, bytes]:
     """The files of a pinned sample beside `new.json`."""
     source = open_source(raw)
-    pin(source, draw(source), tmp_path / "new.sample")
-    found = of_file(tmp_path / "new.json")
+    pin_sample(source, draw_sample(source), tmp_path / "new.sample")
+    found = file_side(tmp_path / "new.json")
     return found.contents(list(found.files), 1 << 20)
 
 
@@ -180,7 +182,7 @@ def test_the_sample_of_the_new_side_serves_first(pinned: dict[str, bytes], tmp_p
     old = {path.replace("new.", "old."): data for path, data in pinned.items()}
     found = stand(side(old), side(pinned), tmp_path / "1")
     assert (found.kind, found.place, found.source_name) == ("pinned", "new.sample", "raw")
-    ran = replay(found, TEXT, TEXT)
+    ran = replay_mappings(found, TEXT, TEXT)
     assert counts(ran) == (20, 20, 0, 0, 0)
     found = stand(side(old), side({}), tmp_path / "2")
     assert (found.kind, found.place) == ("pinned", "old.sample of x")

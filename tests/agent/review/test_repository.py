@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingot.agent.review.repository import Repository, renames, repository
+from ingot.agent.review.git_repository import Repository, find_renames, open_repository
 from ingot.converters.errors import RevisionError
 
 NAMES = ["a.json", "with blank.json", "tab\there.json", "line\nbreak.json", "-o.json", "ü/é.json"]
@@ -27,7 +27,7 @@ def made(tmp_path: Path) -> Repository:
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(f"{number}\n")
     save(root)
-    return repository(root)
+    return open_repository(root)
 
 
 def save(root: Path) -> str:
@@ -47,9 +47,9 @@ def test_paths_are_what_they_are(made: Repository) -> None:
 
 
 def test_a_repository_is_found_from_inside(made: Repository, tmp_path: Path) -> None:
-    assert repository(made.root / "ü").root == made.root
+    assert open_repository(made.root / "ü").root == made.root
     with pytest.raises(RevisionError, match="no git repository"):
-        repository(tmp_path)
+        open_repository(tmp_path)
 
 
 def test_large_objects_are_not_read(made: Repository) -> None:
@@ -76,7 +76,7 @@ def test_no_such_revision(made: Repository, name: str) -> None:
 def test_the_branch_that_others_are_merged_into(made: Repository, tmp_path: Path) -> None:
     assert made.main() == "main"
     git(tmp_path, "clone", "--quiet", str(made.root), "clone")
-    assert repository(tmp_path / "clone").main() == "origin/main"
+    assert open_repository(tmp_path / "clone").main() == "origin/main"
     git(made.root, "branch", "--quiet", "-m", "main", "other")
     with pytest.raises(RevisionError, match="--base REF"):
         made.main()
@@ -90,9 +90,9 @@ def test_where_a_branch_began(made: Repository) -> None:
     git(made.root, "checkout", "--quiet", "main")
     (made.root / "c.json").write_text("main")
     main = save(made.root)
-    assert made.forked(main, side) == began
+    assert made.merge_base(main, side) == began
     lonely = git(made.root, "commit-tree", "-m", "x", git(made.root, "write-tree"))
-    assert made.forked(lonely, side) == lonely
+    assert made.merge_base(lonely, side) == lonely
 
 
 @pytest.mark.parametrize(
@@ -114,14 +114,14 @@ def test_where_a_branch_began(made: Repository) -> None:
 def test_renames(
     tmp_path: Path, before: dict[str, bytes], after: dict[str, bytes], found: dict[str, str]
 ) -> None:
-    assert renames(tmp_path, before, after) == found
+    assert find_renames(tmp_path, before, after) == found
 
 
 def test_a_bare_repository_has_revisions_but_no_working_tree(
     made: Repository, tmp_path: Path
 ) -> None:
     git(tmp_path, "clone", "--quiet", "--bare", str(made.root), "bare")
-    bare = repository(tmp_path / "bare")
+    bare = open_repository(tmp_path / "bare")
     assert bare.commit(bare.main()) == made.commit("main")
     assert sorted(bare.tree(bare.commit("main"))) == sorted(NAMES)
     with pytest.raises(RevisionError, match="no working tree"):
@@ -130,7 +130,7 @@ def test_a_bare_repository_has_revisions_but_no_working_tree(
 
 def test_a_repository_without_commits(tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet", "--initial-branch", "main")
-    empty = repository(tmp_path)
+    empty = open_repository(tmp_path)
     with pytest.raises(RevisionError, match="has no commit yet"):
         empty.main()
     with pytest.raises(RevisionError, match="has no commit yet"):

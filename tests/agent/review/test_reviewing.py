@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.review.reviewing import Wish, review, review_files
+from ingot.agent.review.mapping_review import ReviewOptions, review_files, review_mappings
 from ingot.agent.review.revisions import Side
-from ingot.converters.contracts import violations
 from ingot.converters.errors import MappingError, RevisionError
+from ingot.converters.json_yaml import violations
 
 TEXT = {"version": 2, "text": "body"}
 ROWS = [{"id": n, "title": "A", "body": f"Text number {n}."} for n in range(20)]
@@ -38,7 +38,7 @@ def side(name: str, files: dict[str, Any]) -> Side:
 
 
 def reviewed(old: dict[str, Any], new: dict[str, Any], **wish: Any) -> dict[str, Any]:
-    told = review(side("main", old), side("HEAD", new), Wish(**wish))
+    told = review_mappings(side("main", old), side("HEAD", new), ReviewOptions(**wish))
     assert violations("review", told) == []
     return told
 
@@ -166,14 +166,14 @@ def test_two_files(tmp_path: Path) -> None:
     old, new = tmp_path / "old.json", tmp_path / "new.json"
     old.write_text(json.dumps(TEXT))
     new.write_text(json.dumps({**TEXT, "text": ["title", "body"]}))
-    told = review_files(old, new, Wish(source=str(raw)))
+    told = review_files(old, new, ReviewOptions(source=str(raw)))
     assert violations("review", told) == []
     [one] = told["mappings"]
     assert (one["old_path"], one["path"]) == (str(old), str(new))
     assert (one["verdict"], one["class"], one["of"]) == ("block", "breaking", 20)
     new.write_text("{")
-    assert review_files(old, new, Wish())["mappings"][0]["status"] == "broken"
+    assert review_files(old, new, ReviewOptions())["mappings"][0]["status"] == "broken"
     with pytest.raises(MappingError):
-        review_files(new, old, Wish())
+        review_files(new, old, ReviewOptions())
     with pytest.raises(RevisionError):
-        review_files(old, tmp_path / "none.json", Wish())
+        review_files(old, tmp_path / "none.json", ReviewOptions())

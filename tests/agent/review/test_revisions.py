@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from ingot.agent.pinning.samples import pinned_folder
-from ingot.agent.review.golden import golden_file
-from ingot.agent.review.repository import repository
+from ingot.agent.review.git_repository import open_repository
+from ingot.agent.review.golden_rows import golden_file
+from ingot.agent.review.pinning.pinned_sample import pinned_folder
 from ingot.agent.review.revisions import (
     MOST_MAPPING,
     Side,
-    laid_out,
-    of_commit,
-    of_file,
-    of_working_tree,
-    reviewed,
+    commit_side,
+    file_side,
+    is_reviewed,
+    working_tree_side,
+    write_sidecars,
 )
 
 
@@ -45,7 +45,7 @@ def side(files: dict[str, bytes]) -> Side:
     ],
 )
 def test_what_a_review_reads(path: str, wanted: bool) -> None:
-    assert reviewed(path) is wanted
+    assert is_reviewed(path) is wanted
 
 
 @pytest.mark.parametrize("hashing", ["sha1", "sha256"])
@@ -59,8 +59,8 @@ def test_a_clean_working_tree_is_its_commit(tmp_path: Path, hashing: str) -> Non
     (tmp_path / "other.txt").write_text("x")
     git(tmp_path, "add", "--all")
     git(tmp_path, "commit", "--quiet", "--message", "x")
-    found = repository(tmp_path)
-    commit, tree = of_commit(found, found.commit("HEAD"), "HEAD"), of_working_tree(found)
+    found = open_repository(tmp_path)
+    commit, tree = commit_side(found, found.commit("HEAD"), "HEAD"), working_tree_side(found)
     assert dict(commit.files) == dict(tree.files)
     assert set(tree.files) == set(files)
     assert commit.others == tree.others == {"link.json": "a symbolic link"}
@@ -83,7 +83,7 @@ def test_a_file_with_what_lies_beside_it(tmp_path: Path) -> None:
     (tmp_path / "m.sample/link").symlink_to("/etc/passwd")
     (tmp_path / "m.sample/folder").symlink_to("/etc")
     (tmp_path / "n.sample").symlink_to("m.sample")
-    found = of_file(tmp_path / "m.json")
+    found = file_side(tmp_path / "m.json")
     assert sorted(found.files) == [
         "m.golden.jsonl",
         "m.json",
@@ -91,14 +91,14 @@ def test_a_file_with_what_lies_beside_it(tmp_path: Path) -> None:
         "m.sample/sample.json",
     ]
     assert sorted(found.others) == ["m.sample/folder", "m.sample/link"]
-    assert of_file(tmp_path / "n.json").others == {"n.sample": "a symbolic link"}
+    assert file_side(tmp_path / "n.json").others == {"n.sample": "a symbolic link"}
     assert found.shown("m.sample") == f"{tmp_path}/m.sample"
-    assert of_file(tmp_path / "none.json").files == {}
+    assert file_side(tmp_path / "none.json").files == {}
 
 
 def test_a_file_that_no_review_reads_has_a_name_for_its_size(tmp_path: Path) -> None:
     (tmp_path / "m.json").write_bytes(b" " * (MOST_MAPPING + 1))
-    found = of_file(tmp_path / "m.json")
+    found = file_side(tmp_path / "m.json")
     assert found.files["m.json"] == f"{MOST_MAPPING + 1} bytes"
     assert found.contents(["m.json"], MOST_MAPPING) == {}
 
@@ -114,7 +114,7 @@ def test_sample_and_golden_rows_are_laid_out(tmp_path: Path) -> None:
             "m.sample/other": b"5",
         }
     )
-    place = laid_out(made, "x/m.json", tmp_path / "new")
+    place = write_sidecars(made, "x/m.json", tmp_path / "new")
     assert golden_file(place).read_bytes() == b"1"
     assert (pinned_folder(place) / "data/ü/a.csv").read_bytes() == b"3"
     written = [path for path in tmp_path.rglob("*") if path.is_file()]

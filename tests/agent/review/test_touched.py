@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from ingot.agent.review.changed_mappings import compare_files, find_changed
 from ingot.agent.review.revisions import MOST_MAPPING, Side
-from ingot.agent.review.touched import between, touched
 from ingot.converters.errors import MappingError, RevisionError
 
 TEXT = b'{"text": "body"}'
@@ -27,7 +27,7 @@ def side(files: dict[str, bytes], others: dict[str, str] | None = None) -> Side:
 
 
 def found(base: Side, head: Side, *globs: str) -> list[tuple[Any, ...]]:
-    told = touched(base, head, list(globs) or None)
+    told = find_changed(base, head, list(globs) or None)
     return [(one.status, one.old_path, one.path, *sorted(one.beside)) for one in told]
 
 
@@ -55,7 +55,7 @@ def found(base: Side, head: Side, *globs: str) -> list[tuple[Any, ...]]:
 def test_what_became_of_a_file(before: bytes | None, after: bytes | None, status: str) -> None:
     sides = [side({} if one is None else {"m.json": one}) for one in (before, after)]
     assert [one[0] for one in found(*sides)] == ([status] if status else [])
-    for one in touched(*sides, None):
+    for one in find_changed(*sides, None):
         assert (one.new is None) == (status in ("removed", "broken"))
         assert bool(one.problems) == (status == "broken")
 
@@ -84,7 +84,7 @@ def test_the_files_of_a_sample_are_no_mappings() -> None:
 
 def test_a_new_link_that_a_glob_chooses() -> None:
     assert found(side({}), side({}, LINK)) == []
-    [one] = touched(side({}), side({}, LINK), ["*.json"])
+    [one] = find_changed(side({}), side({}, LINK), ["*.json"])
     assert (one.status, one.problems[0].got) == ("broken", "a symbolic link")
 
 
@@ -100,11 +100,11 @@ def test_a_glob_that_chooses_nothing() -> None:
     same = side({"mappings/m.json": TEXT})
     assert found(same, same, "mappings/*.json") == []
     with pytest.raises(RevisionError, match=r"'mapings/\*\.json'"):
-        touched(same, same, ["mapings/*.json"])
+        find_changed(same, same, ["mapings/*.json"])
 
 
 def test_a_link_in_place_of_a_mapping() -> None:
-    [one] = touched(side({"m.json": TEXT}), side({}, LINK), None)
+    [one] = find_changed(side({"m.json": TEXT}), side({}, LINK), None)
     assert (one.status, one.problems[0].got) == ("broken", "a symbolic link")
     assert found(side({}, LINK), side({"m.json": TEXT})) == [("added", None, "m.json")]
     assert found(side({"m.json": NEITHER}), side({}, LINK)) == []
@@ -156,9 +156,9 @@ def test_a_link_in_a_sample_is_a_change_of_it() -> None:
 def test_how_much_there_is_of_a_changed_sample() -> None:
     files = {"m.json": TEXT, "m.sample/sample.json": b'{"rows": 200}', "m.sample/data": b"x" * 9}
     small = {**files, "m.sample/sample.json": b'{"rows": 1}'}
-    [one] = touched(side(files), side(small), None)
+    [one] = find_changed(side(files), side(small), None)
     assert [each and (each.rows, each.size) for each in one.samples] == [(200, 22), (1, 20)]
-    [one] = touched(side(files), side({"m.json": TEXT}), None)
+    [one] = find_changed(side(files), side({"m.json": TEXT}), None)
     assert one.samples[1] is None
 
 
@@ -193,11 +193,11 @@ def test_what_only_moved_along_is_what_it_was() -> None:
 
 
 def test_two_files() -> None:
-    one = between(side({"a.json": TEXT}), "a.json", side({"b.json": OTHER}), "b.json")
+    one = compare_files(side({"a.json": TEXT}), "a.json", side({"b.json": OTHER}), "b.json")
     assert (one.status, one.old_path, one.path) == ("modified", "a.json", "b.json")
-    one = between(side({"a.json": TEXT}), "a.json", side({"b.json": b"{"}), "b.json")
+    one = compare_files(side({"a.json": TEXT}), "a.json", side({"b.json": b"{"}), "b.json")
     assert (one.status, one.new) == ("broken", None)
     with pytest.raises(MappingError):
-        between(side({"a.json": b"{"}), "a.json", side({"b.json": TEXT}), "b.json")
+        compare_files(side({"a.json": b"{"}), "a.json", side({"b.json": TEXT}), "b.json")
     with pytest.raises(RevisionError, match="no such file"):
-        between(side({"a.json": TEXT}), "a.json", side({}), "b.json")
+        compare_files(side({"a.json": TEXT}), "a.json", side({}), "b.json")

@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 
 from ingot.agent.context import Context
-from ingot.agent.fingerprint import shape
-from ingot.agent.meaning.changes import changes, class_of
-from ingot.agent.meaning.rules import CLASSES
-from ingot.agent.review.golden import GoldenFailure, GoldenResult
-from ingot.agent.review.replay import Replay, Stand, replay
-from ingot.agent.review.sidecars import Extent
-from ingot.agent.review.touched import Touched
-from ingot.agent.review.verdict import LEVELS, Case, Reason, reasons, worst
+from ingot.agent.proposing.fingerprint import source_shape
+from ingot.agent.review.changed_mappings import ChangedMapping
+from ingot.agent.review.diff.change_rules import CLASSES
+from ingot.agent.review.diff.mapping_changes import compare_mappings, worst_class
+from ingot.agent.review.golden_rows import GoldenFailure, GoldenResult
+from ingot.agent.review.replay import Replay, SampleBasis, replay_mappings
+from ingot.agent.review.revisions import Extent
+from ingot.agent.review.verdict import LEVELS, Case, Reason, verdict_reasons, worst_level
 from ingot.converters.errors import Problem
 
 ROWS = [{"id": n, "body": f"Text number {n}.", "same": "always"} for n in range(200)]
 TEXT = {"version": 2, "text": "body"}
-NONE = Stand(kind="none", why="no sample")
+NONE = SampleBasis(kind="none", why="no sample")
 
 
 @pytest.fixture
@@ -32,17 +32,19 @@ def raw(tmp_path: Path) -> str:
 def case(old: dict[str, Any] | None, new: dict[str, Any] | None, ran: Replay, **given: Any) -> Case:
     """Two documents in normal form, and what they make of the sample."""
     status = "modified" if old and new else "added" if new else "removed"
-    one = Touched(path="m.json", status=status, old=old, new=new, **given.pop("touched", {}))
-    found = changes(old, new) if old and new else ()
-    known = {"kind": class_of(found) if old and new else None, "changes": found, **given}
+    one = ChangedMapping(path="m.json", status=status, old=old, new=new, **given.pop("touched", {}))
+    found = compare_mappings(old, new) if old and new else ()
+    known = {"kind": worst_class(found) if old and new else None, "changes": found, **given}
     return Case(touched=one, replay=ran, **known)
 
 
 def judged(
     raw: str, old: dict[str, Any] | None, new: dict[str, Any], *, allow: bool = False, **given: Any
 ) -> list[Reason]:
-    stand = Stand(kind="source", place="the data", location=raw)
-    return reasons(case(old, new, replay(stand, old, new), **given), allow_breaking=allow)
+    stand = SampleBasis(kind="source", place="the data", location=raw)
+    return verdict_reasons(
+        case(old, new, replay_mappings(stand, old, new), **given), allow_breaking=allow
+    )
 
 
 def told(found: list[Reason]) -> set[tuple[str, str]]:
@@ -54,8 +56,8 @@ def without(count: int) -> dict[str, Any]:
 
 
 def test_levels() -> None:
-    assert worst(["pass", "block", "warn"]) == "block"
-    assert worst([]) == "pass"
+    assert worst_level(["pass", "block", "warn"]) == "block"
+    assert worst_level([]) == "pass"
     assert LEVELS == ("pass", "warn", "block")
     assert CLASSES[-1] == "breaking"
 
@@ -71,7 +73,7 @@ def test_levels() -> None:
 def test_the_class_decides(raw: str, new: dict[str, Any], level: str, rule: str) -> None:
     found = judged(raw, TEXT, new)
     assert (level, rule) in told(found)
-    assert worst(one.level for one in found) == level
+    assert worst_level(one.level for one in found) == level
 
 
 def test_training_warns(raw: str) -> None:
@@ -94,7 +96,7 @@ def test_lost_records(raw: str, lost: int, level: str, text: str) -> None:
     [reason] = [one for one in judged(raw, TEXT, without(lost)) if one.rule == "lost_records"]
     assert (reason.level, reason.text) == (level, text)
     allowed = judged(raw, TEXT, without(lost), allow=True)
-    assert worst(one.level for one in allowed) == "warn"
+    assert worst_level(one.level for one in allowed) == "warn"
 
 
 def test_lost_records_are_not_made_up_for(raw: str) -> None:
@@ -153,7 +155,7 @@ def test_coverage_that_falls_is_told(tmp_path: Path) -> None:
 
 
 def test_drift(raw: str, tmp_path: Path) -> None:
-    kept = {**TEXT, "provenance": {"shape": shape(*Context().drawn(raw))}}
+    kept = {**TEXT, "provenance": {"shape": source_shape(*Context().source_and_sample(raw))}}
     assert "drift" not in {one.rule for one in judged(raw, TEXT, kept)}
     other = tmp_path / "other.jsonl"
     other.write_text("".join(json.dumps({**row, "id": "x"}) + "\n" for row in ROWS))
@@ -164,23 +166,23 @@ def test_drift(raw: str, tmp_path: Path) -> None:
 
 
 def test_what_was_not_replayed(raw: str) -> None:
-    found = reasons(case(TEXT, TEXT, Replay(stand=NONE)), allow_breaking=False)
+    found = verdict_reasons(case(TEXT, TEXT, Replay(stand=NONE)), allow_breaking=False)
     assert told(found) == {("warn", "not_replayed"), ("pass", "no_change")}
     nothing = {"version": 2, "text": None}
-    found = reasons(case(nothing, nothing, Replay(stand=NONE)), allow_breaking=False)
+    found = verdict_reasons(case(nothing, nothing, Replay(stand=NONE)), allow_breaking=False)
     assert {one.level for one in found} == {"pass"}
     found = judged(raw, {**TEXT, "source": {"format": "parquet"}}, TEXT)
     assert ("warn", "old_not_replayed") in told(found)
 
 
 def test_added_removed_broken() -> None:
-    added = reasons(case(None, TEXT, Replay(stand=NONE)), allow_breaking=False)
+    added = verdict_reasons(case(None, TEXT, Replay(stand=NONE)), allow_breaking=False)
     assert told(added) == {("pass", "added"), ("warn", "not_replayed")}
-    removed = reasons(case(TEXT, None, Replay(stand=NONE)), allow_breaking=False)
+    removed = verdict_reasons(case(TEXT, None, Replay(stand=NONE)), allow_breaking=False)
     assert told(removed) == {("warn", "removed")}
     problems = tuple(Problem(f"/{n}", "schema", "x", "mail a@example.org") for n in range(12))
-    one = Touched(path="m", status="broken", old=TEXT, problems=problems)
-    broken = reasons(
+    one = ChangedMapping(path="m", status="broken", old=TEXT, problems=problems)
+    broken = verdict_reasons(
         Case(touched=one, kind=None, changes=(), replay=Replay(stand=NONE)), allow_breaking=True
     )
     assert len(broken) == 11

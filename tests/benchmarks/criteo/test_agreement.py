@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from ingot.converters.criteo.contract import KEYS, REJECTS, vocabulary_path
-from ingot.converters.criteo.preprocess import preprocess
-from ingot.converters.criteo.preprocessing.inputs import find_inputs
-from ingot.converters.criteo.preprocessing.settings import Settings
+from ingot.converters.recsys.criteo.contract import KEYS, REJECTS, vocabulary_path
+from ingot.converters.recsys.criteo.preprocess.inputs import find_inputs
+from ingot.converters.recsys.criteo.preprocess.job import preprocess
+from ingot.converters.recsys.criteo.preprocess.settings import Settings
 
 ROWS, DIRT = "9000", "0.08"
 

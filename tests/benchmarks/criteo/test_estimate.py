@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from ingot.converters.criteo.contract import DENSE, SPARSE
-from ingot.converters.criteo.preprocessing.ids import Ids
+from ingot.converters.recsys.criteo.preprocess.vocabulary import Ids
+from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
 
 
 def point(rows: int, **more: object) -> dict[str, object]:

@@ -40,9 +40,9 @@ class Steps:
 
 
 def main(raw: str, out: str, settings: str, last: int = 0) -> None:
-    from ingot.converters.criteo.preprocess import preprocess
-    from ingot.converters.criteo.preprocessing.inputs import find_inputs
-    from ingot.converters.criteo.preprocessing.settings import Settings
+    from ingot.converters.recsys.criteo.preprocess.inputs import find_inputs
+    from ingot.converters.recsys.criteo.preprocess.job import preprocess
+    from ingot.converters.recsys.criteo.preprocess.settings import Settings
 
     inputs, chosen = find_inputs(raw), Settings(**json.loads(settings))
     steps = Steps(Path(out).parent, last)

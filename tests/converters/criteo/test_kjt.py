@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.criteo import KeyedJaggedTensor
 from ingot.converters.errors import ConversionError
+from ingot.converters.recsys.criteo import KeyedJaggedTensor
 
 SPARSE = np.array([[2, 3, 9], [4, 5, 7]], np.int32)
 

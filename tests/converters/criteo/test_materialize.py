@@ -13,11 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ingot.converters.criteo.materialize import materialize
-from ingot.converters.criteo.widening.config import Config
-from ingot.converters.criteo.widening.linking import link
-from ingot.converters.criteo.widening.parameters import Parameters
 from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.recsys.criteo.multihot.id_tables import Parameters
+from ingot.converters.recsys.criteo.multihot.job import Config, link_file, materialize
 
 PARTS = ("day_0", "day_1", "day_2")
 
@@ -191,8 +189,8 @@ def test_a_folder_without_arrays(told, tmp_path):
 def test_a_link_takes_the_place_of_what_is_there(tmp_path):
     source, target = tmp_path / "a.npy", tmp_path / "b.npy"
     source.write_bytes(b"values")
-    assert link(source, target)
-    assert link(source, target)  # what a killed run left is no hindrance
+    assert link_file(source, target)
+    assert link_file(source, target)  # what a killed run left is no hindrance
     assert target.samefile(source)
 
 
@@ -204,15 +202,15 @@ def test_a_copy_where_links_cannot_be(tmp_path):
     with tempfile.NamedTemporaryFile(dir=memory) as source:
         source.write(b"values")
         source.flush()
-        assert not link(Path(source.name), target)
+        assert not link_file(Path(source.name), target)
     assert target.read_bytes() == b"values"
 
 
 RUN = """
 import sys
 from pathlib import Path
-from ingot.converters.criteo.materialize import materialize
-from ingot.converters.criteo.widening.config import load
+from ingot.converters.recsys.criteo.multihot.job import materialize
+from ingot.converters.recsys.criteo.multihot.job import load
 materialize(Path(sys.argv[1]), load(Path(sys.argv[2])), Path(sys.argv[3]), threads=2)
 """
 

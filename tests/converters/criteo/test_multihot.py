@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.criteo import KeyedJaggedTensor, MultiHot
 from ingot.converters.errors import ConversionError
+from ingot.converters.recsys.criteo import KeyedJaggedTensor, MultiHot
 
 DISTRIBUTIONS = ("uniform", "pareto")
 

@@ -15,9 +15,9 @@ from tests.converters.criteo.reference import Raw
 PEAK = """
 import json, sys
 from pathlib import Path
-from ingot.converters.criteo.preprocess import preprocess
-from ingot.converters.criteo.preprocessing.inputs import find_inputs
-from ingot.converters.criteo.preprocessing.settings import Settings
+from ingot.converters.recsys.criteo.preprocess.job import preprocess
+from ingot.converters.recsys.criteo.preprocess.inputs import find_inputs
+from ingot.converters.recsys.criteo.preprocess.settings import Settings
 raw, out, settings = sys.argv[1:]
 preprocess(find_inputs(raw), Settings(**json.loads(settings)), Path(out))
 status = Path("/proc/self/status").read_text()

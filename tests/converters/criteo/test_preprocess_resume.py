@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 
-from ingot.converters.criteo.preprocess import Preprocessed, preprocess
-from ingot.converters.criteo.preprocessing.inputs import find_inputs
-from ingot.converters.criteo.preprocessing.settings import Settings
 from ingot.converters.errors import ConversionError, OutputError, SourceError
-from ingot.converters.job import Progress
+from ingot.converters.progress import Progress
+from ingot.converters.recsys.criteo.preprocess.inputs import find_inputs
+from ingot.converters.recsys.criteo.preprocess.job import Preprocessed, preprocess
+from ingot.converters.recsys.criteo.preprocess.settings import Settings
 from tests.converters.criteo.lines import content
 from tests.converters.criteo.preprocessed import hidden, run, tree, write
 from tests.converters.criteo.reference import Raw

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingot.converters.criteo.contract import KEYS
 from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.recsys.criteo.contract import KEYS
 from tests.converters.criteo import reference
 from tests.converters.criteo.lines import content
 from tests.converters.criteo.preprocessed import (
@@ -112,9 +112,9 @@ def test_broken_off_and_gone_on_with(quick: Path, old: Path, encode: str, unseen
 
 def test_not_over_itself(quick: Path) -> None:
     """Replaced, a second run of the same command would count its own rows again."""
-    from ingot.converters.criteo.preprocess import preprocess
-    from ingot.converters.criteo.preprocessing.inputs import find_inputs
-    from ingot.converters.criteo.preprocessing.settings import Settings
+    from ingot.converters.recsys.criteo.preprocess.inputs import find_inputs
+    from ingot.converters.recsys.criteo.preprocess.job import preprocess
+    from ingot.converters.recsys.criteo.preprocess.settings import Settings
 
     run(write(quick / "raw0", DAYS[:1]), quick / "out")
     before = (quick / "out/manifest.json").read_bytes()
@@ -202,7 +202,7 @@ def test_changed_since_it_was_written(quick: Path, old: Path) -> None:
 
 
 def test_no_vocabulary_and_no_new_ids() -> None:
-    from ingot.converters.criteo.preprocessing.settings import Settings
+    from ingot.converters.recsys.criteo.preprocess.settings import Settings
 
     with pytest.raises(ConversionError, match="--vocab DIR"):
         Settings(unseen="1")

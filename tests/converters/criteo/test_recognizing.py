@@ -9,7 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.criteo.recognizing import HEAD, array_rows, raw_kind
+from ingot.converters.sources.recognizers.criteo import (
+    CRITEO_HEAD,
+    count_array_rows,
+    recognize_criteo,
+)
 
 GOLDEN = Path(__file__).parents[2] / "golden/criteo"
 DAY = (GOLDEN / "day_0").read_bytes()
@@ -20,27 +24,32 @@ def lines(change) -> bytes:
     return b"".join(b"\t".join(change(one.split(b"\t"))) + b"\n" for one in DAY.split(b"\n")[:50])
 
 
-@pytest.mark.parametrize("size", [400, 5000, HEAD])
+@pytest.mark.parametrize("size", [400, 5000, CRITEO_HEAD])
 @pytest.mark.parametrize("day", ["day_0", "day_1", "day_2"])
 def test_however_much_is_seen(day, size):
-    assert raw_kind((GOLDEN / day).read_bytes()[:size]) == "labelled"
+    assert recognize_criteo((GOLDEN / day).read_bytes()[:size]) == "labelled"
 
 
 def test_one_line_and_a_part_of_one():
     line = DAY.split(b"\n")[0]
-    assert raw_kind(line) == raw_kind(line + b"\n") == raw_kind(line + b"\r\n") == "labelled"
-    assert raw_kind(line[:200]) is None
+    assert (
+        recognize_criteo(line)
+        == recognize_criteo(line + b"\n")
+        == recognize_criteo(line + b"\r\n")
+        == "labelled"
+    )
+    assert recognize_criteo(line[:200]) is None
 
 
 def test_without_labels():
-    assert raw_kind(lines(lambda fields: fields[1:])) == "unlabelled"
+    assert recognize_criteo(lines(lambda fields: fields[1:])) == "unlabelled"
 
 
 def test_some_lines_may_be_broken():
     broken = [b"short\tline", b"", b"0\t" * 60]
     whole = DAY.split(b"\n")[:20]
-    assert raw_kind(b"\n".join(broken + whole)) == "labelled"
-    assert raw_kind(b"\n".join(broken * 5 + whole)) is None
+    assert recognize_criteo(b"\n".join(broken + whole)) == "labelled"
+    assert recognize_criteo(b"\n".join(broken * 5 + whole)) is None
 
 
 def with_(at: int, text: bytes):
@@ -79,19 +88,19 @@ def sparse(spelled):
     ],
 )
 def test_what_is_none(data):
-    assert raw_kind(data) is None
+    assert recognize_criteo(data) is None
 
 
 @given(st.lists(st.lists(st.text(max_size=10) | st.integers().map(str), max_size=45)))
 def test_ordinary_tables_are_none(rows):
-    assert raw_kind("\n".join("\t".join(row) for row in rows).encode()) is None
+    assert recognize_criteo("\n".join("\t".join(row) for row in rows).encode()) is None
 
 
 @given(st.binary(max_size=500))
 def test_anything_is_none(data):
-    assert raw_kind(data) is None
-    assert array_rows(io.BytesIO(data), "sparse") is None
-    assert array_rows(io.BytesIO(b"\x93NUMPY\x01\x00" + data), "dense") is None
+    assert recognize_criteo(data) is None
+    assert count_array_rows(io.BytesIO(data), "sparse") is None
+    assert count_array_rows(io.BytesIO(b"\x93NUMPY\x01\x00" + data), "dense") is None
 
 
 @pytest.mark.parametrize(
@@ -110,4 +119,4 @@ def test_arrays_are_told_by_their_headers(array, kind, rows):
     stream = io.BytesIO()
     np.save(stream, array)
     stream.seek(0)
-    assert array_rows(stream, kind) == rows
+    assert count_array_rows(stream, kind) == rows

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from ingot.converters.ctr.build import Built, build
-from ingot.converters.ctr.building.inputs import Aliccp
-from ingot.converters.ctr.featuremap import load
+from ingot.converters.recsys.ctr.build.inputs import Aliccp
+from ingot.converters.recsys.ctr.build.job import Built, build
+from ingot.converters.recsys.ctr.featuremap import load
 
 GOLDEN = Path(__file__).parents[2] / "golden/ctr"
 

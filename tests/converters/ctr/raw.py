@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from ingot.converters.ctr.featuremap import Feature, FeatureMap, TokenSelect
+from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap, TokenSelect
 
 OWN, SHARED = ("1", "22", "ß"), ("1", "9_14", "110_14")
 """Fields of the skeleton and of the common features; one name is in both files."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import xxhash
 
-from ingot.converters.ctr.featuremap import Feature, FeatureMap
+from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap
 
 Cell = int | float | list[int] | list[float]
 Row = dict[str, Any]

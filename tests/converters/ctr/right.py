@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
-from ingot.converters.ctr import contract, featuremap
+from ingot.converters.recsys.ctr import contract, featuremap
 
 FEATURES = """\
 f0_1 vocab 5 - - no

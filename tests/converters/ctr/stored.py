@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import torch
 from hypothesis import strategies as st
 
-from ingot.converters.ctr.contract import processed_schema
-from ingot.converters.ctr.featuremap import HASH, Feature, FeatureMap
+from ingot.converters.recsys.ctr.contract import processed_schema
+from ingot.converters.recsys.ctr.featuremap import HASH, Feature, FeatureMap
 
 Row = dict[str, Any]
 FEATURES = FeatureMap(

@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from ingot.converters.ctr.build import Built, build, read_stats
-from ingot.converters.ctr.building.inputs import Aliccp, PlainTable
-from ingot.converters.ctr.featuremap import Feature, FeatureMap, Table
 from ingot.converters.errors import ConversionError, FeaturemapError, OutputError, SourceError
-from ingot.converters.job import Progress
+from ingot.converters.progress import Progress
+from ingot.converters.recsys.ctr.build.inputs import Aliccp, PlainTable
+from ingot.converters.recsys.ctr.build.job import Built, build, read_stats
+from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap, Table
 from tests.converters.ctr.reference import token_hash
 
 FEATURES = (
@@ -497,9 +497,9 @@ def test_featuremaps_for_the_other_kind_of_data(place: Place) -> None:
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from ingot.converters.ctr.build import build
-from ingot.converters.ctr.building.inputs import Aliccp
-from ingot.converters.ctr.featuremap import load
+from ingot.converters.recsys.ctr.build.job import build
+from ingot.converters.recsys.ctr.build.inputs import Aliccp
+from ingot.converters.recsys.ctr.featuremap import load
 from ingot.converters.errors import OutputError
 folder, limit = Path(sys.argv[1]), int(sys.argv[2])
 featuremap = load(folder / "featuremap.yaml")
@@ -544,9 +544,9 @@ def test_a_full_disk_leaves_the_old_result(place: Place, limit: int) -> None:
 MEASURED = """
 import sys
 from pathlib import Path
-from ingot.converters.ctr.build import build
-from ingot.converters.ctr.building.inputs import Aliccp
-from ingot.converters.ctr.featuremap import load
+from ingot.converters.recsys.ctr.build.job import build
+from ingot.converters.recsys.ctr.build.inputs import Aliccp
+from ingot.converters.recsys.ctr.featuremap import load
 folder = Path(sys.argv[1])
 names = {role: str(folder / f"{role}.csv") for role in ("skeleton", "common")}
 inputs = Aliccp(**names, block_bytes=1 << 20)

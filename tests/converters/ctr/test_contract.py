@@ -5,9 +5,9 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingot.converters.ctr import contract
-from ingot.converters.ctr.contract import METADATA_KEY, Profile, processed_schema
-from ingot.converters.ctr.featuremap import load, parse
+from ingot.converters.recsys.ctr import contract
+from ingot.converters.recsys.ctr.contract import METADATA_KEY, Profile, processed_schema
+from ingot.converters.recsys.ctr.featuremap import load, parse
 
 LIST_IDS = pa.list_(pa.field("element", pa.int64(), nullable=False))
 LIST_VALUES = pa.list_(pa.field("element", pa.float32(), nullable=False))

@@ -10,8 +10,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingot.converters.contracts import schema
-from ingot.converters.ctr.featuremap import (
+from ingot.converters.errors import FeaturemapError
+from ingot.converters.json_yaml import schema
+from ingot.converters.recsys.ctr.featuremap import (
     BUNDLED,
     Feature,
     FeatureMap,
@@ -22,7 +23,6 @@ from ingot.converters.ctr.featuremap import (
     parse,
     to_document,
 )
-from ingot.converters.errors import FeaturemapError
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "ctr" / "featuremap_small.yaml"
 ONE = {"name": "f0_a", "field": "a", "encoding": "vocab", "vocab_num_tokens": 5}

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from ingot.converters.ctr.build import Built
-from ingot.converters.ctr.featuremap import FeatureMap, load
+from ingot.converters.recsys.ctr.build.job import Built
+from ingot.converters.recsys.ctr.featuremap import FeatureMap, load
 from tests.converters.ctr.reference import Builder
 from tests.converters.ctr.test_reference import check_folder
 

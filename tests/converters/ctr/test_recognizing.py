@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ingot.converters.ctr.recognizing import HEAD, raw_kind
+from ingot.converters.sources.recognizers.aliccp import ALICCP_HEAD, recognize_aliccp
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "ctr"
 SKELETON = (GOLDEN / "sample_skeleton_train.csv").read_bytes()
@@ -12,15 +12,20 @@ COMMON = (GOLDEN / "common_features_train.csv").read_bytes()
 
 
 @pytest.mark.parametrize(("data", "kind"), [(SKELETON, "skeleton"), (COMMON, "common")])
-@pytest.mark.parametrize("size", [300, 5000, HEAD])
+@pytest.mark.parametrize("size", [300, 5000, ALICCP_HEAD])
 def test_however_much_is_seen(data, kind, size):
-    assert raw_kind(data[:size]) == kind
+    assert recognize_aliccp(data[:size]) == kind
 
 
 def test_one_line_and_a_part_of_one():
     line = COMMON.split(b"\n")[1]
-    assert raw_kind(line) == raw_kind(line + b"\n") == raw_kind(line[:200]) == "common"
-    assert raw_kind(b"\xef\xbb\xbf" + SKELETON[:9000].replace(b"\n", b"\r\n")) == "skeleton"
+    assert (
+        recognize_aliccp(line)
+        == recognize_aliccp(line + b"\n")
+        == recognize_aliccp(line[:200])
+        == "common"
+    )
+    assert recognize_aliccp(b"\xef\xbb\xbf" + SKELETON[:9000].replace(b"\n", b"\r\n")) == "skeleton"
 
 
 @pytest.mark.parametrize(
@@ -38,4 +43,4 @@ def test_one_line_and_a_part_of_one():
     ],
 )
 def test_what_is_none(data):
-    assert raw_kind(data) is None
+    assert recognize_aliccp(data) is None

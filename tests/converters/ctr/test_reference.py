@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingot.converters.ctr.build import build
-from ingot.converters.ctr.building.inputs import Aliccp
-from ingot.converters.ctr.contract import processed_schema
-from ingot.converters.ctr.featuremap import Feature, FeatureMap, load
 from ingot.converters.errors import ConversionError
+from ingot.converters.recsys.ctr.build.inputs import Aliccp
+from ingot.converters.recsys.ctr.build.job import build
+from ingot.converters.recsys.ctr.contract import processed_schema
+from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap, load
 from tests.converters.ctr.raw import FEATUREMAPS, RAW, Raw
 from tests.converters.ctr.reference import Builder, Expected, token_hash
 

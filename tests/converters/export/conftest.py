@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ingot.converters.job import ConvertOptions, convert
-from ingot.converters.mapping import bind
-from ingot.converters.readers import open_source
+from ingot.converters.convert.job import ConvertOptions, convert
+from ingot.converters.mapping.bind import bind
+from ingot.converters.sources import open_source
 
 SFT = {
     "version": 2,

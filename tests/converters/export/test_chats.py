@@ -2,23 +2,23 @@
 
 import pytest
 
-from ingot.converters.export.chats import (
+from ingot.converters.export.chat_layout import (
     REASONS,
     Chat,
-    Fitted,
+    FittedChat,
     Turn,
-    alternating,
-    assistant_last,
-    chat_of,
+    begin_with_user,
+    chat_of_record,
     cut_tail,
+    end_with_assistant,
     is_tool_list,
-    listed_tools,
-    no_neighbours,
-    one_system,
-    some_trained,
-    still_trained,
-    tools_in_system,
-    user_first,
+    merge_neighbours,
+    merge_system,
+    move_tools_to_system,
+    require_alternating,
+    require_still_trained,
+    require_tool_list,
+    require_trained,
 )
 
 NAMES = {"u": "user", "a": "assistant", "s": "system", "t": "tool"}
@@ -33,7 +33,7 @@ def chat(turns: str, tools: str | None = None) -> Chat:
     return Chat(turns=tuple(said), tools=tools)
 
 
-def shape(fitted: Fitted) -> str | None:
+def shape(fitted: FittedChat) -> str | None:
     if fitted.chat is None:
         return None
     letters = {name: letter for letter, name in NAMES.items()}
@@ -52,41 +52,41 @@ def test_a_record_becomes_a_chat_with_its_system_in_front():
         "system": "be kind",
         "meta": {},
     }
-    made = chat_of(record)
+    made = chat_of_record(record)
     assert [turn.role for turn in made.turns] == ["system", "user", "assistant"]
     assert made.trained == (False, False, True)
     assert made.tools is None
-    assert chat_of({**record, "system": None, "tools": "[]"}).tools == "[]"
+    assert chat_of_record({**record, "system": None, "tools": "[]"}).tools == "[]"
 
 
 @pytest.mark.parametrize(
     ("step", "before", "after", "done"),
     [
-        (some_trained, "u A", "u A", ()),
-        (some_trained, "u a", None, ("untrained",)),
-        (still_trained, "u a", None, ("masks",)),
+        (require_trained, "u A", "u A", ()),
+        (require_trained, "u a", None, ("untrained",)),
+        (require_still_trained, "u a", None, ("masks",)),
         (cut_tail, "u A", "u A", ()),
         (cut_tail, "u A u a u", "u A", ("tail",)),
         (cut_tail, "u A U", "u A U", ()),
-        (assistant_last, "u A", "u A", ()),
-        (assistant_last, "u A U", "u A", ("masks",)),
-        (assistant_last, "U", None, ("roles",)),
-        (one_system, "s u A", "s u A", ()),
-        (one_system, "s s u A", "s u A", ("two_systems",)),
-        (one_system, "u A s A", None, ("roles",)),
-        (one_system, "s u s A", None, ("roles",)),
-        (no_neighbours("user"), "u u A A", "u A A", ("same_role",)),
-        (no_neighbours("user", "assistant"), "u A A", "u A", ("same_role",)),
-        (no_neighbours("assistant"), "u a A", "u a", ("same_role", "masks")),
-        (no_neighbours("user", "assistant"), "u A t t A", "u A t t A", ()),
-        (user_first, "s u A", "s u A", ()),
-        (user_first, "A u A", "u A u A", ("opening",)),
-        (user_first, "s A", "s u A", ("opening",)),
-        (user_first, "S", None, ("roles",)),
-        (alternating("user", "tool"), "s u A t A", "s u A t A", ()),
-        (alternating("user", "tool"), "u t A", None, ("roles",)),
-        (alternating("user"), "u A t A", None, ("roles",)),
-        (alternating("user"), "A u", None, ("roles",)),
+        (end_with_assistant, "u A", "u A", ()),
+        (end_with_assistant, "u A U", "u A", ("masks",)),
+        (end_with_assistant, "U", None, ("roles",)),
+        (merge_system, "s u A", "s u A", ()),
+        (merge_system, "s s u A", "s u A", ("two_systems",)),
+        (merge_system, "u A s A", None, ("roles",)),
+        (merge_system, "s u s A", None, ("roles",)),
+        (merge_neighbours("user"), "u u A A", "u A A", ("same_role",)),
+        (merge_neighbours("user", "assistant"), "u A A", "u A", ("same_role",)),
+        (merge_neighbours("assistant"), "u a A", "u a", ("same_role", "masks")),
+        (merge_neighbours("user", "assistant"), "u A t t A", "u A t t A", ()),
+        (begin_with_user, "s u A", "s u A", ()),
+        (begin_with_user, "A u A", "u A u A", ("opening",)),
+        (begin_with_user, "s A", "s u A", ("opening",)),
+        (begin_with_user, "S", None, ("roles",)),
+        (require_alternating("user", "tool"), "s u A t A", "s u A t A", ()),
+        (require_alternating("user", "tool"), "u t A", None, ("roles",)),
+        (require_alternating("user"), "u A t A", None, ("roles",)),
+        (require_alternating("user"), "A u", None, ("roles",)),
     ],
 )
 def test_steps(step, before, after, done):
@@ -96,16 +96,20 @@ def test_steps(step, before, after, done):
 
 
 def test_texts_that_become_one_stand_a_blank_line_apart():
-    assert one_system(chat("s s u A")).chat.turns[0].content == "s0\n\ns1"
-    assert no_neighbours("user")(chat("u u A")).chat.turns[0].content == "u0\n\nu1"
+    assert merge_system(chat("s s u A")).chat.turns[0].content == "s0\n\ns1"
+    assert merge_neighbours("user")(chat("u u A")).chat.turns[0].content == "u0\n\nu1"
 
 
 def test_steps_are_taken_in_turn_until_one_gives_nothing():
-    fitted = some_trained(chat("s s u u A u")).then(one_system, cut_tail, no_neighbours("user"))
+    fitted = require_trained(chat("s s u u A u")).then(
+        merge_system, cut_tail, merge_neighbours("user")
+    )
     assert shape(fitted) == "s u A"
     assert fitted.done == ("two_systems", "tail", "same_role")
-    ended = some_trained(chat("s s t A")).then(one_system, alternating("user"), user_first)
-    assert ended == Fitted(chat=None, done=("two_systems", "roles"))
+    ended = require_trained(chat("s s t A")).then(
+        merge_system, require_alternating("user"), begin_with_user
+    )
+    assert ended == FittedChat(chat=None, done=("two_systems", "roles"))
 
 
 @pytest.mark.parametrize(
@@ -120,16 +124,16 @@ def test_steps_are_taken_in_turn_until_one_gives_nothing():
 )
 def test_tools_are_a_list_of_objects(text, fits):
     assert is_tool_list(text) == fits
-    assert listed_tools(chat("u A", text)).done == (() if fits else ("tools_text",))
+    assert require_tool_list(chat("u A", text)).done == (() if fits else ("tools_text",))
 
 
 def test_tools_go_into_the_system_text_as_tokens_have_them():
-    alone = tools_in_system(chat("u A", "[]"))
+    alone = move_tools_to_system(chat("u A", "[]"))
     assert alone.chat.turns[0] == Turn(role="system", content="# Tools\n[]")
-    behind = tools_in_system(chat("s u A", "[]"))
+    behind = move_tools_to_system(chat("s u A", "[]"))
     assert behind.chat.turns[0].content == "s0\n\n# Tools\n[]"
     assert (behind.chat.tools, behind.done, shape(behind)) == (None, ("tools",), "s u A")
-    assert tools_in_system(chat("u A")).done == ()
+    assert move_tools_to_system(chat("u A")).done == ()
 
 
 def test_what_changes_no_trained_token_is_harmless_and_nothing_else_is():

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from ingot.converters.export.layout import Written
+from ingot.converters.export.chat_layout import WrittenFiles
 from ingot.converters.export.trainers import TRAINERS
 
 FILES = {
@@ -116,7 +116,7 @@ TORCHTUNE = closed(
 def configs(trainer: str, kind: Any = "sft", *, files: int = 1, way: int = 0) -> dict[str, Any]:
     one = TRAINERS[trainer]
     chosen = one.ways[way] if kind == "sft" else None
-    written = Written(name="chats", kind=kind, way=chosen, files=FILES[files], split="train")
+    written = WrittenFiles(name="chats", kind=kind, way=chosen, files=FILES[files], split="train")
     return {
         name: yaml.safe_load(text)
         for name, text in one.configs(written).items()
@@ -214,20 +214,20 @@ def test_trl_is_told_of_masks_by_two_settings(way, completion, assistant, column
 
 def test_the_module_for_torchtune_is_python_and_names_what_the_config_asks_for():
     one = TRAINERS["torchtune"]
-    written = Written(name="c", kind="sft", way=one.ways[0], files=FILES[1], split="train")
+    written = WrittenFiles(name="c", kind="sft", way=one.ways[0], files=FILES[1], split="train")
     module = one.configs(written)["ingot_records.py"].decode()
     scope = compile(module, "ingot_records.py", "exec")
     assert "records_dataset" in scope.co_names
     assert json.dumps("masked")[1:-1] in module
     assert "ingot_records.py" not in one.configs(
-        Written(name="c", kind="pt", way=None, files=FILES[1], split="train")
+        WrittenFiles(name="c", kind="pt", way=None, files=FILES[1], split="train")
     )
 
 
 @pytest.mark.parametrize("place", ["out", "/a b", "12", "null", "./it's: #1", "2024_01"])
 def test_llamafactory_is_started_with_keys_and_values_of_yaml(place):
     one = TRAINERS["llamafactory"]
-    named = Written(name="7", kind="sft", way=one.ways[1], files=FILES[1], split="train")
+    named = WrittenFiles(name="7", kind="sft", way=one.ways[1], files=FILES[1], split="train")
     (line,) = one.use(named, place)
     words = shlex.split(line)
     assert words[:3] == ["llamafactory-cli", "train", "CONFIG.yaml"]

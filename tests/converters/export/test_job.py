@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from ingot.converters.commit import finished
-from ingot.converters.contracts import validator
+from ingot.converters.convert.job import finish_irrelevant
 from ingot.converters.errors import ConversionError, OutputError
 from ingot.converters.export.job import ExportOptions, export
 from ingot.converters.export.trainers import TRAINERS
-from ingot.converters.job import finish_irrelevant
-from ingot.converters.readers import open_source
+from ingot.converters.json_yaml import validator
+from ingot.converters.output.commit import find_finished
+from ingot.converters.sources import open_source
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -65,7 +65,7 @@ def test_an_export_is_whole_and_its_manifest_holds_the_contract(
     before = tree(folder)
     done = export(folder, trainer, tmp_path / "out")
     assert tree(folder) == before
-    assert finished(tmp_path / "out").manifest == done.manifest
+    assert find_finished(tmp_path / "out").manifest == done.manifest
     validator("export").validate(done.manifest)
     for file in done.manifest["files"]:
         content = (tmp_path / "out" / file["path"]).read_bytes()

@@ -20,12 +20,11 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer
 
-from ingot.converters.export.chats import Turn, chat_of
+from ingot.converters.export.chat_layout import Turn, chat_of_record
 from ingot.converters.export.job import ExportOptions, export
-from ingot.converters.export.survey import survey
-from ingot.converters.export.trainers import TRAINERS
-from ingot.converters.megatron.chats.render import render_chat
-from ingot.converters.records import read_records
+from ingot.converters.export.trainers import TRAINERS, survey_records
+from ingot.converters.megatron.chat.rendering import render_chat
+from ingot.converters.records.readers import read_records
 from tests.converters.export.test_docs import joined
 
 pytestmark = pytest.mark.long
@@ -245,7 +244,7 @@ def ended(text: str) -> str:
 def expected(folder: Path, *, cut: bool) -> Iterator[tuple[str, list[str]]]:
     """The text and the trained contents of each record; `cut` after the last that is trained."""
     for record in read_records(folder / "records"):
-        chat = chat_of(record)
+        chat = chat_of_record(record)
         end = max(at for at, on in enumerate(chat.trained, start=1) if on)
         turns = chat.turns[: end if cut else None]
         text = render_chat([_message(turn) for turn in turns]).text
@@ -351,7 +350,7 @@ def test_many_orders_of_roles_and_masks(reader, said, make_result, tmp_path):
         marks = ["T" if draw.random() < 0.5 and role != "tool" else "F" for role in roles]
         turns = [f"{role}: {role[0]}{number}x{place}" for place, role in enumerate(roles)]
         row = said(*turns, trained="".join(marks), system=draw.choice([None, None, "Be short."]))
-        tally = survey(TRAINERS[reader.trainer], [*taken, _record(row)])[1]
+        tally = survey_records(TRAINERS[reader.trainer], [*taken, _record(row)])[1]
         if "T" in marks and not tally.lost:
             kept, taken = [*kept, row], [*taken, _record(row)]
         if len(kept) == 30:

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.cli.export import TrainerName
-from ingot.converters.export.survey import rows, survey
-from ingot.converters.export.trainers import TRAINERS
+from ingot.cli.commands.export import TrainerName
+from ingot.converters.export.trainers import TRAINERS, survey_records, trainer_rows
 
 META = dict.fromkeys(
     ("source", "language", "timestamp", "token_count", "quality_score", "original_id")
@@ -47,7 +46,7 @@ def test_the_command_offers_the_trainers_that_there_are():
     ],
 )
 def test_the_way_that_trains_on_what_the_records_say(trainer, chats, way):
-    chosen, tally = survey(TRAINERS[trainer], map(record, chats))
+    chosen, tally = survey_records(TRAINERS[trainer], map(record, chats))
     assert chosen.name == way
     assert tally.lost == {}
     assert tally.chars_of_records == tally.chars_of_trainer > 0
@@ -55,7 +54,7 @@ def test_the_way_that_trains_on_what_the_records_say(trainer, chats, way):
 
 
 def test_of_ways_that_lose_as_many_records_the_one_that_trains_on_nearly_as_much():
-    way, tally = survey(TRAINERS["trl"], [record("u A u a u A")])
+    way, tally = survey_records(TRAINERS["trl"], [record("u A u a u A")])
     assert (way.name, tally.lost) == ("assistant", {"masks": 1})
     assert tally.chars_of_trainer == tally.chars_of_records + len("a3")
 
@@ -99,12 +98,12 @@ def test_of_ways_that_lose_as_many_records_the_one_that_trains_on_nearly_as_much
     ],
 )
 def test_what_a_trainer_cannot_express(trainer, chat, lost):
-    assert set(survey(TRAINERS[trainer], [record(chat)])[1].lost) == lost
+    assert set(survey_records(TRAINERS[trainer], [record(chat)])[1].lost) == lost
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_a_record_without_anything_to_train_on_is_left_out(trainer):
-    way, tally = survey(TRAINERS[trainer], [record("u a"), record("u A")])
+    way, tally = survey_records(TRAINERS[trainer], [record("u a"), record("u A")])
     assert tally.to_json() == {
         "read": 2,
         "written": 1,
@@ -112,30 +111,32 @@ def test_a_record_without_anything_to_train_on_is_left_out(trainer):
         "changed": {},
     }
     assert tally.lost == {}
-    assert len(list(rows(TRAINERS[trainer], way, [record("u a"), record("u A")]))) == 1
+    assert len(list(trainer_rows(TRAINERS[trainer], way, [record("u a"), record("u A")]))) == 1
 
 
 @pytest.mark.parametrize("trainer", ["llamafactory", "swift", "axolotl", "trl"])
 def test_tools_that_these_cannot_parse_leave_the_record_out(trainer):
-    _, tally = survey(TRAINERS[trainer], [record("u A", tools="search the web"), record("u A")])
+    _, tally = survey_records(
+        TRAINERS[trainer], [record("u A", tools="search the web"), record("u A")]
+    )
     assert (tally.left_out, tally.written) == ({"tools_text": 1}, 1)
 
 
 @pytest.mark.parametrize("trainer", ["llamafactory", "trl"])
 def test_training_on_everything_would_train_on_tools_too(trainer):
-    _, tally = survey(TRAINERS[trainer], [record("U A", tools=TOOLS)])
+    _, tally = survey_records(TRAINERS[trainer], [record("U A", tools=TOOLS)])
     assert set(tally.lost) <= {"masks", "no_prompt"}
     assert tally.lost
 
 
 def test_a_trained_first_message_leaves_no_prompt():
-    _, tally = survey(TRAINERS["trl"], [record("u a u A u A")] * 3 + [record("A u a u A")])
+    _, tally = survey_records(TRAINERS["trl"], [record("u a u A u A")] * 3 + [record("A u a u A")])
     assert tally.left_out == {"no_prompt": 1}
 
 
 def row(trainer: str, *records: dict) -> dict:
-    way, _ = survey(TRAINERS[trainer], records)
-    made = list(rows(TRAINERS[trainer], way, records))
+    way, _ = survey_records(TRAINERS[trainer], records)
+    made = list(trainer_rows(TRAINERS[trainer], way, records))
     # What a file of this schema gives back is what was put in: no key is lost.
     table = pa.Table.from_pylist(made, way.schema)
     assert table.to_pylist() == made
@@ -206,12 +207,12 @@ RECORDS = st.builds(
 @given(st.lists(RECORDS, min_size=1, max_size=8), st.sampled_from(sorted(TRAINERS)))
 def test_whatever_the_records_are_every_one_is_a_row_or_counted(records, name):
     trainer = TRAINERS[name]
-    way, tally = survey(trainer, records)
-    made = list(rows(trainer, way, records))
+    way, tally = survey_records(trainer, records)
+    made = list(trainer_rows(trainer, way, records))
     assert tally.read == len(records) == tally.written + sum(tally.left_out.values())
     assert len(made) == tally.written
     assert pa.Table.from_pylist(made, way.schema).to_pylist() == made
     if not tally.lost:
         assert tally.chars_of_trainer == tally.chars_of_records
-    alone = [list(rows(trainer, way, [one])) for one in records]
+    alone = [list(trainer_rows(trainer, way, [one])) for one in records]
     assert made == [row for one in alone for row in one]  # what was seen before changes nothing

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ingot.converters.job import ConvertOptions, Result, convert
-from ingot.converters.mapping import bind
-from ingot.converters.readers import open_source
+from ingot.converters.convert.job import ConvertOptions, Result, convert
+from ingot.converters.mapping.bind import bind
+from ingot.converters.sources import open_source
 
 PT = {"version": 2, "text": "text", "meta": {"language": "lang", "original_id": "id"}}
 SFT = {

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from ingot.converters.lake.facts import Figures, SetFacts, Split
+from ingot.converters.lake.catalog import Figures, SetFacts, Split
 
 WORDS = {
     "en": "the river bank opens early when rain falls on quiet streets and lamps stay lit",

@@ -4,9 +4,8 @@ import dataclasses
 
 import pyarrow.parquet as pq
 
-from ingot.converters.lake.catalog import SCHEMA, write
-from ingot.converters.lake.facts import Figures, SetFacts, Split
-from ingot.converters.lake.page_data import totals
+from ingot.converters.lake.catalog import SCHEMA, Figures, SetFacts, Split, write_catalog
+from ingot.converters.lake.page import lake_totals
 from tests.converters.lake.lakes import lake
 
 FULL = SetFacts(
@@ -43,7 +42,7 @@ BARE = SetFacts(name="broken\u202e<b>", place="a\nb", status="failed", why="cut 
 
 
 def test_every_fact_can_be_read_back(tmp_path):
-    write([FULL, BARE], tmp_path / "catalog.parquet")
+    write_catalog([FULL, BARE], tmp_path / "catalog.parquet")
     bare, full = pq.read_table(tmp_path / "catalog.parquet").to_pylist()
     assert full["rows"] == FULL.rows
     assert full["records"] == FULL.records
@@ -60,13 +59,13 @@ def test_every_fact_can_be_read_back(tmp_path):
 
 
 def test_the_bytes_do_not_depend_on_the_order(tmp_path):
-    write([FULL, BARE], tmp_path / "one.parquet")
-    write([BARE, FULL], tmp_path / "two.parquet")
+    write_catalog([FULL, BARE], tmp_path / "one.parquet")
+    write_catalog([BARE, FULL], tmp_path / "two.parquet")
     assert (tmp_path / "one.parquet").read_bytes() == (tmp_path / "two.parquet").read_bytes()
 
 
 def test_a_lake_without_data_sets_has_a_catalog(tmp_path):
-    write([], tmp_path / "catalog.parquet")
+    write_catalog([], tmp_path / "catalog.parquet")
     assert pq.read_table(tmp_path / "catalog.parquet").schema.equals(SCHEMA)
 
 
@@ -82,10 +81,10 @@ def test_every_fact_has_a_column_but_samples_and_mappings():
 
 def test_catalog_and_page_say_the_same(tmp_path):
     sets = lake(120, seed=5)
-    write(sets, tmp_path / "catalog.parquet")
+    write_catalog(sets, tmp_path / "catalog.parquet")
     rows = pq.read_table(tmp_path / "catalog.parquet").to_pylist()
     done = [row for row in rows if row["status"] == "converted"]
-    told = totals(sets)
+    told = lake_totals(sets)
     for name, count in told["rows"].items():
         assert sum(row["rows"][name] for row in done) == count
     assert all(row["rows"]["read"] == sum([*row["rows"].values()][1:]) for row in done)

@@ -13,23 +13,23 @@ from typing import Any
 
 import pytest
 
-from ingot.converters import record_parts
-from ingot.converters.contracts import validator
+from ingot.converters.convert.job import finish_irrelevant
 from ingot.converters.errors import ConversionError, OutputError
 from ingot.converters.export.job import export
-from ingot.converters.job import finish_irrelevant
+from ingot.converters.json_yaml import validator
 from ingot.converters.lake import corpus
-from ingot.converters.lake.corpus import CorpusOptions, sweep, write
-from ingot.converters.lake.duplicates import find
-from ingot.converters.lake.facts import Split
-from ingot.converters.lake.figures import measure
-from ingot.converters.lake.splits import parse
-from ingot.converters.readers import open_source
-from ingot.converters.records import read_records
+from ingot.converters.lake.catalog import Split
+from ingot.converters.lake.corpus import CorpusOptions, sweep_corpus, write_corpus
+from ingot.converters.lake.duplicates import find_duplicates
+from ingot.converters.lake.record_hashes import parse_splits
+from ingot.converters.lake.statistics import measure_records
+from ingot.converters.records import writers
+from ingot.converters.records.readers import read_records
+from ingot.converters.sources import open_source
 from tests.converters.lake.lake_results import SFT, made, write_lines
 
 TOKENIZER = Path(__file__).parents[3] / "examples/tokenizer/tokenizer.json"
-SPLIT = parse("train=0.7,valid=0.3")
+SPLIT = parse_splits("train=0.7,valid=0.3")
 
 
 def said(record: dict[str, Any]) -> bytes:
@@ -77,8 +77,8 @@ def drops_of(lake: Path) -> dict[str, Path]:
     files = {one.name: lake / "hashes" / f"{one.name}.npy" for one in reversed(sets)}
     (lake / "hashes").mkdir(exist_ok=True)
     for name, file in files.items():
-        measure(lake / "sets" / name, file, str)
-    return find(files, lake / "drops").drops
+        measure_records(lake / "sets" / name, file, str)
+    return find_duplicates(files, lake / "drops").drops
 
 
 def expected(lake: Path, *, dedup: bool) -> dict[str, dict[str, tuple[list[Any], int]]]:
@@ -105,7 +105,7 @@ def test_every_record_is_in_its_split_once(lake: Path, dedup: bool) -> None:
     wanted = expected(lake, dedup=dedup)
     for name in ("c", "a", "b"):
         result = lake / "sets" / name
-        splits = write(
+        splits = write_corpus(
             result,
             lake / "corpus",
             name,
@@ -134,14 +134,14 @@ def test_done_is_done_and_other_options_replace(lake: Path) -> None:
     options = CorpusOptions(splits=SPLIT)
 
     def written(settled: CorpusOptions, drops: Path | None = None) -> tuple[Split, ...]:
-        return write(lake / "sets/a", lake / "corpus", "a", settled, drops=drops)
+        return write_corpus(lake / "sets/a", lake / "corpus", "a", settled, drops=drops)
 
     first = written(options)
     stamps = {one: one.stat().st_mtime_ns for one in (lake / "corpus").rglob("*.*")}
     assert written(options) == first
     assert {one: one.stat().st_mtime_ns for one in (lake / "corpus").rglob("*.*")} == stamps
     before = tree(lake / "corpus")
-    other = written(CorpusOptions(splits=parse("train=0.5,valid=0.5")))
+    other = written(CorpusOptions(splits=parse_splits("train=0.5,valid=0.5")))
     assert other != first
     deduped = written(options, drops_of(lake)["a"])
     assert sum(one.duplicates for one in deduped) > 0
@@ -150,10 +150,10 @@ def test_done_is_done_and_other_options_replace(lake: Path) -> None:
 
 
 def test_parts_are_closed_at_their_bound(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_parts, "PART_RECORDS", 50)
+    monkeypatch.setattr(writers, "PART_RECORDS", 50)
     monkeypatch.setattr("ingot.converters.records.READ_ROWS", 40)
     monkeypatch.setattr(corpus, "read_batches", lambda at: read_batches_of(at, 40))
-    write(lake / "sets/a", lake / "corpus", "a")
+    write_corpus(lake / "sets/a", lake / "corpus", "a")
     names = sorted(one.name for one in (lake / "corpus/all/a/records").iterdir())
     assert names == [f"part-0000{number}.parquet" for number in range(3)]
     one, other = lake / "corpus/all/a/records", lake / "sets/a/records"
@@ -161,7 +161,7 @@ def test_parts_are_closed_at_their_bound(lake: Path, monkeypatch: pytest.MonkeyP
 
 
 def read_batches_of(location: Path, rows: int) -> Any:
-    from ingot.converters.records import read_batches
+    from ingot.converters.records.readers import read_batches
 
     return read_batches(location, rows=rows)
 
@@ -172,7 +172,7 @@ def test_tokens_are_those_of_the_records_of_the_split(lake: Path) -> None:
     from ingot.converters.megatron import IndexedReader
 
     options = CorpusOptions(splits=SPLIT, tokenizer=str(TOKENIZER))
-    splits = write(lake / "sets/a", lake / "corpus", "a", options)
+    splits = write_corpus(lake / "sets/a", lake / "corpus", "a", options)
     loaded = Tokenizer.from_file(str(TOKENIZER))
     for split in splits:
         folder = lake / "corpus" / split.name / "a"
@@ -183,14 +183,16 @@ def test_tokens_are_those_of_the_records_of_the_split(lake: Path) -> None:
         manifest = json.loads((folder / "manifest.json").read_bytes())
         assert list(validator("manifest").iter_errors(manifest)) == []
         assert not (folder / "rejected").exists()
-    assert write(lake / "sets/a", lake / "corpus", "a", options) == splits
+    assert write_corpus(lake / "sets/a", lake / "corpus", "a", options) == splits
 
 
 def test_a_split_without_records_says_so(tmp_path: Path) -> None:
     made(tmp_path / "set", [{"text": "alone"}])
     (empty,) = [one for one in ("train", "valid") if one != split_of({"text": "alone"})]
     options = CorpusOptions(splits=SPLIT, tokenizer=str(TOKENIZER))
-    told = {one.name: one for one in write(tmp_path / "set", tmp_path / "corpus", "x", options)}
+    told = {
+        one.name: one for one in write_corpus(tmp_path / "set", tmp_path / "corpus", "x", options)
+    }
     assert told[empty] == Split(name=empty, records=0, duplicates=0, tokens=0)
     folder = tmp_path / "corpus" / empty / "x"
     assert list((folder / "records").iterdir()) == []
@@ -203,15 +205,17 @@ def test_a_result_of_which_all_was_filtered(tmp_path: Path) -> None:
     nothing = {"version": 2, "where": [{"path": "lang", "in": ["zh"]}], "text": "text"}
     made(tmp_path / "set", [{"text": "a", "lang": "en"}], nothing)
     hashed = tmp_path / "h.npy"
-    assert measure(tmp_path / "set", hashed, str).records == 0
-    drops = find({"x": hashed}, tmp_path / "drops").drops["x"]
+    assert measure_records(tmp_path / "set", hashed, str).records == 0
+    drops = find_duplicates({"x": hashed}, tmp_path / "drops").drops["x"]
     options = CorpusOptions(splits=SPLIT, tokenizer=str(TOKENIZER))
-    told = write(tmp_path / "set", tmp_path / "corpus", "x", options, drops=drops, hashed=hashed)
+    told = write_corpus(
+        tmp_path / "set", tmp_path / "corpus", "x", options, drops=drops, hashed=hashed
+    )
     assert [(one.records, one.duplicates, one.tokens) for one in told] == [(0, 0, 0)] * 2
 
 
 def test_a_part_of_the_corpus_can_be_exported(lake: Path, tmp_path: Path) -> None:
-    write(lake / "sets/c", lake / "corpus", "c")
+    write_corpus(lake / "sets/c", lake / "corpus", "c")
     done = export(lake / "corpus/all/c", "llamafactory", tmp_path / "export")
     assert (done.out / "manifest.json").exists()
 
@@ -232,8 +236,10 @@ def test_a_split_of_which_the_tokenizer_refuses_all(tmp_path: Path) -> None:
     value = int.from_bytes(hashlib.blake2b(said(bad), digest_size=16).digest()[:8], "big")
     low, high = value / 2**64 - 1e-9, value / 2**64 + 1e-9
     fractions = f"below={low:.18f},only={high - low:.18f},above={1 - high:.18f}"
-    options = CorpusOptions(splits=parse(fractions), tokenizer=str(tokenizer))
-    told = {one.name: one for one in write(tmp_path / "set", tmp_path / "corpus", "x", options)}
+    options = CorpusOptions(splits=parse_splits(fractions), tokenizer=str(tokenizer))
+    told = {
+        one.name: one for one in write_corpus(tmp_path / "set", tmp_path / "corpus", "x", options)
+    }
     assert told["only"] == Split(name="only", records=1, duplicates=0, tokens=0)
     assert told["below"].tokens
 
@@ -241,42 +247,42 @@ def test_a_split_of_which_the_tokenizer_refuses_all(tmp_path: Path) -> None:
 def test_what_cannot_be_written_is_told(lake: Path) -> None:
     drops = drops_of(lake)
     with pytest.raises(ConversionError, match="no finished result with records"):
-        write(lake, lake / "corpus", "x")
+        write_corpus(lake, lake / "corpus", "x")
     raw = write_lines(lake / "raw.jsonl", [{"price": 1}])
     finish_irrelevant(open_source(str(raw)), lake / "sets/d", "it holds no text")
     with pytest.raises(ConversionError, match="no finished result with records"):
-        write(lake / "sets/d", lake / "corpus", "d")
+        write_corpus(lake / "sets/d", lake / "corpus", "d")
     with pytest.raises(ConversionError, match="no bitmap of 100 records"):
-        write(lake / "sets/c", lake / "corpus", "c", drops=drops["a"])
+        write_corpus(lake / "sets/c", lake / "corpus", "c", drops=drops["a"])
     with pytest.raises(ConversionError, match="hashes are those of other records"):
-        write(lake / "sets/a", lake / "corpus", "a", hashed=lake / "hashes/b.npy")
+        write_corpus(lake / "sets/a", lake / "corpus", "a", hashed=lake / "hashes/b.npy")
     with pytest.raises(ConversionError, match=r"raw\.jsonl"):
-        write(lake / "sets/c", lake / "corpus", "c", CorpusOptions(tokenizer=str(raw)))
+        write_corpus(lake / "sets/c", lake / "corpus", "c", CorpusOptions(tokenizer=str(raw)))
     (lake / "corpus/all/c").mkdir(parents=True)
     (lake / "corpus/all/c/mine.txt").write_text("mine")
     with pytest.raises(OutputError, match="files that ingot did not write"):
-        write(lake / "sets/c", lake / "corpus", "c")
+        write_corpus(lake / "sets/c", lake / "corpus", "c")
 
 
 def test_what_is_no_longer_of_the_corpus_is_swept(lake: Path) -> None:
     out = lake / "corpus"
-    write(lake / "sets/a", out, "a", CorpusOptions(splits=SPLIT))
-    write(lake / "sets/b", out, "b", CorpusOptions(splits=SPLIT))
-    write(lake / "sets/c", out, "c")
-    write(lake / "sets/c", out, "foreign")
+    write_corpus(lake / "sets/a", out, "a", CorpusOptions(splits=SPLIT))
+    write_corpus(lake / "sets/b", out, "b", CorpusOptions(splits=SPLIT))
+    write_corpus(lake / "sets/c", out, "c")
+    write_corpus(lake / "sets/c", out, "foreign")
     (out / "all/foreign/mine.txt").write_text("mine")
     shutil.copytree(lake / "sets/a", out / "all/result")
-    assert sweep(out, [("train", "a"), ("valid", "a")]) == ["all/c", "train/b", "valid/b"]
+    assert sweep_corpus(out, [("train", "a"), ("valid", "a")]) == ["all/c", "train/b", "valid/b"]
     left = sorted(one.relative_to(out).as_posix() for one in out.glob("*/*"))
     assert left == ["all/foreign", "all/result", "train/a", "valid/a"]
-    assert sweep(lake / "nowhere", []) == []
+    assert sweep_corpus(lake / "nowhere", []) == []
 
 
 DRIVER = """
 import sys
 from pathlib import Path
 from ingot.converters.lake.corpus import CorpusOptions, write
-from ingot.converters.lake.splits import parse
+from ingot.converters.lake.record_hashes import parse
 result, corpus, tokenizer, split = sys.argv[1:5]
 options = CorpusOptions(splits=parse(split), tokenizer=tokenizer)
 print("ready", flush=True)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.lake import duplicates
-from ingot.converters.lake.duplicates import Repeats, dropped, find, open_drops
+from ingot.converters.lake.duplicates import Repeats, drop_mask, find_duplicates, open_drops
 
 Lake = Mapping[str, Sequence[bytes]]
 # Alike at the beginning, at the end, or nearly; first and last of the bins.
@@ -69,7 +69,7 @@ def reference(lake: Lake) -> tuple[dict[str, Repeats], dict[str, list[bool]]]:
 
 def check(lake: Lake, folder: Path) -> None:
     files = written(lake, folder / "hashes")
-    found = find(files, folder / "drops")
+    found = find_duplicates(files, folder / "drops")
     told, drops = reference(lake)
     assert found.sets == told
     assert [list(one.overlaps) for one in found.sets.values()] == [
@@ -77,16 +77,16 @@ def check(lake: Lake, folder: Path) -> None:
     ]
     for name, file in found.drops.items():
         bits = open_drops(file, len(lake[name]))
-        kept = dropped(bits, 0, len(lake[name])).tolist()
+        kept = drop_mask(bits, 0, len(lake[name])).tolist()
         start = min(3, len(kept))
         count = min(9, len(kept) - start)
-        assert dropped(bits, start, count).tolist() == kept[start : start + count]
+        assert drop_mask(bits, start, count).tolist() == kept[start : start + count]
         assert kept == drops[name]
         assert sum(kept) == found.sets[name].repeated
     assert sorted(path.name for path in (folder / "drops").iterdir()) == sorted(
         f"{name}.npy" for name in lake
     )
-    assert find(files).sets == told
+    assert find_duplicates(files).sets == told
 
 
 @given(
@@ -126,7 +126,7 @@ def test_nothing_depends_on_the_order_in_which_sets_are_given(tmp_path: Path) ->
     lake = {name: rng.choices(common, k=30) for name in "abcdefgh"}
     files = written(lake, tmp_path / "hashes")
     turned = dict(reversed(files.items()))
-    one, other = find(files, tmp_path / "1"), find(turned, tmp_path / "2")
+    one, other = find_duplicates(files, tmp_path / "1"), find_duplicates(turned, tmp_path / "2")
     assert list(one.sets.items()) == list(other.sets.items())
     for name in lake:
         assert one.drops[name].read_bytes() == other.drops[name].read_bytes()
@@ -150,7 +150,7 @@ def test_one_record_fifty_thousand_times_fills_no_bin(
 
 
 def test_a_lake_without_sets(tmp_path: Path) -> None:
-    assert find({}, tmp_path / "drops").sets == {}
+    assert find_duplicates({}, tmp_path / "drops").sets == {}
 
 
 def test_what_a_killed_search_left_is_removed(tmp_path: Path) -> None:
@@ -199,11 +199,11 @@ def test_files_that_hold_no_hashes(tmp_path: Path, content: bytes | np.ndarray) 
     else:
         np.save(file, content)
     with pytest.raises(ConversionError, match="hashes"):
-        find({"a": file})
+        find_duplicates({"a": file})
 
 
 def test_a_bitmap_of_another_set_is_told(tmp_path: Path) -> None:
-    found = find(written({"a": SOME * 3}, tmp_path), tmp_path / "drops")
+    found = find_duplicates(written({"a": SOME * 3}, tmp_path), tmp_path / "drops")
     with pytest.raises(ConversionError, match="no bitmap of 99 records"):
         open_drops(found.drops["a"], 99)
     found.drops["a"].write_bytes(b"")

@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingot.converters.convert.job import finish_irrelevant
 from ingot.converters.errors import ConversionError
-from ingot.converters.job import finish_irrelevant
-from ingot.converters.lake import figures, samples
-from ingot.converters.lake.facts import Figures
-from ingot.converters.lake.figures import measure
-from ingot.converters.readers import open_source
-from ingot.converters.records import RecordWriter, read_records
+from ingot.converters.lake import statistics
+from ingot.converters.lake.catalog import Figures
+from ingot.converters.lake.statistics import measure_records
+from ingot.converters.records.readers import read_records
+from ingot.converters.records.writers import RecordWriter
+from ingot.converters.sources import open_source
 from tests.converters.lake.lake_results import SFT, made, write_lines
 
 META = dict.fromkeys(
@@ -62,7 +63,7 @@ def test_figures_are_those_of_a_plain_count(
 ) -> None:
     folder = tmp_path_factory.mktemp("lake")
     made(folder / "set", rows, records="jsonl" if len(rows) % 2 else "parquet")
-    found = measure(folder / "set", folder / "hashes.npy", plain)
+    found = measure_records(folder / "set", folder / "hashes.npy", plain)
     records = list(read_records(folder / "set" / "records"))
     lengths = [sum(map(len, texts_of(record))) for record in records]
     assert found.records == len(rows)
@@ -70,7 +71,9 @@ def test_figures_are_those_of_a_plain_count(
     assert found.lengths == Counter(map(least, lengths))
     assert found.languages == Counter((row["lang"] or "")[:40] for row in rows)
     assert found.within == len(rows) - len(set(map(content, records)))
-    assert sum(found.heard.values()) == min(len(set(map(content, records))), figures.HEARD)
+    assert sum(found.heard.values()) == min(
+        len(set(map(content, records))), statistics.LANGUAGE_RECORDS
+    )
     hashed = np.load(folder / "hashes.npy", mmap_mode="r")
     assert hashed.shape == (len(rows), 16)
     assert len({row.tobytes() for row in hashed}) == len(rows) - found.within
@@ -84,7 +87,7 @@ def said(text: str) -> bytes:
 def test_chosen_are_the_smallest_hashes_of_different_records(tmp_path: Path) -> None:
     texts = [f"This is the text number {number % 700}, in plain English." for number in range(2500)]
     made(tmp_path / "set", [{"text": text} for text in texts])
-    found = measure(tmp_path / "set", tmp_path / "h.npy", plain)
+    found = measure_records(tmp_path / "set", tmp_path / "h.npy", plain)
     by_hash = sorted(
         set(texts), key=lambda text: hashlib.blake2b(said(text), digest_size=16).digest()
     )
@@ -95,10 +98,10 @@ def test_chosen_are_the_smallest_hashes_of_different_records(tmp_path: Path) -> 
 
 def test_languages_are_heard_in_texts_and_conversations(tmp_path: Path) -> None:
     made(tmp_path / "pt", [{"text": "这是一个中文句子，用来测试语言。"}, {"text": "1234"}])
-    assert measure(tmp_path / "pt", tmp_path / "pt.npy", plain).heard == {"": 1, "zh": 1}
+    assert measure_records(tmp_path / "pt", tmp_path / "pt.npy", plain).heard == {"": 1, "zh": 1}
     turns = ["Wie spät ist es denn heute Abend?", "Es ist schon nach acht Uhr, glaube ich."]
     made(tmp_path / "sft", [{"turns": turns, "system": "x"}], SFT)
-    found = measure(tmp_path / "sft", tmp_path / "sft.npy", plain)
+    found = measure_records(tmp_path / "sft", tmp_path / "sft.npy", plain)
     assert found.heard == {"de": 1}
     assert found.characters == sum(map(len, turns)) + 1
     assert [one["content"] for one in found.samples[0]["messages"]] == turns
@@ -109,8 +112,8 @@ def test_the_order_of_records_changes_hashes_alone(tmp_path: Path) -> None:
     rows = [{"text": f"text number {number % 40}", "lang": "en"} for number in range(60)]
     made(tmp_path / "one", rows)
     made(tmp_path / "two", rows[::-1], records="jsonl")
-    one = measure(tmp_path / "one", tmp_path / "one.npy", plain)
-    two = measure(tmp_path / "two", tmp_path / "two.npy", plain)
+    one = measure_records(tmp_path / "one", tmp_path / "one.npy", plain)
+    two = measure_records(tmp_path / "two", tmp_path / "two.npy", plain)
     told = [{**asdict(each), "samples": [s["text"] for s in each.samples]} for each in (one, two)]
     assert told[0] == told[1]
     assert (np.load(tmp_path / "one.npy") == np.load(tmp_path / "two.npy")[::-1]).all()
@@ -119,7 +122,7 @@ def test_the_order_of_records_changes_hashes_alone(tmp_path: Path) -> None:
 def test_a_result_without_records(tmp_path: Path) -> None:
     raw = write_lines(tmp_path / "raw.jsonl", [{"price": 1}])
     finish_irrelevant(open_source(str(raw)), tmp_path / "set", "it holds no text")
-    assert measure(tmp_path / "set", tmp_path / "h.npy", plain) == Figures()
+    assert measure_records(tmp_path / "set", tmp_path / "h.npy", plain) == Figures()
     assert np.load(tmp_path / "h.npy").shape == (0, 16)
 
 
@@ -130,13 +133,13 @@ def hide(text: str) -> str:
 def test_samples_are_redacted_and_bounded(tmp_path: Path) -> None:
     long = "SECRET-abcdefgh " * 20_000
     made(tmp_path / "pt", [{"text": long, "id": "SECRET-abcdefgh", "lang": "en"}])
-    (one,) = measure(tmp_path / "pt", tmp_path / "pt.npy", hide).samples
+    (one,) = measure_records(tmp_path / "pt", tmp_path / "pt.npy", hide).samples
     assert "SECRET" not in json.dumps(one)
     assert one["text"].endswith("[s] …")
-    assert len(one["text"]) <= samples.TEXT_CHARS + 1
+    assert len(one["text"]) <= statistics.TEXT_CHARS + 1
     assert one["meta"]["original_id"] == "[s]"
     made(tmp_path / "sft", [{"turns": [long] * 40, "system": long}], SFT)
-    (one,) = measure(tmp_path / "sft", tmp_path / "sft.npy", hide).samples
+    (one,) = measure_records(tmp_path / "sft", tmp_path / "sft.npy", hide).samples
     assert "SECRET" not in json.dumps(one)
     assert len(json.dumps(one)) < 20_000
     assert (len(one["messages"]), one["messages_left_out"]) == (12, 28)
@@ -151,25 +154,25 @@ def test_samples_are_redacted_and_bounded(tmp_path: Path) -> None:
 @settings(max_examples=200)
 def test_no_half_of_a_secret_is_shown(length: int, at: int, limit: int, short: bool) -> None:
     text = "." * at + "SECRET-abcdefgh" * (1 if not short else 12) + "." * length
-    shown = samples._cut(text[: 4 * limit + 1], limit, hide)
+    shown = statistics._redact_text(text[: 4 * limit + 1], limit, hide)
     assert "SECRET" not in shown
 
 
 def test_languages_beyond_a_thousand_are_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(figures, "LANGUAGES", 5)
+    monkeypatch.setattr(statistics, "LANGUAGES", 5)
     made(tmp_path / "set", [{"text": "x", "lang": f"l{number}"} for number in range(9)])
-    found = measure(tmp_path / "set", tmp_path / "h.npy", plain)
+    found = measure_records(tmp_path / "set", tmp_path / "h.npy", plain)
     assert found.languages == {**{f"l{number}": 1 for number in range(5)}, "*": 4}
 
 
 def test_what_is_no_result_or_another_one_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConversionError, match="no finished result"):
-        measure(tmp_path, tmp_path / "h.npy", plain)
+        measure_records(tmp_path, tmp_path / "h.npy", plain)
     made(tmp_path / "set", [{"text": "x"}])
     with RecordWriter(tmp_path / "set" / "records", kind="pt", part=1) as writer:
         writer.write([{"text": "y", "meta": META}])
     with pytest.raises(ConversionError, match="holds 2 records, its manifest says 1"):
-        measure(tmp_path / "set", tmp_path / "h.npy", plain)
+        measure_records(tmp_path / "set", tmp_path / "h.npy", plain)
     assert not (tmp_path / "h.npy").exists()

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ingot.converters.lake import known_repeats
-from ingot.converters.lake.duplicates import Duplicates, find
-from ingot.converters.lake.known_repeats import find_or_recall
+from ingot.converters.lake import duplicates
+from ingot.converters.lake.duplicates import Duplicates, find_duplicates, find_or_recall
 
 
 @pytest.fixture
@@ -19,9 +18,9 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def counted(files: dict[str, Path], drops: Path | None, *, work: Path) -> Duplicates:
         made.append(len(files))
-        return find(files, drops, work=work)
+        return find_duplicates(files, drops, work=work)
 
-    monkeypatch.setattr(known_repeats, "find", counted)
+    monkeypatch.setattr(duplicates, "find_duplicates", counted)
     return made
 
 
@@ -35,7 +34,7 @@ def test_nothing_new_is_not_looked_for(tmp_path: Path, searches: list[int]) -> N
     drops, memory = tmp_path / "drops", tmp_path / "repeats.json"
     first = find_or_recall(files, memory, drops)
     again = find_or_recall(dict(reversed(files.items())), memory, drops)
-    assert again == first == find(files, drops)
+    assert again == first == find_duplicates(files, drops)
     assert list(again.sets) == ["a", "b"]
     assert searches == [2]
 
@@ -59,7 +58,7 @@ def test_what_changed_is_looked_for(
     drops, memory = tmp_path / "drops", tmp_path / "repeats.json"
     find_or_recall(files, memory, drops)
     change(tmp_path)
-    assert find_or_recall(files, memory, drops) == find(files, drops)
+    assert find_or_recall(files, memory, drops) == find_duplicates(files, drops)
     assert searches == [2, 2]
 
 

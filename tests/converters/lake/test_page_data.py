@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.lake import page_data
-from ingot.converters.lake.facts import Figures, SetFacts
-from ingot.converters.lake.page import render
+from ingot.converters.lake import page as page_data
+from ingot.converters.lake.catalog import Figures, SetFacts
+from ingot.converters.lake.page import render_lake_page
 from tests.converters.lake.lakes import lake
 
 TEXTS = st.text(st.characters(exclude_categories=())) | st.sampled_from(
@@ -29,14 +29,14 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_json_in_a_page_says_what_it_said_and_ends_nothing(value):
-    text = page_data.embedded(value)
+    text = page_data.embed_json(value)
     assert json.loads(text) == value
     assert not re.search("[<>&\u2028\u2029]", text)
     assert text.encode("utf-8")
 
 
 def test_numbers_that_json_has_not_become_texts():
-    assert json.loads(page_data.embedded({"a": [float("nan"), float("-inf")]})) == {
+    assert json.loads(page_data.embed_json({"a": [float("nan"), float("-inf")]})) == {
         "a": ["nan", "-inf"]
     }
 
@@ -65,13 +65,13 @@ class Blocks(HTMLParser):
 @given(TEXTS, TEXTS)
 def test_a_page_holds_three_blocks_whatever_its_data_hold(name, text):
     one = SetFacts(name=name, place=text, status="failed", why=text, mapping={text: name})
-    lake_block, details, _ = Blocks(render([one], title=text, told={}).decode()).found
+    lake_block, details, _ = Blocks(render_lake_page([one], title=text, told={}).decode()).found
     assert json.loads(lake_block)["sets"][0]["name"] == name
     assert json.loads(json.loads(details)[0]["mapping"]) == {text: name}
 
 
 def test_only_the_style_and_the_script_of_the_page_may_be_used():
-    page = render([], title="l", told={}).decode()
+    page = render_lake_page([], title="l", told={}).decode()
     policy = re.search('Security-Policy" content="([^"]*)"', page)[1].replace("&#39;", "'")
     style, script = re.search("<style>(.*)</style>", page, re.DOTALL)[1], Blocks(page).found[-1]
     style_hash, script_hash = (
@@ -87,7 +87,7 @@ def test_only_the_style_and_the_script_of_the_page_may_be_used():
 
 
 def test_the_script_makes_no_html_of_texts():
-    script = Blocks(render([], title="l", told={}).decode()).found[-1]
+    script = Blocks(render_lake_page([], title="l", told={}).decode()).found[-1]
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", script)
     assert not re.search(r"fetch\(|XMLHttpRequest|WebSocket|import\(|localStorage", script)
 
@@ -95,7 +95,7 @@ def test_the_script_makes_no_html_of_texts():
 def test_totals_are_those_of_the_data_sets():
     sets = lake(200, seed=1)
     done = [one for one in sets if one.status == "converted"]
-    totals = page_data.totals(sets)
+    totals = page_data.lake_totals(sets)
     assert totals["adds_up"]
     assert totals["rows"]["read"] == sum(one.rows["read"] for one in done)
     assert totals["records"] == sum(one.records["written"] for one in done)
@@ -114,29 +114,31 @@ def test_one_data_set_that_does_not_add_up_is_seen_also_where_the_sums_do():
         rows = {"read": read, "converted": 2, "rejected": 0, "filtered": 0}
         return SetFacts(name=str(read), place=".", status="converted", rows=rows)
 
-    assert not page_data.totals([counted(1), counted(3)])["adds_up"]
-    assert page_data.totals([counted(2), counted(2)])["adds_up"]
+    assert not page_data.lake_totals([counted(1), counted(3)])["adds_up"]
+    assert page_data.lake_totals([counted(2), counted(2)])["adds_up"]
 
 
 def test_what_stands_behind_the_first_is_counted():
-    told = page_data.top({f"l{place}": place for place in range(1, page_data.TOP + 3)})
-    assert len(told["first"]) == page_data.TOP
-    assert told["first"][0] == [f"l{page_data.TOP + 2}", page_data.TOP + 2]
+    told = page_data.top_counts(
+        {f"l{place}": place for place in range(1, page_data.TOP_LANGUAGES + 3)}
+    )
+    assert len(told["first"]) == page_data.TOP_LANGUAGES
+    assert told["first"][0] == [f"l{page_data.TOP_LANGUAGES + 2}", page_data.TOP_LANGUAGES + 2]
     assert (told["others"], told["count"]) == (2, 3)
 
 
 def test_languages_behind_the_first_are_named_as_far_as_they_are_tags():
-    first = {f"l{place:02}": 9 for place in range(page_data.TOP)}
-    assert page_data.rare(first) == []
+    first = {f"l{place:02}": 9 for place in range(page_data.TOP_LANGUAGES)}
+    assert page_data.rare_languages(first) == []
     more = {"xx": 2, "x" * 100: 2, "aa": 2, "zz": 3} | {f"m{place}": 1 for place in range(500)}
-    told = page_data.rare(first | more)
+    told = page_data.rare_languages(first | more)
     assert told[:3] == ["zz", "aa", "xx"]
     assert len(told) < 200
 
 
 @given(st.lists(st.integers(0, 1_000), min_size=1), st.integers(0, 5_000))
 def test_a_budget_is_dealt_fairly_and_kept(sizes, budget):
-    each = page_data.fair(sizes, budget)
+    each = page_data.fair_share(sizes, budget)
     assert sum(min(size, each) for size in sizes) <= budget or each == 0
     if sum(sizes) <= budget:
         assert each >= max(sizes)
@@ -151,17 +153,17 @@ def test_the_page_stays_within_its_bounds():
         )
         for place in range(700)
     ]
-    page = render(sets, title="l", told={})
+    page = render_lake_page(sets, title="l", told={})
     budget = page_data.SAMPLES_BYTES + page_data.MAPPINGS_BYTES
     assert len(page) < budget + 700 * 1_000 + 100_000
-    details = page_data.details(sets)
+    details = page_data.set_details(sets)
     assert all(one["samples"] and one["samples_cut"] == 3 for one in details)
     assert all(one["samples"][0]["text"].endswith("…") for one in details)
 
 
 def test_samples_that_fit_are_whole():
     one = {"text": "short", "meta": {}}
-    assert page_data.fitting([one, one], 1_000) == ([one, one], 0)
-    assert page_data.fitting([one, {"text": "x" * 2_000, "meta": {}}], 1_000) == ([one], 1)
-    assert page_data.fitting([one], 3) == ([], 1)
-    assert page_data.fitting([], 3) == ([], 0)
+    assert page_data.fitting_samples([one, one], 1_000) == ([one, one], 0)
+    assert page_data.fitting_samples([one, {"text": "x" * 2_000, "meta": {}}], 1_000) == ([one], 1)
+    assert page_data.fitting_samples([one], 3) == ([], 1)
+    assert page_data.fitting_samples([], 3) == ([], 0)

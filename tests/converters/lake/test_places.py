@@ -1,7 +1,7 @@
 import pytest
 
-from ingot.converters.lake.places import carded, common_stem, is_card, place_of
-from ingot.converters.readers.storage import Entry, LocalFile
+from ingot.converters.lake.survey import card_folders, common_stem, is_card, set_folder
+from ingot.converters.sources.storage.listing import Entry, LocalFile
 
 NO_CARDS: frozenset[str] = frozenset()
 
@@ -36,14 +36,14 @@ def entry(folder, name, content=b""):
     ],
 )
 def test_a_file_belongs_to_its_folder_less_its_parts(name, place):
-    assert place_of(name, NO_CARDS) == place
+    assert set_folder(name, NO_CARDS) == place
 
 
 def test_the_nearest_folder_with_a_card_is_the_place():
     cards = frozenset({"exam", "exam/inner"})
-    assert place_of("exam/zh/train/a.jsonl", cards) == "exam"
-    assert place_of("exam/inner/x/a.jsonl", cards) == "exam/inner"
-    assert place_of("other/zh/a.jsonl", cards) == "other/zh"
+    assert set_folder("exam/zh/train/a.jsonl", cards) == "exam"
+    assert set_folder("exam/inner/x/a.jsonl", cards) == "exam/inner"
+    assert set_folder("other/zh/a.jsonl", cards) == "other/zh"
 
 
 def test_front_matter_or_a_description_makes_a_card(tmp_path):
@@ -56,7 +56,7 @@ def test_front_matter_or_a_description_makes_a_card(tmp_path):
         Entry(name="e/README.md", place=LocalFile(str(tmp_path / "gone")), bytes=1),
         entry(tmp_path, "f/data.json", b"---\n"),
     ]
-    assert carded(files) == {"a", "c", "d"}
+    assert card_folders(files) == {"a", "c", "d"}
     assert [is_card(one) for one in files] == [True] * 6 + [False]
 
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.lake import record_hashes
-from ingot.converters.record_kinds import SFT_SCHEMA, RecordKind, to_batch
-from ingot.converters.records import RecordWriter, read_batches
+from ingot.converters.records.readers import read_batches
+from ingot.converters.records.schema import SFT_SCHEMA, RecordKind, to_batch
+from ingot.converters.records.writers import RecordWriter
 
 META = dict.fromkeys(
     ("source", "language", "timestamp", "token_count", "quality_score", "original_id")
@@ -62,7 +63,7 @@ def expected(record: dict[str, Any]) -> bytes:
 
 
 def hashed(batch: pa.RecordBatch) -> list[bytes]:
-    found = record_hashes.hashes(batch)
+    found = record_hashes.hash_records(batch)
     assert found.shape == (batch.num_rows, 16)
     return [row.tobytes() for row in found]
 
@@ -130,4 +131,4 @@ def test_both_formats_hash_alike(kind: RecordKind, tmp_path: Path) -> None:
 
 def test_what_is_no_record_is_told() -> None:
     with pytest.raises(ConversionError, match="no unified records"):
-        record_hashes.hashes(pa.RecordBatch.from_pylist([{"text": "a"}]))
+        record_hashes.hash_records(pa.RecordBatch.from_pylist([{"text": "a"}]))

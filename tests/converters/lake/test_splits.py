@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.lake.splits import ALL, Splits, parse
+from ingot.converters.lake.record_hashes import ALL, Splits, parse_splits
 
 LAST = 2**64 - 1
 SPLITS = st.lists(st.integers(1, 10**6), min_size=1, max_size=6).map(
@@ -24,7 +24,7 @@ def places(splits: Splits, *values: int) -> list[int]:
 def test_a_record_is_where_its_fraction_says(fractions: list[str], values: list[int]) -> None:
     if any(Fraction(one) == 0 for one in fractions):
         return
-    splits = parse(",".join(f"s{number}={one}" for number, one in enumerate(fractions)))
+    splits = parse_splits(",".join(f"s{number}={one}" for number, one in enumerate(fractions)))
     sums = [sum(map(Fraction, fractions[: end + 1])) for end in range(len(fractions))]
     edges = [min(max(int(one * 2**64) + step, 0), LAST) for one in sums for step in (-1, 0, 1)]
     for value in (*values, *edges, 0):
@@ -34,15 +34,15 @@ def test_a_record_is_where_its_fraction_says(fractions: list[str], values: list[
 
 
 def test_a_hash_on_a_bound_is_of_the_split_after_it() -> None:
-    splits = parse("train=0.5, valid=0.25,test=0.25")
+    splits = parse_splits("train=0.5, valid=0.25,test=0.25")
     assert splits.bounds() == (2**63, 3 * 2**62)
     assert places(splits, 0, 2**63 - 1, 2**63, 3 * 2**62 - 1, 3 * 2**62, LAST) == [0, 0, 1, 1, 2, 2]
 
 
 def test_what_is_said_in_other_words_is_the_same() -> None:
-    assert parse("a=0.980,b=.02") == parse("a=0.98, b=0.0200")
-    assert parse("all=1.0") == parse("all=1") == ALL
-    assert parse("train=0.98,valid=0.02").to_json() == [
+    assert parse_splits("a=0.980,b=.02") == parse_splits("a=0.98, b=0.0200")
+    assert parse_splits("all=1.0") == parse_splits("all=1") == ALL
+    assert parse_splits("train=0.98,valid=0.02").to_json() == [
         {"name": "train", "fraction": "0.98"},
         {"name": "valid", "fraction": "0.02"},
     ]
@@ -53,7 +53,7 @@ def test_everything_in_one() -> None:
 
 
 def test_thirds_add_up_nearly() -> None:
-    splits = parse("a=0.3333333333,b=0.3333333333,c=0.3333333333")
+    splits = parse_splits("a=0.3333333333,b=0.3333333333,c=0.3333333333")
     assert places(splits, LAST) == [2]
 
 
@@ -81,6 +81,6 @@ def test_thirds_add_up_nearly() -> None:
 )
 def test_what_is_no_split_is_told(text: str, problem: str) -> None:
     with pytest.raises(ConversionError) as told:
-        parse(text)
+        parse_splits(text)
     assert problem in str(told.value)
     assert "--split" in str(told.value)

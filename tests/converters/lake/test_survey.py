@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from ingot.converters.errors import SourceError
-from ingot.converters.lake.survey import Seen, survey
-from ingot.converters.readers.facts import LeftOut
-from ingot.converters.readers.sidefiles import side_file
-from ingot.converters.readers.source import Looked, look
-from ingot.converters.readers.storage import find
+from ingot.converters.lake.survey import SeenFile, survey_lake
+from ingot.converters.sources.facts import LeftOut
+from ingot.converters.sources.sniffing import side_file_reason
+from ingot.converters.sources.source import EntryFiles, inspect_entry
+from ingot.converters.sources.storage.listing import list_location
 
 TALK = {"instruction": "Say it in other words.", "output": "It is said in other words now."}
 TEXT = {
@@ -33,17 +33,21 @@ def lay(root: Path, name: str, content: object) -> None:
 
 def surveyed(root: Path, known=None, recognise=lambda source: None, shuffle=None):
     seen = []
-    for entry in find(str(root)).entries:
-        if why := side_file(entry.name):
-            seen.append(Seen(entry=entry, looked=Looked([], [LeftOut(name=entry.name, why=why)])))
+    for entry in list_location(str(root)).entries:
+        if why := side_file_reason(entry.name):
+            seen.append(
+                SeenFile(entry=entry, looked=EntryFiles([], [LeftOut(name=entry.name, why=why)]))
+            )
             continue
         try:
-            seen.append(Seen(entry=entry, looked=look(entry, direct=False, head=1 << 16)))
+            seen.append(
+                SeenFile(entry=entry, looked=inspect_entry(entry, direct=False, head=1 << 16))
+            )
         except SourceError as error:
-            seen.append(Seen(entry=entry, fault=error.problem))
+            seen.append(SeenFile(entry=entry, fault=error.problem))
     if shuffle is not None:
         random.Random(shuffle).shuffle(seen)
-    return survey(str(root), seen, known or {}, recognise)
+    return survey_lake(str(root), seen, known or {}, recognise)
 
 
 def told(found) -> dict[str, list[str]]:
@@ -105,7 +109,7 @@ def test_every_file_is_in_one_data_set_or_left_out_once(tmp_path):
     files = [one.name for each in found.sets for one in (*each.source.files, *each.faults)]
     out = [one.name for each in found.sets for one in each.source.left_out]
     out += [one.name for one in found.left_out]
-    names = {entry.name for entry in find(str(tmp_path)).entries} - {"mixed/z.zip"}
+    names = {entry.name for entry in list_location(str(tmp_path)).entries} - {"mixed/z.zip"}
     packed_names = ["mixed/z.zip/inner.jsonl", "mixed/z.zip/other.csv"]
     assert sorted([*files, *out]) == sorted([*names, *packed_names])
 

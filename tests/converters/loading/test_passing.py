@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingot.converters.errors import SourceError
-from ingot.converters.loading.passing import Failed, Passes
-from ingot.converters.loading.resuming import Course
+from ingot.converters.recsys.training import EpochPlan, ResumableLoader, WorkerFailure
 
 # torch warns of more workers than processors; here they are meant.
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
@@ -25,14 +24,16 @@ class Echo:
 
     def __getitem__(self, wanted: tuple[int, int]) -> Any:
         if wanted[1] == self._failing:
-            return Failed(error=SourceError("here", "is broken", "mend it"))
+            return WorkerFailure(error=SourceError("here", "is broken", "mend it"))
         return wanted
 
 
-def passes(batches: int = 7, *, streams: int = 1, epoch: int = 0, **options: Any) -> Passes:
+def passes(
+    batches: int = 7, *, streams: int = 1, epoch: int = 0, **options: Any
+) -> ResumableLoader:
     data = {"rows": batches, "files": 1, "fingerprint": f"{batches}"}
-    course = Course(batches=batches, streams=streams, settings={"size": 3}, data=data, names={})
-    return Passes(Echo(options.pop("failing", -1)), course, epoch=epoch, **options)
+    course = EpochPlan(batches=batches, streams=streams, settings={"size": 3}, data=data, names={})
+    return ResumableLoader(Echo(options.pop("failing", -1)), course, epoch=epoch, **options)
 
 
 @pytest.mark.parametrize("workers", [0, 1, 3])

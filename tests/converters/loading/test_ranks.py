@@ -5,29 +5,29 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingot.converters.loading.ranks import place, whole
+from ingot.converters.recsys.training import check_integer, resolve_rank
 
 
 def test_given_ranks_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "8")
-    assert place(3, 4) == (3, 4)
+    assert resolve_rank(3, 4) == (3, 4)
     for rank, world_size in ((1, None), (None, 2), (2, 2), (-1, 2), (0, 0)):
         with pytest.raises(ValueError, match="rank"):
-            place(rank, world_size)
+            resolve_rank(rank, world_size)
 
 
 def test_ranks_are_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ValueError, match="init_process_group before, or give rank, world_size"):
-        place(None, None)
+        resolve_rank(None, None)
     monkeypatch.setenv("WORLD_SIZE", "1")
-    assert place(None, None) == (0, 1)
+    assert resolve_rank(None, None) == (0, 1)
 
 
 def test_whole_numbers() -> None:
     given: Any = np.int64(3)
-    assert whole("n", given, 1) == 3
-    assert type(whole("n", given, 1)) is int
+    assert check_integer("n", given, 1) == 3
+    assert type(check_integer("n", given, 1)) is int
 
 
 @pytest.mark.parametrize(
@@ -42,4 +42,4 @@ def test_whole_numbers() -> None:
 )
 def test_what_is_no_whole_number(value: Any, most: int, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        whole("n", value, 1, most)
+        check_integer("n", value, 1, most)

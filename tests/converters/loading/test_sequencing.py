@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.loading.sequencing import Sequenced, permutation
+from ingot.converters.recsys.training import RowSequence, permutation
 
 
 def test_an_order_is_that_of_its_seeds() -> None:
@@ -18,7 +18,7 @@ def test_spans_cover_positions_in_order(sizes: list[int], data: st.DataObject) -
     flat = [(group, row) for group in order for row in range(sizes[group])]
     start = data.draw(st.integers(0, len(flat)))
     stop = data.draw(st.integers(start, len(flat)))
-    sequence = Sequenced(np.array(sizes), np.array(order))
+    sequence = RowSequence(np.array(sizes), np.array(order))
     spans = sequence.spans(start, stop)
     got = [(span.group, row) for span in spans for row in range(span.start, span.stop)]
     assert got == flat[start:stop]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from ingot.converters.megatron.indexed import WRITTEN, TokenDtype, write_index
+from ingot.converters.megatron.indexed_dataset import WRITTEN_CODES, TokenDtype, write_index
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "tokenize"
 
@@ -97,7 +97,7 @@ def data_set(tmp_path: Path) -> Written:
         dtype: TokenDtype = "uint16",
     ) -> Path:
         prefix = tmp_path / name
-        _write(prefix, documents, np.dtype(dtype), WRITTEN[dtype])
+        _write(prefix, documents, np.dtype(dtype), WRITTEN_CODES[dtype])
         if masks is not None:
             _write(prefix.with_name(name + ".loss_mask"), masks, np.dtype(np.uint8), 1)
         if meta is not None:

@@ -7,11 +7,15 @@ import numpy as np
 import pytest
 
 from ingot.converters.megatron import IndexedReader
-from ingot.converters.megatron.assembling import assemble, commit, copy_stretch, finished_units
-from ingot.converters.megatron.journal import drop_engine
-from ingot.converters.megatron.lanes import Lane
-from ingot.converters.megatron.shaping import Documents
-from ingot.converters.megatron.staging import staging
+from ingot.converters.megatron.text.documents import ShapedDocuments
+from ingot.converters.megatron.write.lanes import Lane, drop_engine
+from ingot.converters.megatron.write.staging import (
+    assemble,
+    commit_data_set,
+    copy_stretch,
+    finished_units,
+    open_staging,
+)
 
 
 def write(base: Path, lane: int, units: dict[int, list[int]], engine: str = "hf") -> None:
@@ -21,19 +25,19 @@ def write(base: Path, lane: int, units: dict[int, list[int]], engine: str = "hf"
             ids = np.array(tokens, np.uint16)
             ones = np.ones(len(ids), np.int64)
             mask = (ids & 1).astype(np.uint8)
-            out.append(Documents(tokens=ids, mask=mask, lengths=ones, sizes=ones))
+            out.append(ShapedDocuments(tokens=ids, mask=mask, lengths=ones, sizes=ones))
             out.reject(b"%d\n" % number)
             out.finish(number, engine, {"tokens": len(ids)})
 
 
 def put_together(prefix: Path, *, without: tuple[int, ...] = ()) -> list[int]:
     """Commit what is finished; gives the tokens of the data set."""
-    with staging(prefix, None) as place:
+    with open_staging(prefix, None) as place:
         finished = finished_units(prefix)
         good = [finished[number] for number in sorted(finished) if number not in without]
         rejects = prefix.with_name("x.rejects.jsonl")
         assembled = assemble(place, good, "uint16", masks=True, rejects=rejects)
-        commit(place, assembled, meta={}, run={}, run_file=prefix.with_name("x.run.json"))
+        commit_data_set(place, assembled, meta={}, run={}, run_file=prefix.with_name("x.run.json"))
     reader = IndexedReader(prefix)
     masks = IndexedReader(prefix.with_name("x.loss_mask"))
     assert masks.tokens.tolist() == [token & 1 for token in reader.tokens.tolist()]

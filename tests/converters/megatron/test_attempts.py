@@ -15,15 +15,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingot.converters.errors import ConversionError, OutputError
-from ingot.converters.megatron import BuildOptions, WorkOptions, build, scan, stamped
-from ingot.converters.megatron.engines import fast
+from ingot.converters.megatron import BuildOptions, WorkOptions, build, scan, stamp_files
+from ingot.converters.megatron.engines import fast_engines
 from ingot.converters.megatron.engines.engine import Encoded, Engine
-from ingot.converters.megatron.engines.fast import FAST, FastEngine
-from ingot.converters.megatron.engines.reference import reference
-from ingot.converters.megatron.engines.verdicts import Verdict, case_of, keep
-from ingot.converters.megatron.journal import lane_file, read_journal
-from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
-from ingot.converters.megatron.units import InputFile
+from ingot.converters.megatron.engines.fast_engines import (
+    FAST_ENGINES,
+    FastEngine,
+    Verdict,
+    keep_verdict,
+    make_verdict_case,
+)
+from ingot.converters.megatron.engines.reference import open_reference
+from ingot.converters.megatron.read.input_files import InputFile
+from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile, load_tokenizer
+from ingot.converters.megatron.write.lanes import lane_file, read_journal
 from ingot.converters.rows import Json
 
 OPTIONS = BuildOptions(append_eod=True, special_in_text="plain")
@@ -54,7 +59,7 @@ class Wrong:
 
 
 def open_wrong(loaded: TokenizerFile, *, plain: bool, threads: int) -> Engine:
-    return Wrong(reference(loaded, plain=plain, threads=threads))
+    return Wrong(open_reference(loaded, plain=plain, threads=threads))
 
 
 @pytest.fixture
@@ -183,7 +188,7 @@ def test_other_options_order_and_tokenizer_are_named_and_refused(
     with pytest.raises(OutputError, match=r"eod_id is absent, was 0; options.append_eod is false"):
         out.make(options=replace(OPTIONS, append_eod=False), resume=True)
     with pytest.raises(OutputError, match="the order of the files is"):
-        out.make(files=stamped(sorted(inputs.iterdir(), reverse=True)), resume=True)
+        out.make(files=stamp_files(sorted(inputs.iterdir(), reverse=True)), resume=True)
     other = tmp_path / "tokenizer.json"
     other.write_text(out.tokenizer.read_text() + "\n")
     out.tokenizer = other
@@ -236,8 +241,8 @@ def test_content_that_a_power_cut_took_is_made_again(out: Out) -> None:
 def wrong_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FastEngine:
     """`fastokens` is wrong on odd texts; nobody knows yet."""
     monkeypatch.setenv("INGOT_HOME", str(tmp_path / "home"))
-    engine = replace(FAST["fastokens"], open=open_wrong, distribution="tokenizers")
-    monkeypatch.setitem(fast.FAST, "fastokens", engine)
+    engine = replace(FAST_ENGINES["fastokens"], open=open_wrong, distribution="tokenizers")
+    monkeypatch.setitem(fast_engines.FAST_ENGINES, "fastokens", engine)
     return engine
 
 
@@ -246,8 +251,8 @@ def test_what_a_wrong_engine_did_is_done_again(
 ) -> None:
     pq.write_table(pa.table({"text": [b"an odd text", b"\xff"]}), inputs / "7.parquet")
     exact = out.make("whole", tok_engine="hf")
-    case = case_of(wrong_engine, load_tokenizer(out.tokenizer), plain=True)
-    keep(case, Verdict(passed=True))
+    case = make_verdict_case(wrong_engine, load_tokenizer(out.tokenizer), plain=True)
+    keep_verdict(case, Verdict(passed=True))
     assert out.make(tok_engine="fastokens") == exact
     assert "engine_wrong" in out.events
     assert out.units >= FILES
@@ -257,10 +262,10 @@ def test_an_engine_found_wrong_after_a_kill_is_not_gone_on_with(
     out: Out, wrong_engine: FastEngine
 ) -> None:
     exact = out.make("whole", tok_engine="hf")
-    case = case_of(wrong_engine, load_tokenizer(out.tokenizer), plain=True)
-    keep(case, Verdict(passed=True))
+    case = make_verdict_case(wrong_engine, load_tokenizer(out.tokenizer), plain=True)
+    keep_verdict(case, Verdict(passed=True))
     out.break_off(5, tok_engine="fastokens")
-    keep(case, Verdict(passed=False, problem="found elsewhere"))
+    keep_verdict(case, Verdict(passed=False, problem="found elsewhere"))
     assert out.make(resume=True) == exact
     assert out.units == FILES
 

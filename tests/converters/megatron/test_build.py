@@ -17,13 +17,13 @@ from ingot.converters.megatron import (
     TokenStats,
     WorkOptions,
     build,
-    recipe,
     render_chat,
     scan,
-    shards,
-    stamped,
+    stamp_files,
 )
-from ingot.converters.records import RecordFormat, RecordWriter
+from ingot.converters.megatron.run import recipe
+from ingot.converters.megatron.text import documents as shards
+from ingot.converters.records.writers import RecordFormat, RecordWriter
 
 META = dict.fromkeys(
     ["source", "language", "timestamp", "token_count", "quality_score", "original_id"]
@@ -91,7 +91,7 @@ def documents(prefix: Path) -> list[list[int]]:
 def test_documents_in_order_as_megatron_loads_them(
     tmp_path: Path, folder: Path, tokenizer_file: Path, megatron: ModuleType
 ) -> None:
-    files = stamped(sorted(folder.iterdir()))
+    files = stamp_files(sorted(folder.iterdir()))
     stats = build(files, tokenizer_file, tmp_path / "out", EOD, FAST)
     expected = reference(tokenizer_file, TEXTS)
     loaded = megatron.IndexedDataset(str(tmp_path / "out"))
@@ -174,7 +174,7 @@ def test_chats_are_rendered_and_what_is_trained_on_is_marked(
         pytest.skip("one template is enough with several processes")
     options = BuildOptions(chat_template=template)
     work = WorkOptions(tok_engine="hf", processes=processes)
-    stats = build(stamped([chats]), tokenizer_file, tmp_path / "out", options, work)
+    stats = build(stamp_files([chats]), tokenizer_file, tmp_path / "out", options, work)
     rendered = [
         render_chat(c["messages"], system=c["system"], tools=c.get("tools")).text for c in CHATS
     ]
@@ -189,7 +189,7 @@ def test_chats_are_rendered_and_what_is_trained_on_is_marked(
 def test_an_end_of_document_is_trained_on_with_the_turn_before_it(
     tmp_path: Path, chats: Path, tokenizer_file: Path
 ) -> None:
-    build(stamped([chats]), tokenizer_file, tmp_path / "out", EOD, FAST)
+    build(stamp_files([chats]), tokenizer_file, tmp_path / "out", EOD, FAST)
     masks = IndexedReader(tmp_path / "out.loss_mask")
     assert [int(masks.document(i)[-1]) for i in range(3)] == [1, 1, 0]
     assert all(ids[-1] == 0 for ids in documents(tmp_path / "out"))
@@ -211,7 +211,7 @@ def test_an_end_of_document_is_trained_on_with_the_turn_before_it(
 def test_masks_stay_beside_their_tokens(
     tmp_path: Path, chats: Path, tokenizer_file: Path, options: BuildOptions
 ) -> None:
-    build(stamped([chats]), tokenizer_file, tmp_path / "out", options, FAST)
+    build(stamp_files([chats]), tokenizer_file, tmp_path / "out", options, FAST)
     decoded_runs(tokenizer_file, tmp_path / "out")
     masks = IndexedReader(tmp_path / "out.loss_mask").tokens
     trained = IndexedReader(tmp_path / "out").tokens[masks > 0].tolist()
@@ -227,7 +227,7 @@ def test_masks_stay_beside_their_tokens(
 
 def test_no_masks_where_none_are_wanted(tmp_path: Path, chats: Path, tokenizer_file: Path) -> None:
     options = BuildOptions(loss_mask=False)
-    build(stamped([chats]), tokenizer_file, tmp_path / "out", options, FAST)
+    build(stamp_files([chats]), tokenizer_file, tmp_path / "out", options, FAST)
     assert not (tmp_path / "out.loss_mask.idx").exists()
     assert len(documents(tmp_path / "out")) == 3
 
@@ -235,9 +235,9 @@ def test_no_masks_where_none_are_wanted(tmp_path: Path, chats: Path, tokenizer_f
 def test_long_chats_are_cut_without_a_change(
     tmp_path: Path, chats: Path, tokenizer_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    build(stamped([chats]), tokenizer_file, tmp_path / "whole", EOD, FAST)
+    build(stamp_files([chats]), tokenizer_file, tmp_path / "whole", EOD, FAST)
     monkeypatch.setattr(recipe, "LONG_CHARS", 16)
-    build(stamped([chats]), tokenizer_file, tmp_path / "cut", EOD, FAST)
+    build(stamp_files([chats]), tokenizer_file, tmp_path / "cut", EOD, FAST)
     for end in (".bin", ".idx", ".loss_mask.bin", ".loss_mask.idx"):
         assert (
             Path(f"{tmp_path}/cut{end}").read_bytes() == Path(f"{tmp_path}/whole{end}").read_bytes()
@@ -250,7 +250,7 @@ def test_a_conversation_that_cannot_be_rendered_is_a_reject(
     empty = {**CHATS[0], "messages": []}
     with RecordWriter(tmp_path, kind="sft") as writer:
         writer.write([empty, CHATS[1], empty])
-    stats = build(stamped([writer.path]), tokenizer_file, tmp_path / "out", None, FAST)
+    stats = build(stamp_files([writer.path]), tokenizer_file, tmp_path / "out", None, FAST)
     assert (stats.documents, stats.rejected) == (1, 2)
     lines = (tmp_path / "out.rejects.jsonl").read_text("utf-8").splitlines()
     found = [json.loads(line) for line in lines]
@@ -295,7 +295,7 @@ def test_a_record_that_cannot_be_tokenized_is_a_counted_reject(
     texts = ["known", "odd", "known known", "odd"]
     with RecordWriter(tmp_path, kind="pt") as writer:
         writer.write([{"text": text, "meta": META} for text in texts])
-    stats = build(stamped([writer.path]), word_tokenizer_file, tmp_path / "out", EOD, FAST)
+    stats = build(stamp_files([writer.path]), word_tokenizer_file, tmp_path / "out", EOD, FAST)
     lines = (tmp_path / "out.rejects.jsonl").read_text("utf-8").splitlines()
     found = [json.loads(line) for line in lines]
     assert [(r["file"], r["row"], r["reason"]) for r in found] == [
@@ -310,7 +310,7 @@ def test_meta_says_what_was_done_and_nothing_of_the_machine(
     tmp_path: Path, folder: Path, tokenizer_file: Path
 ) -> None:
     options = BuildOptions(append_eod=True, eos_id=2, empty_docs="drop")
-    files = stamped(sorted(folder.iterdir()))
+    files = stamp_files(sorted(folder.iterdir()))
     stats = build(files, tokenizer_file, tmp_path / "out", options, FAST)
     text = (tmp_path / "out.meta.json").read_text("utf-8")
     meta = json.loads(text)
@@ -326,7 +326,7 @@ def test_meta_says_what_was_done_and_nothing_of_the_machine(
 def test_equal_inputs_are_done_already_and_others_are_refused(
     tmp_path: Path, folder: Path, tokenizer_file: Path
 ) -> None:
-    files = stamped(sorted(folder.iterdir()))
+    files = stamp_files(sorted(folder.iterdir()))
     first = build(files, tokenizer_file, tmp_path / "out", EOD, FAST)
     before = {p.name: p.stat().st_mtime_ns for p in tmp_path.iterdir()}
     again = build(files, tokenizer_file, tmp_path / "out", EOD, FAST)
@@ -342,7 +342,7 @@ def test_equal_inputs_are_done_already_and_others_are_refused(
 
 def test_refusals_leave_nothing(tmp_path: Path, folder: Path, tokenizer_file: Path) -> None:
     out = tmp_path / "out"
-    files = stamped(sorted(folder.iterdir()))
+    files = stamp_files(sorted(folder.iterdir()))
     for options, problem in (
         (BuildOptions(append_eod=True, eos_id=320), "has no id 320"),
         (BuildOptions(text_cols=("no",)), "leave --text-cols out"),

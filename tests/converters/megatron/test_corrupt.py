@@ -19,10 +19,10 @@ from ingot.converters.megatron import (
     WorkOptions,
     build,
     scan,
-    stamped,
+    stamp_files,
 )
-from ingot.converters.megatron.reading import Rows, read_rows
-from ingot.converters.records import RecordWriter
+from ingot.converters.megatron.read.row_batches import RowBatch, read_rows
+from ingot.converters.records.writers import RecordWriter
 
 GOOD = ["first", "second one", "third"]
 META = dict.fromkeys(
@@ -250,13 +250,13 @@ def test_a_file_that_is_replaced_while_it_is_read_fails(
     files = scan(folder)
     reads = read_rows
 
-    def replaced_on_the_way(file: Any, *rest: Any, **options: Any) -> Iterator[Rows]:
+    def replaced_on_the_way(file: Any, *rest: Any, **options: Any) -> Iterator[RowBatch]:
         for rows in reads(file, *rest, **options):
             if file.name == "0.parquet":
                 parquet(file.path, {"text": ["other"] * 40})
             yield rows
 
-    monkeypatch.setattr("ingot.converters.megatron.pipeline.read_rows", replaced_on_the_way)
+    monkeypatch.setattr("ingot.converters.megatron.run.pipeline.read_rows", replaced_on_the_way)
     stats = build(files, tokenizer_file, tmp_path / "out", None, WorkOptions(tok_engine="hf"))
     assert (stats.documents, stats.failed_files) == (3, 1)
 
@@ -317,4 +317,4 @@ def test_one_file_in_place_of_a_folder(tmp_path: Path, folder: Path, tokenizer_f
     )
     assert stats.documents == 3
     with pytest.raises(ConversionError, match="no file to tokenize"):
-        build(stamped([]), tokenizer_file, tmp_path / "out2")
+        build(stamp_files([]), tokenizer_file, tmp_path / "out2")

@@ -15,8 +15,8 @@ from ingot.converters.megatron import (
     WorkOptions,
     build,
     scan,
-    units,
 )
+from ingot.converters.megatron.read import input_files
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "tokenize"
 NOT_STRIPPED = BuildOptions(strip=False)
@@ -90,8 +90,8 @@ def test_row_groups_that_are_units_of_their_own_do_not_matter(
     pq.write_table(
         pq.read_table(GOLDEN / "docs.parquet"), folder / "docs.parquet", row_group_size=9
     )
-    monkeypatch.setattr(units, "UNIT_BYTES", unit_bytes)
-    assert len(units.plan(scan(folder), whole_files=False)) >= 3
+    monkeypatch.setattr(input_files, "UNIT_BYTES", unit_bytes)
+    assert len(input_files.plan_units(scan(folder), whole_files=False)) >= 3
     options = BuildOptions(strip=False, append_eod=True)
     work = WorkOptions(tok_engine="hf", rowgroup_parallel=2)
     made(folder, tmp_path / "out", options, work)

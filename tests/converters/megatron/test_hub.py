@@ -21,8 +21,8 @@ import huggingface_hub.constants
 import pytest
 
 from ingot.converters.errors import ConversionError, StorageError
-from ingot.converters.megatron.hub import fetch_tokenizer
-from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
+from ingot.converters.megatron.tokenizer.hub import fetch_tokenizer
+from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile, load_tokenizer
 
 GOLDEN_MODEL = Path(__file__).parents[2] / "golden" / "tokenize" / "sp_bpe.model"
 OLD, NEW = "a" * 40, "b" * 40

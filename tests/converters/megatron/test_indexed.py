@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.indexed import (
+from ingot.converters.megatron.indexed_dataset import (
     MASK_CODE,
-    WRITTEN,
+    WRITTEN_CODES,
     EmptyDocs,
     IndexCounts,
     IndexedReader,
@@ -23,7 +23,7 @@ from ingot.converters.megatron.indexed import (
     token_dtype,
     write_index,
 )
-from ingot.converters.megatron.shaping import Rules, Texts, shape
+from ingot.converters.megatron.text.documents import DocumentRules, TokenizedTexts, shape_documents
 
 Documents = list[list[list[int]]]  # of documents, of sequences, of ids
 EOD = 50256
@@ -75,12 +75,12 @@ def test_golden_bytes(
 ) -> None:
     dtype, eod, empty_docs = WAYS[name]
     lengths = np.array([len(one) for one in golden_documents], np.int64)
-    texts = Texts(ids=np.concatenate(golden_documents).astype(np.uint32), lengths=lengths)
-    shaped = shape(texts, Rules(dtype=dtype, eod=eod, empty_docs=empty_docs))
+    texts = TokenizedTexts(ids=np.concatenate(golden_documents).astype(np.uint32), lengths=lengths)
+    shaped = shape_documents(texts, DocumentRules(dtype=dtype, eod=eod, empty_docs=empty_docs))
     bin_path, idx_path, _ = index_paths(tmp_path / name)
     bin_path.write_bytes(shaped.tokens.tobytes())
     numbers = [stretches(some.tolist(), size) for some in (shaped.lengths, shaped.sizes)]
-    counts = write_index(idx_path, WRITTEN[dtype], *numbers)
+    counts = write_index(idx_path, WRITTEN_CODES[dtype], *numbers)
     expected = golden_manifest[name]
     assert md5(tmp_path / name, ".bin") == expected["bin_md5"]
     assert md5(tmp_path / name, ".idx") == expected["idx_md5"]
@@ -88,7 +88,7 @@ def test_golden_bytes(
 
 
 @pytest.mark.parametrize("documents", SHAPES, ids=["one", "empty ones", "packs"])
-@pytest.mark.parametrize("code", [WRITTEN["uint16"], WRITTEN["int32"], MASK_CODE])
+@pytest.mark.parametrize("code", [WRITTEN_CODES["uint16"], WRITTEN_CODES["int32"], MASK_CODE])
 @pytest.mark.parametrize("size", [1, 1_000])
 def test_the_same_bytes_as_megatron(
     tmp_path: Path, megatron: ModuleType, documents: Documents, code: int, size: int

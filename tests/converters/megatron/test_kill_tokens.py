@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingot.converters.megatron import IndexedReader
-from ingot.converters.records import RecordWriter
+from ingot.converters.records.writers import RecordWriter
 
 TOKENIZER = Path(__file__).parents[3] / "examples/tokenizer/tokenizer.json"
 KILLS = int(os.environ.get("INGOT_KILLS", "200"))

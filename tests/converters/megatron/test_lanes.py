@@ -6,39 +6,39 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ingot.converters.megatron import lanes
-from ingot.converters.megatron.journal import (
-    FILES,
-    Stretch,
-    blocks,
+from ingot.converters.megatron.text.documents import ShapedDocuments
+from ingot.converters.megatron.write import lanes
+from ingot.converters.megatron.write.lanes import (
+    LANE_FILES,
+    Lane,
+    LaneStretch,
     drop_engine,
+    file_blocks,
     lane_file,
-    lanes_of,
+    lane_numbers,
     read_journal,
-    recover,
+    recover_lanes,
 )
-from ingot.converters.megatron.lanes import Lane
-from ingot.converters.megatron.shaping import Documents
 
 FACTS = {"rows": 2}
 
 
-def documents(*tokens: int) -> Documents:
+def documents(*tokens: int) -> ShapedDocuments:
     """One document per token, that token alone; its mask says the same."""
     ones = np.ones(len(tokens), np.int64)
     ids = np.array(tokens, np.uint16)
-    return Documents(tokens=ids, mask=ids.astype(np.uint8), lengths=ones, sizes=ones)
+    return ShapedDocuments(tokens=ids, mask=ids.astype(np.uint8), lengths=ones, sizes=ones)
 
 
-def unit(lane: Lane, number: int, *tokens: int, engine: str = "hf") -> Stretch:
+def unit(lane: Lane, number: int, *tokens: int, engine: str = "hf") -> LaneStretch:
     lane.append(documents(*tokens))
     lane.reject(b"%d\n" % number)
     return lane.finish(number, engine, FACTS)
 
 
-def tokens(base: Path, stretch: Stretch) -> list[int]:
+def tokens(base: Path, stretch: LaneStretch) -> list[int]:
     start, end = stretch.spans["bin"]
-    content = b"".join(blocks(lane_file(base, stretch.lane, "bin"), start, end))
+    content = b"".join(file_blocks(lane_file(base, stretch.lane, "bin"), start, end))
     ids: list[int] = np.frombuffer(content, np.uint16).tolist()
     return ids
 
@@ -95,7 +95,7 @@ def test_rollback_to_a_mark_and_to_the_beginning_of_the_unit(base: Path) -> None
         lane.finish(3, "hf", FACTS)
     assert found(base) == {0: [1, 2], 1: [3], 2: [4, 6], 3: []}
     assert lane_file(base, 0, "rejects").read_bytes() == b"0\n1\nstays\n"
-    recover(base)  # the checksums are those of what is there
+    recover_lanes(base)  # the checksums are those of what is there
     assert sorted(found(base)) == [0, 1, 2, 3]
 
 
@@ -108,11 +108,11 @@ def test_a_failed_unit_gives_nothing_and_is_tried_again_by_the_next_run(base: Pa
         unit(lane, 3, 4)
     assert found(base) == {0: [1, 2], 1: [3], 2: [], 3: [4]}
     assert read_journal(base, 0).stretches[2].failed == name
-    recover(base)
+    recover_lanes(base)
     assert found(base) == {0: [1, 2], 1: [3], 3: [4]}
     with Lane(base=base) as lane:
         unit(lane, 2, 9)
-    recover(base)
+    recover_lanes(base)
     assert found(base) == {0: [1, 2], 1: [3], 3: [4], 2: [9]}
 
 
@@ -121,7 +121,7 @@ def test_a_torn_line_counts_for_nothing(base: Path, cut: int) -> None:
     journal = lane_file(base, 0, "journal")
     journal.write_bytes(journal.read_bytes()[:-cut])
     assert found(base) == {0: [1, 2]}
-    recover(base)
+    recover_lanes(base)
     with Lane(base=base) as lane:
         unit(lane, 1, 8)
     assert found(base) == {0: [1, 2], 1: [8]}
@@ -130,12 +130,12 @@ def test_a_torn_line_counts_for_nothing(base: Path, cut: int) -> None:
 
 @pytest.mark.parametrize("garbage", [b"\0" * 500, b"\0" * 99 + b"\n", b"{]\n", b"\xff\xfe\n{}\n"])
 def test_garbage_behind_the_last_unit(base: Path, garbage: bytes) -> None:
-    for kind in (*FILES, "journal"):
+    for kind in (*LANE_FILES, "journal"):
         with lane_file(base, 0, kind).open("ab") as file:
             file.write(garbage)
     assert found(base) == {0: [1, 2], 1: [3]}
-    recover(base)
-    assert {kind: lane_file(base, 0, kind).stat().st_size for kind in FILES} == {
+    recover_lanes(base)
+    assert {kind: lane_file(base, 0, kind).stat().st_size for kind in LANE_FILES} == {
         "bin": 6,
         "lengths": 12,
         "documents": 12,
@@ -161,7 +161,7 @@ def test_content_that_a_power_cut_took_is_noticed_behind_the_last_sync(tmp_path:
     path.write_bytes(content)
     assert sorted(read_journal(base, 0).stretches) == [0, 1, 2]
     assert sorted(read_journal(base, 0, check=True).stretches) == [0]
-    recover(base)
+    recover_lanes(base)
     assert found(base) == {0: [1, 2]}
     assert path.stat().st_size == 4
 
@@ -175,7 +175,7 @@ def test_what_was_synced_is_not_read_again(tmp_path: Path) -> None:
     assert sorted(read_journal(base, 0, check=True).stretches) == [0]
 
 
-@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("kind", LANE_FILES)
 def test_a_file_that_is_too_short_ends_the_list(base: Path, kind: str) -> None:
     path = lane_file(base, 0, kind)
     path.write_bytes(path.read_bytes()[:-1])
@@ -205,7 +205,7 @@ def test_what_an_engine_did_is_done_again_and_leaves_a_hole(base: Path) -> None:
     with Lane(base=base) as lane:
         unit(lane, 2, 6)
     assert found(base) == {0: [1, 2], 1: [3], 3: [5], 2: [6]}
-    recover(base)
+    recover_lanes(base)
     assert found(base)[2] == [6]
 
 
@@ -215,9 +215,9 @@ def test_lanes_of_other_prefixes_are_not_its_own(tmp_path: Path) -> None:
         for number in (0, 1, 12):
             with Lane(base=tmp_path / name, number=number) as lane:
                 unit(lane, number, len(name))
-    assert len(list(tmp_path.iterdir())) == len(names) * 3 * (len(FILES) + 1)
+    assert len(list(tmp_path.iterdir())) == len(names) * 3 * (len(LANE_FILES) + 1)
     for name in names:
-        assert lanes_of(tmp_path / name) == [0, 1, 12]
+        assert lane_numbers(tmp_path / name) == [0, 1, 12]
         assert found(tmp_path / name, 12) == {12: [len(name)]}
 
 
@@ -225,13 +225,13 @@ def test_names_with_the_characters_of_patterns(tmp_path: Path) -> None:
     base = tmp_path / "[a]*?\udcff"
     with Lane(base=base, number=3) as lane:
         unit(lane, 0, 1)
-    assert lanes_of(base) == [3]
+    assert lane_numbers(base) == [3]
     assert found(base, 3) == {0: [1]}
 
 
 def test_a_stretch_that_is_not_there_is_an_error(base: Path) -> None:
     with pytest.raises(OSError, match="lacks 2 bytes"):
-        list(blocks(lane_file(base, 0, "bin"), 4, 8))
+        list(file_blocks(lane_file(base, 0, "bin"), 4, 8))
 
 
 def test_a_lane_that_cannot_be_opened_leaves_nothing_open(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError, OutputError
-from ingot.converters.megatron import structure
-from ingot.converters.megatron.merging import merge
-from ingot.converters.megatron.structure import open_data_set
+from ingot.converters.megatron import indexed_dataset
+from ingot.converters.megatron.indexed_dataset import open_data_set
+from ingot.converters.megatron.write.merge import merge_data_sets
 
 Written = Callable[..., Path]
 Documents = list[list[list[int]]]
@@ -62,8 +62,8 @@ def test_the_bytes_are_those_of_megatrons_builder(
     parts = [data_set(d, name=f"part{n}", dtype=dtype) for n, d in enumerate(sets)]
     theirs(megatron, tmp_path / "theirs", parts, np.dtype(dtype).type)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(structure, "STRETCH", stretch)
-        counts = merge(parts, tmp_path / "ours", overwrite=True)
+        patched.setattr(indexed_dataset, "STRETCH_NUMBERS", stretch)
+        counts = merge_data_sets(parts, tmp_path / "ours", overwrite=True)
     for end in (".bin", ".idx"):
         assert ending(tmp_path / "ours", end).read_bytes() == (
             ending(tmp_path / "theirs", end).read_bytes()
@@ -77,7 +77,7 @@ def test_what_megatron_wrote_is_merged_with_ours(
     builder = megatron.IndexedDatasetBuilder(str(tmp_path / "m.bin"), dtype=np.uint16)
     builder.add_document([7, 8, 9], [2, 1])
     builder.finalize(str(tmp_path / "m.idx"))
-    merge([tmp_path / "m", data_set(A), tmp_path / "m"], tmp_path / "out")
+    merge_data_sets([tmp_path / "m", data_set(A), tmp_path / "m"], tmp_path / "out")
     loaded = megatron.IndexedDataset(str(tmp_path / "out"))
     assert loaded.document_indices.tolist() == [0, 2, 4, 4, 5, 5, 7]
     found = [loaded[n].tolist() for n in range(len(loaded))]
@@ -96,7 +96,7 @@ def test_masks_and_facts_go_along(data_set: Written, tmp_path: Path) -> None:
         data_set(A, masks_of(A), meta, name="a"),
         data_set(B, masks_of(B), other, name="b"),
     ]
-    merge(parts, tmp_path / "out")
+    merge_data_sets(parts, tmp_path / "out")
     data = open_data_set(tmp_path / "out")
     assert data.masks is not None
     assert data.masks.tokens.tolist() == [n % 2 for n in range(1, 11)]
@@ -123,8 +123,8 @@ def test_what_was_there_is_replaced_only_if_wanted(data_set: Written, tmp_path: 
     out = data_set(A, masks_of(A), {"eod_id": 5}, name="out")
     part = data_set(B, name="b")
     with pytest.raises(OutputError, match=r"out\.idx: exists"):
-        merge([part], out)
-    merge([part, part], out, overwrite=True)
+        merge_data_sets([part], out)
+    merge_data_sets([part, part], out, overwrite=True)
     assert sorted(p.name for p in tmp_path.glob("out*")) == ["out.bin", "out.idx", "out.meta.json"]
     data = open_data_set(out)
     assert data.tokens.tokens.tolist() == [7, 8, 9, 10] * 2
@@ -138,7 +138,7 @@ def test_an_input_is_never_replaced(data_set: Written, tmp_path: Path, out: str)
     (tmp_path / "link.idx").symlink_to(tmp_path / "a.idx")
     before = {path.name: path.read_bytes() for path in tmp_path.glob("a.*")}
     with pytest.raises(OutputError, match=r"would replace .*/a .name another prefix"):
-        merge([part], tmp_path / out, overwrite=True)
+        merge_data_sets([part], tmp_path / out, overwrite=True)
     assert {path.name: path.read_bytes() for path in tmp_path.glob("a.*")} == before
 
 
@@ -166,30 +166,30 @@ def test_data_sets_of_other_kinds_are_not_mixed(
 ) -> None:
     parts = [data_set(A, masks_of(A), META, name="a"), data_set(**second, name="b")]
     with pytest.raises(ConversionError, match=problem):
-        merge(parts, tmp_path / "out")
+        merge_data_sets(parts, tmp_path / "out")
     assert not list(tmp_path.glob("out*"))
 
 
 def test_nothing_to_merge(data_set: Written, tmp_path: Path) -> None:
     with pytest.raises(ConversionError, match="nothing to merge"):
-        merge([], tmp_path / "out")
+        merge_data_sets([], tmp_path / "out")
     with pytest.raises(ConversionError, match="no tokens"):
-        merge([data_set([[], []])], tmp_path / "out")
+        merge_data_sets([data_set([[], []])], tmp_path / "out")
     with pytest.raises(ConversionError, match=r"gone\.idx: cannot be read"):
-        merge([tmp_path / "gone"], tmp_path / "out")
+        merge_data_sets([tmp_path / "gone"], tmp_path / "out")
     with pytest.raises(ConversionError, match="no tokens"):
-        merge([data_set([[], []])], tmp_path / "new" / "out")
+        merge_data_sets([data_set([[], []])], tmp_path / "new" / "out")
     assert not (tmp_path / "new").exists()
 
 
 def test_the_folder_of_the_result_is_made(data_set: Written, tmp_path: Path) -> None:
     out = tmp_path / "new" / "deep" / "out"
-    assert merge([data_set(A)], out).documents == len(A)
+    assert merge_data_sets([data_set(A)], out).documents == len(A)
     assert {path.name for path in out.parent.iterdir()} == {"out.bin", "out.idx", "out.meta.json"}
     (tmp_path / "file").write_bytes(b"")
     for place in ("file", "file/deep"):
         with pytest.raises(OutputError, match="cannot be written"):
-            merge([data_set(A)], tmp_path / place / "out")
+            merge_data_sets([data_set(A)], tmp_path / place / "out")
 
 
 def test_a_multimodal_data_set_is_refused(tmp_path: Path, megatron: ModuleType) -> None:
@@ -199,7 +199,7 @@ def test_a_multimodal_data_set_is_refused(tmp_path: Path, megatron: ModuleType) 
     builder.add_document([1, 2], [1, 1], [0, 1])
     builder.finalize(str(tmp_path / "m.idx"))
     with pytest.raises(ConversionError, match="multimodal"):
-        merge([tmp_path / "m"], tmp_path / "out")
+        merge_data_sets([tmp_path / "m"], tmp_path / "out")
 
 
 @pytest.mark.parametrize("code", [errno.EXDEV, errno.ENOSYS])
@@ -210,7 +210,7 @@ def test_bytes_are_copied_where_the_system_cannot(
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, "copy_file_range", refused)
-    merge([data_set(A, name="a"), data_set(B, name="b")], tmp_path / "out")
+    merge_data_sets([data_set(A, name="a"), data_set(B, name="b")], tmp_path / "out")
     assert open_data_set(tmp_path / "out").tokens.tokens.tolist() == list(range(1, 11))
 
 
@@ -224,5 +224,5 @@ def test_a_full_disk_leaves_what_was_there(
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     monkeypatch.setattr(os, "copy_file_range", full)
     with pytest.raises(OutputError, match="No space left"):
-        merge([part], out, overwrite=True)
+        merge_data_sets([part], out, overwrite=True)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

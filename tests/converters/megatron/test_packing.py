@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.packing import Pack, Packer
+from ingot.converters.megatron.write.unit_writer import Pack, Packer
 
 
 def packed(lengths: list[int], size: int, open_packs: int = 32) -> list[Pack]:

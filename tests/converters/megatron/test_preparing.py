@@ -12,16 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.megatron import columns, longtexts, preparing
-from ingot.converters.megatron.columns import WHITE_SPACE
-from ingot.converters.megatron.cutting.cutter import Cutter
-from ingot.converters.megatron.layouts import InputKind, Layout
 from ingot.converters.megatron.options import BuildOptions
-from ingot.converters.megatron.preparing import Preparer
-from ingot.converters.megatron.reading import Rows
-from ingot.converters.megatron.shaping import GOES_ON, NEW_DOCUMENT
-from ingot.converters.megatron.shards import Shard
-from ingot.converters.megatron.tokenizer import load_tokenizer
+from ingot.converters.megatron.read import preparation, row_batches
+from ingot.converters.megatron.read.input_files import InputKind, InputLayout
+from ingot.converters.megatron.read.preparation import Preparer
+from ingot.converters.megatron.read.row_batches import WHITE_SPACE, RowBatch
+from ingot.converters.megatron.text import long_texts
+from ingot.converters.megatron.text.documents import GOES_ON, NEW_DOCUMENT, Shard
+from ingot.converters.megatron.text.long_texts import Cutter
+from ingot.converters.megatron.tokenizer.tokenizer import load_tokenizer
 
 LIMIT = 64  # characters in one piece
 
@@ -151,12 +150,12 @@ def some_options(draw: st.DrawFn) -> BuildOptions:
     )
 
 
-def batches(rows: list[list[bytes | None]], width: int, size: int) -> Iterator[Rows]:
+def batches(rows: list[list[bytes | None]], width: int, size: int) -> Iterator[RowBatch]:
     for first in range(0, len(rows), size):
         some = rows[first : first + size]
         arrays = [pa.array([row[i] for row in some], pa.binary()) for i in range(width)]
         table = pa.record_batch(arrays, names=[str(i) for i in range(width)])
-        yield Rows(first=first, table=table, row_group=0, read=len(some))
+        yield RowBatch(first=first, table=table, row_group=0, read=len(some))
 
 
 def prepared(
@@ -169,7 +168,7 @@ def prepared(
     kind: InputKind = "raw",
 ) -> Taken:
     width = len(rows[0]) if rows else 1
-    layout = Layout(kind=kind, columns=tuple(str(i) for i in range(width)))
+    layout = InputLayout(kind=kind, columns=tuple(str(i) for i in range(width)))
     preparer = Preparer(layout=layout, options=options, cutter=cutter, shards=shards)
     return taken(preparer.prepare("f", batches(rows, width, size)))
 
@@ -181,7 +180,7 @@ def prepared(
     options=some_options(),
     size=st.integers(1, 9),
     shards=st.integers(1, 4),
-    apart=st.sampled_from([preparing.APART_BYTES, 100]),
+    apart=st.sampled_from([preparation.APART_BYTES, 100]),
 )
 def test_texts_are_those_of_the_rules_whatever_the_batches(
     cutter: Cutter,
@@ -192,8 +191,8 @@ def test_texts_are_those_of_the_rules_whatever_the_batches(
     apart: int,
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(preparing, "APART_BYTES", apart)
-        patched.setattr(columns, "_WINDOW", 7)
+        patched.setattr(preparation, "APART_BYTES", apart)
+        patched.setattr(row_batches, "_WINDOW", 7)
         found = prepared(cutter, rows, options, size=size, shards=shards)
     expected = model(rows, options)
     assert found.documents == expected.documents
@@ -228,7 +227,7 @@ def test_a_reject_behind_a_long_text_stays_in_order(cutter: Cutter) -> None:
     rows: list[list[bytes | None]] = [[b"a"], [b"\xff"], [uncuttable], [b"b"], [b"\xfe"]]
     found = prepared(cutter, rows, BuildOptions())
     assert [row for row, _ in found.rejects] == [1, 2, 4]
-    assert found.rejects[1][1] == longtexts.UNCUTTABLE
+    assert found.rejects[1][1] == long_texts.UNCUTTABLE_REASON
     assert [row for row, _ in found.documents] == [0, 3]
 
 
@@ -251,10 +250,10 @@ def test_texts_come_in_every_type(cutter: Cutter, column: pa.Array) -> None:
 
 
 def of_column(cutter: Cutter, column: pa.Array) -> list[tuple[int, list[str]]]:
-    layout = Layout(kind="raw", columns=("t",))
+    layout = InputLayout(kind="raw", columns=("t",))
     preparer = Preparer(layout=layout, options=BuildOptions(), cutter=cutter)
     table = pa.record_batch([column], names=["t"])
-    rows: list[Rows] = [Rows(first=0, table=table, row_group=0, read=0)]
+    rows: list[RowBatch] = [RowBatch(first=0, table=table, row_group=0, read=0)]
     return taken(preparer.prepare("f", rows)).documents
 
 
@@ -266,9 +265,9 @@ def test_a_column_of_nothing_but_nulls_is_empty_texts(cutter: Cutter) -> None:
 def test_bad_utf8_in_any_type_is_a_reject_of_its_row(cutter: Cutter, kind: Any) -> None:
     binary = pa.array([b"good", b"bad \xed\xa0\x80", b"\xff" * 300])
     column = binary.cast(kind, safe=False) if kind != pa.string_view() else binary
-    layout = Layout(kind="raw", columns=("t",))
+    layout = InputLayout(kind="raw", columns=("t",))
     preparer = Preparer(layout=layout, options=BuildOptions(), cutter=cutter)
-    rows = Rows(first=5, table=pa.record_batch([column], names=["t"]), row_group=0, read=0)
+    rows = RowBatch(first=5, table=pa.record_batch([column], names=["t"]), row_group=0, read=0)
     shards = list(preparer.prepare("f", [rows]))
     rejects = [reject for shard in shards for reject in shard.rejects]
     assert [(reject.file, reject.row) for reject in rejects] == [("f", 6), ("f", 7)]

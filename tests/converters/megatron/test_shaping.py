@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.shaping import (
+from ingot.converters.megatron.text.documents import (
     GOES_ON,
     NEW_DOCUMENT,
     NEW_SEQUENCE,
-    Documents,
-    Rules,
-    Texts,
-    shape,
-    written,
+    DocumentRules,
+    ShapedDocuments,
+    TokenizedTexts,
+    cast_ids,
+    shape_documents,
 )
 
 Token = tuple[int, int]  # an id, and whether it is trained on
@@ -44,7 +44,7 @@ def grouped(document: Given) -> list[Sequence]:
     return [sequence for sequence in sequences if sequence]
 
 
-def framed(sequences: list[Sequence], end: bool, rules: Rules) -> list[Sequence]:
+def framed(sequences: list[Sequence], end: bool, rules: DocumentRules) -> list[Sequence]:
     if not sequences:
         return []
     first, *rest = sequences
@@ -63,7 +63,7 @@ def cut(sequences: list[Sequence], most: int) -> list[Sequence]:
 
 
 def limited(
-    sequences: list[Sequence], end: bool, rules: Rules, tally: Counter[str]
+    sequences: list[Sequence], end: bool, rules: DocumentRules, tally: Counter[str]
 ) -> tuple[list[Sequence], bool] | None:
     total = sum(map(len, sequences))
     most = rules.max_tokens
@@ -85,7 +85,7 @@ def limited(
     return cut(sequences, most), False
 
 
-def closed(sequences: list[Sequence], end: bool, rules: Rules) -> list[Sequence]:
+def closed(sequences: list[Sequence], end: bool, rules: DocumentRules) -> list[Sequence]:
     if rules.eod is None or (not sequences and rules.empty_docs != "eod"):
         return sequences
     if not sequences:
@@ -95,7 +95,9 @@ def closed(sequences: list[Sequence], end: bool, rules: Rules) -> list[Sequence]
     return [*sequences[:-1], [*sequences[-1], (rules.eod, int(end))]]
 
 
-def model(documents: list[Given], rules: Rules) -> tuple[list[list[Sequence]], Counter[str]]:
+def model(
+    documents: list[Given], rules: DocumentRules
+) -> tuple[list[list[Sequence]], Counter[str]]:
     tally: Counter[str] = Counter()
     done = []
     for document in documents:
@@ -110,12 +112,12 @@ def model(documents: list[Given], rules: Rules) -> tuple[list[list[Sequence]], C
     return done, +tally
 
 
-def texts_of(documents: list[Given], *, masks: bool) -> Texts:
+def texts_of(documents: list[Given], *, masks: bool) -> TokenizedTexts:
     flat = [text for document in documents for text in document.texts]
     tokens = [token for _, tokens, _ in flat for token in tokens]
     kinds = np.array([kind for kind, _, _ in flat], np.uint8)
     failed = np.array([failed for _, _, failed in flat], np.bool_)
-    return Texts(
+    return TokenizedTexts(
         ids=np.array([i for i, _ in tokens], np.uint32),
         lengths=np.array([len(own) for _, own, _ in flat], np.int64),
         kinds=kinds if kinds.any() else None,
@@ -125,7 +127,7 @@ def texts_of(documents: list[Given], *, masks: bool) -> Texts:
     )
 
 
-def lists(documents: Documents, *, masks: bool) -> list[list[Sequence]]:
+def lists(documents: ShapedDocuments, *, masks: bool) -> list[list[Sequence]]:
     mask = documents.mask if masks else np.zeros(len(documents.tokens), np.uint8)
     assert mask is not None
     assert len(mask) == len(documents.tokens)
@@ -152,10 +154,10 @@ def some_document(draw: st.DrawFn) -> Given:
 
 
 @st.composite
-def some_rules(draw: st.DrawFn) -> Rules:
+def some_rules(draw: st.DrawFn) -> DocumentRules:
     eod = draw(st.none() | IDS)
     least = draw(st.none() | st.integers(0, 6))
-    return Rules(
+    return DocumentRules(
         dtype=draw(st.sampled_from(["uint16", "int32"])),
         bos=tuple(draw(st.lists(IDS, max_size=2))),
         eos=tuple(draw(st.lists(IDS, max_size=2))),
@@ -170,7 +172,7 @@ def some_rules(draw: st.DrawFn) -> Rules:
 
 @given(documents=st.lists(some_document(), max_size=6), rules=some_rules(), masks=st.booleans())
 def test_documents_are_those_of_the_rules_on_lists(
-    documents: list[Given], rules: Rules, masks: bool
+    documents: list[Given], rules: DocumentRules, masks: bool
 ) -> None:
     if not masks:
         documents = [
@@ -178,7 +180,7 @@ def test_documents_are_those_of_the_rules_on_lists(
             for one in documents
         ]
         documents = [replace(one, end=False) for one in documents]
-    shaped = shape(texts_of(documents, masks=masks), rules)
+    shaped = shape_documents(texts_of(documents, masks=masks), rules)
     expected, tally = model(documents, rules)
     assert lists(shaped, masks=masks) == expected
     assert shaped.tally == tally
@@ -188,11 +190,12 @@ def test_documents_are_those_of_the_rules_on_lists(
 
 @given(documents=st.lists(some_document(), max_size=8), rules=some_rules(), place=st.integers(0, 8))
 def test_batches_of_documents_do_not_matter(
-    documents: list[Given], rules: Rules, place: int
+    documents: list[Given], rules: DocumentRules, place: int
 ) -> None:
-    whole = shape(texts_of(documents, masks=True), rules)
+    whole = shape_documents(texts_of(documents, masks=True), rules)
     parts = [
-        shape(texts_of(some, masks=True), rules) for some in (documents[:place], documents[place:])
+        shape_documents(texts_of(some, masks=True), rules)
+        for some in (documents[:place], documents[place:])
     ]
     together = [one for part in parts for one in lists(part, masks=True)]
     assert together == lists(whole, masks=True)
@@ -204,6 +207,6 @@ def test_batches_of_documents_do_not_matter(
 )
 def test_an_id_that_does_not_fit_is_an_error(dtype: Any, largest: int) -> None:
     ids = np.array([0, largest], np.uint32)
-    assert written(ids, dtype).tolist() == [0, largest]
+    assert cast_ids(ids, dtype).tolist() == [0, largest]
     with pytest.raises(ConversionError, match=rf"id {largest + 1} does not fit {dtype}"):
-        written(ids + 1, dtype)
+        cast_ids(ids + 1, dtype)

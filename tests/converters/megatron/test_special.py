@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.special import check_special
-from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
+from ingot.converters.megatron.tokenizer.tokenizer import (
+    TokenizerFile,
+    check_special,
+    load_tokenizer,
+)
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "tokenize"
 

@@ -12,8 +12,8 @@ from uuid import uuid4
 import pytest
 
 from ingot.converters.errors import OutputError
-from ingot.converters.megatron import staging as module
-from ingot.converters.megatron.staging import Staging, difference, staging
+from ingot.converters.megatron.write import staging as module
+from ingot.converters.megatron.write.staging import Staging, identity_difference, open_staging
 
 IDENTITY = {"version": 2, "options": {"pack": None, "strip": True}, "files": {"b": 1, "a": 2}}
 
@@ -21,7 +21,7 @@ IDENTITY = {"version": 2, "options": {"pack": None, "strip": True}, "files": {"b
 DRIVER = """
 import os, signal, sys
 from pathlib import Path
-from ingot.converters.megatron.staging import staging
+from ingot.converters.megatron.write.staging import staging
 
 def hook(event, arguments):
     global left
@@ -82,7 +82,7 @@ def test_a_commit_is_finished_wherever_it_was_broken_off(tmp_path: Path) -> None
             assert left in (old, new), folder
         committed = (folder / "a.commit.tmp").exists() or left == new
         assert committed or left == old
-        with staging(folder / "a", folder / "tmp") as place:
+        with open_staging(folder / "a", folder / "tmp") as place:
             place.finish_commit()
             if not committed:
                 place.clear()
@@ -91,7 +91,7 @@ def test_a_commit_is_finished_wherever_it_was_broken_off(tmp_path: Path) -> None
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Staging]:
-    with staging(tmp_path / "out" / "a", None) as held:
+    with open_staging(tmp_path / "out" / "a", None) as held:
         yield held
 
 
@@ -102,13 +102,13 @@ def test_what_is_built_is_noted_in_the_order_of_its_files(place: Staging) -> Non
     assert noted == IDENTITY
     assert noted is not None
     assert list(noted["files"]) == ["b", "a"]
-    assert difference(IDENTITY, noted) == ""
+    assert identity_difference(IDENTITY, noted) == ""
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 50, b'{"base": "/x", "iden', b"[]"])
 def test_a_note_that_was_broken_off_is_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.build.tmp").write_bytes(content)
-    with staging(tmp_path / "a", None) as place:
+    with open_staging(tmp_path / "a", None) as place:
         assert place.identity() is None
         assert place.base == tmp_path / "a"
     assert list(tmp_path.iterdir()) == []
@@ -121,7 +121,7 @@ def test_a_second_build_is_told_and_harms_nothing(
     place.begin(IDENTITY)
     for tmp_dir in (None, tmp_path / "elsewhere"):
         with pytest.raises(OutputError, match="another build is writing it"):
-            staging(place.prefix, tmp_dir).__enter__()
+            open_staging(place.prefix, tmp_dir).__enter__()
     assert place.identity() == IDENTITY
 
 
@@ -135,14 +135,14 @@ def test_the_lock_is_waited_for(tmp_path: Path) -> None:
     while not lock.exists():
         os.sched_yield()
     holder.stdin.close()
-    with staging(tmp_path / "a", None) as place:
+    with open_staging(tmp_path / "a", None) as place:
         assert place.identity() is None
     holder.wait()
 
 
 def test_the_lock_file_goes_with_the_lock(tmp_path: Path) -> None:
     with (
-        staging(tmp_path / "a", None),
+        open_staging(tmp_path / "a", None),
         (tmp_path / "a.build.tmp").open() as other,
         pytest.raises(BlockingIOError),
     ):
@@ -156,12 +156,12 @@ def test_what_is_unfinished_stays_and_is_cleared_by_a_new_build(tmp_path: Path) 
         *("a.b.bin.tmp", "a.b.build.tmp", "a.lane-1.bin.tmp", "ab.bin.tmp", "a.bin", "a.idx"),
         *("a.bin.tmp.tmp", "a.x.tmp", "a.bin-x.tmp", "a.bin-.tmp", "a.tmp", "a.bin-٣.tmp"),
     )
-    with staging(tmp_path / "a", None) as place:
+    with open_staging(tmp_path / "a", None) as place:
         place.begin(IDENTITY)
         for name in (*(f"a.{kind}" for kind in mine), *foreign):
             (tmp_path / name).touch()
     assert (tmp_path / "a.build.tmp").exists()
-    with staging(tmp_path / "a", None) as place:
+    with open_staging(tmp_path / "a", None) as place:
         assert place.identity() == IDENTITY
         place.begin({})
         assert {path.name for path in tmp_path.iterdir()} == {"a.build.tmp", *foreign}
@@ -169,16 +169,16 @@ def test_what_is_unfinished_stays_and_is_cleared_by_a_new_build(tmp_path: Path) 
 
 
 def test_a_folder_for_temporary_files(tmp_path: Path) -> None:
-    with staging(tmp_path / "out" / "a", tmp_path / "tmp") as place:
+    with open_staging(tmp_path / "out" / "a", tmp_path / "tmp") as place:
         place.begin(IDENTITY)
         place.file("bin").touch()
         assert place.beside == ""
         assert place.base.parent == tmp_path / "tmp"
-    with staging(tmp_path / "other" / "a", tmp_path / "tmp") as other:
+    with open_staging(tmp_path / "other" / "a", tmp_path / "tmp") as other:
         assert other.base != place.base
         assert other.identity() is None
     # What is unfinished is found where it lies, whatever is said now; a new build goes elsewhere.
-    with staging(tmp_path / "out" / "a", None) as again:
+    with open_staging(tmp_path / "out" / "a", None) as again:
         assert (again.identity(), again.base) == (IDENTITY, place.base)
         again.begin({})
         assert again.base == tmp_path / "out" / "a"
@@ -191,7 +191,7 @@ def test_another_file_system_is_not_used(tmp_path: Path) -> None:
         pytest.skip("there is no other file system")
     folder = memory / f"ingot-{uuid4().hex}"
     try:
-        with staging(tmp_path / "a", folder) as place:
+        with open_staging(tmp_path / "a", folder) as place:
             assert place.base == tmp_path / "a"
             assert "another file system" in place.beside
         assert list(folder.iterdir()) == []
@@ -203,29 +203,31 @@ def test_another_file_system_is_not_used(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["..", "/", "out/x.loss_mask"])
 def test_prefixes_that_name_no_data_set(tmp_path: Path, name: str) -> None:
     with pytest.raises(OutputError, match=r"names no data set|name for loss masks"):
-        staging(Path("/") if name == "/" else tmp_path / name, None).__enter__()
+        open_staging(Path("/") if name == "/" else tmp_path / name, None).__enter__()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="a part of the path is a file"):
-        staging(tmp_path / "file" / "a", None).__enter__()
+        open_staging(tmp_path / "file" / "a", None).__enter__()
     with pytest.raises(OutputError, match="cannot be written"):
-        staging(tmp_path / "a", tmp_path / "file").__enter__()
-    with staging(tmp_path / "a", None):
+        open_staging(tmp_path / "a", tmp_path / "file").__enter__()
+    with open_staging(tmp_path / "a", None):
         pass  # the lock is free
 
 
 def test_differences_in_words() -> None:
     then = json.loads(json.dumps(IDENTITY))
     now = {**IDENTITY, "options": {"pack": 128, "strip": True}, "files": {"a": 3, "c": 1}}
-    assert difference(now, then) == (
+    assert identity_difference(now, then) == (
         "files.a is 3, was 2; files.b is absent, was 1; files.c is 1, was absent; "
         "options.pack is 128, was absent"
     )
     order = {**IDENTITY, "files": {"a": 2, "b": 1}}
-    assert difference(order, then) == 'the order of the files is ["a", "b"], was ["b", "a"]'
+    assert (
+        identity_difference(order, then) == 'the order of the files is ["a", "b"], was ["b", "a"]'
+    )
     many = {f"{number}": number for number in range(9)}
-    assert difference(many, {}).endswith("4 is 4, was absent and 4 more")
-    assert len(difference({"x": "y" * 500}, {})) < 120
+    assert identity_difference(many, {}).endswith("4 is 4, was absent and 4 more")
+    assert len(identity_difference({"x": "y" * 500}, {})) < 120

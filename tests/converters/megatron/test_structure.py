@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron import structure
-from ingot.converters.megatron.structure import document_lengths, open_data_set
+from ingot.converters.megatron import indexed_dataset
+from ingot.converters.megatron.indexed_dataset import document_token_counts, open_data_set
 
 Written = Callable[..., Path]
 DOCUMENTS = [[[1, 2, 3], [4]], [], [[5, 6]], []]
@@ -32,9 +32,9 @@ def patch(path: Path, at: int, value: int, width: int) -> None:
 def test_a_whole_data_set_is_opened(
     data_set: Written, monkeypatch: pytest.MonkeyPatch, stretch: int
 ) -> None:
-    monkeypatch.setattr(structure, "STRETCH", stretch)
+    monkeypatch.setattr(indexed_dataset, "STRETCH_NUMBERS", stretch)
     data = open_data_set(data_set(DOCUMENTS, MASKS, {"options": {"pack": 8}}))
-    lengths = np.concatenate([*document_lengths(data.tokens)])
+    lengths = np.concatenate([*document_token_counts(data.tokens)])
     assert lengths.tolist() == [4, 0, 2, 0]
     assert data.packed
     assert data.masks is not None
@@ -69,7 +69,7 @@ def test_a_wrong_number_is_found(
     width: int,
     problem: str,
 ) -> None:
-    monkeypatch.setattr(structure, "STRETCH", stretch)
+    monkeypatch.setattr(indexed_dataset, "STRETCH_NUMBERS", stretch)
     prefix = data_set(DOCUMENTS)
     patch(with_ending(prefix, ".idx"), at, value, width)
     with pytest.raises(ConversionError, match=problem):

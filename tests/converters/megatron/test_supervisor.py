@@ -15,9 +15,14 @@ import pytest
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.megatron import BuildOptions, WorkOptions, build, scan
-from ingot.converters.megatron.engines.fast import FAST
-from ingot.converters.megatron.engines.verdicts import Verdict, case_of, keep, recall
-from ingot.converters.megatron.tokenizer import load_tokenizer
+from ingot.converters.megatron.engines.fast_engines import (
+    FAST_ENGINES,
+    Verdict,
+    keep_verdict,
+    make_verdict_case,
+    recall_verdict,
+)
+from ingot.converters.megatron.tokenizer.tokenizer import load_tokenizer
 from ingot.converters.rows import Json
 
 ENDINGS = ("bin", "idx", "meta.json")
@@ -233,12 +238,12 @@ def test_a_wrong_engine_in_a_process_is_switched_off_and_its_units_are_done_agai
     (fake / "fastokens.py").write_text(WRONG_ENGINE)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(fake), os.environ.get("PYTHONPATH", "")]))
     monkeypatch.setenv("INGOT_HOME", str(tmp_path / "home"))
-    case = case_of(FAST["fastokens"], load_tokenizer(out.tokenizer), plain=False)
-    keep(case, Verdict(passed=True))
+    case = make_verdict_case(FAST_ENGINES["fastokens"], load_tokenizer(out.tokenizer), plain=False)
+    keep_verdict(case, Verdict(passed=True))
     assert out.make("x", tok_engine="fastokens") == expected
     (told,) = out.events("engine_wrong")
     assert told["engine"] == "fastokens"
-    verdict = recall(case)
+    verdict = recall_verdict(case)
     assert verdict is not None
     assert not verdict.passed
 

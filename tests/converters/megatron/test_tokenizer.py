@@ -17,12 +17,12 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from tokenizers import Tokenizer, models, processors
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.tokenizer import (
-    decode,
+from ingot.converters.megatron.tokenizer.tokenizer import (
+    decode_ids,
     find_eod,
-    frame,
     load_tokenizer,
     token_id,
+    tokenizer_frame,
 )
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "tokenize"
@@ -121,7 +121,7 @@ def test_a_model_without_control_symbols_has_no_frame_and_no_eod(tmp_path: Path)
     )
     loaded = load_tokenizer(prefix.with_suffix(".model"))
     assert loaded.special == {}
-    assert frame(loaded) == ([], [])
+    assert tokenizer_frame(loaded) == ([], [])
     with pytest.raises(ConversionError, match="no special token that ends a document"):
         find_eod(loaded)
 
@@ -151,7 +151,7 @@ def test_it_travels_between_processes(tokenizer_file: Path, tmp_path: Path, name
     again = pickle.loads(pickle.dumps(loaded))
     assert again == loaded
     assert len(repr(loaded)) < 1000 < huge
-    assert frame(again) == frame(loaded)
+    assert tokenizer_frame(again) == tokenizer_frame(loaded)
 
 
 def test_ids_with_holes(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_ids_with_holes(tmp_path: Path) -> None:
     words.save(str(tmp_path / "tokenizer.json"))
     loaded = load_tokenizer(tmp_path)
     assert (loaded.vocabulary, loaded.largest_id) == (3, 90_000)
-    assert decode(loaded, [0, 500, 90_000]) == "u<id 500>far"
+    assert decode_ids(loaded, [0, 500, 90_000]) == "u<id 500>far"
 
 
 @pytest.mark.parametrize("declared", [0, 1, 77])
@@ -222,7 +222,7 @@ TEMPLATES: dict[str, tuple[Any, tuple[list[int], list[int]]]] = {
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_frame(tmp_path: Path, name: str) -> None:
     processor, expected = TEMPLATES[name]
-    assert frame(load_tokenizer(framed(tmp_path, processor))) == expected
+    assert tokenizer_frame(load_tokenizer(framed(tmp_path, processor))) == expected
 
 
 def framed(folder: Path, processor: Any) -> Path:
@@ -241,12 +241,12 @@ def framed(folder: Path, processor: Any) -> Path:
 def test_a_processor_that_does_more_is_said_to(tmp_path: Path, template: str, number: int) -> None:
     processor = processors.TemplateProcessing(single=template, special_tokens=[("<s>", number)])
     with pytest.raises(ConversionError, match="constant ids around a text") as caught:
-        frame(load_tokenizer(framed(tmp_path, processor)))
+        tokenizer_frame(load_tokenizer(framed(tmp_path, processor)))
     assert "--bos-id" in caught.value.hint
 
 
 def test_the_frame_of_a_tokenizer_that_knows_one_word(word_tokenizer_file: Path) -> None:
-    assert frame(load_tokenizer(word_tokenizer_file)) == ([], [])
+    assert tokenizer_frame(load_tokenizer(word_tokenizer_file)) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -263,26 +263,26 @@ def test_the_frame_of_a_model_is_its_bos_and_eos(
     shutil.copy(GOLDEN / "sp_bpe.model", tmp_path / "tokenizer.model")
     if config:
         (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
-    assert frame(load_tokenizer(tmp_path)) == expected
+    assert tokenizer_frame(load_tokenizer(tmp_path)) == expected
 
 
 def test_decode_shows_special_tokens_and_odd_ids(tokenizer_file: Path) -> None:
     loaded = load_tokenizer(tokenizer_file)
     ids = loaded.tokenizer.encode("the 床<|im_end|> fox").ids
-    assert decode(loaded, np.array(ids, np.uint16)) == "the 床<|im_end|> fox"
+    assert decode_ids(loaded, np.array(ids, np.uint16)) == "the 床<|im_end|> fox"
     odd = [-1, *ids, 320, 1 << 40, 0]
-    assert decode(loaded, odd) == (
+    assert decode_ids(loaded, odd) == (
         "<id -1>the 床<|im_end|> fox<id 320><id 1099511627776><|endoftext|>"
     )
-    assert decode(loaded, []) == ""
-    assert decode(loaded, ids[4:5])  # half a character
+    assert decode_ids(loaded, []) == ""
+    assert decode_ids(loaded, ids[4:5])  # half a character
 
 
 def test_decode_of_a_model_shows_control_symbols() -> None:
     loaded = load_tokenizer(GOLDEN / "sp_bpe.model")
     model = SentencePieceProcessor(model_file=str(GOLDEN / "sp_bpe.model"))
     ids = [1, *model.encode("床前 bright moon"), 2, 8000, -7]
-    assert decode(loaded, ids) == "<s>床前 bright moon</s><id 8000><id -7>"
+    assert decode_ids(loaded, ids) == "<s>床前 bright moon</s><id 8000><id -7>"
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer.model"])
@@ -408,7 +408,7 @@ def test_a_damaged_model_loads_or_is_said_to_be_none(tmp_path: Path, seed: int) 
     (tmp_path / "tokenizer.model").write_bytes(data)
     with contextlib.suppress(ConversionError):
         loaded = load_tokenizer(tmp_path)
-        decode(loaded, range(-1, 8001))
+        decode_ids(loaded, range(-1, 8001))
 
 
 def test_a_model_with_a_piece_that_is_not_utf_8(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingot.converters.errors import ConversionError, SourceError
-from ingot.converters.megatron import units
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
-from ingot.converters.megatron.units import InputFile, plan, scan
+from ingot.converters.megatron.read import input_files
+from ingot.converters.megatron.read.input_files import InputFile, plan_units, scan
 
 
 def test_files_are_found_by_pattern_in_the_order_of_their_names(tmp_path: Path) -> None:
@@ -36,14 +36,14 @@ def test_a_file_crosses_to_another_process_whatever_its_name() -> None:
 def test_units_cover_every_row_group_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = pa.table({"text": [f"text {i}" for i in range(100)]})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=7)
-    monkeypatch.setattr(units, "UNIT_BYTES", 300)
-    found = plan(scan(tmp_path), whole_files=False)
+    monkeypatch.setattr(input_files, "UNIT_BYTES", 300)
+    found = plan_units(scan(tmp_path), whole_files=False)
     groups = [group for unit in found for group in range(*(unit.row_groups or (0, 0)))]
     assert groups == list(range(15))
     assert [unit.first_row for unit in found] == [
         7 * (unit.row_groups or (0, 0))[0] for unit in found
     ]
-    assert len(plan(scan(tmp_path), whole_files=True)) == 1
+    assert len(plan_units(scan(tmp_path), whole_files=True)) == 1
 
 
 @pytest.mark.parametrize("name", ["batch_size", "workers", "queue_cap", "processes"])

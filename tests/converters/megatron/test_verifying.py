@@ -11,13 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingot.converters.errors import ConversionError, SourceError
-from ingot.converters.megatron.build import build
-from ingot.converters.megatron.indexed import index_paths
+from ingot.converters.megatron.indexed_dataset import index_paths, mask_prefix
+from ingot.converters.megatron.inspect.verification import Verification, verify_data_set
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
-from ingot.converters.megatron.structure import mask_prefix
-from ingot.converters.megatron.units import scan
-from ingot.converters.megatron.verifying import Verification, verify
-from ingot.converters.records import RecordWriter
+from ingot.converters.megatron.read.input_files import scan
+from ingot.converters.megatron.run.build import build
+from ingot.converters.records.writers import RecordWriter
 
 Written = Callable[..., Path]
 WORDS = ["fox", " dog", "床前", "明月光", "\n", "<|endoftext|>", "a", " é", "😀 ", "def add(", "  "]
@@ -91,7 +90,7 @@ def test_what_was_built_is_right(
     source: Path, tokenizer_file: Path, options: dict[str, Any]
 ) -> None:
     prefix = built(source, tokenizer_file, **options)
-    found = verify(prefix, source, str(tokenizer_file), samples=None)
+    found = verify_data_set(prefix, source, str(tokenizer_file), samples=None)
     assert (found.differing, found.differences, found.files) == (0, (), 2)
     assert found.compared == found.documents
 
@@ -103,14 +102,14 @@ def test_files_that_failed_are_counted_and_the_others_verified(
     pq.write_table(pa.table({"content": [1, 2]}), source / "c.parquet")
     (source / "a.parquet").write_bytes(b"PAR1 cut")
     prefix = built(source, tokenizer_file, text_cols=("content",), **options)
-    found = verify(prefix, source, str(tokenizer_file), samples=None)
+    found = verify_data_set(prefix, source, str(tokenizer_file), samples=None)
     assert (found.differing, found.files, found.failed_files) == (0, 2, 2)
     assert found.compared == found.documents
     (source / "c.parquet").unlink()
-    assert verify(prefix, source, str(tokenizer_file)).failed_files == 2
+    assert verify_data_set(prefix, source, str(tokenizer_file)).failed_files == 2
     ids = np.fromfile(index_paths(prefix)[0], "<u2")
     change(index_paths(prefix)[0], len(ids) - 2, (int(ids[-2]) + 1) % 300, "<u2")
-    (one,) = verify(prefix, source, str(tokenizer_file), samples=None).differences
+    (one,) = verify_data_set(prefix, source, str(tokenizer_file), samples=None).differences
     assert one.file == "sub/a.parquet"
 
 
@@ -119,12 +118,12 @@ def test_conversations_with_their_masks_are_right(
     chats: Path, tokenizer_file: Path, options: dict[str, Any]
 ) -> None:
     prefix = built(chats, tokenizer_file, append_eod=True, **options)
-    found = verify(prefix, chats, str(tokenizer_file), samples=None)
+    found = verify_data_set(prefix, chats, str(tokenizer_file), samples=None)
     assert (found.masked, found.differing) == (True, 0)
     masks = np.fromfile(index_paths(mask_prefix(prefix))[0], np.uint8)
     place = int(np.flatnonzero(masks)[3])
     change(index_paths(mask_prefix(prefix))[0], place, 0, "u1")
-    found = verify(prefix, chats, str(tokenizer_file), samples=None)
+    found = verify_data_set(prefix, chats, str(tokenizer_file), samples=None)
     assert found.differing == 1
     assert ("mask 0, 1 expected" in found.differences[0].problem) is ("pack" not in options)
 
@@ -139,7 +138,7 @@ def test_one_other_id_is_found_and_located(
     bin_path = index_paths(prefix)[0]
     ids = np.fromfile(bin_path, "<u2")
     change(bin_path, len(ids) - 2, (int(ids[-2]) + 1) % 300, "<u2")
-    found = verify(prefix, source, str(tokenizer_file), samples=None)
+    found = verify_data_set(prefix, source, str(tokenizer_file), samples=None)
     (one,) = found.differences
     assert (found.differing, one.file) == (1, "sub/a.parquet")
     if "pack" in options:
@@ -152,21 +151,22 @@ def test_a_sample_is_drawn_by_its_seed(source: Path, tokenizer_file: Path) -> No
     prefix = built(source, tokenizer_file)
     change(index_paths(prefix)[0], 0, 319, "<u2")
     found: list[Verification] = [
-        verify(prefix, source, str(tokenizer_file), samples=40, seed=seed) for seed in range(12)
+        verify_data_set(prefix, source, str(tokenizer_file), samples=40, seed=seed)
+        for seed in range(12)
     ]
     assert {one.compared for one in found} == {40}
     assert {one.differing for one in found} == {0, 1}
-    assert found[0] == verify(prefix, source, str(tokenizer_file), samples=40, seed=0)
+    assert found[0] == verify_data_set(prefix, source, str(tokenizer_file), samples=40, seed=0)
 
 
 def test_other_data_is_told(source: Path, tokenizer_file: Path) -> None:
     prefix = built(source, tokenizer_file)
     (source / "b.parquet").rename(source / "c.parquet")
     with pytest.raises(SourceError, match=r"b\.parquet: cannot be read"):
-        verify(prefix, source, str(tokenizer_file))
+        verify_data_set(prefix, source, str(tokenizer_file))
     (source / "sub" / "a.parquet").rename(source / "b.parquet")
     with pytest.raises(ConversionError, match="when the data set was built from it"):
-        verify(prefix, source, str(tokenizer_file))
+        verify_data_set(prefix, source, str(tokenizer_file))
 
 
 def edited(prefix: Path, **facts: Any) -> Path:
@@ -197,18 +197,18 @@ def test_facts_that_do_not_tell_are_refused(
 ) -> None:
     prefix = edited(built(source, tokenizer_file), **facts)
     with pytest.raises(ConversionError, match=problem):
-        verify(prefix, source, str(tokenizer_file))
+        verify_data_set(prefix, source, str(tokenizer_file))
 
 
 def test_an_id_beyond_the_vocabulary_is_found(source: Path, tokenizer_file: Path) -> None:
     prefix = built(source, tokenizer_file)
     change(index_paths(prefix)[0], 5, 40_000, "<u2")
     with pytest.raises(ConversionError, match=r"out\.bin: id 40000 at token 5, the largest is 319"):
-        verify(prefix, source, str(tokenizer_file), samples=1)
+        verify_data_set(prefix, source, str(tokenizer_file), samples=1)
 
 
 def test_a_mask_is_0_or_1(chats: Path, tokenizer_file: Path) -> None:
     prefix = built(chats, tokenizer_file)
     change(index_paths(mask_prefix(prefix))[0], 8, 2, "u1")
     with pytest.raises(ConversionError, match=r"loss_mask\.bin: mask 2 at token 8"):
-        verify(prefix, chats, str(tokenizer_file), samples=1)
+        verify_data_set(prefix, chats, str(tokenizer_file), samples=1)

@@ -9,22 +9,20 @@ import pytest
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.engines.engine import Encoded
-from ingot.converters.megatron.journal import Stretch, lane_file
-from ingot.converters.megatron.lanes import Lane
-from ingot.converters.megatron.shaping import GOES_ON, NEW_DOCUMENT, Rules
-from ingot.converters.megatron.shards import Shard
-from ingot.converters.megatron.tokenizing import NOT_TOKENIZED
-from ingot.converters.megatron.writing import COUNTS, Tokenized, UnitWriter
+from ingot.converters.megatron.run.pipeline import NOT_TOKENIZED_REASON
+from ingot.converters.megatron.text.documents import GOES_ON, NEW_DOCUMENT, DocumentRules, Shard
+from ingot.converters.megatron.write.lanes import Lane, LaneStretch, lane_file
+from ingot.converters.megatron.write.unit_writer import UNIT_COUNTS, TokenizedShard, UnitWriter
 from ingot.converters.rows import Reject
 
-RULES = Rules(dtype="uint16", eod=0)
+RULES = DocumentRules(dtype="uint16", eod=0)
 
 
 def reject(reason: str) -> Reject:
     return Reject(file="f", row=3, element=None, reason=reason, path=None, found="x")
 
 
-def piece(ids: list[int], *, opens: bool = False, failed: bool = False) -> Tokenized:
+def piece(ids: list[int], *, opens: bool = False, failed: bool = False) -> TokenizedShard:
     kind = NEW_DOCUMENT if opens else GOES_ON
     shard = Shard(
         texts=pa.array(["x"], pa.large_string()),
@@ -34,18 +32,18 @@ def piece(ids: list[int], *, opens: bool = False, failed: bool = False) -> Token
         opens=opens,
     )
     encoded = Encoded(ids=np.array(ids, np.uint32), lengths=np.array([len(ids)]))
-    own = (reject(NOT_TOKENIZED),) if failed else ()
-    return Tokenized(shard=shard, encoded=encoded, failed=own)
+    own = (reject(NOT_TOKENIZED_REASON),) if failed else ()
+    return TokenizedShard(shard=shard, encoded=encoded, failed=own)
 
 
-def closing(**more: Any) -> Tokenized:
+def closing(**more: Any) -> TokenizedShard:
     shard = Shard(long=True, closes=True, **more)
-    return Tokenized(shard=shard, rejects=shard.rejects, tally=shard.tally)
+    return TokenizedShard(shard=shard, rejects=shard.rejects, tally=shard.tally)
 
 
 def written(
-    folder: Path, *parts: Tokenized, rules: Rules = RULES, **more: Any
-) -> tuple[Stretch, list[int], int]:
+    folder: Path, *parts: TokenizedShard, rules: DocumentRules = RULES, **more: Any
+) -> tuple[LaneStretch, list[int], int]:
     """The unit, its tokens, the number of its rejects."""
     with Lane(base=folder / "a") as lane:
         writer = UnitWriter(lane, rules, **{"pack": None, "fail_fast": False, **more})
@@ -56,8 +54,8 @@ def written(
     return stretch, tokens, lane_file(folder / "a", 0, "rejects").read_bytes().count(b"\n")
 
 
-def counted(stretch: Stretch) -> dict[str, int]:
-    assert tuple(stretch.facts) == COUNTS
+def counted(stretch: LaneStretch) -> dict[str, int]:
+    assert tuple(stretch.facts) == UNIT_COUNTS
     return {name: count for name, count in stretch.facts.items() if count}
 
 
@@ -87,14 +85,14 @@ def test_what_the_preparation_leaves_out_is_counted_there_alone(tmp_path: Path, 
     own = (reject("too_long"),) if way == "rejected" else ()
     end = closing(dropped=True, tally={way: 1}, rejects=own)
     parts = (piece([1, 2, 3], opens=True), piece([], failed=True), end)
-    rules = Rules(dtype="uint16", max_tokens=2, min_tokens=1)
+    rules = DocumentRules(dtype="uint16", max_tokens=2, min_tokens=1)
     stretch, tokens, rejects = written(tmp_path, *parts, rules=rules)
     assert (tokens, rejects, counted(stretch)) == ([], len(own), {way: 1})
 
 
 def test_one_that_fails_is_not_long_too(tmp_path: Path) -> None:
     parts = (piece([1, 2, 3], opens=True), piece([], failed=True), closing())
-    rules = Rules(dtype="uint16", max_tokens=2)
+    rules = DocumentRules(dtype="uint16", max_tokens=2)
     stretch, tokens, rejects = written(tmp_path, *parts, rules=rules)
     assert (tokens, rejects, counted(stretch)) == ([], 1, {"rejected": 1})
 

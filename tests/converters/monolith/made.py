@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ingot.converters.monolith.contract import FEATURE_KINDS
+from ingot.converters.recsys.monolith.contract import FEATURE_KINDS
 from ingot.schemas.monolith.example_pb2 import (
     Example,
     Feature,

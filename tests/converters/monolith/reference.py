@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from ingot.converters.monolith.contract import (
+from ingot.converters.recsys.monolith.contract import (
     INSTANCE_WEIGHT,
     LABEL,
     LINE_ID,

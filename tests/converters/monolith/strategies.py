@@ -12,7 +12,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from hypothesis import strategies as st
 
-from ingot.converters.monolith.contract import FEATURE_KINDS, INSTANCE_WEIGHT, LABEL, LINE_ID
+from ingot.converters.recsys.monolith.contract import FEATURE_KINDS, INSTANCE_WEIGHT, LABEL, LINE_ID
 from ingot.schemas.monolith.example_pb2 import (
     SHARED,
     Example,

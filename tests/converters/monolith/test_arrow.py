@@ -6,15 +6,15 @@ import pyarrow as pa
 import pytest
 
 from ingot.converters.errors import ConversionError, ParametersError, SourceError
-from ingot.converters.monolith import (
+from ingot.converters.recsys.monolith import (
     ExampleBatchReader,
     fid,
     read_arrow,
     read_examples,
     write_arrow,
 )
-from ingot.converters.monolith.filters import Filters
-from ingot.converters.monolith.tables.table_file import parse
+from ingot.converters.recsys.monolith.convert.filters import Filters
+from ingot.converters.recsys.monolith.tables.table_file import parse_table_file
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "monolith"
 SORT_ID = GOLDEN / "mono_example_sortid.pb"
@@ -35,7 +35,9 @@ def test_the_sample_as_a_table_and_back(tmp_path):
 
 def test_a_table_of_ones_own(tmp_path):
     table = pa.table({"user": ["a", "b"], "seen": [[1, 2], []], "liked": [1.0, 0.0]})
-    how = parse("features: {user: {slot: 3, hash: xxh64}, seen: {slot: 4}}\nlabel: [liked]\n", "t")
+    how = parse_table_file(
+        "features: {user: {slot: 3, hash: xxh64}, seen: {slot: 4}}\nlabel: [liked]\n", "t"
+    )
     out = tmp_path / "out.pb"
     assert write_arrow(out, table, table_file=how, framing="none") == 2
     back = read_arrow(out, framing="none").read_all()

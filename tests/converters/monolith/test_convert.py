@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingot.converters.errors import ConversionError, OutputError, ParametersError, SourceError
-from ingot.converters.monolith import ExampleBatchReader, read_examples
-from ingot.converters.monolith.convert import convert
-from ingot.converters.monolith.converting.settings import Settings
-from ingot.converters.monolith.filters import Filters, LabelTest
-from ingot.converters.monolith.framing.framing import Framing
-from ingot.converters.monolith.tables.table_file import parse
+from ingot.converters.recsys.monolith import ExampleBatchReader, read_examples
+from ingot.converters.recsys.monolith.convert.filters import Filters, LabelTest
+from ingot.converters.recsys.monolith.convert.job import convert
+from ingot.converters.recsys.monolith.convert.settings import Settings
+from ingot.converters.recsys.monolith.frames.framing import Framing
+from ingot.converters.recsys.monolith.tables.table_file import parse_table_file
 from ingot.schemas.monolith.example_pb2 import Example, ExampleBatch
 from ingot.schemas.monolith.instance_pb2 import Instance
 
@@ -351,7 +351,7 @@ def test_a_table_of_raw_values_becomes_examples(tmp_path):
     )
     pq.write_table(table, tmp_path / "t.parquet")
     out = tmp_path / "out.pb"
-    how = parse("features: {a: {column: nowhere, slot: 1}}\n", "table.yaml")
+    how = parse_table_file("features: {a: {column: nowhere, slot: 1}}\n", "table.yaml")
     with pytest.raises(ParametersError, match="nowhere"):
         run(tmp_path / "t.parquet", out, "parquet", "example", table=how)
     text = """
@@ -362,7 +362,7 @@ features:
 line_id: {req_time: ts}
 label: [click]
 """
-    how = parse(text, "table.yaml")
+    how = parse_table_file(text, "table.yaml")
     run(tmp_path / "t.parquet", out, "parquet", "example", table=how)
     first, second = read_examples(out)
     assert list(first.label) == [1]
@@ -394,7 +394,7 @@ def test_what_cannot_go_together():
     with pytest.raises(ConversionError, match="batches of 0 rows"):
         settings("example", "examplebatch", batch_size=0)
     with pytest.raises(ConversionError, match="a table file for example streams"):
-        settings("example", "example", table=parse("others: drop\n", "t.yaml"))
+        settings("example", "example", table=parse_table_file("others: drop\n", "t.yaml"))
 
 
 def test_a_stream_that_is_cut_off_inside_its_compression(tmp_path):
@@ -496,7 +496,9 @@ def test_a_sort_id_of_a_table_can_be_too_large(target, tmp_path):
 
 
 def test_rows_of_many_features_end_a_batch(tmp_path, monkeypatch):
-    monkeypatch.setattr("ingot.converters.monolith.wire.batches.MAX_BATCH_FEATURES", 10)
+    monkeypatch.setattr(
+        "ingot.converters.recsys.monolith.wire.message_writer.MAX_BATCH_FEATURES", 10
+    )
     examples = [Example(label=[1]) for _ in range(6)]
     for one in examples:
         for name in "abc":

@@ -9,9 +9,9 @@ import pytest
 GOLDEN = Path(__file__).parents[2] / "golden" / "monolith"
 RUN = """
 import sys
-from ingot.converters.monolith.convert import convert
-from ingot.converters.monolith.converting.settings import Settings
-from ingot.converters.shard import peak_rss
+from ingot.converters.recsys.monolith.convert.job import convert
+from ingot.converters.recsys.monolith.convert.settings import Settings
+from ingot.converters.convert.shard import peak_rss
 source, out, kind, target, warm = sys.argv[1:]
 settings = Settings(source=kind, target=target)
 convert(warm, out, settings, overwrite=True)  # kernels, libraries

@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.monolith.contract import FEATURE_KINDS
-from ingot.converters.monolith.features import Features, simple
-from ingot.converters.monolith.records import unframed
-from ingot.converters.monolith.wire.indexing import index_batches, index_examples
+from ingot.converters.recsys.monolith.contract import FEATURE_KINDS
+from ingot.converters.recsys.monolith.features import Features, read_features
+from ingot.converters.recsys.monolith.record_index import records_of_messages
+from ingot.converters.recsys.monolith.wire.row_index import index_batches, index_examples
 from ingot.schemas.monolith.example_pb2 import Example, ExampleBatch, Feature, NamedFeature
 from tests.converters.monolith.made import examples, features
 
@@ -20,9 +20,9 @@ def _of(contents: list[bytes]) -> Features:
         b"\x0a" + _size(len(named)) + named
         for named in (b"\x12" + _size(len(content)) + content for content in contents)
     )
-    rows, bad = index_examples(unframed([example]))
+    rows, bad = index_examples(records_of_messages([example]))
     assert not bad
-    return simple(rows)
+    return read_features(rows)
 
 
 def _size(size: int) -> bytes:
@@ -91,17 +91,19 @@ def test_unknown_fields_beside_a_feature_are_strange() -> None:
     named = NamedFeature(name="a", feature=Feature(int64_value=3))
     named.MergeFromString(b"\x50\x01")
     example = Example(named_feature=[named])
-    rows, _ = index_examples(unframed([example.SerializeToString()]))
-    found = simple(rows)
+    rows, _ = index_examples(records_of_messages([example.SerializeToString()]))
+    found = read_features(rows)
     assert found.strange.tolist() == [True]
     assert found.kind.tolist() == [12]
 
 
 @given(st.lists(examples(), max_size=3))
 def test_rows_of_anything(given_examples: list[Example]) -> None:
-    rows, bad = index_examples(unframed([one.SerializeToString() for one in given_examples]))
+    rows, bad = index_examples(
+        records_of_messages([one.SerializeToString() for one in given_examples])
+    )
     assert not bad
-    found = simple(rows)
+    found = read_features(rows)
     kinds = [
         one.feature.WhichOneof("type") or "unset"
         for example in given_examples
@@ -120,9 +122,9 @@ def test_what_rows_share_is_rewritten_once() -> None:
     unusual = UNUSUAL["numbers that are not packed"]
     packed = feature.SerializeToString()
     content = content.replace(bytes([len(packed)]) + packed, bytes([len(unusual)]) + unusual)
-    [(rows, bad)] = index_batches(unframed([content]))
+    [(rows, bad)] = index_batches(records_of_messages([content]))
     assert not bad
-    found = simple(rows)
+    found = read_features(rows)
     assert found.count.tolist() == [2, 2, 2]
     assert len(found.data) <= len(rows.data) + len(packed)
     assert len(set(found.start.tolist())) == 1

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.monolith import fid
+from ingot.converters.recsys.monolith import fid
 
 SLOTS = {"v1": st.integers(0, (1 << 10) - 1), "v2": st.integers(0, (1 << 15) - 1)}
 SIGNATURES = {"v1": st.integers(0, (1 << 54) - 1), "v2": st.integers(0, (1 << 48) - 1)}

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.monolith.filters import Filters, LabelTest
-from ingot.converters.monolith.records import unframed
-from ingot.converters.monolith.wire.examples import example_records
-from ingot.converters.monolith.wire.indexing import index_examples
+from ingot.converters.recsys.monolith.convert.filters import Filters, LabelTest
+from ingot.converters.recsys.monolith.record_index import records_of_messages
+from ingot.converters.recsys.monolith.wire.message_writer import example_records
+from ingot.converters.recsys.monolith.wire.row_index import index_examples
 from ingot.schemas.monolith.example_pb2 import Example
 
 
@@ -28,7 +28,7 @@ def example(labels=(), features=(), uid=None, rate=None):
 
 
 def rows_of(examples):
-    rows, wrong = index_examples(unframed([one.SerializeToString() for one in examples]))
+    rows, wrong = index_examples(records_of_messages([one.SerializeToString() for one in examples]))
     assert not wrong
     return rows
 

@@ -20,25 +20,22 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingot.converters.errors import SourceError
-from ingot.converters.monolith.contract import DEADBEEF, MAX_RECORD, Kind
-from ingot.converters.monolith.convert import convert
-from ingot.converters.monolith.converting.settings import Settings, Target
-from ingot.converters.monolith.framing.compression import (
+from ingot.converters.recsys.monolith.contract import DEADBEEF
+from ingot.converters.recsys.monolith.convert.job import convert
+from ingot.converters.recsys.monolith.convert.settings import Settings, Target
+from ingot.converters.recsys.monolith.frames.compression import (
     COMPRESSIONS,
-    compressing,
-    decompressing,
+    open_compressed,
+    open_decompressed,
 )
-from ingot.converters.monolith.framing.framing import MAX_SORT_ID, Framing
-from ingot.converters.monolith.framing.probing import FRAMINGS
-from ingot.converters.monolith.framing.reading import RecordReader
-from ingot.converters.monolith.framing.writing import RecordWriter
-from ingot.converters.monolith.records import Bad, Records
-from ingot.converters.monolith.rows import Rows
-from ingot.converters.monolith.sources import rows_of
-from ingot.converters.monolith.wire.examples import example_records
-from ingot.converters.monolith.wire.indexing import index_batches
-from ingot.converters.monolith.wire.unknown import unfit_for_batches
+from ingot.converters.recsys.monolith.frames.framing import FRAMINGS, MAX_SORT_ID, Framing
+from ingot.converters.recsys.monolith.frames.record_io import RecordReader, RecordWriter
+from ingot.converters.recsys.monolith.record_index import Bad, Records, Rows
+from ingot.converters.recsys.monolith.streams import read_rows
+from ingot.converters.recsys.monolith.wire.message_writer import example_records
+from ingot.converters.recsys.monolith.wire.row_index import find_unfit_for_batches, index_batches
 from ingot.converters.rows import Json
+from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
 from ingot.schemas.monolith.example_pb2 import Example, ExampleBatch
 from tests.converters.monolith.reference import canonical, row_of
 from tests.converters.monolith.strategies import (
@@ -242,7 +239,7 @@ def _hold_rows(
     parts: list[Records | Bad], right: list[Frame], kind: Kind, end: int | None
 ) -> list[Rows]:
     """Hold the rows against protobuf's; gives them."""
-    made = list(rows_of(parts, kind))
+    made = list(read_rows(parts, kind))
     rows = [one for one in made if not isinstance(one, Bad)]
     wrong = [one for one in made if isinstance(one, Bad) and one.record != end]
     nothing: list[Bad] = []
@@ -282,7 +279,7 @@ def _can_be_written(rows: Rows, framing: Framing) -> np.ndarray:
 
 
 def _fits(rows: Rows) -> np.ndarray:
-    return ~unfit_for_batches(rows)
+    return ~find_unfit_for_batches(rows)
 
 
 def _hold_written(parts: list[Records], framing: Framing, kind: Kind) -> None:
@@ -301,13 +298,13 @@ def _check_compressed(seed: int) -> str:
     framing, kind = random.choice(FRAMINGS), random.choice(KINDS)
     compression = random.choice(COMPRESSIONS)
     packed = io.BytesIO()
-    writer = compressing(packed, compression)
+    writer = open_compressed(packed, compression)
     writer.write(stream(random, framing, kind) * random.randrange(1, 50))
     writer.close()
     data = damaged(random, packed.getvalue())
     try:
-        raw = decompressing(io.BytesIO(data), "stream", compression)
-        made = list(rows_of(RecordReader(raw, "stream", framing, kind), kind))
+        raw = open_decompressed(io.BytesIO(data), "stream", compression)
+        made = list(read_rows(RecordReader(raw, "stream", framing, kind), kind))
     except SourceError:
         return "damaged"
     return "rows" if any(not isinstance(one, Bad) for one in made) else "no rows"

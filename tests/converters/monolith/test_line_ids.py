@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.monolith import line_ids
-from ingot.converters.monolith.records import unframed
-from ingot.converters.monolith.rows import Rows
-from ingot.converters.monolith.wire.indexing import index_examples
+from ingot.converters.recsys.monolith import line_ids
+from ingot.converters.recsys.monolith.record_index import Rows, records_of_messages
+from ingot.converters.recsys.monolith.wire.row_index import index_examples
 from ingot.schemas.monolith.example_pb2 import Example
 from ingot.schemas.monolith.line_id_pb2 import LineId
 from tests.converters.monolith.made import line_ids as made
@@ -18,14 +17,14 @@ def _rows(lines: list[bytes | None]) -> Rows:
     examples = [
         Example() if line is None else Example(line_id=LineId.FromString(line)) for line in lines
     ]
-    rows, bad = index_examples(unframed([one.SerializeToString() for one in examples]))
+    rows, bad = index_examples(records_of_messages([one.SerializeToString() for one in examples]))
     assert not bad
     return rows
 
 
 def _verbatim(lines: list[bytes]) -> Rows:
     """Rows whose LineIds are these bytes."""
-    records = unframed([b"\xa2\x06" + bytes([len(line)]) + line for line in lines])
+    records = records_of_messages([b"\xa2\x06" + bytes([len(line)]) + line for line in lines])
     rows, bad = index_examples(records)
     assert not bad
     return rows
@@ -56,12 +55,12 @@ def _check(line: LineId | None, found: line_ids.LineIds, at: int) -> None:
             left.ClearField(name)
     assert LineId.FromString(rest).SerializeToString() == left.SerializeToString()
     lacks = not all(line.HasField(name) for name in line_ids.MANDATORY)
-    assert line_ids.lacking(found)[at] == lacks
+    assert line_ids.find_incomplete(found)[at] == lacks
 
 
 @given(st.lists(st.one_of(st.none(), made()), max_size=5))
 def test_as_protobuf_reads_them(lines: list[LineId | None]) -> None:
-    found = line_ids.decode(
+    found = line_ids.decode_line_ids(
         _rows([None if line is None else line.SerializeToString() for line in lines])
     )
     for at, line in enumerate(lines):
@@ -86,7 +85,7 @@ def test_as_protobuf_reads_them(lines: list[LineId | None]) -> None:
     ],
 )
 def test_unusual_ones(content: bytes) -> None:
-    found = line_ids.decode(_verbatim([content, b"\x18\x05"]))
+    found = line_ids.decode_line_ids(_verbatim([content, b"\x18\x05"]))
     _check(LineId.FromString(content), found, 0)
     _check(LineId(req_time=5), found, 1)
 
@@ -118,6 +117,6 @@ def test_the_rest_of_a_line_stays_as_it_was() -> None:
 
 
 def test_no_rows() -> None:
-    found = line_ids.decode(_rows([]))
+    found = line_ids.decode_line_ids(_rows([]))
     assert len(found.present) == 0
     assert all(len(first) == 1 for first, _ in found.lists.values())

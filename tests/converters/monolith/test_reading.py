@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 
-import ingot.converters.monolith as monolith
+import ingot.converters.recsys.monolith as monolith
 from ingot.converters.errors import ConversionError, OutputError, SourceError
-from ingot.converters.monolith import ExampleBatchReader, Framing, read_examples, write_examples
-from ingot.converters.monolith.framing.compression import COMPRESSIONS
-from ingot.converters.monolith.framing.framing import MAX_SORT_ID
-from ingot.converters.monolith.framing.probing import FRAMINGS
+from ingot.converters.recsys.monolith import (
+    ExampleBatchReader,
+    Framing,
+    read_examples,
+    write_examples,
+)
+from ingot.converters.recsys.monolith.frames.compression import COMPRESSIONS
+from ingot.converters.recsys.monolith.frames.framing import FRAMINGS, MAX_SORT_ID
 from ingot.schemas.monolith import example_pb2, instance_pb2
 
 

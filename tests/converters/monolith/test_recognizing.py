@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ingot.converters.monolith.recognizing import Stream, stream_of
+from ingot.converters.sources.recognizers.monolith import MonolithStream, recognize_monolith
 from ingot.schemas.monolith import example_pb2, instance_pb2, line_id_pb2
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "monolith"
@@ -80,8 +80,8 @@ def stream(kind: str, framing: str, sort_id: bytes = b"u123") -> bytes:
 @pytest.mark.parametrize("framing", FRAMES)
 @pytest.mark.parametrize("kind", MESSAGES)
 def test_kind_and_framing(kind, framing):
-    seen = stream_of(stream(kind, framing))
-    assert seen == Stream(kind=kind, framing=framing, compression="none")
+    seen = recognize_monolith(stream(kind, framing))
+    assert seen == MonolithStream(kind=kind, framing=framing, compression="none")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,9 @@ def test_kind_and_framing(kind, framing):
 @pytest.mark.parametrize("size", [1_000, 30_000, 1 << 20])
 def test_public_sample_by_any_beginning(name, kind, framing, size):
     head = (GOLDEN / f"{name}.pb").read_bytes()[:size]
-    assert stream_of(head) == Stream(kind=kind, framing=framing, compression="none")
+    assert recognize_monolith(head) == MonolithStream(
+        kind=kind, framing=framing, compression="none"
+    )
 
 
 def snapped(data: bytes) -> bytes:
@@ -107,11 +109,11 @@ def snapped(data: bytes) -> bytes:
 def test_compressions_without_a_magic():
     data = stream("example", "sort_id")
     for compression, packed in (("zlib", zlib.compress(data)), ("snappy", snapped(data))):
-        wanted = Stream(kind="example", framing="sort_id", compression=compression)
-        assert stream_of(packed) == wanted
-    assert stream_of(snapped(data)[:-1]) is None
-    assert stream_of(zlib.compress(b"a text\n" * 100)) is None
-    assert stream_of(snapped(b"a text\n" * 100)) is None
+        wanted = MonolithStream(kind="example", framing="sort_id", compression=compression)
+        assert recognize_monolith(packed) == wanted
+    assert recognize_monolith(snapped(data)[:-1]) is None
+    assert recognize_monolith(zlib.compress(b"a text\n" * 100)) is None
+    assert recognize_monolith(snapped(b"a text\n" * 100)) is None
 
 
 def others() -> dict[str, bytes]:
@@ -136,7 +138,7 @@ def others() -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", others())
 def test_others_are_none(name):
-    assert stream_of(others()[name]) is None
+    assert recognize_monolith(others()[name]) is None
 
 
 @pytest.mark.parametrize("kind", MESSAGES)
@@ -146,7 +148,7 @@ def test_changed_bytes_do_no_harm(kind):
         data = bytearray(whole)
         for _ in range(dice.randrange(1, 6)):
             data[dice.randrange(len(data))] = dice.randrange(256)
-        stream_of(bytes(data[: dice.randrange(len(data))]))
+        recognize_monolith(bytes(data[: dice.randrange(len(data))]))
 
 
 def test_needs_no_extra():
@@ -155,7 +157,7 @@ def test_needs_no_extra():
 import sys
 for name in ("google.protobuf", "numba"):
     sys.modules[name] = None
-from ingot.converters.monolith.recognizing import stream_of
+from ingot.converters.sources.recognizers.monolith import stream_of
 from ingot.agent.nodes import discover
 print(stream_of(open({str(GOLDEN / "mono_example_plain.pb")!r}, "rb").read(9999)).kind)
 """

@@ -18,9 +18,10 @@ import pytest
 import zstandard
 
 from ingot.converters.errors import SourceError
-from ingot.converters.readers import Source, archives, compression, open_source
-from ingot.converters.readers.archives import TarMember
-from ingot.converters.readers.storage import LocalFile
+from ingot.converters.sources import Source, open_source
+from ingot.converters.sources.storage import archives, compression
+from ingot.converters.sources.storage.archives import TarMember
+from ingot.converters.sources.storage.listing import LocalFile
 
 CODECS: dict[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ingot.converters.readers import Source, SourceSpec, open_source
-from ingot.converters.readers.linekinds import line_kind
+from ingot.converters.sources import Source, SourceSpec, open_source
+from ingot.converters.sources.formats.text import classify_lines
 
 STORY = "The lamp was lit at dusk.\nNobody came up the stairs that night.\n"
 
@@ -40,7 +40,7 @@ def names(source: Source) -> list[str]:
     ],
 )
 def test_what_lines_are(lines: list[str], kind: str) -> None:
-    assert line_kind(lines) == kind
+    assert classify_lines(lines) == kind
 
 
 def test_lists_beside_texts_are_left_out(tmp_path: Path) -> None:

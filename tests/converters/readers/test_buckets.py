@@ -6,21 +6,21 @@ import pyarrow.fs as pafs
 import pytest
 
 from ingot.converters.errors import SourceError
-from ingot.converters.readers.buckets import Buckets
-from ingot.converters.readers.remote import RemoteFile
-from ingot.converters.readers.storage import find
+from ingot.converters.sources.storage.buckets import BucketFileSystem
+from ingot.converters.sources.storage.listing import list_location
+from ingot.converters.sources.storage.remote import RemoteFile
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> tuple[Buckets, str]:
+def tree(tmp_path: Path) -> tuple[BucketFileSystem, str]:
     for name in ("a.csv", "b/c.csv", "b/d/e.csv", "b/d/f.txt"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name)
-    return Buckets(pafs.LocalFileSystem(), "hdfs://host:1"), str(tmp_path)
+    return BucketFileSystem(pafs.LocalFileSystem(), "hdfs://host:1"), str(tmp_path)
 
 
-def test_a_tree_is_listed_as_deep_as_is_asked(tree: tuple[Buckets, str]) -> None:
+def test_a_tree_is_listed_as_deep_as_is_asked(tree: tuple[BucketFileSystem, str]) -> None:
     storage, top = tree
 
     def names(**options: object) -> list[str]:
@@ -41,13 +41,13 @@ def test_a_tree_is_listed_as_deep_as_is_asked(tree: tuple[Buckets, str]) -> None
         ("b/?/f.txt", ["b/d/f.txt"]),
     ],
 )
-def test_globs(pattern: str, found: list[str], tree: tuple[Buckets, str]) -> None:
+def test_globs(pattern: str, found: list[str], tree: tuple[BucketFileSystem, str]) -> None:
     storage, top = tree
     hits = storage.glob(f"{top}/{pattern}", detail=True)
     assert sorted(name.removeprefix(f"{top}/") for name in hits) == found
 
 
-def test_a_url_holds_the_host(tree: tuple[Buckets, str]) -> None:
+def test_a_url_holds_the_host(tree: tuple[BucketFileSystem, str]) -> None:
     storage, top = tree
     assert storage.unstrip_protocol(f"{top}/a.csv") == f"hdfs://host:1{top}/a.csv"
     file = storage.read_from(f"{top}/b/c.csv")
@@ -59,6 +59,6 @@ def test_a_url_holds_the_host(tree: tuple[Buckets, str]) -> None:
 def test_without_hadoop_its_client_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HADOOP_HOME", "ARROW_LIBHDFS_DIR"):
         monkeypatch.delenv(name, raising=False)
-    for ask in (lambda: find("hdfs://host/a"), lambda: RemoteFile("hdfs:///a").open()):
+    for ask in (lambda: list_location("hdfs://host/a"), lambda: RemoteFile("hdfs:///a").open()):
         with pytest.raises(SourceError, match=r"libhdfs is not found \(install Hadoop's"):
             ask()

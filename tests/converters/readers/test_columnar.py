@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingot.converters.errors import SourceError
-from ingot.converters.readers import Source, open_source
 from ingot.converters.rows import Batch, Json
+from ingot.converters.sources import Source, open_source
 
 TABLE = pa.table({"id": pa.array(range(3000)), "text": [f"row {n}" for n in range(3000)]})
 
@@ -179,7 +179,7 @@ def test_a_folder_that_datasets_saved(tmp_path: Path) -> None:
 
 
 def test_a_source_that_cannot_go_back_is_copied_aside() -> None:
-    from ingot.converters.readers.columnar import parquet_rows
+    from ingot.converters.sources.formats.arrow import parquet_rows
 
     class Forward(io.BytesIO):
         def seekable(self) -> bool:

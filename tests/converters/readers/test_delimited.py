@@ -9,11 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingot.converters.errors import SourceError
-from ingot.converters.readers import FileFacts, SourceSpec, open_source
-from ingot.converters.readers.delimited import column_names, delimited_rows
-from ingot.converters.readers.quoting import Dialect, Line, Records
-from ingot.converters.readers.stretch import Broken
 from ingot.converters.rows import Json
+from ingot.converters.sources import FileFacts, SourceSpec, open_source
+from ingot.converters.sources.formats.delimited import (
+    Dialect,
+    Line,
+    RecordReader,
+    column_names,
+    delimited_rows,
+)
+from ingot.converters.sources.formats.row_chunks import BrokenRow
 
 AS_FOUND = SourceSpec()
 
@@ -78,16 +83,16 @@ def test_the_fast_way_reads_what_the_slow_way_reads(text: str, size: int) -> Non
             cells.pop()
         if len(cells) == width:
             return {f"c{number}": cell for number, cell in enumerate(cells)}
-        return Broken(f"{len(cells)} fields instead of {width}", line.strip())
+        return BrokenRow(f"{len(cells)} fields instead of {width}", line.strip())
 
-    slow = Records(dialect, row)
+    slow = RecordReader(dialect, row)
     expected = slow.rows([Line(line) for line in text.split("\n")]) + slow.finish()
     found = rows_of(text, width, size, dialect)
     assert [_verdict(item) for item in found] == [_verdict(item) for item in expected]
 
 
 def _verdict(row: Json) -> Json:
-    return row.detail if isinstance(row, Broken) else row
+    return row.detail if isinstance(row, BrokenRow) else row
 
 
 BODY = [("1", "first text, with comma", "x"), ("2", "second text", "y"), ("3", "third one", "z")]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ingot.converters.errors import SourceError
-from ingot.converters.readers import SourceSpec, open_source
-from ingot.converters.readers.encoding import detect
+from ingot.converters.sources import SourceSpec, open_source
+from ingot.converters.sources.formats.text import detect_encoding
 
 TEXTS = {
     "gb18030": "患者男，四十岁，最近总是头痛，医生建议做检查。产后腹痛怎么办？",
@@ -46,7 +46,7 @@ def test_legacy_encodings_are_guessed_and_stated(tmp_path: Path, encoding: str, 
     "text", ["a field of 9 µN/m²", "it cost £5 ± 1", "20 °C", "the café", "«Non.»"]
 )
 def test_a_few_signs_do_not_make_a_rare_encoding(text: str) -> None:
-    found = detect([text.encode("latin-1")], True)
+    found = detect_encoding([text.encode("latin-1")], True)
     assert found is not None
     assert found.name == "cp1252"
 
@@ -114,12 +114,14 @@ def test_undecodable_bytes_are_one_bad_row(
 
 def test_one_damaged_line_does_not_make_utf8_something_else() -> None:
     lines = ["中文的句子，很多很多。".encode()] * 40
-    assert detect([b"\n".join([*lines, b"\xb0\xa1\xff", *lines])], True) == detect([lines[0]], True)
+    assert detect_encoding(
+        [b"\n".join([*lines, b"\xb0\xa1\xff", *lines])], True
+    ) == detect_encoding([lines[0]], True)
 
 
 def test_a_character_cut_at_the_end_of_the_head_is_no_damage() -> None:
     data = "中文".encode() * 1000
-    found = detect([data[:-1]], False)
+    found = detect_encoding([data[:-1]], False)
     assert found is not None
     assert (found.name, found.guessed) == ("utf-8", False)
 
@@ -137,7 +139,7 @@ def test_legacy_bytes_far_behind_an_ascii_head_are_seen(tmp_path: Path) -> None:
     [bytes(range(256)) * 4, b"\x00\x01\x02\x03" * 100, b"\x89PNG\r\n\x1a\n" + bytes(50)],
 )
 def test_binary_is_no_text(data: bytes) -> None:
-    assert detect([data], True) is None
+    assert detect_encoding([data], True) is None
 
 
 @pytest.mark.parametrize("encoding", sorted({*aliases.values(), "utf-8-sig", "idna", "punycode"}))
@@ -175,7 +177,7 @@ def test_an_unknown_encoding_is_an_error(tmp_path: Path) -> None:
 )
 def test_the_beginning_of_a_long_text_says_the_same_as_all_of_it(encoding: str) -> None:
     line = TEXTS[encoding].encode(encoding)
-    short, long = (detect([b"\n".join([line] * lines)], True) for lines in (20, 1000))
+    short, long = (detect_encoding([b"\n".join([line] * lines)], True) for lines in (20, 1000))
     assert short == long
     assert short is not None
     assert line.decode(short.name) == TEXTS[encoding]
@@ -184,7 +186,7 @@ def test_the_beginning_of_a_long_text_says_the_same_as_all_of_it(encoding: str) 
 def test_a_beginning_that_says_little_leaves_it_to_the_rest() -> None:
     few = b"nine micro\xb5 of it, and plain words follow it for a while\n" * 150
     rest = (TEXTS["cp1251"] + "\n").encode("cp1251") * 500
-    found = detect([few + rest], True)
+    found = detect_encoding([few + rest], True)
     assert found is not None
     assert found.name == "cp1251"
 
@@ -194,6 +196,6 @@ def test_a_beginning_that_says_little_leaves_it_to_the_rest() -> None:
 )
 def test_runs_of_a_byte_are_read_in_some_encoding(unit: bytes) -> None:
     data = unit * 30_000
-    found = detect([data], True)
+    found = detect_encoding([data], True)
     assert found is not None
     assert len(data.decode(found.name, "replace")) > 0

@@ -11,12 +11,21 @@ from typer.testing import CliRunner
 
 from ingot.cli.app import app
 from ingot.converters.errors import SourceError
-from ingot.converters.readers import SourceSpec, open_source, roots
-from ingot.converters.readers.elements import elements, values_in_a_row
-from ingot.converters.readers.jsonvalue import JsonTextError, ends_early, has_long_digits, loads
-from ingot.converters.readers.root import compile_root
 from ingot.converters.rows import Batch, Json
-from ingot.converters.sample import draw
+from ingot.converters.sources import SourceSpec, open_source
+from ingot.converters.sources import source as roots
+from ingot.converters.sources.formats.json_rows import (
+    compile_root,
+    read_concatenated_values,
+    read_elements,
+)
+from ingot.converters.sources.formats.row_chunks import (
+    JsonTextError,
+    ends_early,
+    has_long_digits,
+    parse_json,
+)
+from ingot.converters.sources.sample import draw_sample
 
 AS_FOUND = SourceSpec()
 
@@ -50,7 +59,7 @@ JSON_VALUES = st.recursive(
 @given(JSON_VALUES)
 def test_a_value_is_read_as_the_standard_library_reads_it(value: Json) -> None:
     text = json.dumps(value).encode()
-    assert loads(text) == json.loads(text)
+    assert parse_json(text) == json.loads(text)
 
 
 @pytest.mark.parametrize(
@@ -66,8 +75,8 @@ def test_a_value_is_read_as_the_standard_library_reads_it(value: Json) -> None:
     ],
 )
 def test_values_are_exact(text: str, value: Json) -> None:
-    assert loads(text.encode()) == value
-    assert type(loads(text.encode())) is type(value)
+    assert parse_json(text.encode()) == value
+    assert type(parse_json(text.encode())) is type(value)
 
 
 @given(st.integers(0, 12_000), st.integers(17, 40))
@@ -88,7 +97,7 @@ def test_a_run_of_digits_is_found_wherever_it_begins(place: int, length: int) ->
 )
 def test_what_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(JsonTextError):
-        loads(text.encode("latin-1"))
+        parse_json(text.encode("latin-1"))
 
 
 def _parts(data: bytes, size: int) -> list[bytes]:
@@ -107,8 +116,8 @@ def test_elements_of_a_list_do_not_depend_on_block_bounds(
     document = {"meta": {"data": [1], "x": '[\\"'}, "data": values, "after": {"k": [2]}}
     text = json.dumps(document, indent=indent, ensure_ascii=ascii_only).encode()
     root = compile_root("data[*]", "test")
-    groups = elements(iter(_parts(text, size)), root, "test")
-    assert [loads(element.data) for group in groups for element in group] == json.loads(
+    groups = read_elements(iter(_parts(text, size)), root, "test")
+    assert [parse_json(element.data) for group in groups for element in group] == json.loads(
         json.dumps(values)
     )
 
@@ -116,8 +125,8 @@ def test_elements_of_a_list_do_not_depend_on_block_bounds(
 @given(st.dictionaries(st.text(st.characters(codec="utf-8")), JSON_VALUES), st.integers(1, 40))
 def test_members_of_an_object_keep_their_keys(members: dict[str, Json], size: int) -> None:
     text = json.dumps(members, ensure_ascii=False).encode()
-    groups = elements(iter(_parts(text, size)), compile_root("*", "test"), "test")
-    read_back = {element.key: loads(element.data) for group in groups for element in group}
+    groups = read_elements(iter(_parts(text, size)), compile_root("*", "test"), "test")
+    read_back = {element.key: parse_json(element.data) for group in groups for element in group}
     assert read_back == json.loads(json.dumps(members))
 
 
@@ -130,8 +139,8 @@ def test_values_in_a_row_are_told_apart(
     values: list[dict[str, Json]], between: str, size: int
 ) -> None:
     text = between.join(json.dumps(value, indent=2) for value in values).encode()
-    groups = values_in_a_row(iter(_parts(text, size)), "test")
-    assert [loads(element.data) for group in groups for element in group] == values
+    groups = read_concatenated_values(iter(_parts(text, size)), "test")
+    assert [parse_json(element.data) for group in groups for element in group] == values
 
 
 def test_rows_before_the_end_of_a_cut_off_list_are_given(tmp_path: Path) -> None:
@@ -160,7 +169,7 @@ def test_one_object_that_is_cut_off_is_an_error(
         list(source.batches())
     for most in (8 << 20, 1000):
         with pytest.raises(SourceError, match=message):
-            draw(source, max_bytes=most)
+            draw_sample(source, max_bytes=most)
 
 
 @pytest.mark.parametrize("text", CUT)

@@ -12,10 +12,10 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from ingot.converters.errors import SourceError, StorageError
-from ingot.converters.readers import open_source
-from ingot.converters.readers.reaching import redacted
-from ingot.converters.readers.remote import FIRST_BLOCK, TAIL, RemoteFile
-from ingot.converters.readers.storage import find
+from ingot.converters.sources import open_source
+from ingot.converters.sources.storage.listing import list_location
+from ingot.converters.sources.storage.read_errors import redact_urls
+from ingot.converters.sources.storage.remote import FIRST_BLOCK, TAIL, RemoteFile
 
 
 class Flaky(MemoryFileSystem):
@@ -62,7 +62,7 @@ class Failing(io.BytesIO):
 
 @pytest.fixture
 def flaky(monkeypatch: pytest.MonkeyPatch) -> type[Flaky]:
-    monkeypatch.setattr("ingot.converters.readers.reaching._FIRST_WAIT", 0.0)
+    monkeypatch.setattr("ingot.converters.sources.storage.read_errors._FIRST_WAIT", 0.0)
     fsspec.register_implementation("flaky", Flaky, clobber=True)
     monkeypatch.setattr(Flaky, "chance", random.Random(1))
     return Flaky
@@ -118,7 +118,7 @@ def test_a_file_that_became_shorter_is_not_read_as_whole(flaky: type[Flaky]) -> 
     flaky.share = 0.0
     storage = fsspec.filesystem("flaky")
     storage.pipe_file("/dir/a", b"a longer text")
-    (entry,) = find("flaky://dir").entries
+    (entry,) = list_location("flaky://dir").entries
     storage.pipe_file("/dir/a", b"a text")
     with pytest.raises(SourceError, match="changed while it was read"):
         entry.place.open()
@@ -142,7 +142,7 @@ def test_a_file_that_became_shorter_is_not_read_as_whole(flaky: type[Flaky]) -> 
     ],
 )
 def test_secrets_in_urls_are_not_shown(url: str, shown: str) -> None:
-    assert redacted(url) == shown
+    assert redact_urls(url) == shown
     assert str(RemoteFile(url)) == shown
     assert "word" not in repr(RemoteFile(url))
 

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ingot.cli.app import app
-from ingot.converters.readers import Source, SourceSpec, open_source
+from ingot.converters.sources import Source, SourceSpec, open_source
 
 ROWS = b"".join(
     b'{"instruction": "What is %d and one?", "output": "It is %d."}\n' % (n, n + 1)

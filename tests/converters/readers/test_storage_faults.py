@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from ingot.cli.app import app
 from ingot.converters.errors import SourceError, StorageError
-from ingot.converters.readers import open_source
-from ingot.converters.readers.remote import MOST_BLOCK, RemoteFile
-from ingot.converters.readers.storage import find
+from ingot.converters.sources import open_source
+from ingot.converters.sources.storage.listing import list_location
+from ingot.converters.sources.storage.remote import MOST_BLOCK, RemoteFile
 from tests.s3_server import Asked, Fault, Storage, drawn
 
 FAULTS = (
@@ -160,7 +160,7 @@ def test_a_file_that_changes_is_no_longer_the_same(storage: Storage) -> None:
 
 def test_a_file_is_the_one_that_was_listed(storage: Storage) -> None:
     storage.put("data", {"listed/a": b"some"})
-    (entry,) = find("s3://data/listed").entries
+    (entry,) = list_location("s3://data/listed").entries
     storage.put("data", {"listed/a": b"others"})
     with pytest.raises(SourceError, match="changed while it was read"):
         entry.place.open()
@@ -170,7 +170,7 @@ def test_a_listing_of_many_pages_is_whole_under_faults(storage: Storage) -> None
     names = [f"many/{n:04}.jsonl" for n in range(1010)]
     storage.put("data", dict.fromkeys(names, b"{}\n"))
     tally = storage.proxy.begin(drawn(3, 0.4, (Fault(status=500), Fault(cut=100), Fault(cut=-1))))
-    found = find("s3://data/many").entries
+    found = list_location("s3://data/many").entries
     assert [f"many/{entry.name}" for entry in found] == names
     assert tally.faults.total() >= 1
     assert all(entry.bytes == 3 and entry.mtime_ns for entry in found)
@@ -188,13 +188,13 @@ def test_names_of_every_kind(storage: Storage) -> None:
     assert all("no path below a folder" in one.why for one in source.left_out)
     assert sum(len(batch.values) for batch in source.batches()) == len(good)
     assert pickle.loads(pickle.dumps(source)) == source
-    assert [entry.name for entry in find("s3://names/top/*.jsonl").entries] == [
+    assert [entry.name for entry in list_location("s3://names/top/*.jsonl").entries] == [
         name for name in sorted(good) if "/" not in name
     ]
-    assert [entry.name for entry in find("s3://names/top/**/*+y.jsonl").entries] == [
+    assert [entry.name for entry in list_location("s3://names/top/**/*+y.jsonl").entries] == [
         "deep/er/x+y.jsonl"
     ]
-    assert find("s3://names/top/a b.jsonl").direct
+    assert list_location("s3://names/top/a b.jsonl").direct
 
 
 @pytest.mark.parametrize(

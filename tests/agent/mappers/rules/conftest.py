@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.mappers.proposal import Proposal, Request
-from ingot.agent.mappers.rules import propose
-from ingot.converters.check import sample_batches
-from ingot.converters.mapping import bind
-from ingot.converters.readers import open_source
-from ingot.converters.readers.spec import SourceSpec
-from ingot.converters.sample import draw
-from ingot.converters.unify import Unifier
+from ingot.agent.proposing.proposal import Proposal, Request
+from ingot.agent.proposing.rules.mapper import propose
+from ingot.converters.mapping.bind import bind
+from ingot.converters.mapping.check import sample_batches
+from ingot.converters.mapping.rows.executor import RowExecutor
+from ingot.converters.sources import open_source
+from ingot.converters.sources.facts import SourceSpec
+from ingot.converters.sources.sample import draw_sample
 
 THINGS = (
     "the old harbour", "a copper kettle", "the night train", "an olive tree", "the city library",
@@ -124,7 +124,7 @@ def mapped(tmp_path: Path) -> Mapped:
             lines = [json.dumps(row, ensure_ascii=False) for row in rows]
             (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
         source = open_source(str(folder))
-        proposal = propose(source, draw(source), Request(mode=mode, **asked))
+        proposal = propose(source, draw_sample(source), Request(mode=mode, **asked))
         return Outcome(proposal=proposal, records=_records(str(folder), proposal))
 
     return run
@@ -134,8 +134,8 @@ def _records(location: str, proposal: Proposal) -> list[dict[str, Any]]:
     if proposal.mapping is None:
         return []
     source = open_source(location, SourceSpec.from_document(proposal.mapping.get("source")))
-    sample = draw(source, rows=10_000)
+    sample = draw_sample(source, rows=10_000)
     assert sample.complete
     mapping = bind(proposal.mapping, [row.value for row in sample.rows])
-    unifier = Unifier(mapping, source_name="made-up")
+    unifier = RowExecutor(mapping, source_name="made-up")
     return [r for batch in sample_batches(sample, mapping) for r in unifier.batch(batch).records]

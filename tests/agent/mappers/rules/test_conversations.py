@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ingot.converters.check import check
-from ingot.converters.mapping import bind
-from ingot.converters.readers import open_source
-from ingot.converters.sample import draw
+from ingot.converters.mapping.bind import bind
+from ingot.converters.mapping.check import check_mapping
+from ingot.converters.sources import open_source
+from ingot.converters.sources.sample import draw_sample
 
 
 def _roles(outcome: Any, number: int = 0) -> list[str]:
@@ -450,7 +450,9 @@ def _problems(outcome: Any, rows: list[dict[str, Any]], folder: Path) -> dict[st
     """What check finds in the proposed mapping: codes with what was found."""
     (folder / "chats.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     mapping = bind(outcome.mapping, rows)
-    report = check(mapping, draw(open_source(str(folder / "chats.jsonl"))), source_name="chats")
+    report = check_mapping(
+        mapping, draw_sample(open_source(str(folder / "chats.jsonl"))), source_name="chats"
+    )
     return {problem.code: problem.got for problem in report.problems}
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.mappers.proposal import Request
-from ingot.agent.mappers.rules import propose
-from ingot.converters.check import check
-from ingot.converters.mapping import bind
-from ingot.converters.readers import open_source
-from ingot.converters.readers.spec import SourceSpec
-from ingot.converters.sample import draw
+from ingot.agent.proposing.proposal import Request
+from ingot.agent.proposing.rules.mapper import propose
+from ingot.converters.mapping.bind import bind
+from ingot.converters.mapping.check import check_mapping
+from ingot.converters.sources import open_source
+from ingot.converters.sources.facts import SourceSpec
+from ingot.converters.sources.sample import draw_sample
 
 ZH = (
     "请问怎样才能学会游泳？",
@@ -49,12 +49,14 @@ def table(texts: tuple[str, ...], sep: str = "\t") -> str:
 def turns(folder: Path) -> tuple[Any, list[tuple[str, str]]]:
     """The proposal for a folder and the first question and answer that it gives."""
     source = open_source(str(folder))
-    proposal = propose(source, draw(source), Request(mode="sft"))
+    proposal = propose(source, draw_sample(source), Request(mode="sft"))
     assert proposal.mapping is not None, proposal.reason
     facts = source.guessed.to_document() | proposal.mapping.get("source", {})
     opened = source.with_spec(SourceSpec.from_document(facts))
-    sample = draw(opened)
-    report = check(bind(proposal.mapping, [r.value for r in sample.rows]), sample, source_name="x")
+    sample = draw_sample(opened)
+    report = check_mapping(
+        bind(proposal.mapping, [r.value for r in sample.rows]), sample, source_name="x"
+    )
     return proposal, [
         tuple(m["content"] for m in record["messages"]) for _, record in report.examples
     ]

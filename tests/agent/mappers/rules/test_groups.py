@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.mappers.proposal import Request
-from ingot.agent.mappers.rules import propose
-from ingot.converters.readers import open_source
-from ingot.converters.sample import draw
+from ingot.agent.proposing.proposal import Request
+from ingot.agent.proposing.rules.mapper import propose
+from ingot.converters.sources import open_source
+from ingot.converters.sources.sample import draw_sample
 
 
 def _turns(pool: Any, n: int, count: int = 4) -> list[str]:
@@ -129,7 +129,7 @@ def test_a_file_is_a_conversation_where_it_lists_messages(
         messages = [{key: ("client", "counselor")[k % 2], "content": text} for k, text in said]
         (tmp_path / f"{n}.json").write_text(json.dumps(messages), encoding="utf-8")
     source = open_source(str(tmp_path))
-    proposal = propose(source, draw(source), Request(mode="sft"))
+    proposal = propose(source, draw_sample(source), Request(mode="sft"))
     assert proposal.mapping is not None
     assert proposal.mapping["source"]["root"] == "$"
 
@@ -140,7 +140,7 @@ def test_files_that_list_records_stay_lists_of_records(tmp_path: Path, pool: Any
                 for k in range(4)]  # fmt: skip
         (tmp_path / f"{n}.json").write_text(json.dumps(rows), encoding="utf-8")
     source = open_source(str(tmp_path))
-    proposal = propose(source, draw(source), Request(mode="sft"))
+    proposal = propose(source, draw_sample(source), Request(mode="sft"))
     assert proposal.mapping is not None
     assert proposal.mapping.get("source", {}).get("root") != "$"
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.mappers.rules.names import language_of, role_of, strength
-from ingot.agent.mappers.rules.transcripts import begin_with_speakers, wrapping_marks
+from ingot.agent.proposing.field_names import language_code, name_strength, speaker_role
+from ingot.agent.proposing.rules.transcripts import find_wrapping_marks, texts_begin_with_speaker
 
 SIZE = 50_000
 RUNS = ("a", "A", "1", "_1", " ", "\n", "\n ", "\t", "(", "[", "<|", "#", "*", ":", "f(", ". ")
@@ -21,18 +21,18 @@ def _run(unit: str) -> str:
 @pytest.mark.parametrize("unit", RUNS)
 def test_a_long_name_means_nothing(unit: str) -> None:
     name = f"x{_run(unit)}x"
-    assert strength(name, "question") == 0.0
-    assert strength(f"问题{name}", "question") == 0.0
-    assert role_of(name) is None
-    assert role_of(f"user{name}") is None
-    assert language_of(name) is None
+    assert name_strength(name, "question") == 0.0
+    assert name_strength(f"问题{name}", "question") == 0.0
+    assert speaker_role(name) is None
+    assert speaker_role(f"user{name}") is None
+    assert language_code(name) is None
 
 
 @pytest.mark.parametrize("unit", RUNS)
 def test_runs_of_a_sign_are_no_speakers(unit: str) -> None:
     texts = [_run(unit) + "x"] * 3
-    assert not begin_with_speakers(texts)
-    assert wrapping_marks(texts) == []
+    assert not texts_begin_with_speaker(texts)
+    assert find_wrapping_marks(texts) == []
 
 
 @pytest.mark.parametrize("unit", ["a", "1", " ", "\n", "\n ", "\t", "(", "[", "=", "\r\n"])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.mappers.rules.language import detect
+from ingot.agent.proposing.rules.sides import detect_language
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from ingot.agent.mappers.rules.language import detect
     ],
 )
 def test_short_texts_tell_their_language_together(code: str | None, texts: list[str]) -> None:
-    assert detect(texts)[0] == code
+    assert detect_language(texts)[0] == code
 
 
 def _documents(pool: Any, **columns: Any) -> list[dict[str, Any]]:

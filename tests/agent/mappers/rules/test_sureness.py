@@ -4,9 +4,13 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.mappers.rules.doubts import Trace
-from ingot.agent.mappers.rules.draft import Draft
-from ingot.agent.mappers.rules.sureness import running_share, sureness, sureness_of_nothing
+from ingot.agent.proposing.drafts import Draft
+from ingot.agent.proposing.rules.confidence import (
+    Doubt,
+    draft_confidence,
+    nothing_confidence,
+    prose_share,
+)
 
 DRAFT = Draft(kind="sft", body={}, score=0.9, why="")
 
@@ -59,25 +63,27 @@ def test_separators_left_in_the_texts_are_seen(mapped: Any, pool: Any) -> None:
 
 
 def test_a_draft_never_claims_more_than_it_may() -> None:
-    assert sureness(Draft(kind="sft", body={}, score=0.99, why="", most=0.3), 0.99, []) == 0.3
-    assert sureness(DRAFT, 0.99, []) <= 0.97
+    assert (
+        draft_confidence(Draft(kind="sft", body={}, score=0.99, why="", most=0.3), 0.99, []) == 0.3
+    )
+    assert draft_confidence(DRAFT, 0.99, []) <= 0.97
 
 
 @pytest.mark.parametrize("name", ["unused", "few", "rival", "unnamed", "marks", "bare"])
 def test_every_doubt_lowers_it(name: str) -> None:
-    half, whole = (sureness(DRAFT, 0.9, [Trace(name, share, "")]) for share in (0.5, 1.0))
-    assert whole < half < sureness(DRAFT, 0.9, [])
+    half, whole = (draft_confidence(DRAFT, 0.9, [Doubt(name, share, "")]) for share in (0.5, 1.0))
+    assert whole < half < draft_confidence(DRAFT, 0.9, [])
 
 
 def test_that_there_is_nothing_is_sure_where_there_is_no_language() -> None:
     numbers = [{"x": n, "y": 0.5 * n, "kind": "a"} for n in range(40)]
     prose = [{"x": "Nobody knows how long the ferry will still run here."} for _ in range(40)]
-    assert running_share(numbers) == 0
-    assert running_share(prose) == 1
-    assert sureness_of_nothing(numbers, "sft", 0.0, 0.0) == 0.95
-    assert sureness_of_nothing(prose, "pt", 0.0, 0.0) < 0.5
-    assert sureness_of_nothing(prose, "pt", 0.25, 0.0) < sureness_of_nothing(prose, "pt", 0.0, 0.0)
-    assert sureness_of_nothing(numbers, "pt", 0.0, 0.6) < 0.95
+    assert prose_share(numbers) == 0
+    assert prose_share(prose) == 1
+    assert nothing_confidence(numbers, "sft", 0.0, 0.0) == 0.95
+    assert nothing_confidence(prose, "pt", 0.0, 0.0) < 0.5
+    assert nothing_confidence(prose, "pt", 0.25, 0.0) < nothing_confidence(prose, "pt", 0.0, 0.0)
+    assert nothing_confidence(numbers, "pt", 0.0, 0.6) < 0.95
 
 
 def test_every_text_of_a_mapping_has_a_reason(mapped: Any, pool: Any) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.mappers.proposal import Proposal, Request
-from ingot.agent.mappers.rules import propose
-from ingot.converters.readers import open_source
-from ingot.converters.sample import draw
+from ingot.agent.proposing.proposal import Proposal, Request
+from ingot.agent.proposing.rules.mapper import propose
+from ingot.converters.sources import open_source
+from ingot.converters.sources.sample import draw_sample
 
 Proposed = Callable[[dict[str, str]], Proposal]
 
@@ -23,7 +23,7 @@ def proposed(tmp_path: Path) -> Proposed:
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(text, encoding="utf-8")
         source = open_source(str(tmp_path))
-        return propose(source, draw(source), Request(mode="pt"))
+        return propose(source, draw_sample(source), Request(mode="pt"))
 
     return run
 

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.agent.mappers.showing.cleaning import (
-    bounded,
-    clean,
-    cut,
-    escaped,
-    hidden_escaped,
-    shown_name,
-    shown_path,
+from ingot.agent.privacy.sharing import (
+    bound_text,
+    clean_text,
+    cut_middle,
+    display_name,
+    display_path,
+    escape_hidden,
+    escape_text,
 )
 from ingot.converters.paths import Node, compile_path, join_path
 
@@ -19,13 +19,13 @@ HIDDEN = "a\u200bb\u202ec\x1bd\ue000e"
 
 
 def test_what_cannot_be_seen_is_dropped_from_values() -> None:
-    assert clean(HIDDEN) == "abcde"
-    assert clean("a\tb\n\u3000c") == "a\tb\n\u3000c"
+    assert clean_text(HIDDEN) == "abcde"
+    assert clean_text("a\tb\n\u3000c") == "a\tb\n\u3000c"
 
 
 def test_what_cannot_be_seen_is_escaped_in_names() -> None:
-    assert escaped("a\u200b\U000e0001") == "a\\u200b\\udb40\\udc01"
-    assert hidden_escaped("\u3000\u200b") == "\u3000\\u200b"
+    assert escape_text("a\u200b\U000e0001") == "a\\u200b\\udb40\\udc01"
+    assert escape_hidden("\u3000\u200b") == "\u3000\\u200b"
 
 
 @given(st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=3))
@@ -35,16 +35,16 @@ def test_a_path_that_is_shown_finds_its_key(keys: list[str]) -> None:
         value = {key: value}
     if any("\ud800" <= char <= "\udfff" for key in keys for char in key):
         return
-    path = shown_path(join_path(*keys))
+    path = display_path(join_path(*keys))
     assert path.isprintable()
     assert compile_path(path).find(Node(value)) == ["found"]
 
 
 def test_a_long_name_is_cut_and_said_to_be_of_no_use() -> None:
-    told = shown_path(join_path("a", "k" * 300))
+    told = display_path(join_path("a", "k" * 300))
     assert len(told) < 200
     assert "300 characters: cannot be addressed" in told
-    assert shown_name("n" * 90 + "\n\u200b", 80) == "n" * 80 + "...(+11)"
+    assert display_name("n" * 90 + "\n\u200b", 80) == "n" * 80 + "...(+11)"
 
 
 @pytest.mark.parametrize(
@@ -56,22 +56,22 @@ def test_a_long_name_is_cut_and_said_to_be_of_no_use() -> None:
     ],
 )
 def test_head_and_tail(text: str, told: str) -> None:
-    assert cut(text, 30, 10) == told
+    assert cut_middle(text, 30, 10) == told
 
 
 def test_no_tail_is_no_tail() -> None:
-    assert cut("a" * 100, 10, 0) == "a" * 10 + "...(+90)..."
+    assert cut_middle("a" * 100, 10, 0) == "a" * 10 + "...(+90)..."
 
 
 def test_a_huge_text_keeps_its_ends() -> None:
     text = "a" * 50_000 + "b" * 50_000
-    ends = bounded(text)
+    ends = bound_text(text)
     assert len(ends) < 50_000
     assert (ends[0], ends[-1]) == ("a", "b")
-    assert cut(ends, 5, 5, len(text)) == "aaaaa...(+99990)...bbbbb"
+    assert cut_middle(ends, 5, 5, len(text)) == "aaaaa...(+99990)...bbbbb"
 
 
 def test_a_long_key_with_dots_in_it_is_no_path_of_short_names() -> None:
-    told = shown_path("one. two. " * 1_000)
+    told = display_path("one. two. " * 1_000)
     assert len(told) < 200
     assert "a name of 10000 characters: cannot be addressed" in told

@@ -5,18 +5,23 @@ from pathlib import Path
 
 import pytest
 
-from ingot.agent.mappers.showing.files import best_root, lines, look, names_like_data
-from ingot.agent.mappers.showing.sizes import ladder
-from ingot.converters.readers import open_source
+from ingot.agent.proposing.llm.data_block import (
+    are_data_like_names,
+    best_root,
+    file_lines,
+    look_at_files,
+)
+from ingot.agent.proposing.llm.example_rows import size_ladder
+from ingot.converters.sources import open_source
 
-SIZE = ladder(small=False)[0]
+SIZE = size_ladder(small=False)[0]
 PEOPLE = "1,Ann likes the old river,jo@mail.example.com\n2,Bob likes the new bridge,none\n"
 
 
 def told(file: Path, share: str = "redacted") -> str:
     source = open_source(str(file))
     root = best_root(source)
-    return "\n".join(lines(source, look(source, root, 4), SIZE, share, root))
+    return "\n".join(file_lines(source, look_at_files(source, root, 4), SIZE, share, root))
 
 
 def test_a_table_with_its_guesses_and_raw_lines(tmp_path: Path) -> None:
@@ -54,7 +59,7 @@ def test_an_encoding_that_was_guessed(tmp_path: Path) -> None:
     ],
 )
 def test_names_that_look_like_data(names: list[str], like: bool) -> None:
-    assert names_like_data(names) is like
+    assert are_data_like_names(names) is like
 
 
 def test_names_of_files_are_data_too(tmp_path: Path) -> None:

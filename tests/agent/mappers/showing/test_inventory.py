@@ -3,17 +3,17 @@
 from dataclasses import replace
 from typing import Any
 
-from ingot.agent.mappers.showing.inventory import lines, role_values
-from ingot.agent.mappers.showing.sizes import ladder
-from ingot.converters.profile import profile_values
+from ingot.agent.proposing.llm.example_rows import size_ladder
+from ingot.agent.proposing.llm.inventory import inventory_lines, role_values
+from ingot.converters.sources.profile import profile_values
 
-SIZE = ladder(small=False)[0]
-TERSE = ladder(small=True)[0]
+SIZE = size_ladder(small=False)[0]
+TERSE = size_ladder(small=True)[0]
 
 
 def told(rows: list[Any], share: str = "redacted", size: Any = SIZE) -> dict[str, str]:
     """The lines by their path."""
-    made = lines(rows, profile_values(rows), size, share)
+    made = inventory_lines(rows, profile_values(rows), size, share)
     return {line.split(": ")[0]: line for line in made}
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.mappers.rules.table import View
-from ingot.agent.mappers.showing.markers import lines
+from ingot.agent.proposing.columns import View
+from ingot.agent.proposing.llm.relations import marker_lines
 
 TALK = (
     "Human: Where is the old bridge number {n}?\n\n"
@@ -14,7 +14,7 @@ TALK = (
 
 
 def told(texts: list[Any], share: str = "redacted") -> str:
-    return "\n".join(lines(View.of([{"t": text} for text in texts]), share))
+    return "\n".join(marker_lines(View.of([{"t": text} for text in texts]), share))
 
 
 def test_speakers_of_a_transcript_as_they_are_spelt() -> None:
@@ -52,7 +52,7 @@ def test_rare_speakers_of_a_transcript_are_told_and_others_are_not() -> None:
 
 def test_a_list_whose_texts_begin_with_their_speakers() -> None:
     row = {"turns": ["[Client] Where is it, please?", "[Lawyer] It is over there, I think."]}
-    made = "\n".join(lines(View.of([row] * 6), "redacted"))
+    made = "\n".join(marker_lines(View.of([row] * 6), "redacted"))
     assert 'first "[Client]" x6; last "[Lawyer]" x6' in made
 
 

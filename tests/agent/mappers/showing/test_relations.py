@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.mappers.rules.table import View
-from ingot.agent.mappers.showing.relations import lines
+from ingot.agent.proposing.columns import View
+from ingot.agent.proposing.llm.relations import relation_lines
 
 WORDS = [*"abcdefghijkl"]
 
@@ -16,7 +16,7 @@ def sentence(number: int) -> str:
 
 
 def told(rows: list[Any], share: str = "redacted") -> str:
-    return "\n".join(lines(rows, View.of(rows), share))
+    return "\n".join(relation_lines(rows, View.of(rows), share))
 
 
 @pytest.mark.parametrize(

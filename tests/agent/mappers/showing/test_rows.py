@@ -6,32 +6,31 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.mappers.showing.rows import chosen, cut_value, rendered
-from ingot.agent.mappers.showing.sizes import ladder
+from ingot.agent.proposing.llm.example_rows import choose_rows, cut_value, render_value, size_ladder
 
-SIZE = ladder(small=False)[0]
-SMALL = ladder(small=True)[0]
+SIZE = size_ladder(small=False)[0]
+SMALL = size_ladder(small=True)[0]
 
 
 def test_rows_that_cover_the_shapes_come_first() -> None:
     rows: list[Any] = [{"a": "x"}] * 50
     rows[17] = {"a": None, "b": ["y"]}
     rows[40] = {"a": ""}
-    assert {17, 40} <= set(chosen(rows, 5))
-    assert chosen(rows, 5) == chosen(rows, 5)
+    assert {17, 40} <= set(choose_rows(rows, 5))
+    assert choose_rows(rows, 5) == choose_rows(rows, 5)
 
 
 def test_every_speaker_is_seen() -> None:
     rows: list[Any] = [{"turns": [{"role": "user"}, {"role": "assistant"}]}] * 30
     rows[22] = {"turns": [{"role": "user"}, {"role": "observation"}]}
-    assert 22 in chosen(rows, 2)
+    assert 22 in choose_rows(rows, 2)
 
 
 def test_rows_of_one_shape_are_spread_and_few() -> None:
     rows = [{"a": f"text {n}"} for n in range(100)]
-    assert chosen(rows, 5) == [0, 1, 51]
-    assert chosen(rows[:2], 5) == [0, 1]
-    assert chosen([], 5) == []
+    assert choose_rows(rows, 5) == [0, 1, 51]
+    assert choose_rows(rows[:2], 5) == [0, 1]
+    assert choose_rows([], 5) == []
 
 
 def test_a_value_keeps_its_shape() -> None:
@@ -56,7 +55,7 @@ def test_a_shape_that_holds_itself_is_told_by_its_depth() -> None:
     tree: Any = {"text": "leaf", "replies": []}
     for _ in range(8):
         tree = {"text": "t", "replies": [tree]}
-    told = rendered(tree, SMALL, "raw")
+    told = render_value(tree, SMALL, "raw")
     assert "(same shape, depth 8 from here)" in told
     assert told.count('"text"') == 1
 
@@ -65,11 +64,11 @@ def test_deep_nesting_ends() -> None:
     deep: Any = "end"
     for _ in range(40):
         deep = [deep]
-    assert "inside" in rendered(deep, SIZE, "raw")
+    assert "inside" in render_value(deep, SIZE, "raw")
 
 
 def test_invisible_characters_of_keys_are_escapes_and_those_of_values_gone() -> None:
-    told = rendered({"k\u200b": "v\u200b\u202e"}, SIZE, "raw")
+    told = render_value({"k\u200b": "v\u200b\u202e"}, SIZE, "raw")
     assert told == '{"k\\u200b": "v"}'
     assert json.loads(told) == {"k\u200b": "v"}
 
@@ -77,7 +76,7 @@ def test_invisible_characters_of_keys_are_escapes_and_those_of_values_gone() -> 
 def test_secrets_are_taken_out_before_a_text_is_cut() -> None:
     secret = "somebody.long.name@mail.example.org"
     for start in range(270, 310):  # across the place of the cut
-        told = rendered({"t": "x" * start + " " + secret + " " + "y" * 900}, SIZE, "redacted")
+        told = render_value({"t": "x" * start + " " + secret + " " + "y" * 900}, SIZE, "redacted")
         assert "somebody" not in told
         assert "example.org" not in told
 
@@ -88,7 +87,7 @@ def test_a_key_can_make_a_secret_of_its_value() -> None:
         "api_key": ["hunter2 again"],
         "mail": {"a@b.example.com": 1},
     }
-    told = rendered(row, SIZE, "redacted")
+    told = render_value(row, SIZE, "redacted")
     assert "hunter2" not in told
     assert "a@b" not in told
 
@@ -96,7 +95,7 @@ def test_a_key_can_make_a_secret_of_its_value() -> None:
 @pytest.mark.parametrize("share", ["none", "redacted", "raw"])
 def test_keys_stay_whatever_is_shared(share: str) -> None:
     row = {"name": "text of a value", "n": 12345, "list": [{"x": "word"}] * 9, "t": True}
-    told = rendered(row, SIZE, share)
+    told = render_value(row, SIZE, share)
     for key in ("name", "n", "list", "x", "t"):
         assert f'"{key}"' in told
     assert ("text of a value" in told) is (share != "none")
@@ -106,5 +105,5 @@ def test_keys_stay_whatever_is_shared(share: str) -> None:
 
 
 def test_a_huge_text_is_no_slower_than_its_ends() -> None:
-    told = rendered({"t": "word " * 2_000_000}, replace(SIZE, head=10, tail=5), "redacted")
+    told = render_value({"t": "word " * 2_000_000}, replace(SIZE, head=10, tail=5), "redacted")
     assert told == '{"t": "word word ...(+9999985)...word "}'

@@ -4,12 +4,12 @@ from itertools import pairwise
 
 import pytest
 
-from ingot.agent.mappers.showing.sizes import ladder
+from ingot.agent.proposing.llm.example_rows import size_ladder
 
 
 @pytest.mark.parametrize("small", [True, False])
 def test_sizes_go_down(small: bool) -> None:
-    sizes = ladder(small=small)
+    sizes = size_ladder(small=small)
     for richer, poorer in pairwise(sizes):
         assert richer.paths >= poorer.paths
         assert richer.facts >= poorer.facts

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ingot.agent.mappers.rules.table import View
-from ingot.agent.mappers.showing.relations import lines
+from ingot.agent.proposing.columns import View
+from ingot.agent.proposing.llm.relations import relation_lines
 
 
 def sentence(number: int) -> str:
@@ -11,7 +11,7 @@ def sentence(number: int) -> str:
 
 
 def told(rows: list[Any], share: str = "redacted") -> str:
-    return "\n".join(lines(rows, View.of(rows), share))
+    return "\n".join(relation_lines(rows, View.of(rows), share))
 
 
 def test_who_begins_who_ends_and_whether_they_take_turns() -> None:

@@ -10,11 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingot.converters.criteo.contract import KEYS
-from ingot.converters.criteo.inspecting.counting import counted
-from ingot.converters.criteo.inspecting.figures import Figures
-from ingot.converters.criteo.inspecting.folder import inspect
 from ingot.converters.errors import SourceError
+from ingot.converters.recsys.criteo.contract import KEYS
+from ingot.converters.recsys.criteo.inspect.figures import Figures
+from ingot.converters.recsys.criteo.inspect.folder import count_figures, inspect
 from tests.converters.criteo.inspecting.written import Raw, draw, write
 from tests.converters.criteo.preprocessed import run
 
@@ -102,8 +101,8 @@ def test_without_them_the_arrays_are_counted_to_the_same_figures(folder, gone):
 
 @pytest.mark.parametrize("counters", [1, 7, 100, 1 << 20])
 def test_however_many_counters_are_held(folder, counters):
-    whole = counted(folder, 5)
-    assert counted(folder, 5, counters=counters) == whole
+    whole = count_figures(folder, 5)
+    assert count_figures(folder, 5, counters=counters) == whole
 
 
 def test_the_reference_writes_what_can_be_counted(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.criteo.inspecting.frequencies import Frequencies
+from ingot.converters.recsys.criteo.inspect.figures import Frequencies
 
 COUNTS = st.lists(st.integers(0, 12), max_size=60)
 

@@ -7,9 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ingot.converters.criteo.inspecting.folder import inspect
-from ingot.converters.criteo.inspecting.page import bucket, render, steps
-from ingot.converters.pages import percent
+from ingot.converters.output.pages import format_percent
+from ingot.converters.recsys.criteo.inspect.folder import inspect
+from ingot.converters.recsys.criteo.inspect.page import (
+    bucket_label,
+    coverage_steps,
+    render_inspect_page,
+)
 from tests.converters.criteo.inspecting.written import Raw, draw, write
 from tests.converters.page_parts import Parts
 
@@ -24,7 +28,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def test_it_stands_alone_and_shows_every_column(folder):
     told = inspect(folder)
-    page = render(told)
+    page = render_inspect_page(told)
     parts = Parts(page)
     assert parts.open == []
     assert not parts.tags & {"script", "link", "img", "iframe", "object", "form", "a"}
@@ -33,22 +37,22 @@ def test_it_stands_alone_and_shows_every_column(folder):
     assert "http" not in page.replace("http-equiv", "")
     assert "url(" not in page
     assert "prefers-color-scheme: dark" in page
-    assert render(told) == page
+    assert render_inspect_page(told) == page
     for one in told.sparse:
         assert one.name in parts.text
-        assert percent(one.covered(10)) in parts.text
+        assert format_percent(one.covered(10)) in parts.text
         assert all(f"{entry.count:,}" in parts.text for entry in one.top)
         assert all(entry.raw is None or entry.raw in parts.text for entry in one.top)
     for dense in told.dense:
         assert dense.name in parts.text
     for part in told.parts:
-        assert percent(part.label_rate) in parts.text
+        assert format_percent(part.label_rate) in parts.text
     assert json.dumps(told.num_embeddings) in parts.text
     assert ("Rejected lines" in parts.text) == (told.source == "stats.json")
 
 
 def test_what_is_drawn_lies_within(folder):
-    page = render(inspect(folder))
+    page = render_inspect_page(inspect(folder))
     parts = Parts(page)
     widths = [float(one.split("width: ")[1].rstrip("%")) for one in parts.styles if "%" in one]
     assert len(widths) >= 30
@@ -71,21 +75,21 @@ def test_texts_of_the_folder_are_text(tmp_path):
     stats["parts"][0]["rejects"] = {"<script>alert(1)</script>": 3}
     stats["parts"][0]["file"] = "<b>"
     (root / "stats.json").write_text(json.dumps(stats), encoding="utf-8")
-    parts = Parts(render(inspect(root)))
+    parts = Parts(render_inspect_page(inspect(root)))
     assert not parts.tags & {"script", "img"}
     for text in (name, "<script>alert(1)</script>", "<b>"):
         assert text in parts.text
     (root / "stats.json").unlink()
-    assert name in Parts(render(inspect(root))).text
+    assert name in Parts(render_inspect_page(inspect(root))).text
 
 
 def test_little_and_nothing_can_be_drawn(tmp_path):
     for rows in (0, 1):
         raw = Raw("day_0", [1] * rows, [[None] * 13] * rows, [[None] * 26] * rows)
         root = write(tmp_path / str(rows), [raw])
-        assert Parts(render(inspect(root))).open == []
+        assert Parts(render_inspect_page(inspect(root))).open == []
     shutil.rmtree(root / "vocab")
-    assert Parts(render(inspect(root, top=0))).open == []
+    assert Parts(render_inspect_page(inspect(root, top=0))).open == []
 
 
 def test_a_column_that_is_not_counted(folder):
@@ -93,7 +97,7 @@ def test_a_column_that_is_not_counted(folder):
     ids = np.load(folder / "day_0_sparse.npy")
     ids[0, 7] = -1
     np.save(folder / "day_0_sparse.npy", ids)
-    assert "not counted: cat_7" in Parts(render(inspect(folder))).text
+    assert "not counted: cat_7" in Parts(render_inspect_page(inspect(folder))).text
 
 
 @pytest.mark.parametrize(
@@ -109,10 +113,10 @@ def test_a_column_that_is_not_counted(folder):
     ],
 )
 def test_buckets_are_named(bound, counted, said):
-    assert bucket(bound, counted=counted) == said
+    assert bucket_label(bound, counted=counted) == said
 
 
 def test_steps_end_below_all_ids(folder):
     told = inspect(folder)
     most = max(one.coverage[-1][0] for one in told.sparse)
-    assert steps(told.sparse) == [one for one in (1, 10, 100, 1000) if one <= most]
+    assert coverage_steps(told.sparse) == [one for one in (1, 10, 100, 1000) if one <= most]

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingot.converters.criteo.contract import DENSE, DENSE_NAMES, KEYS, SPARSE
+from ingot.converters.recsys.criteo.contract import DENSE_NAMES, KEYS
+from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ingot.converters.criteo.contract import SPARSE, WIDTHS, array_name
+from ingot.converters.sources.recognizers.criteo import SPARSE, WIDTHS, array_name
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "criteo"
 Array = npt.NDArray[Any]

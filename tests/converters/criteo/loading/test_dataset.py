@@ -17,9 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from ingot.converters.criteo import CriteoBatch, CriteoDataset, MultiHot
-from ingot.converters.criteo.contract import KEYS, SPARSE
 from ingot.converters.errors import SourceError
+from ingot.converters.recsys.criteo import CriteoBatch, CriteoDataset, MultiHot
+from ingot.converters.recsys.criteo.contract import KEYS
+from ingot.converters.sources.recognizers.criteo import SPARSE
 from tests.converters.criteo.loading.arrays import made_up, row_ids, write, write_days
 
 # torch warns of more workers than processors; here they are meant.
@@ -453,7 +454,7 @@ def test_multi_hot_that_does_not_fit(days: Path) -> None:
 
 PEAK = """
 import sys
-from ingot.converters.criteo import CriteoDataset
+from ingot.converters.recsys.criteo import CriteoDataset
 def anonymous():
     with open("/proc/self/status") as lines:
         return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
@@ -478,7 +479,7 @@ def test_memory_is_that_of_a_batch(tmp_path: Path) -> None:
 RANK = """
 import sys
 import torch
-from ingot.converters.criteo import CriteoDataset
+from ingot.converters.recsys.criteo import CriteoDataset
 folder, store, rank = sys.argv[1], sys.argv[2], int(sys.argv[3])
 torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
 for batch in CriteoDataset(folder, 10, shuffle_batches=True, num_workers=1):

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ingot.converters.criteo.loading.locating import locate
 from ingot.converters.errors import SourceError
+from ingot.converters.recsys.criteo.stored_arrays import locate_arrays
 from tests.converters.criteo.loading.arrays import made_up, write, write_days
 
 
@@ -17,43 +17,43 @@ def test_days_by_number_and_others_by_name(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").touch()
     (tmp_path / ".day_3_dense.npy").touch()
     (tmp_path / "full.npy").touch()
-    assert list(locate(tmp_path, "all").parts) == names
-    assert list(locate(tmp_path, "train").parts) == names[:-1]
-    assert list(locate(tmp_path, "val").parts) == ["test"]
+    assert list(locate_arrays(tmp_path, "all").parts) == names
+    assert list(locate_arrays(tmp_path, "train").parts) == names[:-1]
+    assert list(locate_arrays(tmp_path, "val").parts) == ["test"]
 
 
 def test_chosen_parts_keep_their_order(tmp_path: Path) -> None:
     write_days(tmp_path, 3, 4, 5, 7)
-    assert locate(tmp_path, "all", [2, "day_0"]).parts == ("day_2", "day_0")
-    assert locate(tmp_path, "train", [3, 2, 0]).parts == ("day_3", "day_2")
-    assert locate(tmp_path, "all", "day_1").rows == 4
+    assert locate_arrays(tmp_path, "all", [2, "day_0"]).parts == ("day_2", "day_0")
+    assert locate_arrays(tmp_path, "train", [3, 2, 0]).parts == ("day_3", "day_2")
+    assert locate_arrays(tmp_path, "all", "day_1").rows == 4
     for split, rows in (("val", 4), ("test", 3), ("last", 7), ("train", 12), ("all", 19)):
-        assert locate(tmp_path, split).rows == rows
+        assert locate_arrays(tmp_path, split).rows == rows
 
 
 def test_parts_without_rows_are_passed_over(tmp_path: Path) -> None:
     write_days(tmp_path, 0, 3, 0, 2)
-    assert locate(tmp_path, "train").parts == ("day_1",)
+    assert locate_arrays(tmp_path, "train").parts == ("day_1",)
     with pytest.raises(SourceError, match="the split val holds no rows"):
-        locate(tmp_path, "val", [1, 0])
+        locate_arrays(tmp_path, "val", [1, 0])
 
 
 def test_what_there_is_not(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="nowhere: cannot be listed: No such file"):
-        locate(tmp_path / "nowhere", "all")
+        locate_arrays(tmp_path / "nowhere", "all")
     with pytest.raises(SourceError, match="holds no arrays such as day_0_dense"):
-        locate(tmp_path, "all")
+        locate_arrays(tmp_path, "all")
     write_days(tmp_path, 3)
     with pytest.raises(SourceError, match=r"day_0 is the only part.*split='all'"):
-        locate(tmp_path, "train")
+        locate_arrays(tmp_path, "train")
     with pytest.raises(ValueError, match="split: 'dev' is none of train, val, test, last, all"):
-        locate(tmp_path, "dev")
+        locate_arrays(tmp_path, "dev")
     for parts in ([1], ["day_1"]):
         with pytest.raises(ValueError, match=r"has no 'day_1'; it has day_0$"):
-            locate(tmp_path, "all", parts)
+            locate_arrays(tmp_path, "all", parts)
     for none in ([], [0, 0]):
         with pytest.raises(ValueError, match="give one or more, each once"):
-            locate(tmp_path, "all", none)
+            locate_arrays(tmp_path, "all", none)
 
 
 def cut(path: Path) -> None:
@@ -107,12 +107,12 @@ def test_damaged_arrays(
     write_days(tmp_path, 5, 3)
     damage(tmp_path / f"day_0_{kind}.npy")
     with pytest.raises(SourceError, match=said):
-        locate(tmp_path, "train")
+        locate_arrays(tmp_path, "train")
 
 
 def test_the_fingerprint_is_that_of_the_arrays(tmp_path: Path) -> None:
-    first = locate(write_days(tmp_path / "a", 50, 3), "all").fingerprint
-    assert locate(write_days(tmp_path / "b", 50, 3), "all").fingerprint == first
-    assert locate(tmp_path / "a", "train").fingerprint != first
+    first = locate_arrays(write_days(tmp_path / "a", 50, 3), "all").fingerprint
+    assert locate_arrays(write_days(tmp_path / "b", 50, 3), "all").fingerprint == first
+    assert locate_arrays(tmp_path / "a", "train").fingerprint != first
     other = {"day_0": made_up(50, 7), "day_1": made_up(3, 1)}
-    assert locate(write(tmp_path / "c", other), "all").fingerprint != first
+    assert locate_arrays(write(tmp_path / "c", other), "all").fingerprint != first

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from ingot.converters.criteo import CriteoDataset
+from ingot.converters.recsys.criteo import CriteoDataset
 from tests.converters.criteo.loading.arrays import GOLDEN, write_days, write_torchrec
 
 # torchrec makes tensors of read-only maps, and its import warns of deprecated parts of torch.

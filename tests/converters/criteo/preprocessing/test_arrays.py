@@ -6,8 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ingot.converters.criteo.contract import DTYPES, WIDTHS
-from ingot.converters.criteo.preprocessing.arrays import HEADER, create, header, row_bytes
+from ingot.converters.recsys.criteo.contract import (
+    DTYPES,
+    HEADER,
+    create_array,
+    npy_header,
+    row_bytes,
+)
+from ingot.converters.sources.recognizers.criteo import WIDTHS
 
 
 @pytest.mark.parametrize("kind", ["dense", "labels", "sparse"])
@@ -15,19 +21,19 @@ from ingot.converters.criteo.preprocessing.arrays import HEADER, create, header,
 def test_headers(kind: str, rows: int) -> None:
     saved = io.BytesIO()
     np.save(saved, np.empty((rows, WIDTHS[kind]), DTYPES[kind]))
-    assert saved.getvalue()[:HEADER] == header(kind, rows)
+    assert saved.getvalue()[:HEADER] == npy_header(kind, rows)
     assert len(saved.getvalue()) == HEADER + rows * row_bytes(kind)
 
 
 @pytest.mark.parametrize("rows", [4_195_197_692, 10**15])
 def test_headers_of_many_rows_are_as_long(rows: int) -> None:
-    assert len(header("sparse", rows)) == HEADER
+    assert len(npy_header("sparse", rows)) == HEADER
 
 
 def test_what_is_there_stays(tmp_path: Path) -> None:
     path, values = tmp_path / "day_0_labels.npy", np.arange(5, dtype=np.int32).reshape(-1, 1)
-    create(path, "labels", 5)
+    create_array(path, "labels", 5)
     assert not np.load(path).any()
     np.save(path, values)
-    create(path, "labels", 5)
+    create_array(path, "labels", 5)
     assert np.array_equal(np.load(path), values)

@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ingot.converters.criteo.preprocessing.blocks import blocks, read_ahead
 from ingot.converters.errors import SourceError
+from ingot.converters.recsys.criteo.preprocess.raw_lines import read_ahead, read_blocks
 
 
 @given(st.lists(st.sampled_from([b"a", b"bb", b"\n", b"\r\n", b"\t"]), max_size=60))
 def test_whole_lines(pieces: list[bytes]) -> None:
     content = b"".join(pieces)
     for size in (1, 2, 3, 10, 1000):
-        found = [one.tobytes() for one in blocks(io.BytesIO(content), size, "day_0")]
+        found = [one.tobytes() for one in read_blocks(io.BytesIO(content), size, "day_0")]
         assert b"".join(found) == content
         assert all(one.endswith(b"\n") for one in found[:-1])
         assert all(found)
@@ -27,7 +27,7 @@ def test_whole_lines(pieces: list[bytes]) -> None:
 
 @pytest.mark.parametrize("size", [1 << 10, 1 << 18, 1 << 20])
 def test_a_line_without_an_end(size: int) -> None:
-    pieces = blocks(io.BytesIO(b"short\n" + b"x" * (3 << 20)), size, "day_0")
+    pieces = read_blocks(io.BytesIO(b"short\n" + b"x" * (3 << 20)), size, "day_0")
     with pytest.raises(SourceError, match="day_0: a line is longer than 1 MiB"):
         deque(pieces, maxlen=0)
 

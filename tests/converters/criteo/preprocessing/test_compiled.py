@@ -12,9 +12,9 @@ from tests.converters.criteo.preprocessed import GOLDEN
 RUN = """
 import sys
 from pathlib import Path
-from ingot.converters.criteo.preprocess import preprocess
-from ingot.converters.criteo.preprocessing.inputs import find_inputs
-from ingot.converters.criteo.preprocessing.settings import Settings
+from ingot.converters.recsys.criteo.preprocess.job import preprocess
+from ingot.converters.recsys.criteo.preprocess.inputs import find_inputs
+from ingot.converters.recsys.criteo.preprocess.settings import Settings
 raw, out, encode = sys.argv[1:]
 settings = Settings(encode=encode, block_bytes=20_000, bucket_rows=300, threads=4)
 preprocess(find_inputs(raw), settings, Path(out))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ingot.converters.criteo.preprocessing.ids import Ids
+from ingot.converters.recsys.criteo.preprocess.vocabulary import Ids
 
 EXTREMES = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32 - 2, 0x80000001, 0xFFFF, 0x10000, 0xFFFF0000]
 

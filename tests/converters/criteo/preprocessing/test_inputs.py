@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from ingot.converters.criteo.preprocessing.inputs import Inputs, find_inputs, opened, parse_days
 from ingot.converters.errors import ConversionError, SourceError
+from ingot.converters.recsys.criteo.preprocess.inputs import (
+    Inputs,
+    find_inputs,
+    open_part,
+    parse_days,
+)
 
 
 def folder(root: Path, *names: str) -> Path:
@@ -100,7 +105,7 @@ def test_hashed_while_it_is_read(tmp_path: Path, packed: bool) -> None:
     stored = gzip.compress(content) + bytes(20) if packed else content
     (tmp_path / "day_0").write_bytes(stored)
     found = find_inputs(str(tmp_path))
-    with opened(found.parts[0]) as source:
+    with open_part(found.parts[0]) as source:
         assert source.stream.read(11) == b"some lines\n"
         digest = source.sha256()
     assert digest == hashlib.sha256(stored).hexdigest()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ingot.converters.criteo.preprocessing.lines import Block, parse_block
+from ingot.converters.recsys.criteo.preprocess.raw_lines import Block, parse_block
 from tests.converters.criteo import reference
 from tests.converters.criteo.lines import COLUMNS, INTEGERS, NASTY, VALUES, files
 from tests.converters.criteo.reference import DENSE, SPARSE, Raw

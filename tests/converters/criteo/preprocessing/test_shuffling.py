@@ -11,12 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ingot.converters.criteo.contract import KEYS
-from ingot.converters.criteo.preprocessing.arrays import HEADER
-from ingot.converters.criteo.preprocessing.shuffling import Shuffle, inverse_permutation
-from ingot.converters.criteo.preprocessing.sources import PartRows
-from ingot.converters.criteo.preprocessing.work import Work
 from ingot.converters.errors import ConversionError, OutputError
+from ingot.converters.recsys.criteo.contract import HEADER, KEYS
+from ingot.converters.recsys.criteo.preprocess.shuffle import PartRows, Shuffle, inverse_permutation
+from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder
 from tests.converters.criteo.preprocessed import GOLDEN, same_bits
 
 Arrays = dict[str, NDArray[Any]]
@@ -31,7 +29,7 @@ def made(rows: int, seed: int) -> Arrays:
     }
 
 
-def stored(work: Work, name: str, arrays: Arrays) -> None:
+def stored(work: WorkFolder, name: str, arrays: Arrays) -> None:
     """A part as it lies in the work folder."""
     folder = work.fresh_part(name)
     for kind in ("dense", "labels"):
@@ -44,7 +42,7 @@ def shuffled(
     folder: Path, parts: Sequence[Arrays], *, seed: int, bucket: int, rounded: bool = False
 ) -> list[Arrays]:
     """Shuffle parts through files."""
-    work, result = Work(folder / "work"), folder / "result"
+    work, result = WorkFolder(folder / "work"), folder / "result"
     work.root.mkdir(parents=True)
     result.mkdir()
     names = [f"day_{number}" for number in range(len(parts))]
@@ -108,7 +106,7 @@ def test_big_ids(tmp_path: Path, bucket: int, rounded: bool) -> None:
 
 
 def test_a_bucket_that_lost_rows_is_told(tmp_path: Path) -> None:
-    work, result = Work(tmp_path / "work"), tmp_path / "result"
+    work, result = WorkFolder(tmp_path / "work"), tmp_path / "result"
     work.root.mkdir()
     result.mkdir()
     stored(work, "day_0", made(9, 1))
@@ -124,7 +122,7 @@ def test_the_last_day_of_big_ids_keeps_its_bits(tmp_path: Path) -> None:
     with np.load(GOLDEN / "shuffle_big_ids.npz") as file:
         day = {kind: file[f"in_day_2_{kind}"] for kind in ("dense", "labels", "sparse")}
         expected = file["out_day_2_sparse"]
-    work = Work(tmp_path)
+    work = WorkFolder(tmp_path)
     stored(work, "day_2", day)
     part = PartRows(work=work, name="day_2", rows=40, remapped=frozenset(), rounded=False)
     assert np.array_equal(part.sparse(0, 40).T, expected)
@@ -137,8 +135,10 @@ def test_the_largest_number_becomes_the_least_through_float32(tmp_path: Path) ->
     arrays = made(2, 1)
     arrays["labels"][:] = [[2**31 - 1], [2**24 + 1]]
     arrays["sparse"][:, 0] = [2**31 - 1, 2**31 - 200]
-    stored(Work(tmp_path), "day_0", arrays)
-    part = PartRows(work=Work(tmp_path), name="day_0", rows=2, remapped=frozenset(), rounded=True)
+    stored(WorkFolder(tmp_path), "day_0", arrays)
+    part = PartRows(
+        work=WorkFolder(tmp_path), name="day_0", rows=2, remapped=frozenset(), rounded=True
+    )
     labels, _, sparse = part.read(0, 2)
     assert labels.view(np.int32).tolist() == [-(2**31), 2**24]
     assert sparse.view(np.int32)[0].tolist() == [-(2**31), 2**31 - 256]
@@ -165,7 +165,7 @@ def test_gone_on_with(tmp_path: Path, done: int) -> None:
     """Parts whose records lie in the buckets are passed over; buckets that are gone are written."""
     parts = [made(rows, rows) for rows in (30, 0, 25)]
     expected = shuffled(tmp_path / "whole", parts, seed=1, bucket=9)
-    work, result = Work(tmp_path / "work"), tmp_path / "result"
+    work, result = WorkFolder(tmp_path / "work"), tmp_path / "result"
     work.root.mkdir()
     result.mkdir()
     sources = []

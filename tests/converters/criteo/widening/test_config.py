@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from ingot.converters.contracts import schema
-from ingot.converters.criteo.widening.config import load
-from ingot.converters.criteo.widening.parameters import DISTRIBUTIONS, MOST_IDS, SEEDINGS
 from ingot.converters.errors import ParametersError
+from ingot.converters.json_yaml import schema
+from ingot.converters.recsys.criteo.multihot.id_tables import DISTRIBUTIONS, MOST_IDS, SEEDINGS
+from ingot.converters.recsys.criteo.multihot.job import load_config
 
 ROWS = [*range(10, 36)]
 FINE = {"num_embeddings": ROWS, "multi_hot_size": 3, "multi_hot_min_table_size": 30}
@@ -27,7 +27,7 @@ def test_json_with_everything(tmp_path):
         "collect_multi_hot_freqs_stats": True,
         "seeding": "global0",
     }
-    read = load(written(tmp_path, document))
+    read = load_config(written(tmp_path, document))
     assert read.collect
     assert read.parameters.to_json() == {
         "num_embeddings": ROWS,
@@ -39,7 +39,7 @@ def test_json_with_everything(tmp_path):
 
 def test_yaml_with_what_is_needed(tmp_path):
     text = f"# a comment\nnum_embeddings: {ROWS}\nmulti_hot_size: 3\nmulti_hot_min_table_size: 30\n"
-    read = load(written(tmp_path, text))
+    read = load_config(written(tmp_path, text))
     assert not read.collect
     assert read.parameters.sizes == (1,) * 20 + (3,) * 6
     assert (read.parameters.distribution, read.parameters.seeding) == ("uniform", "feature")
@@ -65,20 +65,20 @@ def test_yaml_with_what_is_needed(tmp_path):
 )
 def test_what_is_wrong_is_told_with_its_place(tmp_path, document, said):
     with pytest.raises(ParametersError, match=said) as raised:
-        load(written(tmp_path, document))
+        load_config(written(tmp_path, document))
     assert str(tmp_path / "hot.json") in str(raised.value)
     assert raised.value.exit_code == 2
 
 
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(ParametersError, match="cannot be read: No such file"):
-        load(tmp_path / "none.json")
+        load_config(tmp_path / "none.json")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ParametersError, match="not UTF-8"):
-        load(tmp_path / "bytes")
+        load_config(tmp_path / "bytes")
     (tmp_path / "large").write_bytes(b" " * (1 << 20 | 1))
     with pytest.raises(ParametersError, match="larger than 1 MiB"):
-        load(tmp_path / "large")
+        load_config(tmp_path / "large")
 
 
 def test_schema_and_code_know_the_same():

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.criteo.widening.npz import NpzWriter, directory, members
+from ingot.converters.recsys.criteo.multihot.npz import NpzWriter, archive_directory, place_members
 
 
 def older(archive: bytes) -> bytes:
@@ -58,7 +58,7 @@ def test_members_can_be_mapped(tmp_path):
     matrices = [np.arange(12, dtype=np.int32).reshape(4, 3), np.ones((4, 1), np.int32)]
     path = tmp_path / "made.npz"
     write(path, matrices, 3)
-    for one, matrix in zip(members(4, [3, 1]), matrices, strict=True):
+    for one, matrix in zip(place_members(4, [3, 1]), matrices, strict=True):
         at = one.data + len(one.npy)
         np.testing.assert_array_equal(np.memmap(path, "<i4", "r", at, matrix.shape), matrix)
 
@@ -66,14 +66,14 @@ def test_members_can_be_mapped(tmp_path):
 def test_what_is_beyond_32_bits_is_as_zipfile_reads_it(tmp_path):
     """A file of 14 GB with holes: sizes, places and the directory need 64 bits."""
     rows, widths = 600_000_000, [1, 2, 3]
-    path, placed, crcs = tmp_path / "large.npz", members(rows, widths), [7, 8, 9]
+    path, placed, crcs = tmp_path / "large.npz", place_members(rows, widths), [7, 8, 9]
     with path.open("wb") as file:
         for one, crc in zip(placed, crcs, strict=True):
             file.seek(one.offset)
             file.write(one.local_header(crc) + one.npy)
         end = placed[-1].data + placed[-1].size
         file.seek(end)
-        file.write(directory(placed, crcs, end))
+        file.write(archive_directory(placed, crcs, end))
     assert path.stat().st_size > 14e9
     with zipfile.ZipFile(path) as opened:
         for one, told, crc in zip(placed, opened.infolist(), crcs, strict=True):

@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.criteo.widening.drawing import blocks
-from ingot.converters.criteo.widening.parameters import Parameters
-from ingot.converters.criteo.widening.tables import drawn, kept
 from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.recsys.criteo.multihot.id_tables import (
+    Parameters,
+    draw_blocks,
+    draw_tables,
+    open_tables,
+)
 
 
 def parameters(rows=(50, 7, 300), sizes=(3, 1, 5), distribution="uniform", seeding="feature"):
@@ -38,7 +41,7 @@ def test_blocks_are_the_table_drawn_at_once(rows, size, block, distribution, see
             whole = np.where(numbers < 2**31, numbers, -(2.0**31)).astype(np.int32)
         wanted = whole % rows
     made = np.concatenate(
-        list(blocks(np.random.RandomState(seed), rows, size, distribution, block))
+        list(draw_blocks(np.random.RandomState(seed), rows, size, distribution, block))
     )
     assert made.dtype == np.int32
     np.testing.assert_array_equal(made[:, 0], np.arange(rows))
@@ -48,17 +51,17 @@ def test_blocks_are_the_table_drawn_at_once(rows, size, block, distribution, see
 @pytest.mark.parametrize("rows", [2**31 - 1, 2**31 - 2, 2**16, 1])
 def test_the_largest_tables_draw_numbers_of_the_same_stream(rows):
     """The first rows of tables that are too large to be drawn here."""
-    first = next(blocks(np.random.RandomState(3), rows, 4, "uniform", 30))
+    first = next(draw_blocks(np.random.RandomState(3), rows, 4, "uniform", 30))
     wanted = np.random.RandomState(3).randint(0, rows, size=(len(first), 3))
     np.testing.assert_array_equal(first[:, 1:], wanted)
-    first = next(blocks(np.random.RandomState(3), rows, 4, "pareto", 30))
+    first = next(draw_blocks(np.random.RandomState(3), rows, 4, "pareto", 30))
     assert (first >= 0).all()
     assert (first < rows).all()
 
 
 def test_large_pareto_draws_are_the_least_int32():
     """Some 0.5 % of the draws: they all become the same id."""
-    (table,) = blocks(np.random.RandomState(0), 100_003, 2, "pareto")
+    (table,) = draw_blocks(np.random.RandomState(0), 100_003, 2, "pareto")
     numbers = np.random.RandomState(0).pareto(0.25, size=100_003)
     large = numbers >= 2**31
     assert 300 < large.sum() < 700
@@ -69,7 +72,7 @@ def test_large_pareto_draws_are_the_least_int32():
 @pytest.mark.parametrize("seeding", ["feature", "global0"])
 def test_files_hold_what_is_drawn_into_memory(tmp_path, distribution, seeding):
     asked = parameters(distribution=distribution, seeding=seeding)
-    for one, other in zip(drawn(asked), kept(asked, tmp_path), strict=True):
+    for one, other in zip(draw_tables(asked), open_tables(asked, tmp_path), strict=True):
         assert (one is None) == (other is None)
         if one is not None:
             assert isinstance(other, np.memmap)
@@ -81,29 +84,31 @@ def _times(folder: Path) -> dict[Path, int]:
 
 
 def test_what_is_there_is_not_made_again(tmp_path):
-    kept(parameters(), tmp_path)
+    open_tables(parameters(), tmp_path)
     before = _times(tmp_path)
-    kept(parameters(), tmp_path)
+    open_tables(parameters(), tmp_path)
     assert _times(tmp_path) == before
-    kept(parameters(seeding="global0"), tmp_path)
+    open_tables(parameters(seeding="global0"), tmp_path)
     assert len(list(tmp_path.glob("multihot-*"))) == 2
 
 
 def test_what_a_killed_process_left_is_made_anew(tmp_path):
-    kept(parameters(), tmp_path)
+    open_tables(parameters(), tmp_path)
     (place,) = tmp_path.glob("multihot-*")
     left = place.rename(place.with_name(f".{place.name}.unfinished"))
     (left / "table_0.npy").write_bytes(b"half")
     (left / "more").mkdir()
-    np.testing.assert_array_equal(kept(parameters(), tmp_path)[0], drawn(parameters())[0])
+    np.testing.assert_array_equal(
+        open_tables(parameters(), tmp_path)[0], draw_tables(parameters())[0]
+    )
     assert not left.exists()
 
 
 MAKE = """
 import sys
 from pathlib import Path
-from ingot.converters.criteo.widening.parameters import Parameters
-from ingot.converters.criteo.widening.tables import kept
+from ingot.converters.recsys.criteo.multihot.id_tables import Parameters
+from ingot.converters.recsys.criteo.multihot.id_tables import kept
 
 asked = Parameters.of([50_000, 7, 300_000], None, None, [3, 1, 5], "uniform", "feature")
 print(sum(int(table.sum()) for table in kept(asked, Path(sys.argv[1])) if table is not None))
@@ -132,29 +137,29 @@ def test_processes_at_the_same_time_get_the_same(tmp_path):
     ids=["cut", "empty", "gone", "shape", "type", "objects"],
 )
 def test_damaged_tables_are_told(tmp_path, damage):
-    kept(parameters(), tmp_path)
+    open_tables(parameters(), tmp_path)
     (path,) = tmp_path.glob("multihot-*/table_0.npy")
     damage(path)
     with pytest.raises(
         SourceError, match=r"table_0.npy: is no table of these parameters: .*\(delete"
     ):
-        kept(parameters(), tmp_path)
+        open_tables(parameters(), tmp_path)
 
 
 def test_too_large_for_the_memory():
     huge = parameters(rows=[2**31 - 1], sizes=[1 << 20])
     with pytest.raises(ConversionError, match=r"the tables take 9,007,199\.3 GB .*give a folder"):
-        drawn(huge)
+        draw_tables(huge)
 
 
 def test_too_large_for_the_disk(tmp_path):
     huge = parameters(rows=[2**31 - 1], sizes=[1 << 20])
     with pytest.raises(OutputError, match=r"the disk is too small: 9,007,199\.3 GB for tables"):
-        kept(huge, tmp_path)
+        open_tables(huge, tmp_path)
     assert not list(tmp_path.glob("*multihot-*[!k]"))
 
 
 def test_a_folder_that_cannot_be(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot be written"):
-        kept(parameters(), tmp_path / "file" / "below")
+        open_tables(parameters(), tmp_path / "file" / "below")

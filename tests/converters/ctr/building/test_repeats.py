@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.ctr.building.repeats import Repeats
+from ingot.converters.recsys.ctr.build.row_collector import Repeats
 
 
 def repeated(path: Path, parts: list[list[int]], size: int) -> int | None:

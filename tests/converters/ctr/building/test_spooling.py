@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ingot.converters.ctr.building.rows import Rows, Tokens
-from ingot.converters.ctr.building.spooling import Spool
+from ingot.converters.recsys.ctr.build.row_collector import Rows, Spool, Tokens
 
 Plain = list[tuple[int, int, int, int, list[tuple[list[int], list[float]]]]]
 

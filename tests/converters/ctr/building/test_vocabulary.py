@@ -13,14 +13,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.ctr.build import Built
-from ingot.converters.ctr.building.hashing import token_hashes
-from ingot.converters.ctr.building.interning import Interner
-from ingot.converters.ctr.building.splitting import TRAIN, VALID, split_of, splits_of
-from ingot.converters.ctr.building.vocabulary import SCHEMA, as_table, fit, ids_of, load, save
-from ingot.converters.ctr.featuremap import Feature, FeatureMap
-from ingot.converters.ctr.featuremap import load as load_featuremap
 from ingot.converters.errors import SourceError
+from ingot.converters.recsys.ctr.build.job import Built
+from ingot.converters.recsys.ctr.build.vocabulary import (
+    SCHEMA,
+    Interner,
+    fit_vocabularies,
+    ids_of,
+    load_vocabularies,
+    save_vocabulary,
+    vocabulary_table,
+)
+from ingot.converters.recsys.ctr.contract import TRAIN, VALID, split_of, splits_of, token_hashes
+from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap
+from ingot.converters.recsys.ctr.featuremap import load as load_featuremap
 
 TEXTS = st.dictionaries(st.text(max_size=3), st.integers(0, 3), min_size=1, max_size=20)
 VOCAB = Feature(name="f0_1", src=0, field="1", encoding="vocab", vocab_num_tokens=3)
@@ -44,7 +50,7 @@ def test_ranks(first: dict[str, int], second: dict[str, int]) -> None:
     interned(list(second), interner, 1)
     interned(list(first), interner, 0)
     counts = np.array([*second.values(), *first.values()], np.int64)
-    places, vocabularies = fit(interner, counts, 2)
+    places, vocabularies = fit_vocabularies(interner, counts, 2)
     for given_counts, vocabulary in zip((first, second), vocabularies, strict=True):
         texts = [one.decode() for one in vocabulary.texts.to_pylist()]
         assert texts == sorted(given_counts)
@@ -67,7 +73,9 @@ def test_saved_ranks_take_the_place_of_counts(old: dict[str, int], new: dict[str
     table = pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], SCHEMA)
     interner = Interner()
     interned(list(new), interner)
-    _, (vocabulary,) = fit(interner, np.array(list(new.values()), np.int64), 1, [table])
+    _, (vocabulary,) = fit_vocabularies(
+        interner, np.array(list(new.values()), np.int64), 1, [table]
+    )
     texts = [one.decode() for one in vocabulary.texts.to_pylist()]
     there = [text for text in known if text in new]
     assert [texts[place] for place in vocabulary.ranked.tolist()] == there
@@ -167,14 +175,14 @@ def saved(tmp_path: Path) -> Path:
     """A vocabulary of four tokens, of which three have ids."""
     interner = Interner()
     interned(["b", "a", "d", "c", "unseen"], interner)
-    _, (vocabulary,) = fit(interner, np.array([5, 5, 2, 9, 0], np.int64), 1)
+    _, (vocabulary,) = fit_vocabularies(interner, np.array([5, 5, 2, 9, 0], np.int64), 1)
     ids = ids_of(VOCAB, FeatureMap(features=(VOCAB,)), vocabulary.texts, vocabulary.ranks)
-    save(tmp_path / "f0_1.parquet", as_table(vocabulary, ids))
+    save_vocabulary(tmp_path / "f0_1.parquet", vocabulary_table(vocabulary, ids))
     return tmp_path
 
 
 def test_what_is_saved(saved: Path) -> None:
-    table = load(saved, FeatureMap(features=(VOCAB,)))["f0_1"]
+    table = load_vocabularies(saved, FeatureMap(features=(VOCAB,)))["f0_1"]
     assert table.schema.equals(SCHEMA)
     assert table.to_pydict() == {
         "token": ["c", "a", "b", "d"],
@@ -187,7 +195,7 @@ def test_of_a_built_folder(saved: Path, tmp_path: Path) -> None:
     folder = tmp_path / "built"
     folder.mkdir()
     (folder / "vocab").symlink_to(saved)
-    assert load(folder, FeatureMap(features=(VOCAB,)))["f0_1"].num_rows == 4
+    assert load_vocabularies(folder, FeatureMap(features=(VOCAB,)))["f0_1"].num_rows == 4
 
 
 @pytest.mark.parametrize(
@@ -202,7 +210,7 @@ def test_of_a_built_folder(saved: Path, tmp_path: Path) -> None:
 )
 def test_vocabularies_of_another_featuremap(saved: Path, feature: Feature, said: str) -> None:
     with pytest.raises(SourceError) as raised:
-        load(saved, FeatureMap(features=(feature,)))
+        load_vocabularies(saved, FeatureMap(features=(feature,)))
     assert said in str(raised.value)
 
 
@@ -213,7 +221,7 @@ def test_vocabularies_of_another_featuremap(saved: Path, feature: Feature, said:
 def test_no_vocabulary(saved: Path, content: bytes) -> None:
     (saved / "f0_1.parquet").write_bytes(content)
     with pytest.raises(SourceError, match="cannot be read as a vocabulary"):
-        load(saved, FeatureMap(features=(VOCAB,)))
+        load_vocabularies(saved, FeatureMap(features=(VOCAB,)))
 
 
 @pytest.mark.parametrize(
@@ -227,7 +235,7 @@ def test_no_vocabulary(saved: Path, content: bytes) -> None:
 def test_another_table(saved: Path, table: pa.Table) -> None:
     pq.write_table(table, saved / "f0_1.parquet")
     with pytest.raises(SourceError, match="is no vocabulary"):
-        load(saved, FeatureMap(features=(VOCAB,)))
+        load_vocabularies(saved, FeatureMap(features=(VOCAB,)))
 
 
 def test_a_token_twice(saved: Path) -> None:
@@ -236,7 +244,7 @@ def test_a_token_twice(saved: Path) -> None:
     columns = [pa.array(["c", "a", "c", "d"]), *table.columns[1:]]
     pq.write_table(pa.table(columns, schema=SCHEMA), path)
     with pytest.raises(SourceError, match=r"f0_1\.parquet: .*twice"):
-        load(saved, FeatureMap(features=(VOCAB,)))
+        load_vocabularies(saved, FeatureMap(features=(VOCAB,)))
 
 
 def test_two_features_of_a_field_with_other_tokens(saved: Path) -> None:
@@ -244,4 +252,4 @@ def test_two_features_of_a_field_with_other_tokens(saved: Path) -> None:
     pq.write_table(table.slice(0, 3), saved / "f0_2.parquet")
     featuremap = FeatureMap(features=(VOCAB, replace(VOCAB, name="f0_2")))
     with pytest.raises(SourceError, match="other tokens than another feature of field '1'"):
-        load(saved, featuremap)
+        load_vocabularies(saved, featuremap)

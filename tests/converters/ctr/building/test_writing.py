@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingot.converters.ctr.building import writing
-from ingot.converters.ctr.building.writing import SplitWriter
 from ingot.converters.errors import OutputError
+from ingot.converters.recsys.ctr.build import job
+from ingot.converters.recsys.ctr.build.job import SplitWriter
 
 SCHEMA = pa.schema(
     [
@@ -45,8 +45,8 @@ def groups(path: Path) -> list[int]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Row groups of 5 rows, files of 3 row groups."""
-    monkeypatch.setattr(writing, "GROUP_ROWS", 5)
-    monkeypatch.setattr(writing, "GROUPS_PER_FILE", 3)
+    monkeypatch.setattr(job, "GROUP_ROWS", 5)
+    monkeypatch.setattr(job, "GROUPS_PER_FILE", 3)
 
 
 @pytest.mark.usefixtures("small")

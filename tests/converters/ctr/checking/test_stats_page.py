@@ -9,13 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingot.converters.ctr import contract, featuremap
-from ingot.converters.ctr.build import Built
-from ingot.converters.ctr.checking.counting import quantile
-from ingot.converters.ctr.checking.figures import FeatureFigures, figures
-from ingot.converters.ctr.checking.stats_page import render
 from ingot.converters.errors import SourceError
-from ingot.converters.pages import percent
+from ingot.converters.output.pages import format_percent
+from ingot.converters.recsys.ctr import contract, featuremap
+from ingot.converters.recsys.ctr.build.job import Built
+from ingot.converters.recsys.ctr.validation.figures import (
+    FeatureFigures,
+    read_figures,
+    render_stats_page,
+)
+from ingot.converters.recsys.ctr.validation.processed_folder import quantile
 from tests.converters.ctr.right import make
 from tests.converters.page_parts import Parts
 
@@ -29,7 +32,7 @@ def built(golden_build: Built) -> Path:
 
 
 def test_rates_are_those_of_the_rows(built):
-    told = figures(built)
+    told = read_figures(built)
     assert not told.counted
     for split in ("train", "valid"):
         table = pq.read_table(built / split)
@@ -51,7 +54,7 @@ def known_of_rows(told: FeatureFigures) -> tuple[object, ...]:
 def test_without_stats_json_the_rows_are_counted_to_the_same_figures(built, tmp_path):
     root = shutil.copytree(built, tmp_path / "out")
     (root / "stats.json").unlink()
-    told, counted = figures(built), figures(root)
+    told, counted = read_figures(built), read_figures(root)
     assert counted.counted
     for name, splits in told.by_feature.items():
         for split, one in splits.items():
@@ -74,22 +77,22 @@ def test_without_a_featuremap_either_what_columns_show_is_told(built, tmp_path):
     root = tmp_path / "out"
     for split in ("train", "valid"):
         shutil.copytree(built / split, root / split)
-    told, known = figures(root), figures(built)
+    told, known = read_figures(root), read_figures(built)
     assert [one.name for one in told.features] == [one.name for one in known.features]
     one, same = told.by_feature["f1_109_14"]["valid"], known.by_feature["f1_109_14"]["valid"]
     assert (one.missing, one.tokens, one.oov, one.hashed) == (same.missing, same.tokens, None, None)
     assert told.profile is None
     assert any("no featuremap.yaml" in note for note in told.notes)
-    given = figures(root, featuremap.load(GOLDEN / "featuremap_small.yaml"))
+    given = read_figures(root, featuremap.load(GOLDEN / "featuremap_small.yaml"))
     assert given.by_feature["f1_109_14"]["valid"].oov == same.oov
-    assert "not known" in render(told)
+    assert "not known" in render_stats_page(told)
     assert json.loads(json.dumps(told.to_document())) == told.to_document()
 
 
 def test_a_tail_that_is_not_told_from_its_head_is_not_guessed(tmp_path):
     root = make(tmp_path / "out", {"tail_ids": "contract"})
     (root / "stats.json").unlink()
-    told = figures(root)
+    told = read_figures(root)
     assert told.by_feature["f0_4"]["train"].hashed is None
     assert told.by_feature["f0_3"]["train"].hashed == 1.0
     assert any("tail_ids is contract" in note for note in told.notes)
@@ -100,14 +103,14 @@ def test_an_empty_split_divides_by_nothing(tmp_path):
     (root / "stats.json").unlink()
     path = root / "valid/part-00000.parquet"
     pq.write_table(pq.read_table(path).slice(0, 0), path)
-    told = figures(root)
+    told = read_figures(root)
     assert (told.splits["valid"].rows, told.splits["valid"].ctr) == (0, None)
     assert told.by_feature["f1_5"]["valid"].lengths is None
-    assert "–" in render(told)
+    assert "–" in render_stats_page(told)
 
 
 def test_the_page_stands_alone_and_shows_every_feature(built):
-    page = render(figures(built))
+    page = render_stats_page(read_figures(built))
     parts = Parts(page)
     assert parts.open == []
     assert not parts.tags & {"script", "link", "img", "iframe", "object", "form", "a"}
@@ -116,17 +119,17 @@ def test_the_page_stands_alone_and_shows_every_feature(built):
     )
     assert "http" not in page.replace("http-equiv", "")
     assert "url(" not in page
-    told = figures(built)
+    told = read_figures(built)
     for one in told.features:
         assert one.name in parts.text
         for split in told.by_feature[one.name].values():
-            assert percent(split.missing) in parts.text
+            assert format_percent(split.missing) in parts.text
     for one in told.splits.values():
-        assert percent(one.cvr_of_clicks) in parts.text
+        assert format_percent(one.cvr_of_clicks) in parts.text
     for heading in ("Rows without a token", "Tokens in a list", "What truncation keeps"):
         assert heading in parts.text
     assert "prefers-color-scheme: dark" in page
-    assert render(told) == page
+    assert render_stats_page(told) == page
     widths = [float(one.split("width: ")[1].rstrip("%")) for one in parts.styles if "%" in one[-1:]
               and "width: " in one]  # fmt: skip
     assert len(widths) > 100
@@ -138,7 +141,7 @@ def test_texts_of_the_folder_are_text(built, tmp_path):
     stats = json.loads((root / "stats.json").read_bytes())
     stats["rejects"] = {"<script>alert(1)</script>": 3}
     (root / "stats.json").write_text(json.dumps(stats), encoding="utf-8")
-    parts = Parts(render(figures(root)))
+    parts = Parts(render_stats_page(read_figures(root)))
     assert not parts.tags & {"script", "img"}
     assert "<script>alert(1)</script>" in parts.text
 
@@ -160,28 +163,28 @@ def test_a_stats_json_that_is_no_builds_is_told(built, tmp_path, change):
     change(stats)
     (root / "stats.json").write_text(json.dumps(stats), encoding="utf-8")
     with pytest.raises(SourceError, match=r"stats\.json: is not as a build writes it"):
-        figures(root)
+        read_figures(root)
 
 
 def test_what_cannot_be_read_is_told(built, tmp_path):
     root = shutil.copytree(built, tmp_path / "out")
     (root / "stats.json").write_text("[1]", encoding="utf-8")
     with pytest.raises(SourceError, match="no JSON object"):
-        figures(root)
+        read_figures(root)
     (root / "stats.json").unlink()
     (root / "valid/part-00000.parquet").write_bytes(b"PAR1")
     with pytest.raises(SourceError, match=r"valid/part-00000\.parquet: cannot be read"):
-        figures(root)
+        read_figures(root)
     (root / "featuremap.yaml").unlink()
     shutil.copy(built / "stats.json", root)
     with pytest.raises(SourceError, match="--featuremap"):
-        figures(root)
+        read_figures(root)
     for split in ("train", "valid"):
         shutil.rmtree(root / split)
         (root / split).mkdir()
     (root / "stats.json").unlink()
     with pytest.raises(SourceError, match="no Parquet file"):
-        figures(root)
+        read_figures(root)
 
 
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.9, 0.99, 1.0])
@@ -200,8 +203,8 @@ def test_lists_of_other_writers_are_counted_with_their_nulls(tmp_path):
     cells = pa.array([[3, 4], None, [], [1], [5, None]], pa.list_(pa.int64()))
     labels = dict.fromkeys(contract.LABELS, pa.array([1, 0, 0, 0, None], pa.int8()))
     pq.write_table(pa.table({**labels, "f0_1_idx": cells}), root / "train/a.parquet")
-    assert figures(root).splits["train"].ctr == 0.2
-    one = figures(root).by_feature["f0_1"]["train"]
+    assert read_figures(root).splits["train"].ctr == 0.2
+    one = read_figures(root).by_feature["f0_1"]["train"]
     assert (one.missing, one.tokens) == (0.2, 3)
     assert one.lengths is not None
     assert (one.lengths["min"], one.lengths["max"]) == (0, 2)
@@ -217,4 +220,4 @@ def test_columns_that_cannot_be_counted_are_told_not_taken_for_0(tmp_path, kind)
     at = table.schema.names.index("f0_3_idx")
     pq.write_table(table.set_column(0, "y_ctr", odd).set_column(at, "f0_3_idx", odd), path)
     with pytest.raises(SourceError, match="no column y_ctr, f0_3_idx that can be counted"):
-        figures(root)
+        read_figures(root)

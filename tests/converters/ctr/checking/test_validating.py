@@ -12,15 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingot.converters.ctr import contract, featuremap
-from ingot.converters.ctr.build import build
-from ingot.converters.ctr.building.inputs import Aliccp
-from ingot.converters.ctr.checking.findings import Findings, Place, Report
-from ingot.converters.ctr.checking.folder import find
-from ingot.converters.ctr.checking.rules import NUMBERS, RULES
-from ingot.converters.ctr.checking.rules_across import check_row_ids
-from ingot.converters.ctr.checking.validating import validate
 from ingot.converters.errors import SourceError
+from ingot.converters.recsys.ctr import contract, featuremap
+from ingot.converters.recsys.ctr.build.inputs import Aliccp
+from ingot.converters.recsys.ctr.build.job import build
+from ingot.converters.recsys.ctr.validation.findings import NUMBERS, RULES, Findings, Place, Report
+from ingot.converters.recsys.ctr.validation.processed_folder import find_folder
+from ingot.converters.recsys.ctr.validation.row_rules import check_row_ids
+from ingot.converters.recsys.ctr.validation.validator import validate
 from tests.converters.ctr.planting import cast, cell, columns, document, rewrite, violations
 from tests.converters.ctr.right import ROWS, TRAIN, VALID, list_files, make
 
@@ -227,7 +226,7 @@ def test_row_ids_are_compared_in_bounded_passes(tmp_path, per_pass):
         (tmp_path / split).mkdir()
         pq.write_table(pa.table({"row_id": some}), tmp_path / split / "a.parquet")
     found = Findings(max_shown=10)
-    check_row_ids(find(tmp_path).all_parts, found, per_pass)
+    check_row_ids(find_folder(tmp_path).all_parts, found, per_pass)
     assert found.counts["R1.8"] == 3
     places = {(one.file, one.row) for one in found.places["R1.8"]}
     assert places == {("train/a.parquet", 7), ("train/a.parquet", 400), ("valid/a.parquet", 400)}

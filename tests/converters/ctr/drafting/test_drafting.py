@@ -15,13 +15,12 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingot.converters.ctr.drafting.counts import Distinct
-from ingot.converters.ctr.drafting.draft import Chosen, Draft, draft
-from ingot.converters.ctr.drafting.features import round_up
-from ingot.converters.ctr.drafting.shapes import shape_of_cells, words_of
-from ingot.converters.ctr.featuremap import parse
-from ingot.converters.ctr.tables.table import read_table
 from ingot.converters.errors import IngotError, ReviewNeeded, SourceError
+from ingot.converters.recsys.ctr.draft.column_profile import Distinct, shape_of_cells, words_of
+from ingot.converters.recsys.ctr.draft.feature_choice import round_up
+from ingot.converters.recsys.ctr.draft.featuremap_draft import ChosenColumns, Draft, draft
+from ingot.converters.recsys.ctr.featuremap import parse
+from ingot.converters.recsys.ctr.table.table_rows import read_table
 
 GENRES = ["Action", "Comedy", "Sci-Fi", "Film Noir", "Drama"]
 
@@ -226,18 +225,18 @@ def test_what_is_not_found_is_asked_for(tmp_path):
     assert raised.value.exit_code == 3
     assert "no column is plainly the click, and none the entity" in str(raised.value)
     assert "--label COLUMN (0 or 1 only: seen)" in str(raised.value)
-    made = draft(path, chosen=Chosen(click="seen", entity="who"))
+    made = draft(path, chosen=ChosenColumns(click="seen", entity="who"))
     assert list(features(made)) == ["who", "x"]
     with pytest.raises(ReviewNeeded, match="plainly the entity"):
-        draft(path, chosen=Chosen(click="seen"))
+        draft(path, chosen=ChosenColumns(click="seen"))
 
 
 def test_a_chosen_column_has_to_serve(tmp_path):
     path = table_of(tmp_path, user=USERS, click=ONES, stars=[n % 5 for n in range(200)])
     with pytest.raises(SourceError, match=r"no column clik \(nearest: click\)"):
-        draft(path, chosen=Chosen(click="clik"))
+        draft(path, chosen=ChosenColumns(click="clik"))
     with pytest.raises(SourceError, match=r"column stars is no label: 120 of 200 cells"):
-        draft(path, chosen=Chosen(conversion="stars"))
+        draft(path, chosen=ChosenColumns(conversion="stars"))
 
 
 def test_conversions_alone_are_no_clicks(tmp_path):
@@ -286,7 +285,7 @@ def test_hostile_names_stay_in_their_line(tmp_path):
 def test_a_table_without_features(tmp_path):
     path = table_of(tmp_path, user=[f"{n}.5" for n in range(200)], click=ONES)
     with pytest.raises(ReviewNeeded):
-        draft(path, chosen=Chosen(entity="click"))
+        draft(path, chosen=ChosenColumns(entity="click"))
     empty = tmp_path / "empty.csv"
     empty.write_text("user,click,x\n")
     with pytest.raises(SourceError, match="no rows"):

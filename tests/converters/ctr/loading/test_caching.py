@@ -12,12 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ingot.converters.ctr.loading import caching
-from ingot.converters.ctr.loading.caching import CachedRows, cache_file, ensure_cache
-from ingot.converters.ctr.loading.locating import Split, locate
-from ingot.converters.ctr.loading.reading import read
 from ingot.converters.errors import OutputError, SourceError
-from ingot.converters.loading.sequencing import Sequenced
+from ingot.converters.recsys.ctr.loader import stored_rows
+from ingot.converters.recsys.ctr.loader.split_files import Split, locate_split
+from ingot.converters.recsys.ctr.loader.stored_rows import (
+    CachedRows,
+    cache_file,
+    ensure_cache,
+    read_rows,
+)
+from ingot.converters.recsys.training import RowSequence
 from tests.converters.ctr.stored import Row, rows_of, write_split
 
 ROWS = rows_of(40)
@@ -25,20 +29,20 @@ ROWS = rows_of(40)
 
 @pytest.fixture
 def split(tmp_path: Path) -> Split:
-    return locate(write_split(tmp_path / "train", ROWS, files=3, group=6))
+    return locate_split(write_split(tmp_path / "train", ROWS, files=3, group=6))
 
 
 def rows_in(split: Split, path: Path, start: int = 0, stop: int | None = None) -> list[Row]:
     sizes = np.array([group.rows for group in split.groups])
     source = CachedRows(split, path, split.features)
     stop = split.rows if stop is None else stop
-    return read(source, Sequenced(sizes, np.arange(len(sizes))), start, stop).to_pylist()
+    return read_rows(source, RowSequence(sizes, np.arange(len(sizes))), start, stop).to_pylist()
 
 
 @pytest.mark.parametrize("block", [1, 5, 7, 40, 1000])
 def test_it_holds_the_rows(split: Split, tmp_path: Path, block: int) -> None:
     path = tmp_path / "cache.arrow"
-    caching.write_cache(split, path, block=block)
+    stored_rows.write_cache(split, path, block=block)
     assert rows_in(split, path) == ROWS
     assert rows_in(split, path, 4, 15) == ROWS[4:15]
 
@@ -63,7 +67,7 @@ def test_its_rows_are_views_of_the_file(split: Split, tmp_path: Path) -> None:
 
 def test_another_build_gets_its_own(split: Split, tmp_path: Path) -> None:
     path = ensure_cache(split, tmp_path)
-    other = locate(write_split(tmp_path / "train", rows_of(41), files=3, group=6))
+    other = locate_split(write_split(tmp_path / "train", rows_of(41), files=3, group=6))
     assert ensure_cache(other, tmp_path) != path
     with pytest.raises(SourceError, match="is no cache of this split any more"):
         rows_in(other, path)
@@ -102,12 +106,12 @@ def test_processes_that_make_it_at_the_same_time(split: Split, tmp_path: Path) -
 def test_a_cache_in_use_may_be_replaced(split: Split, tmp_path: Path) -> None:
     path = ensure_cache(split, tmp_path)
     sizes = np.array([group.rows for group in split.groups])
-    sequence = Sequenced(sizes, np.arange(len(sizes)))
+    sequence = RowSequence(sizes, np.arange(len(sizes)))
     source = CachedRows(split, path, split.features)
-    first = read(source, sequence, 0, 5)
-    caching.write_cache(split, path)  # as another one does where the storage knows no locks
+    first = read_rows(source, sequence, 0, 5)
+    stored_rows.write_cache(split, path)  # as another one does where the storage knows no locks
     assert first.to_pylist() == ROWS[:5]
-    assert read(source, sequence, 5, 40).to_pylist() == ROWS[5:]
+    assert read_rows(source, sequence, 5, 40).to_pylist() == ROWS[5:]
 
 
 def test_a_folder_that_cannot_be(split: Split, tmp_path: Path) -> None:
@@ -126,8 +130,8 @@ def test_a_source_that_cannot_be_read_leaves_nothing(split: Split, tmp_path: Pat
 FULL = """
 import resource, sys
 from pathlib import Path
-from ingot.converters.ctr.loading.caching import ensure_cache
-from ingot.converters.ctr.loading.locating import locate
+from ingot.converters.recsys.ctr.loader.stored_rows import ensure_cache
+from ingot.converters.recsys.ctr.loader.split_files import locate
 from ingot.converters.errors import OutputError
 split = locate(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))

@@ -12,11 +12,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.ctr import collate_fn
-from ingot.converters.ctr.featuremap import FeatureMap
-from ingot.converters.ctr.loading.collating import collate_columns, feature_meta_of
-from ingot.converters.ctr.loading.locating import StoredFeature
-from ingot.converters.ctr.loading.reading import layout
+from ingot.converters.recsys.ctr import collate_fn
+from ingot.converters.recsys.ctr.featuremap import FeatureMap
+from ingot.converters.recsys.ctr.loader.collation import collate_columns, feature_meta_of
+from ingot.converters.recsys.ctr.loader.split_files import StoredFeature
+from ingot.converters.recsys.ctr.loader.stored_rows import rows_schema
 from tests.converters.ctr.stored import (
     FEATUREMAPS,
     FEATURES,
@@ -34,7 +34,7 @@ def stored(features: FeatureMap) -> list[StoredFeature]:
 
 
 def columns(rows: list[dict[str, Any]], features: FeatureMap) -> Any:
-    return pa.RecordBatch.from_pylist(rows, schema=layout(stored(features)))
+    return pa.RecordBatch.from_pylist(rows, schema=rows_schema(stored(features)))
 
 
 @given(FEATUREMAPS, st.integers(0, 12), st.integers(0, 1000))
@@ -156,7 +156,7 @@ def test_the_extra_is_named_where_torch_is_missing(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError")
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-        "from ingot.converters.ctr import ProcessedIterDataset, build_dataloader, collate_fn\n"
+        "from ingot.converters.recsys.ctr import ProcessedIterDataset, build_dataloader, collate_fn\n"
         "from ingot.converters.errors import ConversionError\n"
         "for call in (lambda: ProcessedIterDataset('x'), lambda: build_dataloader('x'),\n"
         "             lambda: collate_fn([])):\n"
@@ -168,6 +168,6 @@ def test_the_extra_is_named_where_torch_is_missing(tmp_path: Path) -> None:
 
 
 def test_the_package_is_imported_without_torch() -> None:
-    code = "import sys, ingot.converters.ctr; print('torch' in sys.modules)"
+    code = "import sys, ingot.converters.recsys.ctr; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

@@ -18,10 +18,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from ingot.converters.ctr import ProcessedIterDataset, ProcessedLoader, build_dataloader, collate_fn
-from ingot.converters.ctr.contract import processed_schema
-from ingot.converters.ctr.featuremap import FeatureMap, load
 from ingot.converters.errors import SourceError
+from ingot.converters.recsys.ctr import (
+    ProcessedIterDataset,
+    ProcessedLoader,
+    build_dataloader,
+    collate_fn,
+)
+from ingot.converters.recsys.ctr.contract import processed_schema
+from ingot.converters.recsys.ctr.featuremap import FeatureMap, load
 from tests.converters.ctr.stored import (
     FEATUREMAPS,
     FEATURES,
@@ -246,7 +251,7 @@ def test_jagged_features(train: Path, workers: int) -> None:
 PEAK = """
 import sys
 import pyarrow as pa
-from ingot.converters.ctr import build_dataloader
+from ingot.converters.recsys.ctr import build_dataloader
 for folder in sys.argv[1:]:
     for shuffle in (False, True):
         for _ in build_dataloader(folder, 2048, shuffle, shuffle_buffer=4096):
@@ -496,7 +501,7 @@ def test_the_public_projects_files(tmp_path: Path) -> None:
 RANK = """
 import sys
 import torch
-from ingot.converters.ctr import build_dataloader
+from ingot.converters.recsys.ctr import build_dataloader
 folder, store, rank = sys.argv[1], sys.argv[2], int(sys.argv[3])
 torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
 loader = build_dataloader(folder, 10, True, 1)

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingot.converters.ctr.contract import METADATA_KEY, processed_schema
-from ingot.converters.ctr.loading.locating import locate
 from ingot.converters.errors import SourceError
+from ingot.converters.recsys.ctr.contract import METADATA_KEY, processed_schema
+from ingot.converters.recsys.ctr.loader.split_files import locate_split
 from tests.converters.ctr.stored import FEATURES, rows_of, write_split
 
 
@@ -29,7 +29,7 @@ def changed(**types: pa.DataType | None) -> pa.Schema:
 
 def test_a_split_of_files(tmp_path: Path) -> None:
     write_split(tmp_path / "train", rows_of(40), files=3, group=5)
-    split = locate(tmp_path, "train")
+    split = locate_split(tmp_path, "train")
     assert split.rows == 40
     assert [path.name for path in split.files] == [f"part-0000{n}.parquet" for n in range(3)]
     assert [group.first for group in split.groups][:4] == [0, 5, 10, 13]
@@ -39,18 +39,21 @@ def test_a_split_of_files(tmp_path: Path) -> None:
         ("f1_110_14", True, True),
         ("f0_210", True, False),
     ]
-    assert locate(tmp_path / "train") == split
+    assert locate_split(tmp_path / "train") == split
 
 
 def test_one_file_is_a_split(tmp_path: Path) -> None:
     folder = write_split(tmp_path, rows_of(4))
-    assert locate(folder / "part-00000.parquet").rows == 4
+    assert locate_split(folder / "part-00000.parquet").rows == 4
 
 
 def test_the_fingerprint_is_of_the_data_not_of_the_place(tmp_path: Path) -> None:
-    one = locate(write_split(tmp_path / "a", rows_of(20)))
-    assert locate(write_split(tmp_path / "b", rows_of(20))).fingerprint == one.fingerprint
-    assert locate(write_split(tmp_path / "c", rows_of(20, seed=1))).fingerprint != one.fingerprint
+    one = locate_split(write_split(tmp_path / "a", rows_of(20)))
+    assert locate_split(write_split(tmp_path / "b", rows_of(20))).fingerprint == one.fingerprint
+    assert (
+        locate_split(write_split(tmp_path / "c", rows_of(20, seed=1))).fingerprint
+        != one.fingerprint
+    )
 
 
 def test_hidden_files_and_files_without_rows_are_no_part(tmp_path: Path) -> None:
@@ -59,7 +62,7 @@ def test_hidden_files_and_files_without_rows_are_no_part(tmp_path: Path) -> None
     pq.write_table(empty, tmp_path / "part-00002.parquet")
     (tmp_path / "._part.parquet").write_text("not read")
     (tmp_path / "_SUCCESS").touch()
-    assert locate(tmp_path).rows == 6
+    assert locate_split(tmp_path).rows == 6
 
 
 @pytest.mark.parametrize(
@@ -92,7 +95,7 @@ def test_columns_that_are_not_the_contracts(
         pa.table({field.name: pa.nulls(1, field.type) for field in schema}), tmp_path / "x.parquet"
     )
     with pytest.raises(SourceError, match=said) as raised:
-        locate(tmp_path)
+        locate_split(tmp_path)
     assert raised.value.where == str(tmp_path / "x.parquet")
     assert "ingot ctr validate" in raised.value.hint
 
@@ -102,13 +105,13 @@ def test_a_value_column_of_another_shape(tmp_path: Path) -> None:
     table = pa.table({field.name: pa.nulls(1, field.type) for field in schema})
     pq.write_table(table, tmp_path / "x.parquet")
     with pytest.raises(SourceError, match="a list and no list"):
-        locate(tmp_path)
+        locate_split(tmp_path)
 
 
 def test_many_problems_are_told_shortly(tmp_path: Path) -> None:
     pq.write_table(pa.table({f"a{n}": [1] for n in range(9)}), tmp_path / "x.parquet")
     with pytest.raises(SourceError, match=r"no column y_ctr; .* and 10 more"):
-        locate(tmp_path)
+        locate_split(tmp_path)
 
 
 def test_files_that_differ(tmp_path: Path) -> None:
@@ -117,7 +120,7 @@ def test_files_that_differ(tmp_path: Path) -> None:
     table = pa.Table.from_pylist(rows_of(4), schema=schema)
     pq.write_table(table, tmp_path / "part-00001.parquet")
     with pytest.raises(SourceError, match="columns of f0_210 are not those of part-00000"):
-        locate(tmp_path)
+        locate_split(tmp_path)
 
 
 def test_files_of_several_builds(tmp_path: Path) -> None:
@@ -126,22 +129,22 @@ def test_files_of_several_builds(tmp_path: Path) -> None:
     table = pa.Table.from_pylist(rows_of(4), schema=schema)
     pq.write_table(table, tmp_path / "part-00001.parquet")
     with pytest.raises(SourceError, match=r"another ingot\.ctr in its metadata"):
-        locate(tmp_path)
+        locate_split(tmp_path)
 
 
 def test_places_that_hold_no_split(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="no such folder"):
-        locate(tmp_path / "x")
+        locate_split(tmp_path / "x")
     with pytest.raises(SourceError, match=r"no \*.parquet files.*ingot ctr build"):
-        locate(tmp_path)
+        locate_split(tmp_path)
     write_split(tmp_path / "train", rows_of(2))
     with pytest.raises(SourceError, match="say which split: split='train'"):
-        locate(tmp_path)
+        locate_split(tmp_path)
     with pytest.raises(SourceError, match=r"no such folder.*split='train'"):
-        locate(tmp_path, "valid")
+        locate_split(tmp_path, "valid")
     (tmp_path / "x.parquet").write_text("PAR1 no")
     with pytest.raises(SourceError, match="is no Parquet file"):
-        locate(tmp_path)
+        locate_split(tmp_path)
     write_split(tmp_path / "none", [])
     with pytest.raises(SourceError, match="holds no rows"):
-        locate(tmp_path / "none")
+        locate_split(tmp_path / "none")

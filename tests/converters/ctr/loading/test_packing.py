@@ -5,7 +5,7 @@ import pickle
 import pytest
 import torch
 
-from ingot.converters.ctr.loading.packing import pack, unpack
+from ingot.converters.recsys.ctr.loader.collation import pack, unpack
 from tests.converters.ctr.stored import assert_same, plain_batch, rows_of
 
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingot.converters.ctr.contract import processed_schema
-from ingot.converters.ctr.loading.locating import Split, locate
-from ingot.converters.ctr.loading.reading import ParquetRows, read
 from ingot.converters.errors import SourceError
-from ingot.converters.loading.sequencing import Sequenced
+from ingot.converters.recsys.ctr.contract import processed_schema
+from ingot.converters.recsys.ctr.loader.split_files import Split, locate_split
+from ingot.converters.recsys.ctr.loader.stored_rows import ParquetRows, read_rows
+from ingot.converters.recsys.training import RowSequence
 from tests.converters.ctr.stored import FEATURES, Row, rows_of, write_split
 
 ROWS = rows_of(50)
@@ -23,17 +23,17 @@ ROWS = rows_of(50)
 
 @pytest.fixture(scope="module")
 def split(tmp_path_factory: pytest.TempPathFactory) -> Split:
-    return locate(write_split(tmp_path_factory.mktemp("split"), ROWS, files=3, group=6))
+    return locate_split(write_split(tmp_path_factory.mktemp("split"), ROWS, files=3, group=6))
 
 
-def whole(split: Split) -> Sequenced:
+def whole(split: Split) -> RowSequence:
     sizes = np.array([group.rows for group in split.groups])
-    return Sequenced(sizes, np.arange(len(sizes)))
+    return RowSequence(sizes, np.arange(len(sizes)))
 
 
 def rows_in(split: Split) -> list[Row]:
     source = ParquetRows(split, split.features)
-    return read(source, whole(split), 0, split.rows).to_pylist()
+    return read_rows(source, whole(split), 0, split.rows).to_pylist()
 
 
 @settings(max_examples=30)
@@ -45,12 +45,12 @@ def test_any_stretch_in_any_order(
     for one, other in stretches:
         start, stop = min(one, other), max(one, other) + 1
         if stop <= split.rows:
-            assert read(source, whole(split), start, stop).to_pylist() == ROWS[start:stop]
+            assert read_rows(source, whole(split), start, stop).to_pylist() == ROWS[start:stop]
 
 
 def test_some_features(split: Split) -> None:
     source = ParquetRows(split, split.select(["f1_121"]))
-    names = read(source, whole(split), 3, 5).schema.names
+    names = read_rows(source, whole(split), 3, 5).schema.names
     assert names[6:] == ["f1_121_idx"]
 
 
@@ -82,7 +82,7 @@ def test_files_of_other_writers(tmp_path: Path) -> None:
         names = each.column_names
         moved = each.select(names[::-1] if number else names).replace_schema_metadata(metadata)
         pq.write_table(moved, tmp_path / f"part-0001{number}.parquet")
-    assert rows_in(locate(tmp_path)) == ROWS[:40]
+    assert rows_in(locate_split(tmp_path)) == ROWS[:40]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_null_cells_are_refused(tmp_path: Path, name: str, cell: Any) -> None:
     rows[1][name] = cell
     pq.write_table(table(rows, other), tmp_path / "x.parquet")
     with pytest.raises(SourceError, match=f"{name} holds 1 null cells in the rows from row_id 10"):
-        rows_in(locate(tmp_path))
+        rows_in(locate_split(tmp_path))
 
 
 def test_lists_of_ids_and_values_that_differ(tmp_path: Path) -> None:
@@ -110,22 +110,22 @@ def test_lists_of_ids_and_values_that_differ(tmp_path: Path) -> None:
     rows[1] |= {"f1_110_14_idx": [3, 4], "f1_110_14_val": [0.5]}
     said = "f1_110_14 has 2 ids and 1 values in the row with row_id 11"
     with pytest.raises(SourceError, match=said):
-        rows_in(locate(write_split(tmp_path, rows)))
+        rows_in(locate_split(write_split(tmp_path, rows)))
 
 
 def test_an_error_does_not_move_the_rows_behind_it(tmp_path: Path) -> None:
     rows = rows_of(9)
     rows[4] |= {"f1_110_14_idx": [3, 4], "f1_110_14_val": [0.5]}
-    split = locate(write_split(tmp_path, rows, group=9))
+    split = locate_split(write_split(tmp_path, rows, group=9))
     source = ParquetRows(split, split.features, piece=3)
     for _ in range(2):
         with pytest.raises(SourceError, match="row_id 14"):
-            read(source, whole(split), 3, 9)
-    assert read(source, whole(split), 0, 3).to_pylist() == rows[:3]
+            read_rows(source, whole(split), 3, 9)
+    assert read_rows(source, whole(split), 0, 3).to_pylist() == rows[:3]
 
 
 def test_files_that_go_away_or_change(tmp_path: Path) -> None:
-    split = locate(write_split(tmp_path, rows_of(9), files=2))
+    split = locate_split(write_split(tmp_path, rows_of(9), files=2))
     split.files[1].unlink()
     with pytest.raises(SourceError, match=r"part-00001\.parquet: is gone since"):
         rows_in(split)
@@ -135,7 +135,7 @@ def test_files_that_go_away_or_change(tmp_path: Path) -> None:
 
 
 def test_bytes_that_cannot_be_decoded(tmp_path: Path) -> None:
-    split = locate(write_split(tmp_path, rows_of(30)))
+    split = locate_split(write_split(tmp_path, rows_of(30)))
     path = split.files[0]
     data = bytearray(path.read_bytes())
     data[4:200] = bytes(196)
@@ -149,4 +149,4 @@ def test_an_entity_that_is_no_text(tmp_path: Path) -> None:
     bad = pa.array([b"a", b"\xff", b"c"]).view(pa.string())
     pq.write_table(made.set_column(5, "entity_id", bad), tmp_path / "x.parquet")
     with pytest.raises(SourceError, match="entity_id holds bytes that are no UTF-8"):
-        rows_in(locate(tmp_path))
+        rows_in(locate_split(tmp_path))

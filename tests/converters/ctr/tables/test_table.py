@@ -19,14 +19,13 @@ import zstandard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ingot.converters.ctr.blocks import RawBlock
-from ingot.converters.ctr.featuremap import FeatureMap, parse
-from ingot.converters.ctr.tables.cells import texts as cell_texts
-from ingot.converters.ctr.tables.files import open_table, pieces, with_columns
-from ingot.converters.ctr.tables.table import read_table
 from ingot.converters.errors import FeaturemapError, SourceError
-from ingot.converters.readers import SourceSpec
-from ingot.converters.readers.files import file_stretches
+from ingot.converters.recsys.ctr.featuremap import FeatureMap, parse
+from ingot.converters.recsys.ctr.table.table_cells import RawBlock, cell_texts
+from ingot.converters.recsys.ctr.table.table_files import open_table, read_pieces, with_columns
+from ingot.converters.recsys.ctr.table.table_rows import read_table
+from ingot.converters.sources import SourceSpec
+from ingot.converters.sources.file_rows import read_file
 
 COLUMNS = ["sid", "user", "click", "buy", "item", "weighted", "tags", "history"]
 FEATUREMAP = """
@@ -199,11 +198,11 @@ def test_lines_are_those_of_the_readers(tmp_path_factory, lines):
     wanted = list(file.facts.columns)
     expected = [
         tuple(row.values()) if isinstance(row, dict) else "broken"
-        for stretch in file_stretches(file, SourceSpec())
+        for stretch in read_file(file, SourceSpec())
         for row in stretch.values
     ]
     got = {}
-    for piece in pieces(with_columns(file, wanted), wanted):
+    for piece in read_pieces(with_columns(file, wanted), wanted):
         got |= {one.row: "broken" for one in piece.rejects}
         columns = [column.to_pylist() for column in piece.columns.columns]
         for row, values in zip(piece.rows.tolist(), zip(*columns, strict=True), strict=True):

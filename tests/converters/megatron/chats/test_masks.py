@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from ingot.converters.megatron.chats.masks import Masker
-from ingot.converters.megatron.chats.render import Span
+from ingot.converters.megatron.chat.loss_masks import LossMasker
+from ingot.converters.megatron.chat.rendering import TextSpan
 from ingot.converters.megatron.engines.engine import Encoded, EngineWrongError
-from ingot.converters.megatron.engines.reference import reference
-from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
+from ingot.converters.megatron.engines.reference import open_reference
+from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile, load_tokenizer
 
 CORPUS = [
     "The quick brown fox jumps over the lazy dog. 敏捷的棕色狐狸。 Été, naïve; 👍🏽 1234",
@@ -105,14 +105,14 @@ def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TokenizerF
 
 
 def encode(loaded: TokenizerFile, texts: list[str], plain: bool = False) -> Encoded:
-    return reference(loaded, plain=plain).encode(pa.array(texts, pa.large_string()))
+    return open_reference(loaded, plain=plain).encode(pa.array(texts, pa.large_string()))
 
 
 def trained(loaded: TokenizerFile, text: str, start: int, end: int) -> list[str]:
     """What the trained tokens of a byte-level tokenizer decode to, each by itself."""
     encoded = encode(loaded, [text])
-    span = Span(start=start, end=end, trained=True)
-    mask = Masker(loaded).mask([text], [[span]], encoded)
+    span = TextSpan(start=start, end=end, trained=True)
+    mask = LossMasker(loaded).mask([text], [[span]], encoded)
     tokenizer = Tokenizer.from_str(loaded.data.decode())
     picked = encoded.ids[mask == 1].tolist()
     return [tokenizer.decode([one], skip_special_tokens=False) for one in picked]
@@ -132,7 +132,7 @@ def test_every_token_of_a_cut_character_is_trained(tokenizers: dict[str, Tokeniz
     loaded = tokenizers["byte_level"]
     encoded = encode(loaded, [text])
     assert len(encoded.ids) > 4
-    mask = Masker(loaded).mask([text], [[Span(start=1, end=2, trained=True)]], encoded)
+    mask = LossMasker(loaded).mask([text], [[TextSpan(start=1, end=2, trained=True)]], encoded)
     assert mask.tolist() == [0, *[1] * (len(encoded.ids) - 2), 0]
 
 
@@ -142,17 +142,17 @@ def test_all_nothing_and_failed_texts(tokenizers: dict[str, TokenizerFile], kind
     texts = ["The fox", "", "lazy dog", "dog"]
     encoded = encode(loaded, texts)
     spans = [
-        [Span(start=-3, end=99, trained=True)],
-        [Span(start=0, end=4, trained=True)],
-        [Span(start=0, end=8, trained=False), Span(start=4, end=4, trained=True)],
+        [TextSpan(start=-3, end=99, trained=True)],
+        [TextSpan(start=0, end=4, trained=True)],
+        [TextSpan(start=0, end=8, trained=False), TextSpan(start=4, end=4, trained=True)],
         [],
     ]
-    mask = Masker(loaded).mask(texts, spans, encoded)
+    mask = LossMasker(loaded).mask(texts, spans, encoded)
     first = int(encoded.lengths[0])
     assert mask.dtype == np.uint8
     assert mask.tolist() == [1] * first + [0] * (len(encoded.ids) - first)
     none = Encoded(ids=encoded.ids[:0], lengths=np.zeros(1, np.int64), failed=((0, "no"),))
-    assert Masker(loaded).mask(["x"], [spans[0]], none).tolist() == []
+    assert LossMasker(loaded).mask(["x"], [spans[0]], none).tolist() == []
 
 
 PARTS = ["The", " fox", "\n", "\n\n", "  ", "é", "e\u0301", "世界", "狐狸", "👍🏽", "🦀", *SPECIAL]
@@ -160,11 +160,11 @@ PARTS += ["</s>", "▁", "<0x41>", "\u3000", "\ufb01", "İ", "\u200d", "\t", "1"
 
 
 @st.composite
-def marked_texts(draw: st.DrawFn) -> tuple[str, list[Span]]:
+def marked_texts(draw: st.DrawFn) -> tuple[str, list[TextSpan]]:
     text = "".join(draw(st.lists(st.sampled_from(PARTS), max_size=14)))
     places = sorted(draw(st.lists(st.integers(0, len(text)), min_size=4, max_size=4)))
-    first = Span(start=places[0], end=places[1], trained=True)
-    return text, [first, Span(start=places[2], end=places[3], trained=draw(st.booleans()))]
+    first = TextSpan(start=places[0], end=places[1], trained=True)
+    return text, [first, TextSpan(start=places[2], end=places[3], trained=draw(st.booleans()))]
 
 
 @pytest.mark.parametrize("plain", [False, True])
@@ -175,17 +175,17 @@ def test_masks_are_those_of_the_librarys_offsets(
     tokenizers: dict[str, TokenizerFile],
     kind: str,
     plain: bool,
-    data: list[tuple[str, list[Span]]],
+    data: list[tuple[str, list[TextSpan]]],
 ) -> None:
     loaded = tokenizers[kind]
     texts = [text for text, _ in data]
     encoded = encode(loaded, texts, plain)
-    mask = Masker(loaded, plain=plain).mask(texts, [spans for _, spans in data], encoded)
+    mask = LossMasker(loaded, plain=plain).mask(texts, [spans for _, spans in data], encoded)
     expected = [one for text, spans in data for one in by_offsets(loaded, text, spans, plain)]
     assert mask.tolist() == expected
 
 
-def by_offsets(loaded: TokenizerFile, text: str, spans: list[Span], plain: bool) -> list[int]:
+def by_offsets(loaded: TokenizerFile, text: str, spans: list[TextSpan], plain: bool) -> list[int]:
     if loaded.kind == "sentencepiece":
         model = sentencepiece.SentencePieceProcessor(model_proto=loaded.data)
         offsets = model.encode(text, return_type="offset_mapping")["offsets"]
@@ -198,7 +198,7 @@ def by_offsets(loaded: TokenizerFile, text: str, spans: list[Span], plain: bool)
     ]
 
 
-def covers(span: Span, start: int, end: int) -> bool:
+def covers(span: TextSpan, start: int, end: int) -> bool:
     return span.start < span.end and start < span.end and max(end, start + 1) > span.start
 
 
@@ -206,6 +206,6 @@ def covers(span: Span, start: int, end: int) -> bool:
 def test_ids_of_another_text_are_an_error(tokenizers: dict[str, TokenizerFile], kind: str) -> None:
     loaded = tokenizers[kind]
     encoded = encode(loaded, ["The fox"])
-    spans = [[Span(start=0, end=3, trained=True)]]
+    spans = [[TextSpan(start=0, end=3, trained=True)]]
     with pytest.raises(EngineWrongError, match="quick gives other ids"):
-        Masker(loaded).mask(["The dog"], spans, encoded, engine="quick")
+        LossMasker(loaded).mask(["The dog"], spans, encoded, engine="quick")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ingot.converters.megatron.chats.render import render_chat
+from ingot.converters.megatron.chat.rendering import render_chat
 
 
 def message(role: str, content: str | None, loss_mask: bool = False) -> dict[str, Any]:

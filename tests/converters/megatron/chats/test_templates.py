@@ -9,10 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.chats.builtin import BUILTIN
-from ingot.converters.megatron.chats.render import render_chat
-from ingot.converters.megatron.chats.templates import ChatTemplate, TemplateError, load_template
-from ingot.converters.megatron.tokenizer import TokenizerFile
+from ingot.converters.megatron.chat.rendering import render_chat
+from ingot.converters.megatron.chat.templates import (
+    BUILTIN,
+    ChatTemplate,
+    TemplateError,
+    load_template,
+)
+from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
 
 CONFIG = {"bos_token": {"content": "<s>"}, "eos_token": "</s>", "add_bos_token": True}
 HEADERS = "{% for m in messages %}<|{{ m.role }}|>\n{{ CONTENT }}{{ eos_token }}\n{% endfor %}"

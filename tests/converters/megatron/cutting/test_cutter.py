@@ -14,12 +14,11 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, trainers
 from tokenizers import pre_tokenizers as pre
 
-from ingot.converters.megatron.cutting.chars import is_plain
-from ingot.converters.megatron.cutting.cutter import Cutter, Piece, UncuttableError
-from ingot.converters.megatron.cutting.parsing import UnprovableError
-from ingot.converters.megatron.cutting.regex import regex_pattern
-from ingot.converters.megatron.cutting.rules import Rules, read_rules
-from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
+from ingot.converters.megatron.text.cut_rules import CutRules, read_rules
+from ingot.converters.megatron.text.long_texts import CutPiece, Cutter, UncuttableError
+from ingot.converters.megatron.text.pre_tokenization import is_plain
+from ingot.converters.megatron.text.regex_syntax import UnprovableError, regex_pattern
+from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile, load_tokenizer
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "tokenize"
 
@@ -249,12 +248,12 @@ def reference(loaded: TokenizerFile, plain: bool) -> Callable[[str], list[int]]:
     return lambda text: list(tokenizer.encode(text, add_special_tokens=False).ids)
 
 
-def joined(pieces: Iterable[Piece], encode: Callable[[str], list[int]]) -> list[int]:
+def joined(pieces: Iterable[CutPiece], encode: Callable[[str], list[int]]) -> list[int]:
     return [number for piece in pieces for number in encode(piece.text)[piece.skip :]]
 
 
 @lru_cache(maxsize=4)
-def rules_of(path: Path, plain: bool) -> Rules:
+def rules_of(path: Path, plain: bool) -> CutRules:
     return read_rules(load_tokenizer(path), plain=plain)
 
 

@@ -12,9 +12,9 @@ import pytest
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from ingot.converters.megatron.engines.engine import Encoded, Engine
-from ingot.converters.megatron.engines.fast import FAST, FastEngine
-from ingot.converters.megatron.engines.reference import reference
-from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
+from ingot.converters.megatron.engines.fast_engines import FAST_ENGINES, FastEngine
+from ingot.converters.megatron.engines.reference import open_reference
+from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile, load_tokenizer
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "tokenize"
 CORPUS = [
@@ -146,7 +146,7 @@ class Planted:
 
 def _plant(*markers: str) -> FastEngine:
     def opened(loaded: TokenizerFile, *, plain: bool, threads: int) -> Engine:
-        return Planted(reference(loaded, plain=plain), markers)
+        return Planted(open_reference(loaded, plain=plain), markers)
 
     return FastEngine(
         name="planted", distribution="tokenizers", open=opened, knows_plain=True, grows=False
@@ -164,10 +164,10 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], FastEngine]:
     """Makes the only fast engine there is one that is wrong on texts with a marker."""
 
     def only(marker: str) -> FastEngine:
-        for name in list(FAST):
-            monkeypatch.delitem(FAST, name)
+        for name in list(FAST_ENGINES):
+            monkeypatch.delitem(FAST_ENGINES, name)
         fast = _plant(marker)
-        monkeypatch.setitem(FAST, "planted", fast)
+        monkeypatch.setitem(FAST_ENGINES, "planted", fast)
         return fast
 
     return only

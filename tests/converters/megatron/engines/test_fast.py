@@ -5,14 +5,17 @@ from itertools import islice
 import pyarrow as pa
 import pytest
 
-from ingot.converters.megatron.engines.choice import Choice
-from ingot.converters.megatron.engines.fast import FAST, NotOfferedError, probe
-from ingot.converters.megatron.engines.gate import Answered, examine
+from ingot.converters.megatron.engines.engine import EngineChoice, are_same_results
+from ingot.converters.megatron.engines.fast_engines import (
+    FAST_ENGINES,
+    NotOfferedError,
+    probe_engine,
+)
 from ingot.converters.megatron.engines.guard import open_engine
-from ingot.converters.megatron.engines.reference import reference
-from ingot.converters.megatron.engines.results import same
-from ingot.converters.megatron.engines.trials import trials
-from ingot.converters.megatron.monitor import unheard
+from ingot.converters.megatron.engines.race import AnsweredTexts, examine_engine
+from ingot.converters.megatron.engines.reference import open_reference
+from ingot.converters.megatron.engines.trials import trial_texts
+from ingot.converters.megatron.metrics.messages import ignore_message
 
 LOADED = {
     ("gigatoken", "gpt2"),
@@ -29,24 +32,24 @@ TOKENIZERS = ("gpt2", "byte_level", "composing", "byte_fallback", "word_piece", 
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
-@pytest.mark.parametrize("engine", sorted(FAST))
+@pytest.mark.parametrize("engine", sorted(FAST_ENGINES))
 def test_exact_or_not_offered(zoo, documents, engine, name):
-    loaded, fast = zoo[name], FAST[engine]
+    loaded, fast = zoo[name], FAST_ENGINES[engine]
     if (engine, name) not in LOADED:
         with pytest.raises(NotOfferedError, match="cannot load"):
-            probe(fast, loaded, plain=False)
+            probe_engine(fast, loaded, plain=False)
         return
     for plain in (False, True):
-        exact = reference(loaded, plain=plain)
-        runs = [documents, *islice(trials(loaded), 1)]
-        opened = probe(fast, loaded, plain=plain)
-        verdict = examine(fast, opened, loaded, Answered(exact, runs), plain=plain)
+        exact = open_reference(loaded, plain=plain)
+        runs = [documents, *islice(trial_texts(loaded), 1)]
+        opened = probe_engine(fast, loaded, plain=plain)
+        verdict = examine_engine(fast, opened, loaded, AnsweredTexts(exact, runs), plain=plain)
         assert verdict.passed, verdict.problem
-        choice = Choice(engine=engine, version="", denied=verdict.denied, plain=plain)
-        guarded = open_engine(loaded, choice, memory_limit=1 << 30, monitor=unheard)
+        choice = EngineChoice(engine=engine, version="", denied=verdict.denied, plain=plain)
+        guarded = open_engine(loaded, choice, memory_limit=1 << 30, monitor=ignore_message)
         specials = pa.array([f"a {text}b" for text in loaded.special], pa.large_string())
         for texts in (documents, documents[17:90], documents[:0], specials):
-            assert same(guarded.encode(texts), exact.encode(texts))
+            assert are_same_results(guarded.encode(texts), exact.encode(texts))
 
 
 def test_an_engine_that_is_not_installed(zoo, plant):
@@ -58,5 +61,5 @@ def test_an_engine_that_is_not_installed(zoo, plant):
         name="missing", distribution="missing", open=opened, knows_plain=True, grows=False
     )
     with pytest.raises(NotOfferedError) as caught:
-        probe(missing, zoo["byte_level"], plain=False)
+        probe_engine(missing, zoo["byte_level"], plain=False)
     assert caught.value.missing

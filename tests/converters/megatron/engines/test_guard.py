@@ -5,16 +5,18 @@ import pickle
 import pyarrow as pa
 import pytest
 
-from ingot.converters.megatron.engines.choice import Choice
-from ingot.converters.megatron.engines.engine import EngineWrongError
+from ingot.converters.megatron.engines.engine import (
+    EngineChoice,
+    EngineWrongError,
+    are_same_results,
+)
+from ingot.converters.megatron.engines.fast_engines import make_verdict_case, recall_verdict
 from ingot.converters.megatron.engines.guard import open_engine
-from ingot.converters.megatron.engines.race import choose
-from ingot.converters.megatron.engines.reference import reference
-from ingot.converters.megatron.engines.results import same
-from ingot.converters.megatron.engines.verdicts import case_of, recall
-from ingot.converters.megatron.monitor import unheard
+from ingot.converters.megatron.engines.race import choose_engine
+from ingot.converters.megatron.engines.reference import open_reference
+from ingot.converters.megatron.metrics.messages import ignore_message
 
-CHOICE = Choice(engine="planted", version="1")
+CHOICE = EngineChoice(engine="planted", version="1")
 
 
 def texts(*values):
@@ -22,7 +24,7 @@ def texts(*values):
 
 
 def opened(loaded, choice=CHOICE):
-    return open_engine(loaded, choice, memory_limit=1 << 30, monitor=unheard)
+    return open_engine(loaded, choice, memory_limit=1 << 30, monitor=ignore_message)
 
 
 @pytest.mark.parametrize("long", [False, True])
@@ -37,11 +39,17 @@ def test_a_wrong_engine_is_found_and_no_longer_trusted(zoo, plant, documents, lo
     assert "zyzzyva" in caught.value.text
     assert len(caught.value.text) <= 200
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-    verdict = recall(case_of(fast, loaded, plain=False))
+    verdict = recall_verdict(make_verdict_case(fast, loaded, plain=False))
     assert verdict is not None
     assert not verdict.passed
-    chosen = choose(
-        loaded, "auto", documents, plain=False, total_bytes=1 << 40, threads=1, monitor=unheard
+    chosen = choose_engine(
+        loaded,
+        "auto",
+        documents,
+        plain=False,
+        total_bytes=1 << 40,
+        threads=1,
+        monitor=ignore_message,
     )
     assert chosen.engine == "hf"
 
@@ -49,14 +57,14 @@ def test_a_wrong_engine_is_found_and_no_longer_trusted(zoo, plant, documents, lo
 def test_denied_texts_are_right_although_the_engine_is_not(zoo, plant):
     loaded = zoo["byte_level"]
     plant("ſ")
-    engine = opened(loaded, Choice(engine="planted", version="1", denied=((0x17F, 0x17F),)))
+    engine = opened(loaded, EngineChoice(engine="planted", version="1", denied=((0x17F, 0x17F),)))
     batch = texts("a", "ſ", "b ſ", "")
     for _ in range(50):
-        assert same(engine.encode(batch), reference(loaded).encode(batch))
+        assert are_same_results(engine.encode(batch), open_reference(loaded).encode(batch))
 
 
 def test_the_reference_is_not_wrapped(zoo):
     for name, engine in (("byte_level", "hf"), ("sp_uni", "sentencepiece")):
-        made = opened(zoo[name], Choice(engine=engine, version=""))
-        assert type(made) is type(reference(zoo[name]))
+        made = opened(zoo[name], EngineChoice(engine=engine, version=""))
+        assert type(made) is type(open_reference(zoo[name]))
         assert made.name == engine

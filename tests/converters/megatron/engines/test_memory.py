@@ -5,24 +5,22 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from ingot.converters.megatron.engines.choice import Choice
-from ingot.converters.megatron.engines.guard import open_engine
-from ingot.converters.megatron.engines.memory import Rebuilt
-from ingot.converters.megatron.engines.reference import reference
-from ingot.converters.megatron.engines.results import same
+from ingot.converters.megatron.engines.engine import EngineChoice, are_same_results
+from ingot.converters.megatron.engines.guard import RebuiltEngine, open_engine
+from ingot.converters.megatron.engines.reference import open_reference
 
 
 def test_an_engine_is_made_anew_past_the_limit_only(zoo, documents):
     made, told = [], []
 
     def make():
-        made.append(reference(zoo["byte_level"]))
+        made.append(open_reference(zoo["byte_level"]))
         return made[-1]
 
     for limit in (1 << 40, -(1 << 40)):
-        engine = Rebuilt(make, limit, told.append)
+        engine = RebuiltEngine(make, limit, told.append)
         results = [engine.encode(documents) for _ in range(3)]
-        assert all(same(result, results[0]) for result in results)
+        assert all(are_same_results(result, results[0]) for result in results)
     assert len(made) == 2 + 2
     assert [message["event"] for message in told] == ["engine_rebuilt"] * 2
     assert told[0]["rss_before"] > 0
@@ -35,7 +33,7 @@ def test_words_never_seen_before_stay_under_the_limit(zoo):
     told = []
     engine = open_engine(
         zoo["gpt2"],
-        Choice(engine="gigatoken", version=""),
+        EngineChoice(engine="gigatoken", version=""),
         memory_limit=limit,
         monitor=told.append,
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingot.converters.megatron.engines.minimize import minimized
+from ingot.converters.megatron.engines.race import minimize_text
 
 
 @pytest.mark.parametrize(
@@ -14,10 +14,10 @@ from ingot.converters.megatron.engines.minimize import minimized
     ],
 )
 def test_what_is_needed_stays(text, needed, smallest):
-    assert minimized(text, lambda part: all(one in part for one in needed)) == smallest
+    assert minimize_text(text, lambda part: all(one in part for one in needed)) == smallest
 
 
 def test_the_number_of_tests_is_bounded():
     calls = []
-    minimized("x" * 20000, lambda part: calls.append(part) or len(part) == 20000)
+    minimize_text("x" * 20000, lambda part: calls.append(part) or len(part) == 20000)
     assert len(calls) <= 1500

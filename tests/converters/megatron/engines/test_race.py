@@ -3,17 +3,22 @@
 import pytest
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.engines.choice import Choice
-from ingot.converters.megatron.engines.fast import FAST
-from ingot.converters.megatron.engines.race import choose
-from ingot.converters.megatron.engines.verdicts import Verdict, case_of, keep, recall
+from ingot.converters.megatron.engines.engine import EngineChoice
+from ingot.converters.megatron.engines.fast_engines import (
+    FAST_ENGINES,
+    Verdict,
+    keep_verdict,
+    make_verdict_case,
+    recall_verdict,
+)
+from ingot.converters.megatron.engines.race import choose_engine
 
 MUCH = 1 << 40
 
 
 def chosen(loaded, wanted, sample, *, total_bytes=MUCH, plain=False, exclude=frozenset()):
     told = []
-    choice = choose(
+    choice = choose_engine(
         loaded,
         wanted,
         sample,
@@ -23,13 +28,15 @@ def chosen(loaded, wanted, sample, *, total_bytes=MUCH, plain=False, exclude=fro
         threads=1,
         monitor=told.append,
     )
-    assert Choice.from_document(choice.to_document()) == choice
+    assert EngineChoice.from_document(choice.to_document()) == choice
     return choice, {message["event"]: message for message in told}
 
 
 def trust(loaded, *, plain=False, **verdict):
-    for fast in FAST.values():
-        keep(case_of(fast, loaded, plain=plain), Verdict(**(verdict or {"passed": True})))
+    for fast in FAST_ENGINES.values():
+        keep_verdict(
+            make_verdict_case(fast, loaded, plain=plain), Verdict(**(verdict or {"passed": True}))
+        )
 
 
 def test_little_text_goes_to_the_reference_at_once(zoo, documents):
@@ -49,7 +56,7 @@ def test_little_text_goes_to_the_reference_at_once(zoo, documents):
 def test_the_fastest_of_the_trusted_wins(zoo, documents):
     trust(zoo["gpt2"])
     choice, told = chosen(zoo["gpt2"], "auto", documents)
-    assert set(choice.rates) == {"hf", *FAST}
+    assert set(choice.rates) == {"hf", *FAST_ENGINES}
     assert choice.rates[choice.engine] == max(choice.rates.values())
     assert told["engine_chosen"]["engine"] == choice.engine
     assert "engine_examined" not in told  # the verdicts were kept
@@ -61,7 +68,7 @@ def test_engines_that_failed_before_or_are_excluded_are_not_raced(zoo, documents
         "gigatoken"
         not in chosen(zoo["gpt2"], "auto", documents, exclude=frozenset({"gigatoken"}))[0].rates
     )
-    assert chosen(zoo["gpt2"], "auto", documents, exclude=frozenset(FAST))[0].engine == "hf"
+    assert chosen(zoo["gpt2"], "auto", documents, exclude=frozenset(FAST_ENGINES))[0].engine == "hf"
     trust(zoo["gpt2"], passed=False, problem="other ids on 'x'")
     choice, told = chosen(zoo["gpt2"], "auto", documents)
     assert choice.engine == "hf"
@@ -93,7 +100,7 @@ def test_an_engine_that_is_not_installed_is_named_with_its_extra(zoo, documents,
         raise ModuleNotFoundError("No module named 'planted'")
 
     fast = plant("x")
-    FAST["planted"] = type(fast)(
+    FAST_ENGINES["planted"] = type(fast)(
         name="planted", distribution="missing", open=opened, knows_plain=True, grows=False
     )
     with pytest.raises(ConversionError, match="install the extra fast"):
@@ -103,10 +110,10 @@ def test_an_engine_that_is_not_installed_is_named_with_its_extra(zoo, documents,
 
 def test_what_differs_on_the_users_text_is_out_or_denied(zoo, documents, plant):
     fast = plant("，")  # in the golden documents
-    case = case_of(fast, zoo["gpt2"], plain=False)
+    case = make_verdict_case(fast, zoo["gpt2"], plain=False)
     trust(zoo["gpt2"])
     chosen(zoo["gpt2"], "auto", documents)
-    verdict = recall(case)
+    verdict = recall_verdict(case)
     assert verdict is not None
     assert verdict.denied == ((ord("，"), ord("，")),)
     fast = plant("the")

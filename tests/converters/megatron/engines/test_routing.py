@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ingot.converters.megatron.engines.fast import FAST
-from ingot.converters.megatron.engines.reference import reference
-from ingot.converters.megatron.engines.results import same
-from ingot.converters.megatron.engines.routing import Needles, Routed, needles
+from ingot.converters.megatron.engines.engine import are_same_results
+from ingot.converters.megatron.engines.fast_engines import FAST_ENGINES
+from ingot.converters.megatron.engines.guard import RoutedEngine, RoutingRules, make_routing_rules
+from ingot.converters.megatron.engines.reference import open_reference
 
 
 class Upper:
@@ -30,14 +30,16 @@ def texts(*values):
 
 @pytest.mark.parametrize("count", [1, 3, 40])
 def test_texts_that_hold_a_needle(count):
-    found = Needles(["ſ", "\U000113c2", "<|x|>", *(chr(0x4E00 + at) for at in range(count))])
+    found = RoutingRules(["ſ", "\U000113c2", "<|x|>", *(chr(0x4E00 + at) for at in range(count))])
     values = ["", "plain", "aſb", "一", "<|x|>", "<|x", "x\U000113c2", "é🙂"]
     expected = [False, False, True, True, True, False, True, False]
     assert found.holding(texts("skipped", *values)[1:]).tolist() == expected
 
 
 def test_texts_that_hold_a_denied_code_point():
-    found = Needles(["<|x|>"], ((0x80, 0x80), (0x7FF, 0x801), (0xD7FF, 0xE000), (0xFFFF, 0x10002)))
+    found = RoutingRules(
+        ["<|x|>"], ((0x80, 0x80), (0x7FF, 0x801), (0xD7FF, 0xE000), (0xFFFF, 0x10002))
+    )
     inside = [0x80, 0x7FF, 0x800, 0x801, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10002]
     outside = [0x7F, 0x81, 0x7FE, 0x802, 0xD7FE, 0xE001, 0xFFFE, 0x10003, 0x10FFFF]
     values = ["", *(f"é中🙂{chr(point)}" for point in inside), *map(chr, outside), "<|x|>"]
@@ -49,24 +51,30 @@ def test_texts_that_hold_a_denied_code_point():
 def test_every_code_point_is_found_where_it_is_denied():
     points = [*range(0x80, 0xD800), *range(0xE000, 0x30000)]
     batch = texts(*map(chr, points))
-    held = Needles((), tuple((point, point) for point in range(0x80, 0x110000, 3))).holding(batch)
+    held = RoutingRules((), tuple((point, point) for point in range(0x80, 0x110000, 3))).holding(
+        batch
+    )
     assert held.tolist() == [point % 3 == 0x80 % 3 for point in points]
 
 
 def test_denied_texts_never_reach_the_engine(zoo):
-    exact = reference(zoo["byte_level"])
+    exact = open_reference(zoo["byte_level"])
     engine = Upper(exact)
     batch = texts("a", "bad ſ", "", "c", "ſ", "d")
-    encoded, own = Routed(engine, exact, Needles((), ((0x17F, 0x17F),))).encode_told(batch)
-    assert same(encoded, exact.encode(batch))
+    encoded, own = RoutedEngine(
+        engine, exact, RoutingRules((), ((0x17F, 0x17F),))
+    ).encode_with_positions(batch)
+    assert are_same_results(encoded, exact.encode(batch))
     assert engine.seen == ["a", "", "c", "d"]
     assert own.tolist() == [0, 2, 3, 5]
 
 
 def test_what_the_engine_fails_on_the_reference_does(zoo):
-    engine, exact = reference(zoo["closed"]), reference(zoo["gpt2"])
+    engine, exact = open_reference(zoo["closed"]), open_reference(zoo["gpt2"])
     batch = texts("hello", "a b", "b", "world ſ", "")
-    encoded, own = Routed(engine, exact, Needles((), ((0x17F, 0x17F),))).encode_told(batch)
+    encoded, own = RoutedEngine(
+        engine, exact, RoutingRules((), ((0x17F, 0x17F),))
+    ).encode_with_positions(batch)
     assert own.tolist() == [1, 2, 4]
     assert encoded.failed == ()
     bounds = np.cumsum(encoded.lengths).tolist()
@@ -78,12 +86,14 @@ def test_special_tokens_go_past_an_engine_that_cannot_do_plain(zoo):
     loaded = zoo["byte_level"]
     batch = texts("a<|im_end|>", "a<added>")
     routes = {
-        (name, plain): needles(FAST[name], loaded, (), plain=plain).holding(batch).tolist()
+        (name, plain): make_routing_rules(FAST_ENGINES[name], loaded, (), plain=plain)
+        .holding(batch)
+        .tolist()
         for name in ("gigatoken", "fastokens")
         for plain in (False, True)
     }
     assert routes.pop(("gigatoken", True)) == [True, False]
     assert routes.pop(("fastokens", True)) == [True, False]
     assert set(map(tuple, routes.values())) == {(False, False)}
-    held = needles(FAST["gigatoken"], zoo["sp_bpe"], (), plain=False)
+    held = make_routing_rules(FAST_ENGINES["gigatoken"], zoo["sp_bpe"], (), plain=False)
     assert held.holding(texts("a</s>", "a")).tolist() == [True, False]

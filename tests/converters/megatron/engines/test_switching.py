@@ -11,12 +11,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron import BuildOptions, WorkOptions, attempts, build, scan
+from ingot.converters.megatron import BuildOptions, WorkOptions, build, scan
 from ingot.converters.megatron.engines.engine import Encoded, Engine, EngineWrongError
-from ingot.converters.megatron.engines.fast import FAST, FastEngine
-from ingot.converters.megatron.engines.reference import reference
-from ingot.converters.megatron.engines.verdicts import Verdict, case_of, keep, recall
-from ingot.converters.megatron.tokenizer import TokenizerFile, load_tokenizer
+from ingot.converters.megatron.engines.fast_engines import (
+    FAST_ENGINES,
+    FastEngine,
+    Verdict,
+    keep_verdict,
+    make_verdict_case,
+    recall_verdict,
+)
+from ingot.converters.megatron.engines.reference import open_reference
+from ingot.converters.megatron.run import build as attempts
+from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile, load_tokenizer
 
 FILES, WRONG, ROWS = 6, 2, 40
 MARKER = "a text of the third file"
@@ -40,21 +47,21 @@ class Wrong:
 
 
 def _open(loaded: TokenizerFile, *, plain: bool, threads: int) -> Engine:
-    return Wrong(reference(loaded, plain=plain, threads=threads))
+    return Wrong(open_reference(loaded, plain=plain, threads=threads))
 
 
 @pytest.fixture
 def planted(tokenizer_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TokenizerFile:
     """The only fast engine there is; a verdict of an earlier run trusts it."""
     monkeypatch.setenv("INGOT_HOME", str(tmp_path / "home"))
-    for name in list(FAST):
-        monkeypatch.delitem(FAST, name)  # type: ignore[arg-type]
+    for name in list(FAST_ENGINES):
+        monkeypatch.delitem(FAST_ENGINES, name)  # type: ignore[arg-type]
     fast = FastEngine(
         name="planted", distribution="tokenizers", open=_open, knows_plain=True, grows=False
     )
-    monkeypatch.setitem(FAST, "planted", fast)  # type: ignore[arg-type]
+    monkeypatch.setitem(FAST_ENGINES, "planted", fast)  # type: ignore[arg-type]
     loaded = load_tokenizer(tokenizer_file)
-    keep(case_of(fast, loaded, plain=False), Verdict(passed=True))
+    keep_verdict(make_verdict_case(fast, loaded, plain=False), Verdict(passed=True))
     return loaded
 
 
@@ -84,7 +91,7 @@ def events(told: list[Any], name: str) -> list[Any]:
 
 
 def verdict_of(loaded: TokenizerFile) -> Verdict:
-    found = recall(case_of(FAST["planted"], loaded, plain=False))
+    found = recall_verdict(make_verdict_case(FAST_ENGINES["planted"], loaded, plain=False))
     assert found is not None
     return found
 
@@ -119,7 +126,7 @@ def test_all_its_units_are_done_again_after_a_kill_before_that_was_noted(
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(attempts, "_forget", killed)
+        patched.setattr(attempts, "_forget_engine", killed)
         with pytest.raises(Killed):
             made(folder, planted, tmp_path / "found", tok_engine="planted")
     assert verdict_of(planted).passed is False
@@ -147,7 +154,7 @@ def test_a_reference_that_is_blamed_ends_the_build(
         def encode(self, texts: pa.LargeStringArray) -> Encoded:
             raise EngineWrongError("hf", texts[0].as_py())
 
-    blaming = replace(FAST["planted"], open=lambda loaded, *, plain, threads: Blames())
-    monkeypatch.setitem(FAST, "planted", blaming)  # type: ignore[arg-type]
+    blaming = replace(FAST_ENGINES["planted"], open=lambda loaded, *, plain, threads: Blames())
+    monkeypatch.setitem(FAST_ENGINES, "planted", blaming)  # type: ignore[arg-type]
     with pytest.raises(ConversionError, match="contradicts itself"):
         made(folder, planted, tmp_path / "found", tok_engine="planted")

@@ -5,8 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from ingot.converters.megatron.engines.fast import FAST
-from ingot.converters.megatron.engines.verdicts import Verdict, case_of, keep, recall
+from ingot.converters.megatron.engines.fast_engines import (
+    FAST_ENGINES,
+    Verdict,
+    keep_verdict,
+    make_verdict_case,
+    recall_verdict,
+)
 
 TOO_MANY = [[point, point] for point in range(200, 4000, 2)]
 VERDICT = Verdict(passed=True, denied=((0x17F, 0x17F), (0x113C2, 0x113C5)))
@@ -14,13 +19,13 @@ VERDICT = Verdict(passed=True, denied=((0x17F, 0x17F), (0x113C2, 0x113C5)))
 
 @pytest.fixture
 def case(zoo):
-    return case_of(FAST["gigatoken"], zoo["gpt2"], plain=False)
+    return make_verdict_case(FAST_ENGINES["gigatoken"], zoo["gpt2"], plain=False)
 
 
 def test_what_is_kept_is_recalled_for_the_same_case_only(case, home):
-    assert recall(case) is None
-    keep(case, VERDICT)
-    assert recall(case) == VERDICT
+    assert recall_verdict(case) is None
+    keep_verdict(case, VERDICT)
+    assert recall_verdict(case) == VERDICT
     for other in (
         replace(case, plain=True),
         replace(case, version="0.0"),
@@ -28,7 +33,7 @@ def test_what_is_kept_is_recalled_for_the_same_case_only(case, home):
         replace(case, tokenizer="0" * 64),
         replace(case, engine="fastokens"),
     ):
-        assert recall(other) is None
+        assert recall_verdict(other) is None
     assert [path.suffix for path in (home / "engines").iterdir()] == [".json"]
 
 
@@ -53,15 +58,15 @@ def test_what_is_kept_is_recalled_for_the_same_case_only(case, home):
     ],
 )
 def test_a_damaged_file_counts_as_none(case, home, damage):
-    keep(case, VERDICT)
+    keep_verdict(case, VERDICT)
     (path,) = (home / "engines").iterdir()
     path.write_text(damage(path.read_text()))
-    assert recall(case) is None
-    keep(case, VERDICT)
-    assert recall(case) == VERDICT
+    assert recall_verdict(case) is None
+    keep_verdict(case, VERDICT)
+    assert recall_verdict(case) == VERDICT
 
 
 def test_where_nothing_can_be_written_nothing_is_kept(case, home):
     home.write_text("a file where the folder should be")
-    keep(case, VERDICT)
-    assert recall(case) is None
+    keep_verdict(case, VERDICT)
+    assert recall_verdict(case) is None

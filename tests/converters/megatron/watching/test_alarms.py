@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ingot.converters.megatron.watching.alarms import Alarms, Limits
-from ingot.converters.megatron.watching.totals import Totals
+from ingot.converters.megatron.metrics.messages import MessageTotals
+from ingot.converters.megatron.metrics.watch import AlarmLimits, Alarms
 
 BATCH = {"kind": "batch", "ms": 1.0}
 
@@ -13,8 +13,8 @@ class Build:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.totals = Totals(0.0)
-        self.alarms = Alarms(Limits(stall_seconds=60, error_streak=3), 0.0)
+        self.totals = MessageTotals(0.0)
+        self.alarms = Alarms(AlarmLimits(stall_seconds=60, error_streak=3), 0.0)
         self.said: list[dict[str, Any]] = []
 
     def tell(self, **message: Any) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ingot.converters.megatron.watching.latency import BUCKETS, Latencies
+from ingot.converters.megatron.metrics.messages import LATENCY_BUCKETS, Latencies
 
 
 @pytest.mark.parametrize("count", [1, 2, 10, 99, 1000, 100_000])
@@ -25,7 +25,7 @@ def test_buckets_are_cumulative_and_include_their_bounds() -> None:
     for value in values:
         latencies.add(value)
     counted = dict(latencies.buckets())
-    for bound in BUCKETS:
+    for bound in LATENCY_BUCKETS:
         assert counted[str(float(bound))] == sum(value <= bound for value in values)
     assert counted["+Inf"] == latencies.count == 8
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ingot.converters.megatron.watching.resources import Resources
+from ingot.converters.megatron.metrics.summary import Resources
 
 BUSY = "import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass\n"
 WAITING = f"{BUSY}print('ready', flush=True)\ninput()"

@@ -3,12 +3,12 @@
 import orjson
 import pytest
 
-from ingot.converters.megatron.watching.summary import Measured, summarize
-from ingot.converters.megatron.watching.totals import Totals
+from ingot.converters.megatron.metrics.messages import MessageTotals
+from ingot.converters.megatron.metrics.summary import BuildMeasures, summarize_build
 
 
-def totals() -> Totals:
-    sums = Totals(10.0)
+def totals() -> MessageTotals:
+    sums = MessageTotals(10.0)
     sums.take({"kind": "phase", "phase": "read"}, 20.0)
     amounts = {"bytes_read": 200_000_000, "text_bytes": 600_000_000, "tokens": 150_000_000}
     others = {"records": 100, "documents": 90, "failed_records": 4, "filtered": 6, "files": 3}
@@ -23,8 +23,8 @@ def totals() -> Totals:
 
 
 def test_amounts_rates_and_shares() -> None:
-    measured = Measured(engine="gigatoken", engine_mbps=150.0, disk_mbps=1000.0)
-    summary = summarize(totals(), 30.0, measured, peak=77, lost=2)
+    measured = BuildMeasures(engine="gigatoken", engine_mbps=150.0, disk_mbps=1000.0)
+    summary = summarize_build(totals(), 30.0, measured, peak=77, lost=2)
     assert summary.wall_seconds == 20
     assert summary.phases == {"start": 10, "read": 5, "merge": 4}
     assert (summary.files, summary.failed_files) == (3, 1)
@@ -57,14 +57,18 @@ def test_amounts_rates_and_shares() -> None:
 
 
 def test_as_a_document() -> None:
-    document = summarize(totals(), 30.0, Measured(engine="hf"), peak=1, lost=0).to_document()
+    document = summarize_build(
+        totals(), 30.0, BuildMeasures(engine="hf"), peak=1, lost=0
+    ).to_document()
     assert orjson.loads(orjson.dumps(document)) == document
     assert document["speed"]["engine_share"] is None
     assert document["stages"][2] == {"stage": "tokenize", "seconds": 6.0, "share": 0.6}
 
 
 def test_a_build_that_did_nothing() -> None:
-    summary = summarize(Totals(5.0), 5.0, Measured(engine_mbps=10.0), peak=0, lost=0)
+    summary = summarize_build(
+        MessageTotals(5.0), 5.0, BuildMeasures(engine_mbps=10.0), peak=0, lost=0
+    )
     assert summary.tokens == summary.speed.tokens_per_sec == summary.speed.engine_share == 0
     assert {one.share for one in summary.stages} == {0.0}
     assert set(summary.latency_ms.values()) == {None}

@@ -15,9 +15,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.megatron.monitor import log
-from ingot.converters.megatron.watching.summary import Measured
-from ingot.converters.megatron.watching.watch import Progress, Watch, WatchOptions
+from ingot.converters.megatron.metrics.messages import log_event
+from ingot.converters.megatron.metrics.summary import BuildMeasures
+from ingot.converters.megatron.metrics.watch import BuildProgress, Watch, WatchOptions
 
 NEVER = 1e6  # the thread of a watch that looks only when the test does
 
@@ -210,8 +210,8 @@ def test_the_other_exporters_write_no_line(exporter: Any) -> None:
 def test_log_lines_above_the_level() -> None:
     seen = Seen()
     watch = Watch(WatchOptions(log_level="warn", log_stream=seen))
-    log(watch, "info", "scanner", "scanned", files=3)
-    log(watch, "warn", "tokenizer", "special_token_mismatch", error="<|a|>: 5, not 6")
+    log_event(watch, "info", "scanner", "scanned", files=3)
+    log_event(watch, "warn", "tokenizer", "special_token_mismatch", error="<|a|>: 5, not 6")
     watch({"kind": "log", "level": "error", "component": "reader", "event": "e", "worker": 2})
     assert seen.events() == ["special_token_mismatch", "e"]
     assert seen.lines[1]["worker"] == 2
@@ -271,7 +271,7 @@ def test_messages_from_many_threads_are_all_counted() -> None:
                 watch({"kind": "count", "tokens": 3, "worker": worker})
                 watch({"kind": "batch", "ms": 1.5})
                 if n % 10 == 0:
-                    log(watch, "debug", "writer", "written", tokens=n)
+                    log_event(watch, "debug", "writer", "written", tokens=n)
 
         threads = [threading.Thread(target=send, args=(n,)) for n in range(8)]
         for thread in threads:
@@ -289,9 +289,9 @@ def test_a_pipe_that_breaks_stops_nothing() -> None:
     reading, writing = os.pipe()
     with os.fdopen(writing, "wb") as stream:
         with Watch(WatchOptions(log_stream=stream, interval=NEVER)) as watch:
-            log(watch, "info", "pipeline", "started")
+            log_event(watch, "info", "pipeline", "started")
             os.close(reading)
-            log(watch, "info", "pipeline", "unheard")
+            log_event(watch, "info", "pipeline", "unheard")
             plant(watch)
         summary = watch.summary()
     assert summary.tokens == 14_000_000
@@ -300,8 +300,8 @@ def test_a_pipe_that_breaks_stops_nothing() -> None:
 
 UNREAD = """
 import sys
-from ingot.converters.megatron.monitor import log
-from ingot.converters.megatron.watching.watch import Watch, WatchOptions
+from ingot.converters.megatron.metrics.messages import log
+from ingot.converters.megatron.metrics.watch import Watch, WatchOptions
 
 with Watch(WatchOptions()) as watch:
     log(watch, "info", "pipeline", "started")
@@ -333,10 +333,10 @@ def test_a_process_whose_standard_output_goes_away_ends_as_if_it_had_not() -> No
 
 
 def test_progress_is_told_by_the_thread_and_ends_with_the_terminal() -> None:
-    told: list[Progress] = []
+    told: list[BuildProgress] = []
     drawn = threading.Event()
 
-    def draw(progress: Progress) -> None:
+    def draw(progress: BuildProgress) -> None:
         told.append(progress)
         if progress.records:
             drawn.set()
@@ -358,7 +358,7 @@ def test_the_summary_and_its_line() -> None:
     watch = Watch(WatchOptions(log_level="error", log_stream=seen, clock=clock))
     plant(watch)
     clock.now += 4
-    summary = watch.summary(Measured(engine="hf", engine_mbps=25.0))
+    summary = watch.summary(BuildMeasures(engine="hf", engine_mbps=25.0))
     watch.summary_log(summary)
     (line,) = seen.lines
     assert line["event"] == "summary"

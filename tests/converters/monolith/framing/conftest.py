@@ -9,10 +9,10 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from ingot.converters.monolith.contract import MAX_RECORD, Kind
-from ingot.converters.monolith.framing.framing import MAX_SORT_ID, Framing
-from ingot.converters.monolith.framing.reading import RecordReader
-from ingot.converters.monolith.records import Bad, Records
+from ingot.converters.recsys.monolith.frames.framing import MAX_SORT_ID, Framing
+from ingot.converters.recsys.monolith.frames.record_io import RecordReader
+from ingot.converters.recsys.monolith.record_index import Bad, Records
+from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
 from ingot.schemas.monolith import example_pb2
 
 

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError, SourceError
-from ingot.converters.monolith.framing.compression import (
+from ingot.converters.recsys.monolith.frames.compression import (
     COMPRESSIONS,
-    by_content,
-    by_name,
-    compressing,
-    decompressing,
+    compression_by_content,
+    compression_by_name,
+    open_compressed,
+    open_decompressed,
 )
 
 NOISE = random.Random(3).randbytes(300_000)
@@ -29,7 +29,7 @@ TEXT = b"the same words again and again " * 30_000 + NOISE
 
 def packed(data: bytes, compression: str, step: int = 100_000) -> bytes:
     out = io.BytesIO()
-    packing = compressing(out, compression)
+    packing = open_compressed(out, compression)
     for at in range(0, len(data), step):
         packing.write(data[at : at + step])
     packing.close()
@@ -38,7 +38,7 @@ def packed(data: bytes, compression: str, step: int = 100_000) -> bytes:
 
 
 def unpacked(data: bytes, compression: str | None, where: str = "it", size: int = 1 << 20) -> bytes:
-    stream = decompressing(io.BytesIO(data), where, compression)
+    stream = open_decompressed(io.BytesIO(data), where, compression)
     return b"".join(iter(lambda: stream.read(size), b""))
 
 
@@ -108,7 +108,7 @@ def test_what_is_packed_is_unpacked(data: bytes, compression: str, step: int, si
 def test_members_in_a_row(compression: str, drops: Callable[..., Any]) -> None:
     data = packed(b"one", compression) + packed(TEXT, compression) + packed(b"two", compression)
     assert unpacked(data, compression) == b"one" + TEXT + b"two"
-    stream = decompressing(drops(data, 1_000), "it", compression)
+    stream = open_decompressed(drops(data, 1_000), "it", compression)
     assert b"".join(iter(lambda: stream.read(10_000), b"")) == b"one" + TEXT + b"two"
 
 
@@ -137,7 +137,7 @@ def test_all_before_a_cut_is_given(compression: str, held: int) -> None:
     """But for the block that it lies in."""
     data = packed(NOISE, compression)
     for cut in (1, 3, 5, 7, 11, len(data) // 2, len(data) - 1):
-        stream = decompressing(io.BytesIO(data[:cut]), "it", compression)
+        stream = open_decompressed(io.BytesIO(data[:cut]), "it", compression)
         given, error = drained(stream)
         assert error.startswith(f"it: cut off: the {compression} data ends after {len(given)} ")
         assert NOISE.startswith(given)
@@ -167,7 +167,7 @@ def test_snappy_that_lies(data: bytes, problem: str) -> None:
 
 def test_the_limit_of_snappy_is_that_of_the_records() -> None:
     data = (100 << 20).to_bytes(4) + chunk(b"a")
-    stream = decompressing(io.BytesIO(data), "it", "snappy", "examplebatch")
+    stream = open_decompressed(io.BytesIO(data), "it", "snappy", "examplebatch")
     assert stream.read(10) == b"a"
 
 
@@ -177,7 +177,7 @@ def test_a_bomb_is_refused() -> None:
     for _ in range(1_100):
         out.write(packing.compress(bytes(1 << 20)))
     out.write(packing.flush())
-    stream = decompressing(io.BytesIO(out.getvalue()), "it.zst")
+    stream = open_decompressed(io.BytesIO(out.getvalue()), "it.zst")
     with pytest.raises(SourceError, match="decompression bomb"):
         for _ in iter(lambda: stream.read(1 << 20), b""):
             pass
@@ -205,7 +205,7 @@ def test_noise_is_no_compressed_data(compression: str) -> None:
     ],
 )
 def test_names(name: str, compression: str | None) -> None:
-    assert by_name(name) == compression
+    assert compression_by_name(name) == compression
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
@@ -215,7 +215,7 @@ def test_what_a_stream_is_compressed_with_is_told(
     ends = {"none": ".pb", "snappy": ".snappy", "zstd": ".zst", "gzip": ".gz", "zlib": ".zz"}
     data = packed(TEXT, compression)
     assert unpacked(data, None, f"it{ends[compression]}") == TEXT
-    stream = decompressing(drops(data, 1), f"it{ends[compression]}")
+    stream = open_decompressed(drops(data, 1), f"it{ends[compression]}")
     assert b"".join(stream.read(1) for _ in range(5)) == TEXT[:5]
     if compression in ("zstd", "gzip"):
         assert unpacked(data, None, "without an ending") == TEXT
@@ -224,7 +224,7 @@ def test_what_a_stream_is_compressed_with_is_told(
 def test_a_stream_is_read_from_where_it_stands() -> None:
     raw = io.BytesIO(b"before" + gzip.compress(b"behind"))
     raw.seek(6)
-    assert decompressing(raw, "it").read(100) == b"behind"
+    assert open_decompressed(raw, "it").read(100) == b"behind"
 
 
 @pytest.mark.parametrize(
@@ -247,17 +247,17 @@ def test_names_that_promise_something_else(name: str, data: bytes, hint: str) ->
 
 
 def test_sizes_that_look_like_gzip() -> None:
-    assert by_content(gzip.compress(b"a")) == "gzip"
-    assert by_content(gzip.compress(b"a", 1)) == "gzip"
-    assert by_content((0x8B1F).to_bytes(8, "little") + b"\x0a\x00") is None
-    assert by_content((0x088B1F).to_bytes(8, "little") + b"\x0a\x00") is None
+    assert compression_by_content(gzip.compress(b"a")) == "gzip"
+    assert compression_by_content(gzip.compress(b"a", 1)) == "gzip"
+    assert compression_by_content((0x8B1F).to_bytes(8, "little") + b"\x0a\x00") is None
+    assert compression_by_content((0x088B1F).to_bytes(8, "little") + b"\x0a\x00") is None
 
 
 def test_another_compression_is_no_option() -> None:
     with pytest.raises(ConversionError, match=r"'lz4' is none .there are none, snappy, zstd"):
-        decompressing(io.BytesIO(b""), "it", "lz4")
+        open_decompressed(io.BytesIO(b""), "it", "lz4")
     with pytest.raises(ConversionError, match="'' is none"):
-        compressing(io.BytesIO(), "")
+        open_compressed(io.BytesIO(), "")
 
 
 def test_members_of_gzip_may_have_zeros_behind_them() -> None:

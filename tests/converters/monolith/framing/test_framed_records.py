@@ -11,12 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.monolith.framing.compression import COMPRESSIONS, decompressing
-from ingot.converters.monolith.framing.framing import MAX_SORT_ID, Framing
-from ingot.converters.monolith.framing.probing import FRAMINGS
-from ingot.converters.monolith.framing.reading import RecordReader
-from ingot.converters.monolith.framing.writing import RecordWriter, framed, unfit
-from ingot.converters.monolith.records import Bad, Records, unframed
+from ingot.converters.recsys.monolith.frames.compression import COMPRESSIONS, open_decompressed
+from ingot.converters.recsys.monolith.frames.framing import FRAMINGS, MAX_SORT_ID, Framing
+from ingot.converters.recsys.monolith.frames.record_io import (
+    RecordReader,
+    RecordWriter,
+    find_unfit_keys,
+    frame_records,
+)
+from ingot.converters.recsys.monolith.record_index import Bad, Records, records_of_messages
 from ingot.schemas.monolith import example_pb2
 
 Golden = Callable[[str], bytes]
@@ -26,7 +29,9 @@ LAGRANGEX = Framing(sort_id=False, lagrangex_header=True)
 
 def with_frames(pieces: list[tuple[bytes, bytes, int]]) -> Records:
     """Records of messages, their sort_ids and sources."""
-    flat = unframed([piece for message, sort_id, _ in pieces for piece in (sort_id, message)])
+    flat = records_of_messages(
+        [piece for message, sort_id, _ in pieces for piece in (sort_id, message)]
+    )
     return replace(
         flat,
         start=flat.start[1::2],
@@ -58,9 +63,10 @@ def test_the_sample_in_each_framing(
 ) -> None:
     (plain,) = read_back(golden("mono_example_plain.pb"), PLAIN)
     assert len(plain) == 51
-    assert framed(plain, framing, "example").tobytes() == golden(name)
+    assert frame_records(plain, framing, "example").tobytes() == golden(name)
     again = b"".join(
-        framed(part, PLAIN, "example").tobytes() for part in read_back(golden(name), framing, block)
+        frame_records(part, PLAIN, "example").tobytes()
+        for part in read_back(golden(name), framing, block)
     )
     assert again == golden("mono_example_plain.pb")
     first = example_pb2.Example.FromString(plain.message(0))
@@ -69,7 +75,7 @@ def test_the_sample_in_each_framing(
 
 def test_the_sample_as_a_batch(golden: Golden) -> None:
     batch = golden("example_batch.pb")
-    data = framed(unframed([batch]), Framing(), "examplebatch").tobytes()
+    data = frame_records(records_of_messages([batch]), Framing(), "examplebatch").tobytes()
     assert data == golden("mono_examplebatch_sortid.pb")
 
 
@@ -77,7 +83,7 @@ def test_the_sample_as_a_batch(golden: Golden) -> None:
 def test_records_of_no_to_fifteen_bytes(framing: Framing, read: Callable[..., Any]) -> None:
     """The records of Monolith's own test of its reader and writer."""
     messages = [b"a" * size for size in range(16)]
-    data = framed(unframed(messages), framing, "instance").tobytes()
+    data = frame_records(records_of_messages(messages), framing, "instance").tobytes()
     zeros = {
         "lagrangex_header": 8,
         "sort_id": 8,
@@ -95,12 +101,12 @@ def test_what_stands_in_a_frame_beside_the_message() -> None:
     records = with_frames([(b"message", b"7_1", 0x01020300)])
     size = (7).to_bytes(8, "little") + b"message"
     sort_id = (3).to_bytes(8, "little") + b"7_1"
-    assert framed(records, Framing(), "example").tobytes() == sort_id + size
+    assert frame_records(records, Framing(), "example").tobytes() == sort_id + size
     everything = Framing.parse("sort_id,kafka_dump,kafka_dump_prefix")
     wanted = bytes(16) + sort_id + bytes(8) + size
-    assert framed(records, everything, "example").tobytes() == wanted
+    assert frame_records(records, everything, "example").tobytes() == wanted
     header = bytes([0, 3, 2, 1, 0, 0, 0, 0])
-    assert framed(records, LAGRANGEX, "example").tobytes() == header + size
+    assert frame_records(records, LAGRANGEX, "example").tobytes() == header + size
 
 
 def test_a_prefix_that_is_not_zero_is_the_size_of_the_sort_id(read: Callable[..., Any]) -> None:
@@ -124,22 +130,22 @@ def test_the_type_in_a_lagrangex_header_is_no_part_of_its_key(read: Callable[...
 
 def test_a_key_that_no_header_holds_is_refused() -> None:
     records = with_frames([(b"m", b"", 256), (b"m", b"", 257), (b"m", b"", 0)])
-    assert unfit(records, LAGRANGEX).tolist() == [False, True, False]
-    assert not unfit(records, PLAIN).any()
+    assert find_unfit_keys(records, LAGRANGEX).tolist() == [False, True, False]
+    assert not find_unfit_keys(records, PLAIN).any()
     with pytest.raises(ConversionError, match="record 1: has a data_source_key that no lagrangex"):
-        framed(records, LAGRANGEX, "example")
-    assert len(framed(records, PLAIN, "example")) == 27
+        frame_records(records, LAGRANGEX, "example")
+    assert len(frame_records(records, PLAIN, "example")) == 27
 
 
 def test_what_no_reader_takes_is_not_written() -> None:
-    large = unframed([b"m", bytes((64 << 20) + 1)])
+    large = records_of_messages([b"m", bytes((64 << 20) + 1)])
     with pytest.raises(ConversionError, match="record 1: is over 67108864 bytes"):
-        framed(large, PLAIN, "example")
-    assert len(framed(large, PLAIN, "examplebatch")) == (64 << 20) + 18
+        frame_records(large, PLAIN, "example")
+    assert len(frame_records(large, PLAIN, "examplebatch")) == (64 << 20) + 18
     sort_id = with_frames([(b"m", bytes(MAX_SORT_ID + 1), 0)])
     with pytest.raises(ConversionError, match="record 0: has a sort_id of over 65536 bytes"):
-        framed(sort_id, Framing(), "example")
-    assert len(framed(sort_id, PLAIN, "example")) == 9
+        frame_records(sort_id, Framing(), "example")
+    assert len(frame_records(sort_id, PLAIN, "example")) == 9
 
 
 PIECES = st.lists(
@@ -174,7 +180,7 @@ def test_what_is_written_is_read(
         writer.write(part)
     writer.close()
     assert writer.records == len(pieces)
-    stream = decompressing(io.BytesIO(out.getvalue()), "it", compression)
+    stream = open_decompressed(io.BytesIO(out.getvalue()), "it", compression)
     found = [
         (part.message(at), part.sort_id(at), int(part.source[at]), part.number + at)
         for part in RecordReader(stream, "it", framing, "example", block)

@@ -3,8 +3,7 @@
 import pytest
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.monolith.framing.framing import Framing
-from ingot.converters.monolith.framing.probing import FRAMINGS
+from ingot.converters.recsys.monolith.frames.framing import FRAMINGS, Framing
 
 
 @pytest.mark.parametrize("framing", FRAMINGS, ids=str)

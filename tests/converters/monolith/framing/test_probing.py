@@ -11,11 +11,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingot.converters.monolith.contract import Kind
-from ingot.converters.monolith.framing.framing import Framing
-from ingot.converters.monolith.framing.probing import FRAMINGS, HEAD, advice, kind_of, likely
-from ingot.converters.monolith.framing.writing import framed
-from ingot.converters.monolith.records import unframed
+from ingot.converters.recsys.monolith.frames.framing import (
+    FRAMINGS,
+    HEAD,
+    Framing,
+    likely_framings,
+    message_kind,
+    reading_advice,
+)
+from ingot.converters.recsys.monolith.frames.record_io import frame_records
+from ingot.converters.recsys.monolith.record_index import records_of_messages
+from ingot.converters.sources.recognizers.monolith import Kind
 from ingot.schemas.monolith import example_pb2, instance_pb2, line_id_pb2
 
 Golden = Callable[[str], bytes]
@@ -51,10 +57,10 @@ def instance(number: int) -> bytes:
 def test_the_sample(golden: Golden, name: str, framing: str, kind: Kind, size: int) -> None:
     """Its beginning is enough, even of a record."""
     head = golden(name)[:size]
-    found = likely(head)
+    found = likely_framings(head)
     assert found[0] == (Framing.parse(framing), kind)
     assert {one for _, one in found} == {kind}
-    assert likely(head, kind) == found
+    assert likely_framings(head, kind) == found
 
 
 @pytest.mark.parametrize("framing", FRAMINGS, ids=str)
@@ -62,35 +68,37 @@ def test_the_sample(golden: Golden, name: str, framing: str, kind: Kind, size: i
 def test_every_framing_and_kind(framing: Framing, kind: Kind, example: Make) -> None:
     make = {"example": example, "examplebatch": lambda n: batch(n + 2, 3), "instance": instance}
     messages = [make[kind](number) for number in range(20)]
-    data = framed(unframed(messages), framing, kind).tobytes()
-    found = likely(data)
+    data = frame_records(records_of_messages(messages), framing, kind).tobytes()
+    found = likely_framings(data)
     assert (framing, kind) in found
     assert {one for _, one in found} == {kind}
     same = [one for one, _ in found]
-    assert all(framed(unframed(messages), one, kind).tobytes() == data for one in same)
+    assert all(
+        frame_records(records_of_messages(messages), one, kind).tobytes() == data for one in same
+    )
 
 
 def test_keys_tell_a_lagrangex_header(example: Make) -> None:
     frames = [struct.pack("<BBHIQ", 1, 7, 9, 0, len(example(n))) + example(n) for n in range(5)]
-    found = likely(b"".join(frames))
+    found = likely_framings(b"".join(frames))
     assert found[0] == (Framing.parse("lagrangex_header"), "example")
 
 
 def test_a_batch_larger_than_what_is_looked_at() -> None:
     message = batch(400, 300)
     assert len(message) > 2 * HEAD
-    data = framed(unframed([message]), Framing(), "examplebatch").tobytes()
-    assert likely(data[:HEAD])[0] == (Framing(), "examplebatch")
+    data = frame_records(records_of_messages([message]), Framing(), "examplebatch").tobytes()
+    assert likely_framings(data[:HEAD])[0] == (Framing(), "examplebatch")
 
 
 def test_what_a_message_is() -> None:
     line = line_id_pb2.LineId(uid=1)
-    assert kind_of(example_pb2.Example(line_id=line).SerializeToString()) == "example"
-    assert kind_of(example_pb2.Example(label=[1.0]).SerializeToString()) is None
-    assert kind_of(batch(1, 1)) == "examplebatch"
-    assert kind_of(instance(5)) == "instance"
+    assert message_kind(example_pb2.Example(line_id=line).SerializeToString()) == "example"
+    assert message_kind(example_pb2.Example(label=[1.0]).SerializeToString()) is None
+    assert message_kind(batch(1, 1)) == "examplebatch"
+    assert message_kind(instance(5)) == "instance"
     for sort_id in (b"", b"123456", b"1700000000_42", b"\0" * 8, b"user:7", b"\t12345678"):
-        assert kind_of(sort_id) is None
+        assert message_kind(sort_id) is None
 
 
 def parquet() -> bytes:
@@ -129,7 +137,7 @@ def test_other_files_are_none(example: Make, repository: Path, golden: Golden) -
         golden("example_batch.pbtxt"),
         *(noise.randbytes(noise.choice((8, 100, 5_000))) for _ in range(500)),
     ]
-    assert [likely(other[:HEAD]) for other in others] == [[] for _ in others]
+    assert [likely_framings(other[:HEAD]) for other in others] == [[] for _ in others]
 
 
 def test_short_sizes_before_noise_are_none() -> None:
@@ -137,15 +145,22 @@ def test_short_sizes_before_noise_are_none() -> None:
     noise = random.Random(6)
     for _ in range(500):
         messages = [noise.randbytes(noise.randint(1, 60)) for _ in range(3)]
-        assert likely(framed(unframed(messages), Framing(), "example").tobytes()) == []
+        assert (
+            likely_framings(
+                frame_records(records_of_messages(messages), Framing(), "example").tobytes()
+            )
+            == []
+        )
 
 
 def test_advice(example: Make) -> None:
-    data = framed(unframed([example(1), example(2)]), Framing(sort_id=False), "example").tobytes()
+    data = frame_records(
+        records_of_messages([example(1), example(2)]), Framing(sort_id=False), "example"
+    ).tobytes()
     plain = Framing(sort_id=False)
-    assert advice(data, plain, "example") == ""
-    assert advice(data, Framing(), "example") == "it reads as --framing none"
-    assert advice(data, plain, "examplebatch") == "it reads as example records"
+    assert reading_advice(data, plain, "example") == ""
+    assert reading_advice(data, Framing(), "example") == "it reads as --framing none"
+    assert reading_advice(data, plain, "examplebatch") == "it reads as example records"
     with_framing = "it reads as example records with --framing none"
-    assert advice(data, Framing(), "instance") == with_framing
-    assert advice(b"noise" * 100, plain, "example") == ""
+    assert reading_advice(data, Framing(), "instance") == with_framing
+    assert reading_advice(b"noise" * 100, plain, "example") == ""

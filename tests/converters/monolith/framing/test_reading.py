@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 
 from ingot.converters.errors import SourceError
-from ingot.converters.monolith.contract import REASONS
-from ingot.converters.monolith.framing.compression import compressing, decompressing
-from ingot.converters.monolith.framing.framing import Framing
-from ingot.converters.monolith.framing.probing import FRAMINGS
-from ingot.converters.monolith.framing.reading import RecordReader
-from ingot.converters.monolith.framing.writing import framed
-from ingot.converters.monolith.records import Bad, Records, unframed
+from ingot.converters.recsys.monolith.contract import REASONS
+from ingot.converters.recsys.monolith.frames.compression import open_compressed, open_decompressed
+from ingot.converters.recsys.monolith.frames.framing import FRAMINGS, Framing
+from ingot.converters.recsys.monolith.frames.record_io import RecordReader, frame_records
+from ingot.converters.recsys.monolith.record_index import Bad, Records, records_of_messages
 
 Read = Callable[..., Any]
 Make = Callable[[int], bytes]
@@ -113,7 +111,7 @@ def test_a_stream_without_sort_ids_is_not_read_as_one_with_them(read: Read, gold
 
 def test_a_stream_whose_framing_changes_is_told_where_it_does(read: Read, example: Make) -> None:
     messages = [example(number) for number in range(6)]
-    first = framed(unframed(messages[:3]), Framing(), "example").tobytes()
+    first = frame_records(records_of_messages(messages[:3]), Framing(), "example").tobytes()
     data = first + plain(*messages[3:])
     found, (bad,) = read(io.BytesIO(data), Framing(), "example")
     assert [one.message for one in found] == [*messages[:3], b""]
@@ -127,19 +125,21 @@ def test_a_stream_whose_framing_changes_is_told_where_it_does(read: Read, exampl
 def test_another_framing_is_named(real: Framing, stated: Framing, example: Make) -> None:
     """Unless its bytes are those of the stated one: parts that are zero say nothing."""
     messages = [example(number) for number in range(20)]
-    data = framed(unframed(messages), real, "example").tobytes()
+    data = frame_records(records_of_messages(messages), real, "example").tobytes()
     first = next(iter(RecordReader(io.BytesIO(data), "it", stated, "example")))
-    if data == framed(unframed(messages), stated, "example").tobytes():
+    if data == frame_records(records_of_messages(messages), stated, "example").tobytes():
         assert isinstance(first, Records)
         assert len(first) == 20
         return
     assert isinstance(first, Bad)
     named = Framing.parse(first.detail.rpartition("--framing ")[2])
-    assert framed(unframed(messages), named, "example").tobytes() == data
+    assert frame_records(records_of_messages(messages), named, "example").tobytes() == data
 
 
 def test_another_kind_is_named(example: Make) -> None:
-    data = framed(unframed([example(1), example(2)]), Framing(), "example").tobytes()
+    data = frame_records(
+        records_of_messages([example(1), example(2)]), Framing(), "example"
+    ).tobytes()
     with pytest.raises(SourceError, match=r"of kind example, not examplebatch .*--from example\)"):
         list(RecordReader(io.BytesIO(data), "it", Framing(), "examplebatch"))
     reader = RecordReader(io.BytesIO(data), "it", Framing(), "example")
@@ -185,11 +185,11 @@ def test_what_comes_before_the_end_of_cut_off_data_is_given(example: Make) -> No
     data = plain(*(noise[at : at + 100] for at in range(0, len(noise), 100)))
     for compression in ("gzip", "zstd", "zlib", "snappy"):
         out = io.BytesIO()
-        packing = compressing(out, compression)
+        packing = open_compressed(out, compression)
         packing.write(data)
         packing.close()
         raw = io.BytesIO(out.getvalue()[: len(out.getvalue()) * 3 // 4])
-        stream = decompressing(raw, "it", compression)
+        stream = open_decompressed(raw, "it", compression)
         reader = iter(RecordReader(stream, "it", PLAIN, "example"))
         first = next(reader)
         assert isinstance(first, Records)
@@ -253,7 +253,9 @@ def test_mutated_streams_are_read_as_by_hand(read: Read, oracle: Any, drops: Any
     for _ in range(2_000):
         framing = chance.choice(FRAMINGS)
         messages = [chance.randbytes(chance.choice((1, 3, 9, 40))) for _ in range(5)]
-        data = mutated(framed(unframed(messages), framing, "example").tobytes(), chance)
+        data = mutated(
+            frame_records(records_of_messages(messages), framing, "example").tobytes(), chance
+        )
         stream = chance.choice((io.BytesIO(data), drops(data, chance.choice((1, 7, 64)))))
         found, bads = read(stream, framing, "example", chance.choice((1, 9, 50, 1_000)))
         assert found == oracle(data, framing, "example")

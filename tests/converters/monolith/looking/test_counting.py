@@ -11,13 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingot.converters.monolith.looking import counting
-from ingot.converters.monolith.looking import kernels as k
-from ingot.converters.monolith.looking.counting import Counting
-from ingot.converters.monolith.looking.figures import FeatureFigures, Figures
-from ingot.converters.monolith.looking.tallies import FieldTally, LengthTally, SpreadTally
-from ingot.converters.monolith.records import Bad, unframed
-from ingot.converters.monolith.wire.indexing import index_batches, index_examples
+from ingot.converters.recsys.monolith.inspect import counter
+from ingot.converters.recsys.monolith.inspect import kernels as k
+from ingot.converters.recsys.monolith.inspect.counter import RowCounter
+from ingot.converters.recsys.monolith.inspect.figures import (
+    FeatureFigures,
+    FieldTally,
+    Figures,
+    LengthTally,
+    SpreadTally,
+)
+from ingot.converters.recsys.monolith.record_index import Bad, records_of_messages
+from ingot.converters.recsys.monolith.wire.row_index import index_batches, index_examples
 from ingot.schemas.monolith.example_pb2 import Example, ExampleBatch, Feature
 from ingot.schemas.monolith.line_id_pb2 import LineId
 from tests.converters.monolith import made
@@ -27,8 +32,8 @@ GOLDEN = Path(__file__).parents[3] / "golden" / "monolith"
 
 def counted(examples: list[Example], cuts: tuple[int, ...] = ()) -> Figures:
     """The figures of Examples that come in several pieces."""
-    records = unframed([one.SerializeToString() for one in examples])
-    told = Counting()
+    records = records_of_messages([one.SerializeToString() for one in examples])
+    told = RowCounter()
     told.begin("it", "example")
     for first, last in zip((0, *cuts), (*cuts, len(examples)), strict=True):
         rows, bad = index_examples(records.part(first, last))
@@ -192,8 +197,8 @@ def test_batches_and_sort_ids() -> None:
     named = small.named_feature_list.add(name="__LABEL__")
     for value in (1.0, 0.0):
         named.feature.add().float_list.value.append(value)
-    records = unframed([batch.SerializeToString(), small.SerializeToString()])
-    told = Counting()
+    records = records_of_messages([batch.SerializeToString(), small.SerializeToString()])
+    told = RowCounter()
     for rows, bad in index_batches(records, 500):  # some rows of a batch at a time
         assert bad == []
         told.add(rows)
@@ -211,7 +216,7 @@ def test_sort_ids() -> None:
     message = Example(label=[1]).SerializeToString()
     data = np.frombuffer(b"ab" + message + b"c" + message + message, np.uint8)
     size = len(message)
-    base = unframed([message] * 3)
+    base = records_of_messages([message] * 3)
     from dataclasses import replace
 
     records = replace(
@@ -222,7 +227,7 @@ def test_sort_ids() -> None:
         sort_start=np.array([0, 2 + size, 0]),
         sort_stop=np.array([2, 3 + size, 0]),
     )
-    told = Counting()
+    told = RowCounter()
     told.add(index_examples(records)[0])
     lengths = told.figures().sort_ids
     assert lengths is not None
@@ -230,7 +235,7 @@ def test_sort_ids() -> None:
 
 
 def test_bad_ones_are_counted() -> None:
-    told = Counting()
+    told = RowCounter()
     told.begin("a.pb", "example")
     for number in range(7):
         bad = Bad(offset=number, bytes=2, record=number, row=None, reason="empty", detail="\x1b")
@@ -241,7 +246,7 @@ def test_bad_ones_are_counted() -> None:
 
 
 def test_features_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "MOST_FEATURES", 2)
+    monkeypatch.setattr(counter, "MOST_FEATURES", 2)
     example = Example()
     for name in "abc":
         example.named_feature.add(name=name).feature.fid_v1_list.value.append(1)

@@ -11,10 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingot.converters.monolith.looking.documents import documents, feature
-from ingot.converters.monolith.looking.lines import cells, head
-from ingot.converters.monolith.records import unframed
-from ingot.converters.monolith.wire.indexing import index_batches, index_examples
+from ingot.converters.recsys.monolith.inspect.documents import (
+    feature_document,
+    row_cells,
+    row_documents,
+    row_heading,
+)
+from ingot.converters.recsys.monolith.record_index import records_of_messages
+from ingot.converters.recsys.monolith.wire.row_index import index_batches, index_examples
 from ingot.schemas.monolith.example_pb2 import Example, ExampleBatch, Feature
 from ingot.schemas.monolith.line_id_pb2 import LineId
 from tests.converters.monolith import made
@@ -23,9 +27,9 @@ GOLDEN = Path(__file__).parents[3] / "golden" / "monolith"
 
 
 def documents_of(*messages: Example) -> list[dict[str, Any]]:
-    rows, bad = index_examples(unframed([one.SerializeToString() for one in messages]))
+    rows, bad = index_examples(records_of_messages([one.SerializeToString() for one in messages]))
     assert bad == []
-    found = list(documents(rows))
+    found = list(row_documents(rows))
     return json.loads(json.dumps(found, allow_nan=False))
 
 
@@ -133,7 +137,7 @@ def test_unknown_fields_by_number() -> None:
         "unknown": {"604": [7, "hi"]},
         "unknown_beside": {"604": [1]},
     }
-    shown = {name: text for name, _, text in cells(found)}
+    shown = {name: text for name, _, text in row_cells(found)}
     assert shown["a"] == 'unknown {604: 7 "hi"}, unknown {604: 1}'
     assert shown["unknown"] == "{604: {604: 7} {604: 7}}"
     assert shown["LineId"] == "uid 1, unknown {11: 2 bytes 0xfffe, 604: 7}"
@@ -141,9 +145,9 @@ def test_unknown_fields_by_number() -> None:
 
 def test_fids_have_slot_and_signature() -> None:
     v1 = Feature(fid_v1_list={"value": [(1023 << 54) | 5]})
-    assert feature(v1.SerializeToString())["fid"] == ["1023:5"]
+    assert feature_document(v1.SerializeToString())["fid"] == ["1023:5"]
     v2 = Feature(fid_v2_lists={"list": [{"value": [(32767 << 48) | 6]}, {}]})
-    assert feature(v2.SerializeToString())["fid"] == [["32767:6"], []]
+    assert feature_document(v2.SerializeToString())["fid"] == [["32767:6"], []]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +171,7 @@ def test_values_as_lines(given_as: dict[str, Any], shown: str) -> None:
     example = Example()
     example.named_feature.add(name="it", feature=Feature(**given_as), sorted_id=7)
     (found,) = documents_of(example)
-    (line,) = (cell for cell in cells(found) if cell[0] == "it")
+    (line,) = (cell for cell in row_cells(found) if cell[0] == "it")
     assert line == ("it", next(iter(given_as)), f"{shown}, sorted_id 7")
 
 
@@ -181,8 +185,8 @@ def test_rows_as_lines() -> None:
     raw.feature.add(int64_value=1)
     raw.feature.add()
     (found,) = documents_of(example)
-    assert head(found) == "row 0, record 0, offset 0"
-    assert list(cells(found)) == [
+    assert row_heading(found) == "row 0, record 0, offset 0"
+    assert list(row_cells(found)) == [
         (
             "LineId",
             "",
@@ -200,7 +204,9 @@ def test_rows_as_lines() -> None:
 def test_public_sample() -> None:
     batch = (GOLDEN / "example_batch.pb").read_bytes()
     found = [
-        document for rows, _ in index_batches(unframed([batch])) for document in documents(rows)
+        document
+        for rows, _ in index_batches(records_of_messages([batch]))
+        for document in row_documents(rows)
     ]
     lists = {one.name: one.feature for one in ExampleBatch.FromString(batch).named_feature_list}
     assert [one["row_in_batch"] for one in found] == list(range(51))
@@ -215,12 +221,12 @@ def test_only_some_features() -> None:
     example = Example()
     for name in ("a", "b", "a"):
         example.named_feature.add(name=name)
-    rows, _ = index_examples(unframed([example.SerializeToString()]))
-    (found,) = documents(rows, 5, {"a", "c"})
+    rows, _ = index_examples(records_of_messages([example.SerializeToString()]))
+    (found,) = row_documents(rows, 5, {"a", "c"})
     assert (found["row"], [one["name"] for one in found["features"]]) == (5, ["a", "a"])
 
 
 @given(st.binary(max_size=40))
 def test_no_bytes_are_lost(value: bytes) -> None:
-    shown = feature(Feature(bytes_value=value).SerializeToString())["value"]
+    shown = feature_document(Feature(bytes_value=value).SerializeToString())["value"]
     assert read_back("bytes_value", shown) == value

@@ -13,13 +13,12 @@ import pytest
 import zstandard
 
 from ingot.converters.errors import SourceError
-from ingot.converters.monolith import write_examples
-from ingot.converters.monolith.framing.framing import Framing
-from ingot.converters.monolith.looking.counting import Counting
-from ingot.converters.monolith.looking.documents import documents
-from ingot.converters.monolith.looking.lines import cells
-from ingot.converters.monolith.looking.opening import Said, opened
-from ingot.converters.monolith.records import Bad
+from ingot.converters.recsys.monolith import write_examples
+from ingot.converters.recsys.monolith.frames.framing import Framing
+from ingot.converters.recsys.monolith.inspect.counter import RowCounter
+from ingot.converters.recsys.monolith.inspect.documents import row_cells, row_documents
+from ingot.converters.recsys.monolith.record_index import Bad
+from ingot.converters.recsys.monolith.streams import StreamHints, open_streams
 from ingot.schemas.monolith.example_pb2 import Example
 from ingot.schemas.monolith.instance_pb2 import Instance
 from ingot.schemas.monolith.line_id_pb2 import LineId
@@ -27,14 +26,14 @@ from ingot.schemas.monolith.line_id_pb2 import LineId
 GOLDEN = Path(__file__).parents[3] / "golden" / "monolith"
 BATCH = (GOLDEN / "mono_examplebatch_sortid.pb").read_bytes()
 PLAIN = (GOLDEN / "mono_example_plain.pb").read_bytes()
-NOTHING = Said()
+NOTHING = StreamHints()
 
 
-def looked_at(place: Path, said: Said = NOTHING) -> tuple[str, int, int]:
+def looked_at(place: Path, said: StreamHints = NOTHING) -> tuple[str, int, int]:
     """What a stream was read as, its rows and how much was bad; every row was shown."""
     told, rows, bad = "", 0, 0
-    counting = Counting()
-    for stream in opened(str(place), said):
+    counting = RowCounter()
+    for stream in open_streams(str(place), said):
         told = stream.told
         for part in stream.parts:
             if isinstance(part, Bad):
@@ -43,8 +42,8 @@ def looked_at(place: Path, said: Said = NOTHING) -> tuple[str, int, int]:
                 continue
             rows += len(part)
             counting.add(part)
-            for document in documents(part):
-                assert list(cells(document))
+            for document in row_documents(part):
+                assert list(row_cells(document))
                 json.dumps(document, allow_nan=False)
     assert counting.figures().rows == rows
     return told, rows, bad
@@ -72,7 +71,7 @@ def test_snappy_without_a_name(tmp_path: Path) -> None:
     packed = io.BytesIO()
     write_examples(packed, [Example(label=[1], line_id=LineId(uid=1))] * 3, compression="snappy")
     (tmp_path / "it").write_bytes(packed.getvalue())
-    told, rows, _ = looked_at(tmp_path / "it", Said(kind="example", compression="snappy"))
+    told, rows, _ = looked_at(tmp_path / "it", StreamHints(kind="example", compression="snappy"))
     assert (told, rows) == ("example, framing sort_id", 3)
 
 
@@ -84,7 +83,7 @@ def test_instances(tmp_path: Path) -> None:
 
 def test_what_is_said_counts(tmp_path: Path) -> None:
     (tmp_path / "it").write_bytes(PLAIN)
-    said = Said(kind="example", framing=Framing())
+    said = StreamHints(kind="example", framing=Framing())
     told, rows, bad = looked_at(tmp_path / "it", said)
     assert (told, rows, bad) == ("example, framing sort_id", 0, 1)
 
@@ -122,11 +121,11 @@ def damaged(whole: bytes, seed: int) -> Iterator[bytes]:
 @pytest.mark.parametrize(
     ("whole", "said"),
     [
-        (BATCH, Said(kind="examplebatch", framing=Framing())),
-        (PLAIN[:9_000], Said(kind="example", framing=Framing(sort_id=False))),
+        (BATCH, StreamHints(kind="examplebatch", framing=Framing())),
+        (PLAIN[:9_000], StreamHints(kind="example", framing=Framing(sort_id=False))),
     ],
 )
-def test_damaged_streams(tmp_path: Path, whole: bytes, said: Said) -> None:
+def test_damaged_streams(tmp_path: Path, whole: bytes, said: StreamHints) -> None:
     for number, data in zip(range(50), damaged(whole, len(whole)), strict=False):
         (tmp_path / "it").write_bytes(data)
         _, rows, bad = looked_at(tmp_path / "it", said)

@@ -11,20 +11,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingot.converters.monolith import fid
-from ingot.converters.monolith.records import Bad
-from ingot.converters.monolith.tables.encoding import examples_of
-from ingot.converters.monolith.tables.files import open_table
-from ingot.converters.monolith.tables.plan import plan_of
-from ingot.converters.monolith.tables.table_file import parse
+from ingot.converters.recsys.monolith import fid
+from ingot.converters.recsys.monolith.record_index import Bad
+from ingot.converters.recsys.monolith.tables.arrow_to_examples import encode_batch
+from ingot.converters.recsys.monolith.tables.column_plan import plan_columns
+from ingot.converters.recsys.monolith.tables.rows_to_arrow import open_table
+from ingot.converters.recsys.monolith.tables.table_file import parse_table_file
 from ingot.schemas.monolith.example_pb2 import Example
 
 
 def _convert(
     table: pa.RecordBatch, said: str | None = None, version: fid.Version = "v2", first: int = 0
 ) -> tuple[list[Example], list[Bad]]:
-    plan = plan_of(table.schema, None if said is None else parse(said, "table.yaml"), version)
-    records, bad = examples_of(table, plan, first)
+    plan = plan_columns(
+        table.schema, None if said is None else parse_table_file(said, "table.yaml"), version
+    )
+    records, bad = encode_batch(table, plan, first)
     return [Example.FromString(records.message(at)) for at in range(len(records))], bad
 
 
@@ -135,9 +137,9 @@ def test_a_reviewed_file() -> None:
         key=[None, 256],
         other=["x", "y"],
     )
-    plan = plan_of(table.schema, parse(REVIEWED, "t.yaml"))
+    plan = plan_columns(table.schema, parse_table_file(REVIEWED, "t.yaml"))
     assert plan.dropped == ("other",)
-    records, bad = examples_of(table, plan, 0)
+    records, bad = encode_batch(table, plan, 0)
     assert not bad
     first, second = (Example.FromString(records.message(at)) for at in range(2))
     assert _features(first) == {
@@ -266,8 +268,8 @@ def test_a_table_of_pandas() -> None:
     file = io.BytesIO()
     frame.to_parquet(file)
     with open_table(file, "frame.parquet") as (schema, batches):
-        plan = plan_of(schema, None)
-        records, bad = examples_of(next(batches), plan, 0)
+        plan = plan_columns(schema, None)
+        records, bad = encode_batch(next(batches), plan, 0)
     assert not bad
     assert [_features(Example.FromString(records.message(at))) for at in range(2)] == [
         {
@@ -294,7 +296,7 @@ def test_a_table_of_datasets() -> None:
     file = io.BytesIO()
     datasets.Dataset.from_dict(rows, features=features).to_parquet(file)
     with open_table(file, "set.parquet") as (schema, batches):
-        records, bad = examples_of(next(batches), plan_of(schema, None), 0)
+        records, bad = encode_batch(next(batches), plan_columns(schema, None), 0)
     assert not bad
     assert _features(Example.FromString(records.message(1))) == {
         "user": ("fid_v2_list", [2]),
@@ -309,7 +311,7 @@ def test_a_table_of_spark() -> None:
     file = io.BytesIO()
     pq.write_table(table, file, use_compliant_nested_type=False, store_schema=False)
     with open_table(file, "spark.parquet") as (schema, batches):
-        records, bad = examples_of(next(batches), plan_of(schema, None), 0)
+        records, bad = encode_batch(next(batches), plan_columns(schema, None), 0)
     assert not bad
     assert _features(Example.FromString(records.message(0))) == {
         "fids": ("fid_v2_list", [(1 << 63) - 1])
@@ -319,7 +321,9 @@ def test_a_table_of_spark() -> None:
 
 @pytest.mark.parametrize("most", [0, 1 << 20])
 def test_columns_that_are_alike(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr("ingot.converters.monolith.tables.encoding._ALIKE_BYTES", most)
+    monkeypatch.setattr(
+        "ingot.converters.recsys.monolith.tables.arrow_to_examples._GROUP_BYTES", most
+    )
     table = _batch(
         a=pa.array(["x", "y", None]).dictionary_encode(),
         n=pa.array([1, 2, 3]),

@@ -8,22 +8,26 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingot.converters.errors import SourceError
-from ingot.converters.monolith.records import unframed
-from ingot.converters.monolith.tables import files
-from ingot.converters.monolith.tables.decoding import to_batch
-from ingot.converters.monolith.tables.files import ParquetSink, open_table, parquet_batches
-from ingot.converters.monolith.tables.schema import TableScan
-from ingot.converters.monolith.wire.indexing import index_examples
+from ingot.converters.recsys.monolith.record_index import records_of_messages
+from ingot.converters.recsys.monolith.tables import rows_to_arrow
+from ingot.converters.recsys.monolith.tables.rows_to_arrow import (
+    ParquetSink,
+    decode_batch,
+    open_table,
+    parquet_batches,
+)
+from ingot.converters.recsys.monolith.tables.schema import TableScan
+from ingot.converters.recsys.monolith.wire.row_index import index_examples
 from ingot.schemas.monolith.example_pb2 import Example
 
 
 def _written(to: Path, count: int) -> pa.RecordBatch:
     messages = [Example(label=[at]).SerializeToString() for at in range(count)]
-    rows, _ = index_examples(unframed(messages))
+    rows, _ = index_examples(records_of_messages(messages))
     scan = TableScan()
     scan.add(rows)
     schema = scan.schema()
-    batch = to_batch(rows, schema)
+    batch = decode_batch(rows, schema)
     sink = ParquetSink(to, schema)
     sink.write(batch)
     sink.write(batch.slice(0, 0))
@@ -32,7 +36,7 @@ def _written(to: Path, count: int) -> pa.RecordBatch:
 
 
 def test_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "ROW_GROUP_ROWS", 40)
+    monkeypatch.setattr(rows_to_arrow, "ROW_GROUP_ROWS", 40)
     batch = _written(tmp_path / "a.parquet", 100)
     file = pq.ParquetFile(tmp_path / "a.parquet")
     assert [file.metadata.row_group(at).num_rows for at in range(3)] == [40, 40, 20]
@@ -41,26 +45,26 @@ def test_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_row_groups_by_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "ROW_GROUP_BYTES", 1)
+    monkeypatch.setattr(rows_to_arrow, "ROW_GROUP_BYTES", 1)
     messages = [Example(label=[at]).SerializeToString() for at in range(3)]
-    rows, _ = index_examples(unframed(messages))
+    rows, _ = index_examples(records_of_messages(messages))
     scan = TableScan()
     scan.add(rows)
     sink = ParquetSink(tmp_path / "a.parquet", scan.schema())
     for at in range(3):
-        sink.write(to_batch(rows, scan.schema()).slice(at, 1))
+        sink.write(decode_batch(rows, scan.schema()).slice(at, 1))
     sink.close()
     assert pq.ParquetFile(tmp_path / "a.parquet").metadata.num_row_groups == 3
 
 
 def test_batches_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = _written(tmp_path / "a.parquet", 100)
-    monkeypatch.setattr(files, "_READ_ROWS", 30)
+    monkeypatch.setattr(rows_to_arrow, "_READ_ROWS", 30)
     with (tmp_path / "a.parquet").open("rb") as stream:
         found = list(parquet_batches(stream, "a.parquet"))
     assert [one.num_rows for one in found] == [30, 30, 30, 10]
     assert pa.Table.from_batches(found).equals(pa.Table.from_batches([batch]))
-    monkeypatch.setattr(files, "_READ_BYTES", 400)
+    monkeypatch.setattr(rows_to_arrow, "_READ_BYTES", 400)
     with (tmp_path / "a.parquet").open("rb") as stream:
         assert max(one.num_rows for one in parquet_batches(stream, "a.parquet")) < 100
 

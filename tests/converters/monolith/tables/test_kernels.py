@@ -4,8 +4,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.monolith.tables.kernels import PARTS, number_keys, occurrences
-from ingot.converters.monolith.tables.spans import Spans, joined, of_numbers, of_varints
+from ingot.converters.recsys.monolith.tables.cells import (
+    Spans,
+    join_spans,
+    spans_of_numbers,
+    spans_of_varints,
+)
+from ingot.converters.recsys.monolith.tables.kernels import PARTS, count_occurrences, number_keys
 
 PIECES = st.lists(st.binary(max_size=200), max_size=6)
 
@@ -42,7 +47,7 @@ def test_occurrences(rows: list[list[tuple[int, bool]]]) -> None:
         for name, skip in row:
             expected.append(0 if skip else seen.count(name))
             seen += [] if skip else [name]
-    assert occurrences(first, names, skipped, 5).tolist() == expected
+    assert count_occurrences(first, names, skipped, 5).tolist() == expected
 
 
 @given(st.lists(st.tuples(*[st.integers(-2, 3)] * PARTS), max_size=40), st.integers(0, 40))
@@ -74,7 +79,7 @@ def test_fields(
     pieces: list[bytes], tag: int, sized: bool, empty: bool, data: st.DataObject
 ) -> None:
     which = data.draw(st.lists(st.booleans(), min_size=len(pieces), max_size=len(pieces)))
-    found = _spans(pieces).framed(tag, np.array(which, np.bool_), sized=sized, empty=empty)
+    found = _spans(pieces).frame_fields(tag, np.array(which, np.bool_), sized=sized, empty=empty)
     assert _pieces(found) == [
         _varint(tag) + (_varint(len(one)) if sized else b"") + one
         if is_given and (one or empty)
@@ -83,20 +88,20 @@ def test_fields(
     ]
     start = data.draw(st.integers(0, len(pieces)))
     stop = data.draw(st.integers(start, len(pieces)))
-    between = found.between(np.array([start], np.int64), np.array([stop], np.int64))
+    between = found.join_between(np.array([start], np.int64), np.array([stop], np.int64))
     assert _pieces(between) == [b"".join(_pieces(found)[start:stop])]
 
 
 @given(st.lists(st.integers(-(1 << 63), (1 << 63) - 1)))
 def test_varints(values: list[int]) -> None:
-    assert _pieces(of_varints(np.array(values, np.int64))) == [_varint(one) for one in values]
+    assert _pieces(spans_of_varints(np.array(values, np.int64))) == [_varint(one) for one in values]
 
 
 def test_numbers() -> None:
-    assert _pieces(of_numbers(np.array([1, 2], np.uint16))) == [b"\x01\x00", b"\x02\x00"]
+    assert _pieces(spans_of_numbers(np.array([1, 2], np.uint16))) == [b"\x01\x00", b"\x02\x00"]
 
 
 @given(st.lists(st.tuples(st.binary(max_size=9), st.binary(max_size=9)), max_size=5))
 def test_joined(pairs: list[tuple[bytes, bytes]]) -> None:
     parts = [_spans([pair[at] for pair in pairs]) for at in range(2)]
-    assert _pieces(joined(parts)) == [one + other for one, other in pairs]
+    assert _pieces(join_spans(parts)) == [one + other for one, other in pairs]

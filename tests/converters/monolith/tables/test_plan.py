@@ -6,8 +6,12 @@ import pyarrow as pa
 import pytest
 
 from ingot.converters.errors import ParametersError
-from ingot.converters.monolith.tables.plan import FeatureColumn, plan_of
-from ingot.converters.monolith.tables.table_file import FeatureRule, load, parse
+from ingot.converters.recsys.monolith.tables.column_plan import FeatureColumn, plan_columns
+from ingot.converters.recsys.monolith.tables.table_file import (
+    FeatureRule,
+    load_table_file,
+    parse_table_file,
+)
 
 SCHEMA = pa.schema(
     [
@@ -23,16 +27,18 @@ SCHEMA = pa.schema(
 
 def _problems(text: str, schema: pa.Schema = SCHEMA) -> list[str]:
     with pytest.raises(ParametersError) as caught:
-        plan_of(schema, parse(text, "t.yaml"))
+        plan_columns(schema, parse_table_file(text, "t.yaml"))
     assert str(caught.value).startswith("t.yaml: ")
     return [str(one) for one in caught.value.problems]
 
 
 def test_a_file_and_what_is_not_said_in_it() -> None:
-    found = parse("features: {user: {column: u}, x: }\nline_id: {uid: u}\nlabel: l", "t.yaml")
+    found = parse_table_file(
+        "features: {user: {column: u}, x: }\nline_id: {uid: u}\nlabel: l", "t.yaml"
+    )
     assert found.features == {"user": FeatureRule(column="u"), "x": FeatureRule(column="x")}
     assert (found.line_id, found.label, found.others) == ({"uid": "u"}, ("l",), None)
-    assert parse("{}", "t.yaml").features == {}
+    assert parse_table_file("{}", "t.yaml").features == {}
 
 
 @pytest.mark.parametrize(
@@ -59,21 +65,21 @@ def test_a_file_and_what_is_not_said_in_it() -> None:
 )
 def test_files_that_are_wrong(text: str, said: str) -> None:
     with pytest.raises(ParametersError) as caught:
-        parse(text, "t.yaml")
+        parse_table_file(text, "t.yaml")
     assert said in "\n".join(map(str, caught.value.problems))
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ParametersError, match="No such file"):
-        load(tmp_path / "none.yaml")
+        load_table_file(tmp_path / "none.yaml")
     (tmp_path / "latin.yaml").write_bytes(b"label: \xe4")
     with pytest.raises(ParametersError, match="not UTF-8"):
-        load(tmp_path / "latin.yaml")
+        load_table_file(tmp_path / "latin.yaml")
     (tmp_path / "large.yaml").write_bytes(b" " * (5 << 20))
     with pytest.raises(ParametersError, match="larger than 4 MiB"):
-        load(tmp_path / "large.yaml")
+        load_table_file(tmp_path / "large.yaml")
     (tmp_path / "good.yaml").write_text("label: x")
-    assert load(tmp_path / "good.yaml").label == ("x",)
+    assert load_table_file(tmp_path / "good.yaml").label == ("x",)
 
 
 def test_all_problems_at_once() -> None:
@@ -97,7 +103,7 @@ def test_columns_that_are_not_named() -> None:
 
 def test_types_that_become_nothing() -> None:
     with pytest.raises(ParametersError) as caught:
-        plan_of(SCHEMA, None)
+        plan_columns(SCHEMA, None)
     assert [str(one) for one in caught.value.problems] == [
         "/: type: expected a type that becomes a feature (cast it to int64 first, of the unit that "
         "the model expects), got ts: timestamp[ms]",
@@ -135,7 +141,7 @@ def test_columns_that_do_not_fit(said: str, problem: str) -> None:
 def test_names_that_stand_twice() -> None:
     schema = pa.schema([("a", pa.int64()), ("a", pa.int64())])
     with pytest.raises(ParametersError, match="columns of different names, got a"):
-        plan_of(schema, None)
+        plan_columns(schema, None)
     schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])
     assert "got b" in _problems("features: {b: {column: a}}\nothers: infer", schema)[0]
 
@@ -145,8 +151,10 @@ def test_a_file_goes_before_what_was_written_there() -> None:
     schema = pa.schema([pa.field("a", pa.int64(), metadata=metadata), ("b", pa.int64())])
     a = FeatureColumn(at=0, label="a", name=b"was", kind=5, ident=-5, own=True)
     b = FeatureColumn(at=1, label="b", name=b"b", kind=5)
-    assert plan_of(schema, None).features == (a, b)
-    named = plan_of(schema, parse("features: {new: {column: a, slot: 3}}\nothers: drop", "t"))
+    assert plan_columns(schema, None).features == (a, b)
+    named = plan_columns(
+        schema, parse_table_file("features: {new: {column: a, slot: 3}}\nothers: drop", "t")
+    )
     assert [(one.name, one.slot) for one in named.features] == [(b"new", 3)]
     assert named.dropped == ("b",)
 
@@ -164,4 +172,4 @@ def test_a_file_goes_before_what_was_written_there() -> None:
 def test_metadata_that_others_changed(metadata: dict[str, str]) -> None:
     schema = pa.schema([pa.field("a", pa.int64(), metadata=metadata)])
     with pytest.raises(ParametersError, match="metadata as ingot writes it"):
-        plan_of(schema, None)
+        plan_columns(schema, None)

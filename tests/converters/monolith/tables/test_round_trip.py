@@ -12,21 +12,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingot.converters.monolith.records import Records, unframed
-from ingot.converters.monolith.rows import Rows
-from ingot.converters.monolith.tables.decoding import to_batch, to_batches
-from ingot.converters.monolith.tables.encoding import examples_of
-from ingot.converters.monolith.tables.files import ParquetSink, open_table, parquet_batches
-from ingot.converters.monolith.tables.plan import plan_of
-from ingot.converters.monolith.tables.schema import TableScan, TableSchema
-from ingot.converters.monolith.wire.examples import example_records
-from ingot.converters.monolith.wire.indexing import index_batches, index_examples
+from ingot.converters.recsys.monolith.record_index import Records, Rows, records_of_messages
+from ingot.converters.recsys.monolith.tables.arrow_to_examples import encode_batch
+from ingot.converters.recsys.monolith.tables.column_plan import plan_columns
+from ingot.converters.recsys.monolith.tables.rows_to_arrow import (
+    ParquetSink,
+    decode_batch,
+    decode_batches,
+    open_table,
+    parquet_batches,
+)
+from ingot.converters.recsys.monolith.tables.schema import TableScan, TableSchema
+from ingot.converters.recsys.monolith.wire.message_writer import example_records
+from ingot.converters.recsys.monolith.wire.row_index import index_batches, index_examples
 from ingot.schemas.monolith.example_pb2 import Example
 from tests.converters.monolith.made import ANY, examples, meaning
 
 
 def _rows(given_examples: list[Example]) -> Rows:
-    records = unframed([one.SerializeToString() for one in given_examples])
+    records = records_of_messages([one.SerializeToString() for one in given_examples])
     rows, bad = index_examples(records)
     assert not bad
     return rows
@@ -41,7 +45,7 @@ def _schema(*stretches: Rows) -> tuple[TableSchema, TableScan]:
 
 def _back(batch: pa.RecordBatch) -> list[bytes]:
     batch.validate(full=True)
-    records, bad = examples_of(batch, plan_of(batch.schema, None), 0)
+    records, bad = encode_batch(batch, plan_columns(batch.schema, None), 0)
     assert not bad
     return _messages(records)
 
@@ -55,7 +59,7 @@ def _messages(records: Records) -> list[bytes]:
 def test_anything(given_examples: list[Example]) -> None:
     rows = _rows(given_examples)
     schema, _ = _schema(rows)
-    found = _back(to_batch(rows, schema))
+    found = _back(decode_batch(rows, schema))
     assert [meaning(one) for one in found] == [
         meaning(one.SerializeToString()) for one in given_examples
     ]
@@ -69,11 +73,11 @@ def test_through_a_file(given_examples: list[Example]) -> None:
     file = io.BytesIO()
     sink = ParquetSink(file, schema)
     for rows in stretches:
-        sink.write(to_batch(rows, schema))
+        sink.write(decode_batch(rows, schema))
     sink.close()
     with open_table(file, "a.parquet") as (arrow, batches):
-        plan = plan_of(arrow, None)
-        found = [one for batch in batches for one in _messages(examples_of(batch, plan, 0)[0])]
+        plan = plan_columns(arrow, None)
+        found = [one for batch in batches for one in _messages(encode_batch(batch, plan, 0)[0])]
     expected = [meaning(one.SerializeToString()) for one in given_examples]
     assert [meaning(one) for one in found] == expected
 
@@ -89,7 +93,7 @@ def test_equal_bytes_where_the_order_is_kept(given_examples: list[Example]) -> N
     rows = _rows(given_examples)
     schema, scan = _schema(rows)
     expected = _messages(example_records(rows))
-    found = _back(to_batch(rows, schema))
+    found = _back(decode_batch(rows, schema))
     different = sum(one != other for one, other in zip(found, expected, strict=True))
     assert different <= scan.reordered
 
@@ -103,8 +107,8 @@ def test_how_rows_are_stretched_does_not_matter() -> None:
     schema, _ = _schema(rows)
     again, _ = _schema(_rows(many[:4]), _rows(many[4:]))
     assert again.arrow.equals(schema.arrow, check_metadata=True)
-    whole = to_batch(rows, schema)
-    parts = [to_batch(_rows([one]), again) for one in many]
+    whole = decode_batch(rows, schema)
+    parts = [decode_batch(_rows([one]), again) for one in many]
     assert pa.Table.from_batches(parts).combine_chunks().equals(pa.Table.from_batches([whole]))
 
 
@@ -114,8 +118,8 @@ def test_large_rows_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
         example.named_feature.add(name="a").feature.bytes_list.value.append(bytes(100 * at))
     rows = _rows(many)
     schema, _ = _schema(rows)
-    monkeypatch.setattr("ingot.converters.monolith.tables.parts.PART_BYTES", 350)
-    batches = list(to_batches(rows, schema))
+    monkeypatch.setattr("ingot.converters.recsys.monolith.tables.schema.PART_BYTES", 350)
+    batches = list(decode_batches(rows, schema))
     assert [batch.num_rows for batch in batches] == [3, 1, 1, 1, 1]
     found = [one for batch in batches for one in _back(batch)]
     assert found == [one.SerializeToString() for one in many]
@@ -123,7 +127,7 @@ def test_large_rows_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _golden(repository: Path) -> Rows:
     content = (repository / "tests/golden/monolith/example_batch.pb").read_bytes()
-    [(rows, bad)] = index_batches(unframed([content]))
+    [(rows, bad)] = index_batches(records_of_messages([content]))
     assert not bad
     return rows
 
@@ -134,7 +138,7 @@ def test_the_public_sample(repository: Path) -> None:
     assert scan.reordered == 0
     file = io.BytesIO()
     sink = ParquetSink(file, schema)
-    sink.write(to_batch(rows, schema))
+    sink.write(decode_batch(rows, schema))
     sink.close()
     [batch] = parquet_batches(file, "sample.parquet")
     assert (batch.num_rows, batch.num_columns) == (51, 137 + 7)
@@ -155,7 +159,7 @@ def test_others_read_the_sample(repository: Path, tmp_path: Path) -> None:
     rows = _golden(repository)
     schema, _ = _schema(rows)
     sink = ParquetSink(tmp_path / "sample.parquet", schema)
-    sink.write(to_batch(rows, schema))
+    sink.write(decode_batch(rows, schema))
     sink.close()
     frame = pd.read_parquet(tmp_path / "sample.parquet")
     assert frame["__REQ_TIME__"][0] == 1617194181
@@ -182,4 +186,4 @@ def test_a_kind_alone(kind: str) -> None:
     rows = _rows([example, Example()])
     schema, _ = _schema(rows)
     assert schema.arrow.names == ["x"]
-    assert _back(to_batch(rows, schema)) == [example.SerializeToString(), b""]
+    assert _back(decode_batch(rows, schema)) == [example.SerializeToString(), b""]

@@ -4,12 +4,11 @@ import pyarrow as pa
 import pytest
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.monolith.records import unframed
-from ingot.converters.monolith.rows import Rows
-from ingot.converters.monolith.tables import schema as module
-from ingot.converters.monolith.tables.decoding import to_batch
-from ingot.converters.monolith.tables.schema import TableScan
-from ingot.converters.monolith.wire.indexing import index_examples
+from ingot.converters.recsys.monolith.record_index import Rows, records_of_messages
+from ingot.converters.recsys.monolith.tables import schema as module
+from ingot.converters.recsys.monolith.tables.rows_to_arrow import decode_batch
+from ingot.converters.recsys.monolith.tables.schema import TableScan
+from ingot.converters.recsys.monolith.wire.row_index import index_examples
 from ingot.schemas.monolith.example_pb2 import Example, Feature, FidList, FloatList, NamedFeature
 from ingot.schemas.monolith.line_id_pb2 import LineId
 
@@ -24,7 +23,7 @@ def _row(*features: tuple[str, Feature], **more: object) -> Example:
 
 
 def _rows(given: list[Example]) -> Rows:
-    rows, bad = index_examples(unframed([one.SerializeToString() for one in given]))
+    rows, bad = index_examples(records_of_messages([one.SerializeToString() for one in given]))
     assert not bad
     return rows
 
@@ -32,7 +31,7 @@ def _rows(given: list[Example]) -> Rows:
 def _table(*given: Example) -> tuple[pa.RecordBatch, TableScan]:
     rows, scan = _rows(list(given)), TableScan()
     scan.add(rows)
-    return to_batch(rows, scan.schema()), scan
+    return decode_batch(rows, scan.schema()), scan
 
 
 def _metadata(batch: pa.RecordBatch, name: str) -> dict[str, str]:
@@ -138,7 +137,7 @@ def test_rows_that_were_not_looked_over() -> None:
     scan = TableScan()
     scan.add(_rows([_row(("a", FIDS))]))
     with pytest.raises(ConversionError, match="was not there at first"):
-        to_batch(_rows([_row(("b", FIDS))]), scan.schema())
+        decode_batch(_rows([_row(("b", FIDS))]), scan.schema())
 
 
 def test_rows_that_say_nothing_are_rows() -> None:

@@ -7,13 +7,11 @@ from typing import TypeVar
 import numpy as np
 from google.protobuf.message import Message
 
-from ingot.converters.monolith.contract import Kind
-from ingot.converters.monolith.records import Bad, Records, unframed
-from ingot.converters.monolith.rows import Rows
-from ingot.converters.monolith.wire.batches import Batches
-from ingot.converters.monolith.wire.examples import example_records
-from ingot.converters.monolith.wire.indexing import index_batches, index_examples
-from ingot.converters.monolith.wire.instances import index_instances
+from ingot.converters.recsys.monolith.record_index import Bad, Records, Rows, records_of_messages
+from ingot.converters.recsys.monolith.wire.instances import index_instances
+from ingot.converters.recsys.monolith.wire.message_writer import BatchBuilder, example_records
+from ingot.converters.recsys.monolith.wire.row_index import index_batches, index_examples
+from ingot.converters.sources.recognizers.monolith import Kind
 from ingot.schemas.monolith.example_pb2 import Example, ExampleBatch
 from ingot.schemas.monolith.instance_pb2 import Instance
 from tests.converters.monolith.reference import (
@@ -114,21 +112,21 @@ def agree(one: Judged, other: Judged) -> None:
 
 def check_examples(messages: list[bytes]) -> Rows:
     """Index Examples, hold the rows against the rules, and give them."""
-    rows, wrong = index_examples(unframed(messages))
+    rows, wrong = index_examples(records_of_messages(messages))
     agree(found([(rows, wrong)]), examples_judged(messages))
     return rows
 
 
 def check_batches(messages: list[bytes], most: int = 1 << 17) -> list[Rows]:
     """The same for ExampleBatches."""
-    parts = list(index_batches(unframed(messages), most))
+    parts = list(index_batches(records_of_messages(messages), most))
     agree(found(parts, of_batches=True), batches_judged(messages))
     return [rows for rows, _ in parts if len(rows)]
 
 
 def check_instances(messages: list[bytes]) -> Rows:
     """The same for Instances."""
-    instances = index_instances(unframed(messages))
+    instances = index_instances(records_of_messages(messages))
     agree(found([(instances.rows, instances.wrong)]), instances_judged(messages))
     return instances.rows
 
@@ -141,7 +139,7 @@ def with_sort_ids(records: Records, spans: list[tuple[int, int]]) -> Records:
 
 def batch_records(parts: Iterable[Rows], size: int, shared: bool = True) -> list[Records]:
     """Rows as ExampleBatches, each a record."""
-    batches = Batches(size, shared=shared)
+    batches = BatchBuilder(size, shared=shared)
     full = [record for rows in parts for record in batches.add(rows)]
     return [*full, *batches.finish()]
 

@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingot.converters.monolith.contract import MAX_RECORD
-from ingot.converters.monolith.records import unframed
-from ingot.converters.monolith.rows import Rows
-from ingot.converters.monolith.wire.batches import Batches
-from ingot.converters.monolith.wire.indexing import index_batches, index_examples
-from ingot.converters.monolith.wire.unknown import unfit_for_batches
+from ingot.converters.recsys.monolith.record_index import Rows, records_of_messages
+from ingot.converters.recsys.monolith.wire.message_writer import BatchBuilder
+from ingot.converters.recsys.monolith.wire.row_index import (
+    find_unfit_for_batches,
+    index_batches,
+    index_examples,
+)
+from ingot.converters.sources.recognizers.monolith import MAX_RECORD
 from ingot.schemas.monolith.example_pb2 import SHARED, Example
 from ingot.schemas.monolith.line_id_pb2 import LineId
 from tests.converters.monolith.reference import (
@@ -53,10 +55,10 @@ def fitting(messages: list[Example], random: Random | None = None) -> tuple[Rows
     written = [
         encoded(random, one) if random is not None else one.SerializeToString() for one in messages
     ]
-    rows, wrong = index_examples(unframed(written))
+    rows, wrong = index_examples(records_of_messages(written))
     assert not wrong
     fits = np.array([fits_batches(one) for one in messages])
-    unfit = set(rows.record[unfit_for_batches(rows)].tolist())
+    unfit = set(rows.record[find_unfit_for_batches(rows)].tolist())
     assert unfit == set(np.flatnonzero(~fits).tolist())
     left = [row_of(one) for one, good in zip(messages, fits, strict=True) if good]
     return rows.chosen(fits), left
@@ -142,7 +144,7 @@ def row(**features: float) -> Example:
 
 def batches_of(messages: list[Example], size: int = 10, **options: bool) -> list[list[str]]:
     """The names of the lists of each batch, shared ones with an asterisk."""
-    rows, wrong = index_examples(unframed([one.SerializeToString() for one in messages]))
+    rows, wrong = index_examples(records_of_messages([one.SerializeToString() for one in messages]))
     assert not wrong
     return [
         [one.name + "*" * (one.type == SHARED) for one in batch.named_feature_list]
@@ -171,8 +173,8 @@ def test_what_says_something_of_the_row_is_never_shared():
     ],
 )
 def test_a_batch_ends_where_rows_differ_in_what_it_says_once(other):
-    rows, _ = index_examples(unframed([b"", other.SerializeToString(), b""]))
-    batches = Batches(10)
+    rows, _ = index_examples(records_of_messages([b"", other.SerializeToString(), b""]))
+    batches = BatchBuilder(10)
     records = [*batches.add(rows), *batches.finish()]
     assert [one.batch_size for one in read(records)] == [1, 1, 1]
     assert batches.early == 2
@@ -189,16 +191,20 @@ def test_a_batch_ends_where_a_feature_has_another_id(what):
 
 
 def test_features_that_rows_do_not_have_are_counted():
-    rows, _ = index_examples(unframed([one.SerializeToString() for one in (row(a=1), row(b=1))]))
-    batches = Batches(10)
+    rows, _ = index_examples(
+        records_of_messages([one.SerializeToString() for one in (row(a=1), row(b=1))])
+    )
+    batches = BatchBuilder(10)
     assert len([*batches.add(rows), *batches.finish()]) == 1
     assert (batches.filled, batches.early) == (2, 0)
 
 
 def test_sort_ids_that_differ_are_lost_and_counted():
-    records = with_sort_ids(unframed([b"\xe0\x25\x05"] * 4), [(0, 2), (0, 2), (0, 2), (0, 3)])
+    records = with_sort_ids(
+        records_of_messages([b"\xe0\x25\x05"] * 4), [(0, 2), (0, 2), (0, 2), (0, 3)]
+    )
     rows, _ = index_examples(records)
-    batches = Batches(2)
+    batches = BatchBuilder(2)
     first, second = [*batches.add(rows), *batches.finish()]
     assert (first.sort_id(0), second.sort_id(0)) == (b"\xe0\x25", b"")
     assert batches.lost_sort_ids == 2
@@ -208,11 +214,11 @@ def test_no_batch_is_larger_than_monoliths_reader_takes():
     message = Example()
     message.named_feature.add(name="a").feature.bytes_value = bytes(50 << 20)
     data = message.SerializeToString()
-    batches = Batches(10)
+    batches = BatchBuilder(10)
     sizes = []
     for fill in (1, 2, 3):
         one = data[:-1] + bytes([fill])
-        sizes += [r.stop[0] for r in batches.add(index_examples(unframed([one]))[0])]
+        sizes += [r.stop[0] for r in batches.add(index_examples(records_of_messages([one]))[0])]
     sizes += [r.stop[0] for r in batches.finish()]
     assert len(sizes) == 2
     assert max(sizes) <= MAX_RECORD["examplebatch"]
@@ -224,7 +230,7 @@ def test_no_batch_is_larger_than_monoliths_reader_takes():
 def test_rows_that_wait_do_not_change(messages):
     """Batches of one row at a time, given one by one, are the rows."""
     rows, left = fitting(messages)
-    batches = Batches(1)
+    batches = BatchBuilder(1)
     found = [
         read([one])[0] for at in range(len(rows)) for one in batches.add(rows.part(at, at + 1))
     ]

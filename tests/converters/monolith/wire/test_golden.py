@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from ingot.converters.monolith.contract import INSTANCE_WEIGHT, LABEL, LINE_ID
-from ingot.converters.monolith.records import Records, unframed
-from ingot.converters.monolith.wire.examples import example_records
-from ingot.converters.monolith.wire.indexing import index_batches, index_examples
+from ingot.converters.recsys.monolith.contract import INSTANCE_WEIGHT, LABEL, LINE_ID
+from ingot.converters.recsys.monolith.record_index import Records, records_of_messages
+from ingot.converters.recsys.monolith.wire.message_writer import example_records
+from ingot.converters.recsys.monolith.wire.row_index import index_batches, index_examples
 from ingot.schemas.monolith.example_pb2 import Example, ExampleBatch
 from tests.converters.monolith.reference import (
     batch_of,
@@ -50,7 +50,9 @@ def messages(records: Records) -> list[bytes]:
 
 def written_of_batch(data: bytes, most: int = 1 << 17) -> list[bytes]:
     """The Examples of a batch."""
-    parts = [example_records(rows) for rows, wrong in index_batches(unframed([data]), most)]
+    parts = [
+        example_records(rows) for rows, wrong in index_batches(records_of_messages([data]), most)
+    ]
     return [one for records in parts for one in messages(records)]
 
 
@@ -75,7 +77,11 @@ def test_its_examples_are_byte_by_byte_those_of_protobuf_but_for_line_ids(batch)
 def test_line_ids_are_copied_byte_by_byte(batch):
     lists = ExampleBatch.FromString(batch).named_feature_list
     lines = next(one for one in lists if one.name == LINE_ID)
-    found = [rows.line_id(at) for rows, _ in index_batches(unframed([batch])) for at in range(51)]
+    found = [
+        rows.line_id(at)
+        for rows, _ in index_batches(records_of_messages([batch]))
+        for at in range(51)
+    ]
     assert found == [feature.bytes_list.value[0] for feature in lines.feature]
 
 
@@ -97,7 +103,7 @@ def test_what_is_said_of_rows_is_no_feature(batch):
 @pytest.mark.parametrize("size", [1, 2, 10, 51, 100])
 @pytest.mark.parametrize("shared", [True, False])
 def test_regrouped_batches_are_those_of_protobuf_and_give_the_same_examples(batch, size, shared):
-    parts = [rows for rows, _ in index_batches(unframed([batch]))]
+    parts = [rows for rows, _ in index_batches(records_of_messages([batch]))]
     records = batch_records(parts, size, shared)
     rows = [row_of(one) for one in rows_of_batch(ExampleBatch.FromString(batch))]
     right = [batch_of(group, shared) for group in groups(rows, size)]
@@ -107,7 +113,7 @@ def test_regrouped_batches_are_those_of_protobuf_and_give_the_same_examples(batc
 
 
 def test_examples_of_the_sample_are_the_batchs(batch, examples):
-    rows, wrong = index_examples(unframed(examples))
+    rows, wrong = index_examples(records_of_messages(examples))
     assert not wrong
     written = [Example.FromString(one) for one in messages(example_records(rows))]
     right = [Example.FromString(one) for one in written_of_batch(batch)]

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from ingot.converters.monolith.contract import MAX_BATCH_ROWS, MAX_FEATURES
-from ingot.converters.monolith.records import Bad, unframed
-from ingot.converters.monolith.wire.batches import Batches
-from ingot.converters.monolith.wire.examples import example_records
-from ingot.converters.monolith.wire.indexing import index_batches, index_examples
+from ingot.converters.recsys.monolith.contract import MAX_BATCH_ROWS, MAX_FEATURES
+from ingot.converters.recsys.monolith.record_index import Bad, records_of_messages
+from ingot.converters.recsys.monolith.wire.message_writer import BatchBuilder, example_records
+from ingot.converters.recsys.monolith.wire.row_index import index_batches, index_examples
 from ingot.schemas.monolith.example_pb2 import Example
 from ingot.schemas.monolith.line_id_pb2 import LineId
 from tests.converters.monolith.reference import size_bytes
@@ -28,7 +27,7 @@ def sized(number: int, data: bytes) -> bytes:
 def rows_and_wrong(data: bytes) -> tuple[int, list[Bad]]:
     """Of an ExampleBatch, all of whose rows are written."""
     count, wrong = 0, []
-    for rows, bad in index_batches(unframed([data])):
+    for rows, bad in index_batches(records_of_messages([data])):
         count += len(example_records(rows))
         wrong += bad
     return count, wrong
@@ -44,15 +43,15 @@ def _in_time(warm: None) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def warm() -> None:
     """Compiles what the tests call."""
-    rows, _ = index_examples(unframed([sized(1, sized(1, b"a"))]))
-    (batch,) = [*(batches := Batches(2)).add(rows), *batches.finish()]
+    rows, _ = index_examples(records_of_messages([sized(1, sized(1, b"a"))]))
+    (batch,) = [*(batches := BatchBuilder(2)).add(rows), *batches.finish()]
     assert rows_and_wrong(batch.message(0)) == (1, [])
 
 
 def test_one_name_many_times_in_a_row():
-    rows, wrong = index_examples(unframed([b"\x0a\x00" * MANY]))
+    rows, wrong = index_examples(records_of_messages([b"\x0a\x00" * MANY]))
     assert (len(rows), wrong) == (1, [])
-    batches = Batches(1)
+    batches = BatchBuilder(1)
     assert len([*batches.add(rows), *batches.finish()]) == 1
 
 
@@ -74,7 +73,7 @@ def test_a_shared_feature_is_found_once_for_all_rows():
 
 
 def test_more_features_or_rows_than_are_read():
-    _, wrong = index_examples(unframed([b"\x0a\x00" * (MAX_FEATURES + 1)]))
+    _, wrong = index_examples(records_of_messages([b"\x0a\x00" * (MAX_FEATURES + 1)]))
     assert [bad.reason for bad in wrong] == ["features"]
     count, wrong = rows_and_wrong(b"\x0a\x00" * (MAX_FEATURES + 1))
     assert (count, [bad.reason for bad in wrong]) == (0, ["features"])
@@ -89,8 +88,8 @@ def test_rows_that_close_each_batch_early_among_many_names():
         ).SerializeToString()
         for at in range(20_000)
     ]
-    rows, _ = index_examples(unframed(messages))
-    batches = Batches(1000)
+    rows, _ = index_examples(records_of_messages(messages))
+    batches = BatchBuilder(1000)
     assert len([*batches.add(rows), *batches.finish()]) == 20_000
     assert batches.early == 19_999
 
@@ -108,7 +107,7 @@ def test_what_is_written_of_deep_groups_can_be_read(depth):
     feature = sized(1, sized(1, b"__LINE_ID__") + sized(2, sized(6, sized(1, line))))
     lists = sized(1, sized(2, sized(7, sized(1, deep(depth)))))
     for message in (feature, lists, sized(100, line), deep(depth)):
-        records = example_records(index_examples(unframed([message]))[0])
+        records = example_records(index_examples(records_of_messages([message]))[0])
         for at in range(len(records)):
             Example.FromString(records.message(at))
 
@@ -116,9 +115,9 @@ def test_what_is_written_of_deep_groups_can_be_read(depth):
 MEMORY = """
 import sys
 from pathlib import Path
-from ingot.converters.monolith.records import unframed
-from ingot.converters.monolith.wire.examples import example_records
-from ingot.converters.monolith.wire.indexing import index_batches
+from ingot.converters.recsys.monolith.record_index import unframed
+from ingot.converters.recsys.monolith.wire.message_writer import example_records
+from ingot.converters.recsys.monolith.wire.row_index import index_batches
 from tests.converters.monolith.wire.test_hostile import BOMBS
 total = 0
 for rows, wrong in index_batches(unframed([BOMBS[sys.argv[1]]()])):

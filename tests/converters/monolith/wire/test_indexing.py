@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingot.converters.monolith.records import unframed
-from ingot.converters.monolith.wire.examples import example_records
-from ingot.converters.monolith.wire.indexing import index_batches, index_examples
+from ingot.converters.recsys.monolith.record_index import records_of_messages
+from ingot.converters.recsys.monolith.wire.message_writer import example_records
+from ingot.converters.recsys.monolith.wire.row_index import index_batches, index_examples
 from ingot.schemas.monolith.example_pb2 import SHARED, Example, ExampleBatch, RawFeature
 from ingot.schemas.monolith.line_id_pb2 import LineId
 from tests.converters.monolith.reference import Refused, canonical, in_any_order, row_of
@@ -64,7 +64,7 @@ def test_every_record_is_the_rows_that_protobuf_makes_of_it_or_told(data, maker,
 
 @given(several(plain_example, plainly))
 def test_an_example_is_written_byte_by_byte_as_protobuf_writes_it(messages):
-    rows, wrong = index_examples(unframed(messages))
+    rows, wrong = index_examples(records_of_messages(messages))
     records = example_records(rows)
     assert not wrong
     assert [records.message(at) for at in range(len(records))] == messages
@@ -90,7 +90,7 @@ def test_how_many_features_are_taken_at_a_time_does_not_count(messages, most):
 
 @given(several(example, badly), st.sampled_from([0, 256, (1 << 32) - 256]))
 def test_a_headers_data_source_key_is_the_rows_where_it_is_given(messages, source):
-    records = unframed(messages)
+    records = records_of_messages(messages)
     records.source[:] = source
     for one in examples_of(index_examples(records)[0]):
         assert one.data_source_key == source or not source
@@ -99,7 +99,7 @@ def test_a_headers_data_source_key_is_the_rows_where_it_is_given(messages, sourc
 @settings(max_examples=30)
 @given(made(batch), st.sampled_from([256, (1 << 32) - 256]))
 def test_a_headers_data_source_key_is_that_of_all_rows_of_a_batch(message, source):
-    records = unframed([message.SerializeToString()])
+    records = records_of_messages([message.SerializeToString()])
     records.source[:] = source
     for rows, _ in index_batches(records):
         assert (rows.source == source).all()
@@ -107,7 +107,7 @@ def test_a_headers_data_source_key_is_that_of_all_rows_of_a_batch(message, sourc
 
 def test_records_keep_their_numbers_places_and_sort_ids():
     good, bad = Example(label=[1.0]).SerializeToString(), b"\xff"
-    records = with_sort_ids(unframed([good, bad, good]), [(0, 0), (0, 0), (0, 3)])
+    records = with_sort_ids(records_of_messages([good, bad, good]), [(0, 0), (0, 0), (0, 3)])
     rows, wrong = index_examples(records.part(1, 3))
     assert (rows.record.tolist(), rows.offset.tolist()) == ([2], [len(good) + 1])
     assert (wrong[0].record, wrong[0].offset, wrong[0].bytes) == (1, len(good), 0)
@@ -118,7 +118,7 @@ def test_rows_of_a_batch_bear_its_place_and_sort_id():
     batch_ = ExampleBatch(batch_size=3)
     batch_.named_feature_list.add(name="a").feature.add()
     batch_.named_feature_list[0].type = SHARED
-    records = unframed([b"\xff", batch_.SerializeToString()])
+    records = records_of_messages([b"\xff", batch_.SerializeToString()])
     records = with_sort_ids(records, [(0, 0), (0, 1)])
     (none, wrong), (rows, nothing) = index_batches(records)
     assert (len(none), wrong[0].record, nothing) == (0, 0, [])
@@ -141,7 +141,7 @@ def test_deep_groups_are_never_lost(depth):
     named.feature.bytes_list.value.append(line.SerializeToString())
     beside = Example.FromString(groups(depth))
     for message in (in_feature, in_field, beside):
-        rows, wrong = index_examples(unframed([message.SerializeToString()]))
+        rows, wrong = index_examples(records_of_messages([message.SerializeToString()]))
         assert len(rows) + len(wrong) == 1
         if len(rows):
             assert canonical(examples_of(rows)[0]) == canonical(row_of(message))

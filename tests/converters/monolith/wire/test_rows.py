@@ -6,10 +6,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingot.converters.monolith.records import unframed
-from ingot.converters.monolith.rows import Rows
-from ingot.converters.monolith.wire.indexing import index_batches, index_examples, no_rows
-from ingot.converters.monolith.wire.joining import compact, join
+from ingot.converters.recsys.monolith.record_index import Rows, records_of_messages
+from ingot.converters.recsys.monolith.wire.row_assembly import compact_rows, join_rows
+from ingot.converters.recsys.monolith.wire.row_index import (
+    empty_rows,
+    index_batches,
+    index_examples,
+)
 from tests.converters.monolith.reference import canonical
 from tests.converters.monolith.strategies import batch, encoded, example, made
 from tests.converters.monolith.wire.comparing import examples_of, with_sort_ids
@@ -17,7 +20,9 @@ from tests.converters.monolith.wire.comparing import examples_of, with_sort_ids
 
 def rows_of(random: Random) -> Rows:
     """Rows of Examples, with sort_ids."""
-    records = unframed([encoded(random, example(random)) for _ in range(random.randrange(5))])
+    records = records_of_messages(
+        [encoded(random, example(random)) for _ in range(random.randrange(5))]
+    )
     stops = np.minimum(records.start + 3, records.stop)
     spans = list(zip(records.start.tolist(), stops.tolist(), strict=True))
     return index_examples(with_sort_ids(records, spans))[0]
@@ -25,8 +30,8 @@ def rows_of(random: Random) -> Rows:
 
 def of_batch(random: Random) -> Rows:
     """Rows of a batch, some of them in the same places."""
-    records = unframed([batch(random).SerializeToString()])
-    return next((rows for rows, _ in index_batches(records)), no_rows())
+    records = records_of_messages([batch(random).SerializeToString()])
+    return next((rows for rows, _ in index_batches(records)), empty_rows())
 
 
 ANY_ROWS = st.one_of(made(rows_of), made(of_batch))
@@ -73,13 +78,13 @@ def test_chosen_features_are_those_of_the_rows(rows, data):
 @settings(max_examples=40)
 @given(st.lists(ANY_ROWS, min_size=1, max_size=4))
 def test_joined_rows_are_all_of_them_in_order(parts):
-    assert said(join(parts)) == [one for part in parts for one in said(part)]
+    assert said(join_rows(parts)) == [one for part in parts for one in said(part)]
 
 
 @settings(max_examples=40)
 @given(ANY_ROWS)
 def test_compact_rows_say_the_same_in_no_more_bytes_than_they_have(rows):
-    small = compact(rows)
+    small = compact_rows(rows)
     assert said(small) == said(rows)
     spans = (
         (rows.start, rows.stop),
@@ -94,6 +99,6 @@ def test_compact_rows_say_the_same_in_no_more_bytes_than_they_have(rows):
 @settings(max_examples=40)
 @given(st.lists(ANY_ROWS, min_size=1, max_size=3))
 def test_joined_compact_parts_are_the_rows(parts):
-    cut = [compact(part.part(at, at + 1)) for part in parts for at in range(len(part))]
+    cut = [compact_rows(part.part(at, at + 1)) for part in parts for at in range(len(part))]
     if cut:
-        assert said(join(cut)) == [one for part in parts for one in said(part)]
+        assert said(join_rows(cut)) == [one for part in parts for one in said(part)]

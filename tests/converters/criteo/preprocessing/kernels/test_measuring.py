@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
-from ingot.converters.criteo.preprocessing.kernels.measuring import BUCKETS, bits, measure
+from ingot.converters.recsys.criteo.preprocess.column_kernels import (
+    BUCKETS,
+    bit_length,
+    measure_dense,
+)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 4095, 4096, 4097, 9000])
@@ -14,7 +18,7 @@ def test_like_numpy(rows: int) -> None:
     least, most = np.full(13, 2**40), np.full(13, -(2**40))
     total, histogram = np.zeros(13, np.int64), np.zeros((13, BUCKETS), np.int64)
     for piece in np.array_split(dense, 3):
-        measure(piece, least, most, total, histogram)
+        measure_dense(piece, least, most, total, histogram)
     assert least.tolist() == raw.min(axis=0, initial=2**40).tolist()
     assert most.tolist() == raw.max(axis=0, initial=-(2**40)).tolist()
     assert total.tolist() == raw.sum(axis=0).tolist()
@@ -26,4 +30,4 @@ def test_like_numpy(rows: int) -> None:
 
 def test_bits() -> None:
     for value in [*range(1, 70), *(2**power + d for power in range(7, 62) for d in (-1, 0, 1))]:
-        assert bits(np.int64(value)) == value.bit_length()
+        assert bit_length(np.int64(value)) == value.bit_length()

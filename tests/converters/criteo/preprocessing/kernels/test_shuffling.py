@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.converters.criteo.preprocessing.kernels.shuffling import count_buckets, invert
+from ingot.converters.recsys.criteo.preprocess.row_kernels import count_buckets, invert_permutation
 
 
 @given(st.integers(0, 200).flatmap(lambda n: st.permutations(range(n))))
 def test_inverse(permutation: list[int]) -> None:
     places = np.array(permutation, np.uint32)
-    invert(places, np.zeros(len(places) // 8 + 1, np.uint8))
+    invert_permutation(places, np.zeros(len(places) // 8 + 1, np.uint8))
     assert places.tolist() == np.argsort(permutation).tolist()
 
 

@@ -1,0 +1,370 @@
+"""Values that edits name, as the data has them: conditions by type, speakers by name.
+
+A person types `0` where a table has the text "0", and may misspell a name.
+
+How a conversation works on the data: begun by the graph, each change tried, at last converted.
+Other mappings that could be meant: the rules' own, the other mode's, the runners-up.
+What a change does to the records of the sample: how many are others, and the first of them.
+"""
+
+import difflib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import cast
+
+from ingot.agent.chat.commands import ValueSyntaxError, split_outside_quotes
+from ingot.agent.chat.conversation import Conversation, Step
+from ingot.agent.chat.edits import EDIT, WHERE, Document, Edit, apply_edits
+from ingot.agent.context import Context
+from ingot.agent.judging.trial import Trial, try_out
+from ingot.agent.nodes.convert import convert
+from ingot.agent.nodes.discover import spec_of_order
+from ingot.agent.nodes.report import report
+from ingot.agent.nodes.validate import validate
+from ingot.agent.privacy import hide_secrets, named_secrets, redact_value
+from ingot.agent.proposing.columns import text_of, values_at
+from ingot.agent.proposing.llm.question import add_file_facts
+from ingot.agent.reporting.preview import record_lines, shorten_text
+from ingot.agent.review.markdown_escaping import diff_lines
+from ingot.agent.review.record_matching import (
+    Difference,
+    RecordMatch,
+    count_sampled_rows,
+    match_records,
+    place_records,
+)
+from ingot.agent.state import Order, State
+from ingot.converters.errors import MappingError, ModelError, Problem, SourceError
+from ingot.converters.mapping.bind import to_document
+from ingot.converters.mapping.language import META_KEYS
+from ingot.converters.paths import Node, PathSyntaxError
+from ingot.converters.rows import Json
+from ingot.converters.sources.sample import Sample
+
+_SHOWN = 8
+
+
+def type_edits(edits: Sequence[Edit], mapping: Document, sample: Sample) -> tuple[Edit, ...]:
+    """The edits with values of `in` and `not_in` typed as the sampled rows have them.
+
+    A value that is spelt like one of the data, and is none, is replaced by that; others stay.
+    """
+    nodes = [Node(row.value, row.key) for row in sample.rows]
+    made = []
+    for number, edit in enumerate(edits):
+        if edit["set"] == "where":
+            edit = {**edit, "where": [_type_condition(one, nodes) for one in edit["where"]]}
+        if edit["set"] == "role" and len(edits) == 1:  # else an edit before may have changed them
+            _require_speaker(edit, number, mapping, nodes)
+        made.append(edit)
+    return tuple(made)
+
+
+def _type_condition(condition: dict[str, Json], nodes: Sequence[Node]) -> dict[str, Json]:
+    if condition["op"] not in ("in", "not_in"):
+        return condition
+    try:
+        found = [values_at(condition["path"], node)[:1] for node in nodes]
+    except PathSyntaxError:  # said as a problem where the mapping is tried
+        return condition
+    known = {(type(value), value): value for one in found for value in one if _is_scalar(value)}
+    spelt = {text_of(value): value for value in known.values()}
+    values = [
+        value
+        if (type(value), value) in known or value is None
+        else spelt.get(text_of(value), value)
+        for value in condition["values"]
+    ]
+    return {**condition, "values": values}
+
+
+def _is_scalar(value: Json) -> bool:
+    return isinstance(value, str | bool | int | float)
+
+
+# --- speakers
+
+
+def _require_speaker(edit: Edit, number: int, mapping: Document, nodes: Sequence[Node]) -> None:
+    """See that a sampled row, or the mapping, names the speaker; markers are not looked for."""
+    known = list(dict.fromkeys(_speaker_names(mapping, nodes)))
+    if not known or edit["value"] in known:
+        return
+    named = ", ".join(map(repr, known[:_SHOWN]))
+    near = difflib.get_close_matches(edit["value"], known, 1)
+    expected = f"a name of the data: {named}"
+    nearest = near[0] if near else None
+    problem = Problem(f"/edits/{number}/value", EDIT, expected, repr(edit["value"]), nearest)
+    raise MappingError(WHERE, (problem,))
+
+
+def _speaker_names(mapping: Document, nodes: Sequence[Node]) -> Iterator[str]:
+    """The names in the rows, and those that the mapping has a role for."""
+    around = mapping.get("each") or ""
+    for message in mapping.get("messages") or []:
+        role, each = message["role"], message.get("each")
+        if not isinstance(role, dict) or "split" in role or isinstance(each, list):
+            continue
+        path = ".".join(part for part in (around, each, role["path"]) if part)
+        yield from role.get("map") or {}
+        for node in _row_nodes(mapping, nodes):
+            yield from (value for value in values_at(path, node) if isinstance(value, str))
+
+
+def _row_nodes(mapping: Document, nodes: Sequence[Node]) -> Iterator[Node]:
+    """Rows as paths start at them: of groups all rows together."""
+    if mapping.get("group"):
+        yield Node([node.value for node in nodes])
+    else:
+        yield from nodes
+
+
+_NO_PROPOSAL: dict[str, Json] = {
+    "decision": "unmappable",
+    "confidence": 1.0,
+    "reason": "settled in conversation.",
+    "evidence": [],
+    "detected": {},
+}
+
+
+def begin_conversation(
+    id_: str, order: Order, context: Context, tell: Callable[[str], None]
+) -> Conversation:
+    """A conversation about what the mapper proposes."""
+    from ingot.agent.graph import build_graph
+
+    state: State = {"order": _trial_order(order)}
+    for step in build_graph().stream(
+        {"order": state["order"]}, context=context, stream_mode="updates"
+    ):
+        for node, update in step.items():
+            state = cast("State", {**state, **(update or {})})
+            tell(node)
+    stopped = state.get("stopped") or {}
+    if stopped.get("kind") == "model":
+        raise ModelError(stopped["where"], stopped["why"], stopped["hint"], kind=stopped["fault"])
+    by = (state.get("proposal") or {}).get("mapper") or order.mapper
+    first = Step(words="", by=by, state=_open_state(state))
+    return Conversation(id=id_, order=order, steps=(first,), usage=state.get("usage", {}))
+
+
+def _trial_order(order: Order) -> dict[str, Json]:
+    """The order of a state that is only tried: nothing is written, nothing approved."""
+    return replace(order, dry_run=True, yes=False).to_json()
+
+
+def _open_state(state: State) -> State:
+    """The state as a conversation keeps it: neither stopped nor reviewed."""
+    kept = {key: value for key, value in state.items() if key not in ("outcome", "result", "key")}
+    return cast("State", {**kept, "stopped": {}, "review": {}})
+
+
+def change_mapping(
+    state: State,
+    edits: Sequence[Edit],
+    context: Context,
+    *,
+    provenance: dict[str, Json] | None = None,
+) -> State:
+    """The state after edits, checked on the sample; what is wrong with it is in its `problems`."""
+    mapping = (state.get("proposal") or {}).get("mapping") or {"version": 2}
+    turn = state["turn"]
+    told = {**turn, "provenance": {**turn["provenance"], **(provenance or {})}}
+    order = Order(**state["order"])
+    source, sample = context.source_and_sample(order.source, spec_of_order(order))
+    made = add_file_facts(apply_edits(mapping, type_edits(edits, mapping, sample)), source, sample)
+    return replace_mapping({**state, "turn": told}, made, context)
+
+
+def refusal_problems(
+    before: State, after: State, edits: Sequence[Edit] = ()
+) -> tuple[Problem, ...]:
+    """Why a change is not made: it names what is nowhere, or cannot be run at all.
+
+    What is half done (a question without its answer yet, another `each` before its texts) is made,
+    and its problems are shown.
+    """
+    problems = tuple(Problem(**one) for one in after["problems"])
+    known = before.get("problems", [])
+    moved = any(one["set"] in _AROUND for one in edits)
+    nowhere = ("unreadable",) if moved else ("unreadable", "unresolved_path")
+    new = tuple(one for one in problems if one.code in nowhere and asdict(one) not in known)
+    return new or (() if after.get("check") else problems)
+
+
+_AROUND = ("each", "group", "root")  # where all other paths start
+
+
+def replace_mapping(state: State, mapping: dict[str, Json], context: Context) -> State:
+    """The state with another mapping, checked on the sample; a person stands behind it."""
+    proposal = {**_NO_PROPOSAL, **(state.get("proposal") or {}), "mapping": mapping}
+    proposal |= {"mapper": "edited", "reason": _NO_PROPOSAL["reason"]}
+    begun_with: State = {
+        **state,
+        "proposal": proposal,
+        "problems": [],
+        "check": None,
+        "opinion": None,
+        "looked": None,
+    }
+    return {**begun_with, **validate(begun_with, context)}
+
+
+def recheck_conversation(conversation: Conversation, context: Context) -> Conversation:
+    """The conversation with its current mapping checked on the data and by the order as they are."""
+    step = conversation.steps[conversation.at]
+    if not (step.state.get("proposal") or {}).get("mapping"):
+        return conversation
+    state: State = {**step.state, "order": _trial_order(conversation.order), "problems": []}
+    now = replace(step, state={**state, **validate(state, context)})
+    steps = list(conversation.steps)
+    steps[conversation.at] = now
+    return replace(conversation, steps=tuple(steps))
+
+
+def convert_conversation(conversation: Conversation, context: Context) -> State:
+    """The state after the approved mapping was converted into the order's `out`."""
+    order = replace(conversation.order, dry_run=False, yes=False)
+    review = {"decision": "approve", "why": "approved in conversation"}
+    state: State = {**conversation.state, "order": order.to_json(), "review": review}
+    state = {**state, "usage": conversation.usage}
+    state = {**state, **convert(state, context)}
+    return {**state, **report(state)}
+
+
+_OTHER_MODE = {"pt": "sft", "sft": "pt"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Alternative:
+    """Another mapping, bound, and what it is in one line."""
+
+    title: str
+    mapping: dict[str, Json]
+
+
+def find_alternatives(conversation: Conversation, context: Context) -> tuple[Alternative, ...]:
+    """Those that pass on the sample and are not the current mapping; each mapping once."""
+    seen = [_without_provenance(conversation.mapping)]
+    found = []
+    for title, document in _candidate_mappings(conversation, context):
+        passed = _bind_if_valid(document, conversation, context)
+        if passed is not None and _without_provenance(passed) not in seen:
+            seen.append(_without_provenance(passed))
+            found.append(Alternative(title=title, mapping=passed))
+    return tuple(found)
+
+
+def _without_provenance(document: dict[str, Json]) -> dict[str, Json]:
+    return {key: value for key, value in document.items() if key != "provenance"}
+
+
+def _bind_if_valid(
+    document: dict[str, Json], conversation: Conversation, context: Context
+) -> dict[str, Json] | None:
+    """The bound document, None where it has a problem on the sample."""
+    try:
+        trial = try_out(context, conversation.order, document, where="an alternative")
+    except (MappingError, SourceError):  # it reads the files otherwise, and they cannot be read so
+        return None
+    return None if trial.report.problems else to_document(trial.mapping)
+
+
+def _candidate_mappings(
+    conversation: Conversation, context: Context
+) -> Iterator[tuple[str, dict[str, Json]]]:
+    state = conversation.steps[0].state
+    opinion = state.get("opinion") or {}
+    proposals = [opinion.get("proposal")] if opinion else []
+    decision = (conversation.state.get("proposal") or {}).get("decision")
+    for mode in ("auto", _OTHER_MODE.get(str(decision), "sft")):
+        proposals.append(_rules_mapping(conversation, context, mode))
+    for one in proposals:
+        if one and one["mapping"]:
+            sure = f"{one['decision']}, confidence {one['confidence']:.2f}"
+            yield f"the rules' {sure}: {one['reason']}", one["mapping"]
+    yield from _runners_up(conversation, state.get("proposal") or {})
+
+
+def _rules_mapping(
+    conversation: Conversation, context: Context, mode: str
+) -> dict[str, Json] | None:
+    order = conversation.order
+    source, sample = context.source_and_sample(order.source, spec_of_order(order))
+    request = replace(order.request(), mode=mode)
+    found = context.mapper_named("rules")(source, sample, request, ()).proposal
+    return found.to_json() if found else None
+
+
+def _runners_up(
+    conversation: Conversation, proposal: dict[str, Json]
+) -> Iterator[tuple[str, dict[str, Json]]]:
+    """The second-best fields of the mapper's choices, each in the current mapping."""
+    for one in proposal.get("evidence") or []:
+        edit = _runner_up_edit(one["target"], one["runner_up"] or "")
+        if edit is None:
+            continue
+        try:
+            made = apply_edits(conversation.mapping, [edit])
+        except MappingError:
+            continue
+        yield f"{one['target']} from {one['runner_up']} (runner-up of {one['choice']})", made
+
+
+def _runner_up_edit(target: str, runner_up: str) -> Edit | None:
+    """A runner-up that is a list of fields as an edit; None where it is something else."""
+    try:
+        fields = list(split_outside_quotes(runner_up, ","))
+    except ValueSyntaxError:
+        return None
+    if target == "text":
+        return {"set": "text", "parts": fields, "alternative": None}
+    key = target.removeprefix("meta.")
+    if key in META_KEYS and len(fields) == 1:
+        return {"set": "meta", "key": key, "value": fields[0]}
+    return None
+
+
+_TEXT, _LINE, _MOST = 20_000, 160, 14
+
+
+def match_states(before: State, after: State, context: Context) -> RecordMatch | None:
+    """The records of two states' mappings, matched; None where one of them makes none."""
+    old, new = _try_state(before, context), _try_state(after, context)
+    if old is None or new is None:
+        return None
+    order = Order(**after["order"])
+    name = order.source_name or new.source.name
+    sides = (place_records(one, source_name=name) for one in (old, new))
+    return match_records(*sides, rows=(count_sampled_rows(old), count_sampled_rows(new)))
+
+
+def _try_state(state: State, context: Context) -> Trial | None:
+    mapping = (state.get("proposal") or {}).get("mapping")
+    if not mapping or not state.get("check"):
+        return None
+    try:
+        return try_out(context, Order(**state["order"]), mapping, where="the mapping", show=0)
+    except MappingError:
+        return None
+
+
+def difference_lines(one: Difference, order: Order, context: Context) -> list[str]:
+    """What differs between the two records, as lines that begin with `- `, `+ ` or blanks."""
+    if order.share_values == "raw":
+        old, new = one.old, one.new
+    else:
+        _, sample = context.source_and_sample(order.source, spec_of_order(order))
+        secrets = named_secrets([row.value for row in sample.rows])
+        old, new = (redact_value(hide_secrets(side, secrets)) for side in (one.old, one.new))
+    found = list(diff_lines(list(_record_texts(old)), list(_record_texts(new))))
+    left = len(found) - _MOST
+    return found if left <= 0 else [*found[:_MOST], f"  ...(+{left} lines)"]
+
+
+def _record_texts(record: dict[str, Json] | None) -> Iterator[str]:
+    for name, text in record_lines(record, most=_TEXT) if record else ():
+        first, *more = text.split("\n")
+        yield f"{name}: {shorten_text(first, _LINE)}"
+        yield from (f"  {shorten_text(line, _LINE)}" for line in more)

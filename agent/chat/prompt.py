@@ -1,0 +1,246 @@
+"""A mapping as it is told to a model that may see no values: those of the data are numbered.
+
+What a model is told in a conversation: the task, the data set, what was said, the mapping now.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from ingot.agent.chat.conversation import MODEL, YOU, Conversation, Utterance
+from ingot.agent.chat.mapping_tree import Branch, mapping_branches
+from ingot.agent.chat.operations import Alternative
+from ingot.agent.model.budget import estimate_tokens
+from ingot.agent.privacy import redact
+from ingot.agent.privacy.sharing import clean_text, cut_middle
+from ingot.agent.proposing.llm.data_block import dataset_lines, read_data
+from ingot.agent.proposing.llm.example_rows import Size, render_value
+from ingot.agent.proposing.llm.prompt_files import load_prompt
+from ingot.agent.proposing.llm.question import (
+    SMALL_TOKENS,
+    Message,
+    fence_line,
+    nearest_paths,
+    problem_line,
+)
+from ingot.converters.errors import Problem
+from ingot.converters.rows import Json
+from ingot.converters.sources import Source
+from ingot.converters.sources.profile import Profile
+from ingot.converters.sources.sample import Sample
+
+_TABLES = ("map", "split", "replace")  # their keys are values of the data
+
+
+def withhold_values(value: Json) -> Json:
+    """The same mapping with names of speakers, markers and values of conditions withheld."""
+    if isinstance(value, list):
+        return [withhold_values(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: _withhold_entry(key, one) for key, one in value.items()}
+
+
+def _withhold_entry(key: str, value: Json) -> Json:
+    if key in _TABLES and isinstance(value, dict):
+        return {f"<value {n}>": one for n, one in enumerate(value.values(), start=1)}
+    if key in ("in", "not_in") and isinstance(value, list):
+        return [f"<value {n}>" for n, _ in enumerate(value, start=1)]
+    return withhold_values(value)
+
+
+Examples = Sequence[tuple[Json, Json]]
+
+MOST_WORDS = 2000  # characters of what a person says in one turn
+_REMEMBERED = 8  # sayings before the last one that a model is told again
+_LANGUAGE = ("Paths", "Values", "Messages", "Rows and records")
+_DONE = "(done by the program)"
+_ROUNDING = 16  # tokens; each message is estimated by itself
+_LEAST_DATA = 0.3  # of the room, at least, is for the data set
+_BY = {"you": "the person", "model": "you"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Detail:
+    """How much is told of the mapping as it stands: `examples` rows, lines cut at `line`."""
+
+    examples: int
+    reasons: int
+    others: int
+    line: int
+    size: Size
+
+
+def _make_detail(examples: int, reasons: int, others: int, line: int, head: int) -> _Detail:
+    size = Size(
+        rows=2, head=head, tail=head // 2, elements=4, values=0, paths=0, facts=0, lines=0, roots=0
+    )
+    return _Detail(examples=examples, reasons=reasons, others=others, line=line, size=size)
+
+
+_DETAILS = (
+    _make_detail(2, 20, 6, 300, 240),
+    _make_detail(2, 8, 4, 160, 120),
+    _make_detail(1, 4, 3, 120, 80),
+    _make_detail(0, 0, 2, 100, 40),
+    _make_detail(0, 0, 0, 60, 40),
+)
+
+
+def build_messages(
+    conversation: Conversation,
+    words: str,
+    source: Source,
+    sample: Sample,
+    *,
+    examples: Examples,
+    others: Sequence[Alternative],
+) -> list[Message]:
+    """What is sent for one turn; as much of it as `prompt_tokens` of the order leaves room for."""
+    order = conversation.order
+    share, task = order.share_values, task_instructions(order.prompt_tokens)
+    left = order.prompt_tokens - estimate_tokens(task) - estimate_tokens(_READY) - _ROUNDING
+    before = _select_turns(list(_earlier_turns(conversation.said)), left // 4)
+    left -= sum(estimate_tokens(text) for _, text in before)
+    shown_examples = examples if share != "none" else ()
+    now = _current_message(
+        conversation, words, shown_examples, others, int(left * (1 - _LEAST_DATA))
+    )
+    room = left - estimate_tokens(now)
+    data = dataset_lines(
+        read_data(source, sample),
+        share,
+        lambda block: estimate_tokens(_data_block(block)) <= room,
+        small=order.prompt_tokens < SMALL_TOKENS,
+    )
+    said = [("user", _data_block(data)), ("assistant", _READY), *before, ("user", now)]
+    return [_chat_message("system", task), *(_chat_message(role, text) for role, text in said)]
+
+
+def _select_turns(before: list[tuple[str, str]], room: int) -> list[tuple[str, str]]:
+    """The last turns that fit; each is what the person said and what was answered."""
+    while before and sum(estimate_tokens(text) for _, text in before) > room:
+        before = before[2:]
+    return before
+
+
+def _current_message(
+    conversation: Conversation,
+    words: str,
+    examples: Examples,
+    others: Sequence[Alternative],
+    room: int,
+) -> str:
+    """The last message, in as much detail as fits."""
+    made = ""
+    for detail in _DETAILS:
+        data = "\n".join(_state_lines(conversation, examples, others, detail))
+        made = load_prompt("chat_turn").render(
+            fence=fence_line(data), data=data, words=redact_words(words)
+        )
+        if estimate_tokens(made) <= room:
+            break
+    return made
+
+
+_READY = '{"say": "I see the data set.", "edits": []}'
+
+
+def _chat_message(role: str, content: str) -> Message:
+    return {"role": role, "content": content}
+
+
+@cache
+def task_instructions(tokens: int) -> str:
+    """The task, with the reference of the language where there is room for it."""
+    if tokens < SMALL_TOKENS:
+        return load_prompt("chat_small").text
+    parts = re.split(r"(?m)^# ", load_prompt("task").text)
+    sections = {part.partition("\n")[0]: part for part in parts}
+    language = "".join(f"# {sections[name]}" for name in _LANGUAGE)
+    return load_prompt("chat").render(language=language).strip() + "\n"
+
+
+def _data_block(block: str) -> str:
+    return load_prompt("chat_data").render(fence=fence_line(block), data=block)
+
+
+def _earlier_turns(said: Sequence[Utterance]) -> Iterator[tuple[str, str]]:
+    """What was said before, turn by turn; what was typed as a command was done by the program."""
+    kept = [one for one in said if one.who in (YOU, MODEL)][-_REMEMBERED:]
+    for place, one in enumerate(kept):
+        if one.who != YOU:
+            continue
+        following = kept[place + 1] if place + 1 < len(kept) else None
+        answer = following if following and following.who == MODEL else None
+        document = {
+            "say": redact(answer.text) if answer else _DONE,
+            "edits": list(answer.edits) if answer else [],
+        }
+        yield "user", f"The person says: {redact_words(one.text)}"
+        yield "assistant", json.dumps(document, ensure_ascii=False)
+
+
+def redact_words(words: str) -> str:
+    """What a person said, as it may leave the machine: without secrets, not too long."""
+    return cut_middle(clean_text(redact(words)), MOST_WORDS, 0)
+
+
+def _state_lines(
+    conversation: Conversation,
+    examples: Examples,
+    others: Sequence[Alternative],
+    detail: _Detail,
+) -> Iterator[str]:
+    state, share = conversation.state, conversation.order.share_values
+    proposal, check = state.get("proposal") or {}, state.get("check")
+    by = conversation.steps[conversation.at].by
+    yield f"Mapping ({proposal.get('decision', 'none')}), made by {_BY.get(by, f'the {by}')}:"
+    shown_mapping = conversation.mapping
+    if share == "none":
+        shown_mapping = withhold_values(shown_mapping)
+    yield from _branch_lines(mapping_branches(shown_mapping, check), 1, detail.line)
+    if check:
+        yield f"{check['ok_rows']} of {check['rows']} sampled rows give {check['records']} records."
+        yield from (f"Not converted: {name} {count}" for name, count in check["failures"].items())
+    yield from (problem_line(Problem(**one), share) for one in state.get("problems", []))
+    yield from _reason_lines(conversation, detail) if share != "none" else ()
+    for number, other in enumerate(others[: detail.others], start=1):
+        yield _cut_line(f"Other mapping {number}: {other.title}", detail.line)
+    for row, record in examples[: detail.examples]:
+        yield f"Row: {render_value(row, detail.size, share)}"
+        yield f"Record: {render_value(record, detail.size, share)}"
+
+
+def _branch_lines(branches: Sequence[Branch], level: int, most: int) -> Iterator[str]:
+    for one in branches:
+        found = f" (found in {one.found})" if one.found else ""
+        yield "  " * level + _cut_line(f"{one.label}: {one.text}".rstrip(": "), most) + found
+        yield from _branch_lines(one.below, level + 1, most)
+
+
+def _reason_lines(conversation: Conversation, detail: _Detail) -> Iterator[str]:
+    """Why the mapper proposed what it did at first."""
+    first = conversation.steps[0]
+    proposal = first.state.get("proposal") or {}
+    evidence = (proposal.get("evidence") or [])[: detail.reasons]
+    if evidence:
+        yield _cut_line(f"First proposal, by the {first.by}: {proposal['reason']}", detail.line)
+    for one in evidence:
+        other = f"; runner-up {one['runner_up']}" if one["runner_up"] else ""
+        yield _cut_line(f"Why {one['target']}: {one['choice']}: {one['why']}{other}", detail.line)
+
+
+def _cut_line(text: str, most: int) -> str:
+    return cut_middle(clean_text(redact(text)).replace("\n", "\\n"), most, 0)
+
+
+def correction_message(problems: Sequence[Problem], facts: Profile, *, share: str) -> Message:
+    """What was wrong with the last answer's edits."""
+    said = [problem_line(one, share) for one in problems]
+    data = "\n".join(["Problems:", *said, "", "Paths:", *nearest_paths(facts, problems, share)])
+    return _chat_message(
+        "user", load_prompt("chat_again").render(fence=fence_line(data), data=data)
+    )

@@ -1,0 +1,1 @@
+"""Whether a proposal may be converted: trials, gates, second opinions, schema drift."""

@@ -1,0 +1,221 @@
+"""What every file of a lake is: looked at once, and again when it has changed."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import Final, NamedTuple
+
+from ingot import __version__
+from ingot.agent.lake.lake_order import LakeOrder
+from ingot.agent.lake.lake_state import facts_from_json, facts_json
+from ingot.agent.lake.scheduling import TaskFailure, Workers
+from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.lake.survey import SeenFile
+from ingot.converters.rows import Json
+from ingot.converters.sources import SourceFile
+from ingot.converters.sources.facts import LeftOut
+from ingot.converters.sources.sniffing import side_file_reason
+from ingot.converters.sources.source import EntryFiles, head_size, inspect_entry
+from ingot.converters.sources.storage import archives
+from ingot.converters.sources.storage import listing as results
+from ingot.converters.sources.storage.archives import TarMember, ZipMember
+from ingot.converters.sources.storage.listing import (
+    DANGLING_LINK,
+    Entry,
+    LocalFile,
+    Place,
+    list_location,
+)
+
+_CHUNK: Final = 200
+_THREADS: Final = 8  # of a process that reads from afar
+
+Counted = Callable[[int, int], None]
+
+
+class LakeListing(NamedTuple):
+    """The files of a lake, what is there by name only, and what cannot be asked for by its name."""
+
+    entries: tuple[Entry, ...]
+    lost: tuple[SeenFile, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+def list_files(order: LakeOrder) -> LakeListing:
+    """The files of the lake, without those that ingot writes."""
+    listing = results.drop_own_results(list_location(order.root, whole=False))
+    local = any(isinstance(entry.place, LocalFile) for entry in listing.entries[:1])
+    own = [] if not local or listing.direct else _own_folders(order)
+    entries: list[Entry] = []
+    lost, left_out = _sort_unreadable(listing.unreadable)
+    for entry in listing.entries:
+        if not _is_text(entry.name):
+            name = entry.name.encode("utf-8", "replace").decode()
+            left_out.append(LeftOut(name=name, why="its name is no UTF-8: rename it"))
+        elif not entry.name.startswith(tuple(own)):
+            entries.append(entry)
+    return LakeListing(tuple(entries), tuple(lost), tuple(left_out))
+
+
+def _sort_unreadable(found: Sequence[tuple[str, str]]) -> tuple[list[SeenFile], list[LeftOut]]:
+    """Files that are lost to their data set, and what belongs to none: folders, pipes, ..."""
+    lost: list[SeenFile] = []
+    left_out: list[LeftOut] = []
+    for name, why in found:
+        meant = (
+            why == DANGLING_LINK and PurePosixPath(name).suffix and side_file_reason(name) is None
+        )
+        if not meant or not _is_text(name):
+            shown = name.encode("utf-8", "replace").decode()
+            left_out.append(LeftOut(name=shown, why=why))
+        else:
+            lost.append(SeenFile(entry=Entry(name=name, place=LocalFile(name), bytes=0), fault=why))
+    return lost, left_out
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name is text; one in another encoding comes with halves of surrogate pairs."""
+    return not any("\ud800" <= c <= "\udfff" for c in name)
+
+
+def _own_folders(order: LakeOrder) -> list[str]:
+    """The folders below the root that are the lake's own, each ending with `/`."""
+    root = Path(order.root.removeprefix("file://")).expanduser().resolve()
+    folders = [one.resolve() for one in (order.out, order.mappings)]
+    for one in folders:
+        if root.is_relative_to(one):
+            problem = f"the data lies in it: {order.root}"
+            raise OutputError(str(one), problem, "choose a folder that does not hold the data")
+    below = [one.relative_to(root).as_posix() for one in folders if one.is_relative_to(root)]
+    return [f"{one}/" for one in below if one != "."]
+
+
+def scan_files(
+    order: LakeOrder, entries: Sequence[Entry], workers: Workers, counted: Counted
+) -> Iterator[SeenFile]:
+    """Every file and what is in it, in the order given."""
+    known = order.state.files()
+    new = [
+        one for one in entries if side_file_reason(one.name) is None and not _is_known(one, known)
+    ]
+    found = _scan_new_files(order, new, head_size(len(entries)), workers, counted)
+    for entry in entries:
+        if why := side_file_reason(entry.name):
+            yield SeenFile(entry=entry, looked=EntryFiles([], [LeftOut(name=entry.name, why=why)]))
+        elif entry.name in found:
+            yield found[entry.name]
+        else:
+            yield _seen_from_json(entry, json.loads(known[entry.name][1]))
+
+
+def _is_known(entry: Entry, known: Mapping[str, tuple[str, str]]) -> bool:
+    """Whether what was found in a file still holds; a stamp may not tell whether it changed."""
+    return entry.tells_changes and known.get(entry.name, ("", ""))[0] == _entry_stamp(entry)
+
+
+def _entry_stamp(entry: Entry) -> str:
+    return json.dumps([__version__, entry.bytes, entry.mtime_ns, entry.etag])
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """Some files for one process."""
+
+    entries: tuple[Entry, ...]
+    head: int
+
+
+def _scan_new_files(
+    order: LakeOrder, new: Sequence[Entry], head: int, workers: Workers, counted: Counted
+) -> dict[str, SeenFile]:
+    """What is in files that are new, by name; it is kept as it comes."""
+    found: dict[str, SeenFile] = {}
+    again: list[_Chunk] = []
+    for chunk, seen in workers.spread(_scan_chunk, _chunks(new, head, workers.jobs)):
+        if isinstance(seen, TaskFailure):  # one of them takes the process with it
+            again += [_Chunk((one,), head) for one in chunk.entries]
+        else:
+            _remember_files(order, seen, found)
+        counted(len(found), len(new))
+    for chunk, seen in workers.spread(_scan_chunk, again):
+        if isinstance(seen, TaskFailure):
+            seen = [SeenFile(entry=chunk.entries[0], fault=seen.why)]
+        _remember_files(order, seen, found)
+    return found
+
+
+def _chunks(new: Sequence[Entry], head: int, jobs: int) -> list[_Chunk]:
+    rest, size = iter(new), max(1, min(_CHUNK, -(-len(new) // jobs)))
+    return [_Chunk(part, head) for part in iter(lambda: tuple(islice(rest, size)), ())]
+
+
+def _remember_files(order: LakeOrder, seen: Sequence[SeenFile], found: dict[str, SeenFile]) -> None:
+    """Add what was found, and remember it; what could not be read is tried again each time."""
+    found |= {one.entry.name: one for one in seen}
+    order.state.keep_files(
+        (one.entry.name, _entry_stamp(one.entry), json.dumps(_seen_json(one)))
+        for one in seen
+        if not one.fault
+    )
+
+
+def _scan_chunk(chunk: _Chunk) -> list[SeenFile]:
+    remote = not all(isinstance(one.place, LocalFile) for one in chunk.entries)
+    with archives.keep_archive_open():
+        if not remote:
+            return [_scan_entry(one, chunk.head) for one in chunk.entries]
+        with ThreadPoolExecutor(_THREADS) as threads:
+            return list(threads.map(lambda one: _scan_entry(one, chunk.head), chunk.entries))
+
+
+def _scan_entry(entry: Entry, head: int) -> SeenFile:
+    try:
+        return SeenFile(entry=entry, looked=inspect_entry(entry, direct=False, head=head))
+    except SourceError as error:
+        return SeenFile(entry=entry, fault=error.problem)
+
+
+# --- kept as JSON
+
+
+def _seen_json(seen: SeenFile) -> Json:
+    return {
+        "files": [_file_json(one) for one in seen.looked.files],
+        "left_out": [[one.name, one.why] for one in seen.looked.left_out],
+    }
+
+
+def _file_json(file: SourceFile) -> Json:
+    place = file.place
+    member: Json = None
+    if isinstance(place, ZipMember):
+        member = {"zip": place.member}
+    elif isinstance(place, TarMember):
+        member = {"tar": [place.member, place.number, place.size, place.offset]}
+    stamps = [file.name, file.bytes, file.mtime_ns, file.etag]
+    return {"stamps": stamps, "member": member, "facts": facts_json(file.facts)}
+
+
+def _seen_from_json(entry: Entry, document: Json) -> SeenFile:
+    files = [_file_from_json(one, entry) for one in document["files"]]
+    left_out = [LeftOut(name=name, why=why) for name, why in document["left_out"]]
+    return SeenFile(entry=entry, looked=EntryFiles(files, left_out))
+
+
+def _file_from_json(document: Json, entry: Entry) -> SourceFile:
+    name, size, mtime_ns, etag = document["stamps"]
+    made = SourceFile.of(entry, facts_from_json(document["facts"]))
+    place = _member_place(document["member"], entry.place)
+    return replace(made, name=name, bytes=size, mtime_ns=mtime_ns, etag=etag, place=place)
+
+
+def _member_place(member: Json, archive: Place) -> Place:
+    if member is None:
+        return archive
+    if "zip" in member:
+        return ZipMember(archive=archive, member=member["zip"])
+    name, number, size, offset = member["tar"]
+    return TarMember(archive=archive, member=name, number=number, size=size, offset=offset)

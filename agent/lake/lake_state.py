@@ -1,0 +1,192 @@
+"""What a lake remembers between its runs: one SQLite file in its folder.
+
+Files with what was found in them, data sets with their facts, which shapes a model was asked about,
+and what the run that is going on has spent. Deleting it loses time and calls, no result.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from sqlite3 import Connection, Error
+from typing import Final
+
+from ingot.converters.errors import OutputError
+from ingot.converters.lake.catalog import SetFacts
+from ingot.converters.output.sqlite_file import disk_full_hint, open_database
+from ingot.converters.rows import Json
+from ingot.converters.sources.facts import FileFacts
+
+FOLDER: Final = ".ingot-lake"
+_FILE: Final = "state.sqlite"
+_TABLES: Final = """
+CREATE TABLE IF NOT EXISTS files (name TEXT PRIMARY KEY, stamp TEXT, facts TEXT, member TEXT);
+CREATE TABLE IF NOT EXISTS sets (name TEXT PRIMARY KEY, key TEXT, facts TEXT);
+CREATE TABLE IF NOT EXISTS shapes (key TEXT PRIMARY KEY, name TEXT);
+CREATE TABLE IF NOT EXISTS notes (key TEXT PRIMARY KEY, value TEXT);
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KnownSet:
+    """A data set as an earlier run left it.
+
+    Attributes:
+        key: of everything that its result depends on; equal = nothing to do.
+        facts: what was known of it.
+    """
+
+    key: str
+    facts: SetFacts
+
+
+class LakeState:
+    """The state of the lake in a folder; every call is one transaction, from any process."""
+
+    def __init__(self, lake: Path) -> None:
+        self.folder = lake / FOLDER
+        self._file = self.folder / _FILE
+
+    @contextmanager
+    def connected(self) -> Iterator[Connection]:
+        """A connection inside one transaction."""
+        hint = f"delete {self.folder} to begin anew: results that are there are kept"
+        try:
+            connection = open_database(self._file)
+        except OutputError as error:
+            told = error.hint if "space" in error.hint else hint
+            raise OutputError(error.where, error.problem, told) from error
+        with closing(connection):
+            try:
+                with connection:
+                    connection.executescript(_TABLES)
+                    yield connection
+            except Error as error:
+                told = disk_full_hint(error) or hint
+                raise OutputError(str(self._file), f"cannot be used: {error}", told) from error
+
+    # --- files
+
+    def files(self) -> dict[str, tuple[str, str]]:
+        """The stamp and what was found, by name of the file."""
+        with self.connected() as connection:
+            rows = connection.execute("SELECT name, stamp, facts FROM files WHERE facts != ''")
+            return {_decode_name(key): (stamp, facts) for key, stamp, facts in rows}
+
+    def keep_files(self, found: Iterable[tuple[str, str, str]]) -> None:
+        """Keep (name, stamp, facts)."""
+        put = (
+            "INSERT INTO files (name, stamp, facts) VALUES (?, ?, ?) ON CONFLICT (name) "
+            "DO UPDATE SET stamp = excluded.stamp, facts = excluded.facts"
+        )
+        with self.connected() as connection:
+            rows = ((_encode_name(name), stamp, facts) for name, stamp, facts in found)
+            connection.executemany(put, rows)
+
+    def members(self) -> dict[str, str]:
+        """The data set of every file that is known."""
+        with self.connected() as connection:
+            rows = connection.execute("SELECT name, member FROM files WHERE member IS NOT NULL")
+            return {_decode_name(key): member for key, member in rows}
+
+    def keep_members(self, members: Mapping[str, str]) -> None:
+        """Keep the data set of every file, and forget files that are gone."""
+        put = (
+            "INSERT INTO files (name, stamp, facts, member) VALUES (?, '', '', ?) "
+            "ON CONFLICT (name) DO UPDATE SET member = excluded.member"
+        )
+        with self.connected() as connection:
+            connection.execute("UPDATE files SET member = NULL")
+            rows = ((_encode_name(name), member) for name, member in members.items())
+            connection.executemany(put, rows)
+            connection.execute("DELETE FROM files WHERE facts = '' AND member IS NULL")
+
+    # --- data sets
+
+    def sets(self) -> dict[str, KnownSet]:
+        """Every data set by its name."""
+        with self.connected() as connection:
+            rows = connection.execute("SELECT name, key, facts FROM sets ORDER BY name").fetchall()
+        return {
+            name: KnownSet(key=key, facts=SetFacts.from_json(json.loads(facts)))
+            for name, key, facts in rows
+        }
+
+    def keep(self, key: str, facts: SetFacts) -> None:
+        """Keep what became of a data set."""
+        document = json.dumps(facts.to_json())
+        with self.connected() as connection:
+            put = "INSERT OR REPLACE INTO sets VALUES (?, ?, ?)"
+            connection.execute(put, (facts.name, key, document))
+
+    def drop(self, name: str) -> None:
+        """Forget a data set."""
+        with self.connected() as connection:
+            connection.execute("DELETE FROM sets WHERE name = ?", (name,))
+
+    # --- shapes
+
+    def first_of_shape(self, shape: str) -> str | None:
+        """The data set for which a model was asked about a shape, None = nobody did."""
+        with self.connected() as connection:
+            row = connection.execute("SELECT name FROM shapes WHERE key = ?", (shape,)).fetchone()
+        return row[0] if row else None
+
+    def keep_shape(self, shape: str, name: str) -> None:
+        """Keep that a model was asked about a shape; the first data set stays."""
+        with self.connected() as connection:
+            connection.execute("INSERT OR IGNORE INTO shapes VALUES (?, ?)", (shape, name))
+
+    # --- notes
+
+    def note(self, key: str) -> Json:
+        """A note under that key, None = there is none."""
+        with self.connected() as connection:
+            row = connection.execute("SELECT value FROM notes WHERE key = ?", (key,)).fetchone()
+        return json.loads(row[0]) if row else None
+
+    def keep_note(self, key: str, value: Json) -> None:
+        """Keep a note; None removes it."""
+        with self.connected() as connection:
+            if value is None:
+                connection.execute("DELETE FROM notes WHERE key = ?", (key,))
+            else:
+                put = "INSERT OR REPLACE INTO notes VALUES (?, ?)"
+                connection.execute(put, (key, json.dumps(value)))
+
+    def change_note(self, key: str, change: Callable[[Json], Json]) -> Json:
+        """Replace a note by what `change` makes of it, no other process in between; gives it.
+
+        Nothing is kept where `change` raises.
+        """
+        with self.connected() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            row = connection.execute("SELECT value FROM notes WHERE key = ?", (key,)).fetchone()
+            made = change(json.loads(row[0]) if row else None)
+            put = "INSERT OR REPLACE INTO notes VALUES (?, ?)"
+            connection.execute(put, (key, json.dumps(made)))
+            return made
+
+
+def _encode_name(name: str) -> str:
+    """A file's name as the database can hold it: names in archives may be no text."""
+    return json.dumps(name)
+
+
+def _decode_name(key: str) -> str:
+    """The inverse of `_key`."""
+    name: str = json.loads(key)
+    return name
+
+
+def facts_json(facts: FileFacts) -> dict[str, Json]:
+    """What is known of a file as plain JSON, sets sorted."""
+    document = asdict(facts)
+    return document | {"shape": sorted(facts.shape), "guessed": sorted(facts.guessed)}
+
+
+def facts_from_json(document: dict[str, Json]) -> FileFacts:
+    """The inverse of `facts_json`."""
+    sets = {key: frozenset(document[key]) for key in ("shape", "guessed")}
+    return FileFacts(**{**document, **sets, "columns": tuple(document["columns"])})

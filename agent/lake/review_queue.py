@@ -1,0 +1,238 @@
+"""What waits in a lake for a person, and what they decide: mappings are approved as files.
+
+Nothing is converted here. An approved mapping lies in the folder of the mappings, where the next
+run over the lake finds it; a rejected proposal is left alone until the files of its data change.
+"""
+
+import shlex
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, cast
+
+from ingot.agent.context import Context
+from ingot.agent.lake.lake_order import MAPPINGS, LakeOrder, files_key
+from ingot.agent.lake.lake_state import LakeState
+from ingot.agent.lake.scheduling import Workers
+from ingot.agent.nodes import without_graph
+from ingot.agent.nodes.discover import spec_of_order
+from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
+from ingot.agent.reporting.proposal_folder import (
+    MAPPING,
+    OTHER,
+    REPORT,
+    edited_mappings,
+    proposal_path,
+)
+from ingot.agent.reporting.report import mapping_bytes
+from ingot.agent.session import Session
+from ingot.agent.state import RUNS_FILE, Order, State, open_checkpoints
+from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.lake.catalog import SetFacts
+from ingot.converters.lake.survey import DataSet
+from ingot.converters.mapping.bind import load_mapping
+from ingot.converters.output.commit import output_errors, write_file
+from ingot.converters.rows import Json
+from ingot.converters.sources.source import root_candidates
+
+APPROVED: Final = "its mapping is approved: the next run over the lake converts it"
+REJECTED: Final = "a person has rejected the proposal"
+
+
+def known_order(lake: Path, mappings: Path | None = None) -> LakeOrder:
+    """What is known of the runs that made a lake's folder."""
+    lake = lake.absolute()
+    state = LakeState(lake)
+    root = state.note("root") if state.folder.is_dir() else None
+    if root is None:
+        hint = "give the DIR of: ingot lake run ROOT --out DIR"
+        raise OutputError(str(lake), "is not the folder of a lake", hint)
+    folder = mappings or Path(str(state.note("mappings") or lake / MAPPINGS))
+    return LakeOrder(root=str(root), out=lake, mappings=folder.absolute())
+
+
+def waiting_sets(order: LakeOrder, *, rejected: bool = False) -> list[SetFacts]:
+    """The data sets that wait for a person, by name; those rejected before as well if wanted."""
+    statuses = ("waiting", "rejected") if rejected else ("waiting",)
+    kept = [one.facts for one in order.state.sets().values()]
+    return [one for one in kept if one.status in statuses and not _is_settled(order, one)]
+
+
+def _is_settled(order: LakeOrder, facts: SetFacts) -> bool:
+    return facts.why == APPROVED and order.mapping(facts.name).is_file()
+
+
+def proposal_file(order: LakeOrder, name: str) -> Path:
+    """Where the proposed mapping of a data set lies, or would."""
+    return proposal_path(str(order.result(name))) / MAPPING
+
+
+# --- decisions
+
+
+def approve(order: LakeOrder, facts: SetFacts, document: dict[str, Json] | None = None) -> Path:
+    """Put an approved mapping where the next run finds it."""
+    file, proposal = order.mapping(facts.name), proposal_file(order, facts.name)
+    if document is None and file.exists():
+        hint = f"decide on a terminal: ingot lake review {shlex.quote(str(order.out))}"
+        raise OutputError(str(file), f"is approved already, and {facts.name} waits", hint)
+    if document is None and not proposal.is_file():
+        hint = f"write one into {file}, then run again"
+        raise ConversionError(facts.name, "no mapping was proposed that could be approved", hint)
+    made = document or load_mapping(proposal)
+    reviewed = {**made, "provenance": {**made.get("provenance", {}), "reviewed": True}}
+    with output_errors(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_file(file, mapping_bytes(reviewed))
+    order.state.keep("", replace(facts, status="waiting", why=APPROVED, hint=""))
+    _remove_proposal(order, facts.name)
+    _wake_same_shape(order, facts)
+    return file
+
+
+def reject(order: LakeOrder, facts: SetFacts, data_set: DataSet) -> None:
+    """Leave a data set alone until its files change; its proposal stays, and may be approved yet."""
+    back = shlex.join(["ingot", "lake", "review", str(order.out), "--approve", facts.name])
+    hint = f"to approve it after all: {back}"
+    told = replace(facts, status="rejected", why=REJECTED, hint=hint)
+    order.state.keep(files_key(data_set), told)
+
+
+def _remove_proposal(order: LakeOrder, name: str) -> None:
+    """Remove what waited: it is decided, and stands in the mapping's file."""
+    shutil.rmtree(order.run_folder(name), ignore_errors=True)
+    folder = proposal_file(order, name).parent
+    with output_errors(folder):
+        for one in (MAPPING, OTHER, REPORT):
+            (folder / one).unlink(missing_ok=True)
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def _wake_same_shape(order: LakeOrder, facts: SetFacts) -> None:
+    """See to it that the next run looks again at what waits and has the same shape."""
+    for kept in order.state.sets().values():
+        same = kept.facts.fingerprint == facts.fingerprint is not None
+        if same and kept.facts.status == "waiting" and kept.facts.name != facts.name:
+            order.state.keep("", kept.facts)
+
+
+# --- to look at
+
+
+class _NullListener:
+    """Listens to what nobody wants to know."""
+
+    def looking(self, done: int, files: int) -> None:
+        """Files were looked at."""
+
+    def found(self, sets: int, todo: int) -> None:
+        """Data sets were found."""
+
+    def settled(self, facts: SetFacts, done: int, todo: int) -> None:
+        """A data set has come to its end."""
+
+    def finishing(self, what: str) -> None:
+        """Something is done at the end."""
+
+
+def find_data_sets(order: LakeOrder) -> dict[str, DataSet]:
+    """The data sets as they lie there now, by name."""
+    from ingot.agent.lake.run import find_sets  # brings catalog and page along
+
+    with Workers(order.jobs) as workers:
+        found, _ = find_sets(order, workers, _NullListener())
+    return {one.name: one for one in found.sets}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownProposal:
+    """A proposal as a person is shown it.
+
+    Attributes:
+        state: the graph's, as far as it is known; its mapping is the one that would be approved.
+        context: has the source.
+        document: that mapping, None = there is none.
+        moved: whether it was approved before, and the data has another shape since.
+    """
+
+    state: State
+    context: Context
+    document: dict[str, Json] | None
+    moved: bool = False
+
+
+def load_proposal(order: LakeOrder, data_set: DataSet) -> ShownProposal:
+    """What waits for a data set: the proposal as it was made, or as a person has edited it since.
+
+    Of a data set that waits since its shape has moved it is the approved mapping on the new data.
+    """
+    context, approved = _source_context(data_set), order.mapping(data_set.name)
+    if approved.is_file():
+        document = load_mapping(approved)
+        made = document.get("provenance") or {}
+        return replace(try_mapping(order, data_set, document, context, provenance=made), moved=True)
+    folder = proposal_file(order, data_set.name).parent
+    file = folder / MAPPING
+    held = _waiting_state(order, data_set)
+    if file.is_file() and (held is None or file in edited_mappings(folder)):
+        return try_mapping(order, data_set, load_mapping(file), context)
+    if held is None:
+        raise SourceError(str(folder), "holds no proposal", "run again: ingot lake run")
+    return ShownProposal(
+        state=held, context=context, document=(held.get("proposal") or {}).get("mapping")
+    )
+
+
+def try_mapping(
+    order: LakeOrder,
+    data_set: DataSet,
+    document: dict[str, Json],
+    context: Context | None = None,
+    *,
+    provenance: Mapping[str, Json] | None = None,
+) -> ShownProposal:
+    """A mapping run on the sample."""
+    context = context or _source_context(data_set)
+    file = str(proposal_file(order, data_set.name))
+    wanted = Order(
+        source=data_set.source.location,
+        mapper="file",
+        mapping=document,
+        mapping_file=file,
+        allow_drift=True,
+    )
+    state = without_graph.try_mapping(wanted, context)
+    bound = cast("dict[str, Json]", (state["proposal"] or {})["mapping"])
+    told = document.get("provenance")
+    if provenance is not None:
+        now = source_shape(*context.source_and_sample(wanted.source, spec_of_order(wanted)))
+        told = {**provenance, "fingerprint": shape_fingerprint(now), "shape": now}
+    if told:
+        bound = {**bound, "provenance": told}
+    return ShownProposal(state=state, context=context, document=bound)
+
+
+def _source_context(data_set: DataSet) -> Context:
+    context, source = Context(), data_set.source
+    context.use_source(replace(source, roots=root_candidates(source.files)))
+    return context
+
+
+def _waiting_state(order: LakeOrder, data_set: DataSet) -> State | None:
+    """The state of the run that waits; None where it waits no more."""
+    from ingot.agent.graph import build_graph
+
+    folder = order.run_folder(data_set.name)
+    if not (folder / RUNS_FILE).is_file():
+        return None
+    with open_checkpoints(folder) as saver:
+        of_set = Order(source="", out=str(order.result(data_set.name)))
+        held = Session(graph=build_graph(saver), order=of_set, context=Context(), key="")
+        values = held.graph.get_state(held.config).values
+    if not values.get("proposal"):
+        return None
+    # The run may have named its root relative to another folder.
+    ordered = {**values["order"], "source": data_set.source.location}
+    return cast("State", {**values, "order": ordered})

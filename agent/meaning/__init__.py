@@ -1,1 +1,0 @@
-"""What a change of a mapping means: normal form, what differs target by target, and the rules."""

@@ -1,0 +1,427 @@
+"""What a listener is told of a reply while it comes, and that it starts again.
+
+One request, repeated after errors that pass, within the budgets; everything sent is counted.
+One question to a chat endpoint, asked as strictly as the endpoint can take it.
+"""
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from json import dumps
+from typing import TYPE_CHECKING
+
+from ingot.agent.model import replies, request_form, server_errors
+from ingot.agent.model.budget import Ledger, Spent, estimate_tokens
+from ingot.agent.model.cache import FORM_LEVELS, Store
+from ingot.agent.model.endpoint import Endpoint
+from ingot.agent.model.replies import ChunkReader, Reply
+from ingot.agent.model.request_form import Message, RequestForm, first_form, softer_form
+from ingot.agent.model.server_errors import Fault
+from ingot.converters.errors import BudgetReached, ModelError
+from ingot.converters.rows import Json
+
+if TYPE_CHECKING:
+    import tenacity
+
+    from ingot.agent.model.transport import Answer, Post
+
+__all__ = ["FORM_LEVELS", "Completion", "Message", "OnText", "ask_model"]
+
+OnText = Callable[[str | None], None]
+
+
+class ReplyListener:
+    """Hands texts to a listener; None = forget what you heard, the reply starts again.
+
+    What was heard since the last None and what is said next belong to one reply.
+    """
+
+    def __init__(self, hear: OnText) -> None:
+        self._hear = hear
+        self._heard: list[str] = []
+        self._former = False
+
+    def begin(self) -> None:
+        """A request begins: what it says takes the place of what was heard."""
+        self._former = True
+
+    def say(self, text: str) -> None:
+        """More of the reply."""
+        if self._former:
+            self._former = False
+            self._forget()
+        self._heard.append(text)
+        self._hear(text)
+
+    def take_back(self) -> None:
+        """What this request said is no reply."""
+        if not self._former:
+            self._forget()
+
+    def settle(self, text: str) -> None:
+        """The reply is this text, whatever of it was heard."""
+        if "".join(self._heard) != text:
+            self._forget()
+            self._heard.append(text)
+            self._hear(text)
+
+    def _forget(self) -> None:
+        if self._heard:
+            self._heard.clear()
+            self._hear(None)
+
+
+_FIRST_WAIT_S, _LAST_WAIT_S = 0.5, 8.0
+_NO_CHOICES = Fault(
+    kind="not_openai", problem="the reply holds no choices", hint=server_errors.BASE_URL
+)
+_TORN = Fault(kind="unreachable", problem="the reply broke off", passing=True)
+_COMMENT = re.compile(rb"^:.*$", re.MULTILINE)
+
+
+class _PassingError(Exception):
+    """A fault that may pass, on its way to the next try."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault)
+        self.fault = fault
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sender:
+    """What requests are made with.
+
+    Attributes:
+        endpoint: who is asked.
+        messages: what is asked.
+        schema: of the reply.
+        post: makes one request.
+        ledger: what may be spent.
+        sleep: waits so many seconds.
+        notes: what was asked again, for people; added to.
+        hearing: is told the replies while they come; None = they are not streamed.
+    """
+
+    endpoint: Endpoint
+    messages: Sequence[Message]
+    schema: dict[str, Json]
+    post: "Post"
+    ledger: Ledger
+    sleep: Callable[[float], None]
+    notes: list[str]
+    hearing: ReplyListener | None = None
+
+    def send(self, asked: RequestForm) -> replies.Reply | Fault:
+        """What the model said, or the fault that repeating did not mend."""
+        import tenacity
+
+        growing = tenacity.wait_exponential(multiplier=_FIRST_WAIT_S, max=_LAST_WAIT_S)
+        backoff = growing + tenacity.wait_random(0, _FIRST_WAIT_S)
+        retrying = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(self.endpoint.retries + 1),
+            retry=tenacity.retry_if_exception_type(_PassingError),
+            wait=lambda state: _retry_wait(state, backoff),
+            sleep=self._rest,
+            before_sleep=self._note,
+            reraise=True,
+        )
+        try:
+            return retrying(self._once, asked)
+        except _PassingError as error:
+            return error.fault
+
+    def _once(self, asked: RequestForm) -> replies.Reply | Fault:
+        said = self._counted(asked)
+        if isinstance(said, Fault) and said.passing:
+            raise _PassingError(said)
+        return said
+
+    def _counted(self, asked: RequestForm) -> replies.Reply | Fault:
+        about = self._request_tokens(asked)
+        self.ledger.check(about, asked.room)
+        left = self.ledger.seconds_left()
+        seconds = self.endpoint.timeout_s if left is None else min(left, self.endpoint.timeout_s)
+        begun, chunks, said = time.monotonic(), self._chunks(asked), None
+        try:
+            said = self._said(asked, seconds, chunks)
+        finally:
+            # A person may end the question: what was written by then is with the server.
+            spent = self._count_spent(said, about, chunks) if self.post.wrote else Spent(calls=1)
+            self.ledger.add(spent + Spent(seconds=time.monotonic() - begun))
+        if isinstance(said, Fault) and said.kind == "timeout" and self.ledger.seconds_left() == 0:
+            self.ledger.check(about, asked.room)
+        return said
+
+    def _chunks(self, asked: RequestForm) -> ChunkReader | None:
+        """What puts the reply together; None = no stream is asked for."""
+        if self.hearing is None or not asked.streamed:
+            return None
+        self.hearing.begin()
+        return ChunkReader("arguments" if asked.level == "tool" else "content", self.hearing.say)
+
+    def _said(
+        self, asked: RequestForm, seconds: float, chunks: ChunkReader | None
+    ) -> replies.Reply | Fault:
+        """What came of one request."""
+        said = self._answered(asked, seconds, chunks)
+        if self.hearing is not None and isinstance(said, Fault):
+            self.hearing.take_back()
+        return said
+
+    def _answered(
+        self, asked: RequestForm, seconds: float, chunks: ChunkReader | None
+    ) -> replies.Reply | Fault:
+        from ingot.agent.model.transport import Answer, NoAnswerError
+
+        body = request_form.request_body(asked, self.endpoint, self.messages, self.schema)
+        try:
+            if chunks is None:
+                return _read_answer(self.endpoint, self.post(body, seconds))
+            return _read_streamed(self.endpoint, self.post(body, seconds, chunks.take), chunks)
+        except NoAnswerError as error:
+            if chunks is not None and chunks.finished and error.passing:
+                # The reply is whole: what is missing is the end of the connection.
+                return _read_chunks(self.endpoint, Answer(status=200, headers={}, body=b""), chunks)
+            return Fault(
+                kind=error.kind, problem=error.problem, hint=error.hint, passing=error.passing
+            )
+
+    def _request_tokens(self, asked: RequestForm) -> int:
+        """About how many tokens the request has, a schema that is sent along included."""
+        text = "\n".join(one["content"] for one in self.messages)
+        extra = dumps(self.schema) if asked.level in ("json_schema", "tool") else ""
+        return estimate_tokens(text) + estimate_tokens(extra)
+
+    def _count_spent(
+        self, said: replies.Reply | Fault | None, about: int, chunks: ChunkReader | None
+    ) -> Spent:
+        """What a request that was sent spent; what a server does not tell is estimated.
+
+        `said` None = nothing came of it, as a person ended it.
+        """
+        asked = 0 if isinstance(said, Fault) and said.kind != "timeout" else about
+        got = 0
+        if chunks is not None and chunks.begun:  # Also where it broke off later.
+            told, got = chunks.tokens()
+            asked = told or about
+        elif isinstance(said, replies.Reply):
+            asked = said.tokens_in or about
+            got = said.tokens_out or estimate_tokens(said.text)
+        return Spent(
+            calls=1,
+            chars_sent=sum(len(one["content"]) for one in self.messages),
+            tokens_in=asked,
+            tokens_out=got,
+            cost=self.ledger.cost(asked, got),
+        )
+
+    def _rest(self, seconds: float) -> None:
+        self.ledger.check_wait(seconds)
+        self.sleep(seconds)
+        self.ledger.add(Spent(seconds=seconds))
+
+    def _note(self, state: "tenacity.RetryCallState") -> None:
+        self.notes.append(f"asked again: {_retried_fault(state).problem}")
+
+
+def _read_streamed(
+    endpoint: Endpoint, answer: "Answer", chunks: ChunkReader
+) -> replies.Reply | Fault:
+    """What an answer says where a stream was asked for, in chunks or as a whole."""
+    if answer.status >= 300:
+        return _read_answer(endpoint, answer, streamed=True)
+    streams = answer.headers.get("content-type", "").lower().startswith("text/event-stream")
+    if not streams and replies.reply_document(answer.body) is None:
+        chunks.take(answer.body)  # It may be a stream under another type.
+    chunks.end()
+    if chunks.begun or chunks.finished:
+        said = _read_chunks(endpoint, answer, chunks)
+        return said if chunks.finished or _is_whole_object(said) else _TORN
+    if streams and not _COMMENT.sub(b"", answer.body).strip():
+        return _TORN
+    return _read_answer(endpoint, answer, streamed=True)
+
+
+def _is_whole_object(said: replies.Reply | Fault) -> bool:
+    """Whether a stream that ended without a word of that is whole all the same."""
+    return (
+        isinstance(said, replies.Reply) and replies.reply_document(said.text.encode()) is not None
+    )
+
+
+def _read_chunks(
+    endpoint: Endpoint, answer: "Answer", chunks: ChunkReader
+) -> replies.Reply | Fault:
+    return _read_answer(endpoint, replace(answer, body=dumps(chunks.document()).encode()))
+
+
+def _read_answer(
+    endpoint: Endpoint, answer: "Answer", *, streamed: bool = False
+) -> replies.Reply | Fault:
+    fault = server_errors.find_fault(
+        endpoint, answer.status, answer.headers, answer.body, streamed=streamed
+    )
+    if fault is not None:
+        return fault
+    document = replies.reply_document(answer.body)
+    said = replies.read_choice(document) if document is not None else None
+    return _NO_CHOICES if said is None else said
+
+
+def _retried_fault(state: "tenacity.RetryCallState") -> Fault:
+    error = state.outcome.exception() if state.outcome else None
+    assert isinstance(error, _PassingError)
+    return error.fault
+
+
+def _retry_wait(
+    state: "tenacity.RetryCallState", backoff: "Callable[[tenacity.RetryCallState], float]"
+) -> float:
+    told = _retried_fault(state).wait_s
+    return backoff(state) if told is None else told
+
+
+_GROWTH, _MOST_GROWTHS = 4, 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Completion:
+    """What came back.
+
+    Attributes:
+        text: the reply as it came.
+        cut_off: whether it hit the length limit, with more room too.
+        level: the step of the ladder (one of `LEVELS`) that it came from.
+        notes: what was stepped down, dropped, asked again or read from elsewhere, for people.
+    """
+
+    text: str
+    cut_off: bool
+    level: str
+    notes: tuple[str, ...] = ()
+
+
+def ask_model(
+    endpoint: Endpoint,
+    messages: Sequence[Message],
+    schema: dict[str, Json],
+    *,
+    store: Store,
+    ledger: Ledger,
+    below: str | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+    hear: OnText | None = None,
+) -> Completion:
+    """One reply, constrained to `schema` as far as the endpoint can do that.
+
+    `below` names the level whose last reply did not obey: this question starts under it, and the
+    next ones do too. `sleep` waits the given seconds between tries. What the endpoint does not
+    take is remembered however the question ends, unless nothing is left that it could be asked by.
+
+    With `hear` the reply is streamed, and every new text of it is handed to `hear` as it comes: of
+    the content, at the level of tool calls of the arguments, not of what is reasoned. None says:
+    forget what you heard, the reply starts again (it broke off, was blank or cut off, was refused).
+    In the end what was heard since the last None is the `text` of the completion, whether the
+    endpoint can stream or not; as the model says it, characters that steer a terminal among it.
+    `hear` is called in the thread that asks; what it raises ends the question.
+    """
+    from ingot.agent.model.transport import check_url, connect_endpoint
+
+    check_url(endpoint)
+    remembered = store.level(endpoint)
+    notes: list[str] = []
+    with connect_endpoint(endpoint) as post:
+        sender = Sender(
+            endpoint=endpoint,
+            messages=messages,
+            schema=schema,
+            post=post,
+            ledger=ledger,
+            sleep=sleep,
+            notes=notes,
+            hearing=None if hear is None else ReplyListener(hear),
+        )
+        forms = [replace(first_form(endpoint, remembered, below), heard=hear is not None)]
+        try:
+            said = _final_reply(sender, forms)
+            if sender.hearing is not None:
+                sender.hearing.settle(said.text)
+        except (ModelError, BudgetReached) as error:
+            error.notes = tuple(notes)
+            raise
+        finally:
+            # As much of it as was paid for, also where a budget or a person ends the question.
+            if forms[-1].known != (remembered or first_form(endpoint, None, None).known):
+                store.remember_form(endpoint, forms[-1].known)
+    level = forms[-1].level
+    return Completion(text=said.text, cut_off=said.cut_off, level=level, notes=tuple(notes))
+
+
+def _final_reply(sender: Sender, forms: list[RequestForm]) -> Reply:
+    """What was said, whole or cut off for good; `forms` gets every form that was gone on to."""
+    while True:
+        form = forms[-1]
+        said = sender.send(form)
+        if isinstance(said, Reply) and said.cut_off:
+            said = _retry_with_room(sender, form, said)
+        if isinstance(said, Fault):
+            _add_form(sender, forms, said)
+        elif said.refusal:
+            raise server_errors.fault_error(
+                sender.endpoint, server_errors.refusal_fault(sender.endpoint, said.refusal)
+            )
+        elif not said.text.strip() and not said.cut_off:
+            _add_form(sender, forms, _blank_fault(form))
+        else:
+            if said.source:
+                sender.notes.append(f"the reply was read from {said.source}")
+            return said
+
+
+def _retry_with_room(sender: Sender, form: RequestForm, said: Reply) -> Reply | Fault:
+    """What is said where the reply may be longer; the cut off reply where it may not."""
+    for _ in range(_MOST_GROWTHS if form.rooms else 0):
+        form = replace(form, room=form.room * _GROWTH)
+        try:
+            longer = sender.send(form)
+        except BudgetReached as reached:
+            sender.notes.append(f"cut off, not asked again: {reached.problem}")
+            return said
+        if isinstance(longer, Fault) and longer.refuses in ("room size", "prompt size"):
+            sender.notes.append(f"cut off, {form.room:,} tokens were refused: {longer.problem}")
+            return said
+        sender.notes.append(f"cut off, asked again with room for {form.room:,} tokens")
+        if isinstance(longer, Fault) or not longer.cut_off:
+            return longer
+        said = longer
+    return said
+
+
+def _add_form(sender: Sender, forms: list[RequestForm], fault: Fault) -> None:
+    """Adds the form to ask in next."""
+    following = softer_form(forms[-1], fault.refuses)
+    if following is None:
+        if fault.refuses == "level":
+            del forms[1:]  # No step works, so the last one is no better than the first.
+        raise server_errors.fault_error(sender.endpoint, fault)
+    sender.notes.append(f"{_form_change(forms[-1], following)}: {fault.problem}")
+    forms.append(following)
+
+
+def _form_change(form: RequestForm, following: RequestForm) -> str:
+    """What differs between two forms, for people."""
+    if following.level != form.level:
+        return f"stepped down from {form.level} to {following.level}"
+    if following.dropped != form.dropped:
+        return f"asked without {following.dropped[-1]}"
+    if following.rooms != form.rooms:
+        return f"asked with {following.rooms[0] if following.rooms else 'no limit of the reply'}"
+    return f"asked with room for {following.room:,} tokens"
+
+
+def _blank_fault(form: RequestForm) -> Fault:
+    hint = "try another model, or a server that says why"
+    return Fault(
+        kind="blank", problem=f"the reply at {form.level} is blank", hint=hint, refuses="level"
+    )

@@ -1,0 +1,116 @@
+"""The form of a question: the step of the ladder, what is left out, the room of the reply."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ingot.agent.model.cache import DROPPABLE, FORM_LEVELS, ROOM_PARAMETERS, STREAMING, KnownForm
+from ingot.agent.model.endpoint import Endpoint, known_preset
+from ingot.converters.rows import Json
+
+Message = dict[str, str]
+
+_NAME = "mapping"
+_LEAST_ROOM = 512
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RequestForm:
+    """How a question is asked.
+
+    Attributes:
+        level: one of `LEVELS`.
+        dropped: of `DROPPED` and `STREAMING`, what is left out.
+        rooms: names of the parameter for the room that are still to be tried, best first.
+        room: the room in tokens.
+        heard: whether the reply is listened to while it comes.
+    """
+
+    level: str
+    dropped: tuple[str, ...] = ()
+    rooms: tuple[str, ...] = ROOM_PARAMETERS
+    room: int
+    heard: bool = False
+
+    @property
+    def streamed(self) -> bool:
+        """Whether a stream is asked for."""
+        return self.heard and "stream" not in self.dropped
+
+    @property
+    def lower(self) -> "RequestForm | None":
+        """The same form a step lower; None = there is no lower one."""
+        at = FORM_LEVELS.index(self.level) + 1
+        return replace(self, level=FORM_LEVELS[at]) if at < len(FORM_LEVELS) else None
+
+    @property
+    def known(self) -> KnownForm:
+        """What is worth remembering of it."""
+        return KnownForm(
+            level=self.level, dropped=self.dropped, room=self.rooms[0] if self.rooms else None
+        )
+
+
+def first_form(endpoint: Endpoint, remembered: KnownForm | None, below: str | None) -> RequestForm:
+    """The form to begin with: what is remembered, else what the preset says, under `below`."""
+    preset = known_preset(endpoint)
+    level = preset.level if preset else FORM_LEVELS[0]
+    form = RequestForm(
+        level=level,
+        rooms=_room_parameters(preset.room if preset else ROOM_PARAMETERS[0]),
+        room=_reply_room(endpoint),
+    )
+    if remembered:
+        rooms = _room_parameters(remembered.room) if remembered.room else ()
+        form = replace(form, level=remembered.level, dropped=remembered.dropped, rooms=rooms)
+    if below in FORM_LEVELS and FORM_LEVELS.index(form.level) <= FORM_LEVELS.index(below):
+        form = replace(form, level=below)
+        return form.lower or form
+    return form
+
+
+def softer_form(form: RequestForm, refused: str) -> RequestForm | None:
+    """The form without what was refused (as `Fault.refuses` names it); None = there is none."""
+    if refused == "level":
+        return form.lower
+    if refused in DROPPABLE + STREAMING and refused not in form.dropped:
+        return replace(form, dropped=(*form.dropped, refused))
+    if refused == "room name" and form.rooms:
+        return replace(form, rooms=form.rooms[1:])
+    if refused == "room size" and form.rooms and form.room > _LEAST_ROOM:
+        return replace(form, room=max(_LEAST_ROOM, form.room // 2))
+    return None
+
+
+def request_body(
+    form: RequestForm, endpoint: Endpoint, messages: Sequence[Message], schema: dict[str, Json]
+) -> dict[str, Json]:
+    """The request that asks for a reply of that schema in that form."""
+    asked: dict[str, Json] = {"model": endpoint.model, "messages": list(messages)}
+    asked |= {name: 0 for name in DROPPABLE if name not in form.dropped}
+    asked |= dict.fromkeys(form.rooms[:1], form.room)
+    if form.streamed:
+        asked["stream"] = True
+        if "stream_options" not in form.dropped:
+            asked["stream_options"] = {"include_usage": True}
+    return asked | _reply_constraint(form.level, schema)
+
+
+def _reply_constraint(level: str, schema: dict[str, Json]) -> dict[str, Json]:
+    if level == "json_schema":
+        strict = {"name": _NAME, "strict": True, "schema": schema}
+        return {"response_format": {"type": level, "json_schema": strict}}
+    if level == "json_object":
+        return {"response_format": {"type": level}}
+    if level == "tool":
+        function = {"name": _NAME, "description": "Takes the answer.", "parameters": schema}
+        choice = {"type": "function", "function": {"name": _NAME}}
+        return {"tools": [{"type": "function", "function": function}], "tool_choice": choice}
+    return {}
+
+
+def _room_parameters(best: str) -> tuple[str, ...]:
+    return (best, *(name for name in ROOM_PARAMETERS if name != best))
+
+
+def _reply_room(endpoint: Endpoint) -> int:
+    return max(1, endpoint.max_tokens)

@@ -1,0 +1,22 @@
+"""Secrets and personal numbers taken out of text and JSON before a model or a report sees them."""
+
+from ingot.agent.privacy.redaction import (
+    hide_secrets,
+    is_secret,
+    named_secrets,
+    redact,
+    redact_value,
+    value_shapes,
+)
+
+SHARE = ("none", "redacted", "raw")
+
+__all__ = [
+    "SHARE",
+    "hide_secrets",
+    "is_secret",
+    "named_secrets",
+    "redact",
+    "redact_value",
+    "value_shapes",
+]

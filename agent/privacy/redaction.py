@@ -1,0 +1,265 @@
+"""One text: what every finder reports, settled where it overlaps, replaced by placeholders.
+
+JSON values: every string, number and key inside them redacted, or only their shape kept.
+What is hidden in a row for the name of its key alone, hidden in what is made of the row too.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from ingot.agent.privacy.numbers import (
+    find_ibans,
+    find_id_numbers,
+    find_payment_cards,
+    find_phones,
+    is_phone_like,
+    is_phone_name,
+)
+from ingot.agent.privacy.secrets import (
+    find_assignments,
+    find_emails,
+    find_ip_addresses,
+    find_jwts,
+    find_private_keys,
+    find_query_secrets,
+    find_tokens,
+    find_url_credentials,
+    is_secret_name,
+)
+from ingot.agent.privacy.text_view import Finder, find_within, fold_text, search_windows
+from ingot.converters.rows import Json
+
+# In the order of precedence: of two that begin at one place the earlier wins.
+_FINDERS: tuple[tuple[str, Finder], ...] = (
+    ("private key", find_private_keys),
+    ("credentials", find_url_credentials),
+    ("jwt", find_jwts),
+    ("token", find_tokens),
+    ("secret", find_query_secrets),
+    ("email", find_emails),
+)
+_NUMBER_FINDERS: tuple[tuple[str, Finder], ...] = (
+    ("id number", find_id_numbers),
+    ("card", find_payment_cards),
+    ("phone", find_phones),
+)
+_MOST_PASSES, _MOST_CHARACTERS = 12, 500_000
+
+
+def redact(text: str) -> str:
+    """The text with every secret found replaced by a placeholder such as `[email]`.
+
+    Looked at again until nothing is found, so that `redact(redact(text)) == redact(text)`: of
+    numbers strung together one may be seen only when its neighbour is gone. Passes over long texts
+    are limited; time grows linearly with the text.
+    """
+    for _ in range(max(_MOST_PASSES, _MOST_CHARACTERS // (len(text) + 1))):
+        found = _settle_spans(text)
+        if not found:
+            break
+        text = _replace_spans(text, found)
+    return text
+
+
+def is_secret(text: str) -> bool:
+    """Whether `redact` would change the text."""
+    return bool(_settle_spans(text))
+
+
+def _replace_spans(text: str, found: list[tuple[int, int, str]]) -> str:
+    pieces: list[str] = []
+    done = 0
+    for start, end, kind in found:
+        pieces += (text[done:start], f"[{kind}]")
+        done = end
+    return "".join([*pieces, text[done:]])
+
+
+def _settle_spans(text: str) -> list[tuple[int, int, str]]:
+    """Places in the original, in order, none overlapping; a later pass sees what is left over."""
+    kept: list[tuple[int, int, str]] = []
+    done = 0
+    for start, _, longest, kind in sorted(_find_spans(text)):
+        end = -longest
+        if start >= done and end > start:
+            kept.append((start, end, kind))
+            done = end
+    return kept
+
+
+def _find_spans(text: str) -> Iterator[tuple[int, int, int, str]]:
+    """(start, precedence, -end, kind) in the original text."""
+    raw = fold_text(text, escapes=False)
+    read = fold_text(text, escapes=True) if "\\" in text or "＼" in text else raw
+    digits = search_windows(read.text)
+    of_text = ((kind, finder(read.text)) for kind, finder in _FINDERS)
+    # An account may be all letters but for two digits, so it is looked for everywhere.
+    accounts = find_ibans(read.text) if digits else ()
+    of_digits = ((kind, find_within(finder, read.text, digits)) for kind, finder in _NUMBER_FINDERS)
+    spans = (*of_text, ("iban", accounts), *of_digits, ("ip", find_ip_addresses(read.text)))
+    for rank, (kind, found) in enumerate(spans):
+        for start, end in found:
+            yield read.origin(start), rank, -read.origin(end), kind
+    for start, end in find_assignments(raw.text):
+        yield raw.origin(start), len(spans), -raw.origin(end), "secret"
+
+
+_DEEPEST = 100
+_TOO_DEEP = "[nested too deeply]"
+_SECRET, _PHONE = "[secret]", "[phone]"
+
+
+def redact_value(value: Json) -> Json:
+    """The value with every secret in it replaced: strings, keys, numbers that spell a secret.
+
+    A number becomes the text of its placeholder; what stands under a key named for a secret
+    (`password`, `api_key`) becomes `[secret]`, digits under one named for a phone `[phone]`.
+    Keys that become equal are numbered; what lies deeper than 100 levels is left out.
+    """
+    return _redact_value(value, "", _DEEPEST)
+
+
+def _redact_value(value: Json, name: str, levels: int) -> Json:
+    if isinstance(value, (dict, list)):
+        if not levels:
+            return _TOO_DEEP
+        if isinstance(value, list):
+            return [_redact_value(inner, name, levels - 1) for inner in value]
+        keys = _redacted_keys(value)
+        return {keys[key]: _redact_value(value[key], key, levels - 1) for key in value}
+    if value is None or isinstance(value, bool) or value == "":
+        return value
+    return _redact_scalar(value, name)
+
+
+def _redact_scalar(value: Json, name: str) -> Json:
+    text = spell_value(value)
+    named = name_placeholder(text, name)
+    if named is not None:
+        return named
+    found = redact(text)
+    return found if found != text else value
+
+
+def name_placeholder(text: str, name: str) -> str | None:
+    """What a text becomes for the name of its key alone, None where that tells nothing."""
+    if name and is_secret_name(name):
+        return _SECRET
+    return _PHONE if name and is_phone_name(name) and is_phone_like(text) else None
+
+
+def spell_value(value: str | int | float) -> str:
+    """A text, or a number's digits; 13800138000.0 is what a table makes of an integer with gaps."""
+    if isinstance(value, str):
+        return value
+    whole = isinstance(value, float) and abs(value) < 1e16 and value.is_integer()
+    return str(int(value)) if whole else json.dumps(value)
+
+
+def _redacted_keys(value: dict[str, Json]) -> dict[str, str]:
+    """Key -> key redacted, different where the keys were different."""
+    named = {key: redact(key) for key in value}
+    taken = {key for key, shown in named.items() if key == shown}
+    for key, shown in named.items():
+        if key == shown:
+            continue
+        number, free = 1, shown
+        while free in taken:
+            number += 1
+            free = f"{shown} {number}"
+        named[key] = free
+        taken.add(free)
+    return named
+
+
+def value_shapes(value: Json) -> Json:
+    """The same shape without its values: scalars become `<string 132 chars>`, `<integer>`, ...
+
+    Keys are kept, redacted.
+    """
+    return _shape_value(value, _DEEPEST)
+
+
+def _shape_value(value: Json, levels: int) -> Json:
+    if isinstance(value, (dict, list)):
+        if not levels:
+            return _TOO_DEEP
+        if isinstance(value, list):
+            return [_shape_value(inner, levels - 1) for inner in value]
+        keys = _redacted_keys(value)
+        return {keys[key]: _shape_value(inner, levels - 1) for key, inner in value.items()}
+    if isinstance(value, str):
+        return f"<string {len(value)} chars>"
+    return f"<{_scalar_type(value)}>"
+
+
+def _scalar_type(value: Json) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    return "integer" if isinstance(value, int) else "number"
+
+
+_SHORTEST_SECRET = 4  # characters that are looked for inside other texts
+_DEEPEST_NAMED = 100
+
+
+def named_secrets(value: Json) -> dict[str, str]:
+    """Text -> placeholder, for every value in rows that `redacted` hides for the key's name."""
+    return dict(_named_in_value(value, "", _DEEPEST_NAMED))
+
+
+def _named_in_value(value: Json, name: str, levels: int) -> Iterator[tuple[str, str]]:
+    inner: Iterable[tuple[str, Json]]
+    if isinstance(value, dict):
+        inner = value.items()
+    elif isinstance(value, list):
+        inner = ((name, one) for one in value)
+    else:
+        yield from _named_scalar(value, name)
+        return
+    if levels:
+        for key, one in inner:
+            yield from _named_in_value(one, key, levels - 1)
+
+
+def _named_scalar(value: Json, name: str) -> Iterator[tuple[str, str]]:
+    if value is None or isinstance(value, bool):
+        return
+    text = spell_value(value).strip()
+    kind = name_placeholder(text, name) if text else None
+    if kind is not None:
+        yield text, kind
+
+
+def hide_secrets(value: Json, secrets: Mapping[str, str]) -> Json:
+    """The value with those texts replaced in all its strings and numbers; keys are kept.
+
+    Short ones are replaced only where they are the whole text.
+    """
+    return _hide_in_value(value, _secret_replacer(secrets)) if secrets else value
+
+
+def _secret_replacer(secrets: Mapping[str, str]) -> Callable[[str], str]:
+    long = sorted((one for one in secrets if len(one) >= _SHORTEST_SECRET), key=len, reverse=True)
+    pattern = re.compile("|".join(map(re.escape, long)) or r"(?!)")
+
+    def replaced(text: str) -> str:
+        whole = secrets.get(text.strip())
+        return whole or pattern.sub(lambda found: secrets[found[0]], text)
+
+    return replaced
+
+
+def _hide_in_value(value: Json, replaced: Callable[[str], str]) -> Json:
+    if isinstance(value, list):
+        return [_hide_in_value(one, replaced) for one in value]
+    if isinstance(value, dict):
+        return {key: _hide_in_value(one, replaced) for key, one in value.items()}
+    if value is None or isinstance(value, bool):
+        return value
+    text = spell_value(value)
+    found = replaced(text)
+    return value if found == text else found

@@ -1,0 +1,249 @@
+"""Secrets known by the name before them: `password=...`, `"api_key": "..."`, keys of objects.
+
+Keys and tokens that are known by how they look: PEM blocks, JWTs, the prefixes of services.
+E-mail addresses, credentials in URLs, secrets in query strings, IP addresses.
+What opens doors in the URLs of a message; all else of it stays as it is.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+# Exact names, with whatever stands before `_`, `-`, `.` or a capital: DB_PASSWORD, dbPassword.
+# `token`, `key` and `auth` alone are everyday words of language data.
+_SECRET_NAMES = (
+    r"pass[_-]?(?:word|wd|phrase|code)s?|pwd|secret"
+    r"|(?:client|app|api|consumer|signing|shared|jwt|webhook)[_-]?secret"
+    r"|secret[_-]?(?:access[_-]?)?key|(?:api|access|private|auth|encryption|master|signing|account)"
+    r"[_-]?keys?|(?:access|auth|refresh|session|id|bearer|api|bot|csrf|oauth)[_-]?token"
+    r"|(?:connection|conn)[_-]?string|passwort|kennwort|contraseña|contrasena|senha|пароль"
+    r"|密码|密碼|口令|パスワード|비밀번호"
+)
+_BOUNDARY = r"(?:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z]))"
+# No name is without one of these; case is folded, as `ſ` and `K` are letters of names too.
+_STEMS = (
+    *("pass", "pwd", "secret", "key", "token", "str", "kennwort", "contrase", "senha"),
+    *("пароль", "密码", "密碼", "口令", "パスワード", "비밀번호"),
+)
+_KEY = re.compile(rf"{_BOUNDARY}(?i:{_SECRET_NAMES})\Z")
+_LONGEST_NAME = 40
+_ASSIGNED = re.compile(
+    rf"(?<!</){_BOUNDARY}(?i:{_SECRET_NAMES})(?:\\*+[\"'`])?+\]?+[ \t]{{0,4}}+"
+    r"(?P<sign>=>|:=|==?|:|是|为|為|>|(?i:\b(?:is|was)\b)|(?<=[ ]))"
+    r"[ \t]{0,4}+(?P<open>\\*+[\"'`])?+"
+)
+_BARE = re.compile(r"[!#-&*+./0-9:=?@A-Z^_a-z|~-]{3,200}+")
+_NO_VALUE = re.compile(
+    r"[*.#?•-]+|[xX]{3,}|[A-Z]+(?:_[A-Z]+)+"
+    r"|\[[a-z ]{2,14}\]|<.*>|\{.*\}|\$\w+|\$[({].*|%\(?\w*\)?s?"
+    r"|(?i:str|string|text|null|none|nil|true|false|undefined|required|optional|password|secret)"
+    # code: a call, an index, an attribute, a name
+    r"|[A-Za-z_][\w.]*[(\[].*|(?:os|self|this|process|config|settings|args|env|request|req)\..*"
+)
+_SECRET_LIKE = re.compile(r"\d|[!-/:-@^`{|}~]|[a-z][A-Z]")
+_LONGEST_VALUE = 400
+_ENDS = re.compile(r"[\n\r\"']")
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether values under this key are secrets whatever they look like."""
+    return _KEY.search(name[-_LONGEST_NAME:]) is not None
+
+
+def find_assignments(text: str) -> Iterator[tuple[int, int]]:
+    """Values that stand behind the name of a secret; `text` keeps its backslashes."""
+    folded = text.casefold()
+    if not any(stem in folded for stem in _STEMS):  # many times as fast as the pattern
+        return
+    done = 0
+    for match in _ASSIGNED.finditer(text):
+        if match.start() < done:
+            continue
+        start = match.end()
+        quote = match["open"]
+        end = _value_end(text, start, quote) if quote else _unquoted_end(text, start, match["sign"])
+        if end > start and not _NO_VALUE.fullmatch(text[start:end]):
+            done = end
+            yield start, end
+
+
+def _value_end(text: str, start: int, quote: str) -> int:
+    """Where a quoted value ends: at the same quote behind as many backslashes, or with its line."""
+    most = start + _LONGEST_VALUE
+    end = text.find(quote, start, most)
+    while end > start and text[end - 1] == "\\":
+        end = text.find(quote, end + len(quote), most)
+    if end >= 0:
+        return end
+    stop = _ENDS.search(text, start, most)
+    return stop.start() if stop else min(most, len(text))
+
+
+def _unquoted_end(text: str, start: int, sign: str) -> int:
+    """Where a value without quotes ends; `start` where it is more likely a word of a sentence."""
+    found = _BARE.match(text, start)
+    if found is None:
+        return start
+    value = found[0].rstrip(".:?!")
+    sure = "=" in sign and text[start - 1] == "="
+    if len(value) >= 3 and (sure or (len(value) >= 4 and _SECRET_LIKE.search(value))):
+        return start + len(value)
+    return start
+
+
+_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_LONGEST_KEY = 20_000
+# A block without an end: its lines of base64, and a last one that the text cuts off.
+_KEY_LINES = re.compile(r"(?:\s*+[A-Za-z0-9+/=]{20,}+)*+(?:\s*+[A-Za-z0-9+/=]++\s*+\Z)?+")
+_JWT = re.compile(r"eyJ[A-Za-z0-9_-]*+(?:\.[A-Za-z0-9_-]*+){0,4}")
+_BEARER = re.compile(r"\bbearer[ \t]++(?=[A-Za-z._~+/=-]{0,80}\d)([A-Za-z0-9._~+/=-]{16,}+)", re.I)
+_BASIC = re.compile(r"\bauthorization\W{1,6}basic[ \t]++([A-Za-z0-9+/=_-]{8,}+)", re.I)
+
+
+def find_private_keys(text: str) -> Iterator[tuple[int, int]]:
+    """PEM and PGP blocks of private keys, also those that are cut off before their end."""
+    begins = list(_BEGIN.finditer(text))
+    after = [*(one.start() for one in begins[1:]), len(text)]
+    for begin, most in zip(begins, after, strict=False):
+        end = _END.search(text, begin.end(), min(most, begin.end() + _LONGEST_KEY))
+        found = end or _KEY_LINES.match(text, begin.end(), most)
+        yield begin.start(), found.end() if found else begin.end()
+
+
+def find_jwts(text: str) -> Iterator[tuple[int, int]]:
+    """JSON Web Tokens: two or more parts of base64url, the first a JSON object."""
+    for match in _JWT.finditer(text):
+        header, _, rest = match[0].partition(".")
+        before = text[match.start() - 1] if match.start() else ""
+        if len(header) > 10 and "." in rest and not before.isalnum():
+            yield match.span()
+
+
+def find_tokens(text: str) -> Iterator[tuple[int, int]]:
+    """Tokens with the prefix of a service (tokens.json), and what follows `Bearer` and `Basic`."""
+    for match in _token_pattern().finditer(text):
+        yield match.span()
+    for pattern in (_BEARER, _BASIC):
+        for match in pattern.finditer(text):
+            yield match.span(1)
+
+
+@cache
+def _token_pattern() -> re.Pattern[str]:
+    kinds = json.loads(files("ingot.agent.privacy").joinpath("tokens.json").read_text("utf-8"))
+    return re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(one['pattern'] for one in kinds)})")
+
+
+_AT_SIGN = re.compile(r"@|%40")
+_LONGEST_LOCAL = 64
+_LOCAL = re.compile(r"[A-Za-z0-9._%+'-]++|[\w.%+'-]++")  # backwards from the sign
+_DOMAIN = re.compile(
+    r"(?:[A-Za-z0-9][A-Za-z0-9-]{0,62}\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9])"
+    r"|(?:[^\W_][\w-]{0,62}\.){1,8}[^\W\d_]{2,24}"
+)
+# `icon@2x.png` and `git@host:path` are no addresses of people.
+_FILE_ENDINGS = frozenset(
+    ("png", "jpg", "jpeg", "gif", "webp", "svg", "ico", "css", "js", "py", "html")
+)
+_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}\Z")
+_USERINFO = re.compile(r"[^\s\"'<>`/?#\\]{0,300}@|[^\s\"'<>`?#\\@:]{1,64}:[^\s\"'<>`\\@]{1,200}@")
+_QUERY = re.compile(
+    r"(?<=[?&;])(?:(?:x-amz-|x-goog-)?(?:access_?|auth_?|api_?|security-?|refresh_?|session_?)?"
+    r"(?:token|signature|secret|password|passwd|pwd|apikey|sig)|key|api_?key|api-key|client_secret"
+    r"|x-amz-credential|code)=([^&;\s\"'<>`\\\[\]]{6,}+)",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[A-Za-z]{1,15}(?:[_-][A-Za-z]{1,15})?\Z")
+_V4 = re.compile(r"(?<![\w.])\d{1,3}+(?:\.\d{1,3}+){3}(?![\w]|\.\d)")
+_V6 = re.compile(r"(?<![\w:.])(?=[0-9A-Fa-f:]{0,39}\d)[0-9A-Fa-f]{0,4}+(?::[0-9A-Fa-f]{0,4}+){2,7}")
+# 1.2.3.4 after these is a version: `v1.2.3.4`, `Chrome/1.2.3.4`, `version: 1.2.3.4`, `==1.2.3.4`.
+_VERSION = re.compile(
+    r"(?:[A-Za-z]/|==|>=|<=|~=|\^|~|\b(?:v|ver|version|release|build|rev|section|chapter|§)"
+    r"[\"']?[.:=\s]{0,3}[\"']?|版本[号:为是\s]{0,3})\Z",
+    re.IGNORECASE,
+)
+
+
+def find_emails(text: str) -> Iterator[tuple[int, int]]:
+    """E-mail addresses, `%40` for the sign included; the local part ends where its letters end."""
+    for at in _AT_SIGN.finditer(text):
+        domain = _DOMAIN.match(text, at.end())
+        if domain is None or domain[0].rpartition(".")[2].lower() in _FILE_ENDINGS:
+            continue
+        before = text[max(0, at.start() - _LONGEST_LOCAL) : at.start()][::-1]
+        local = _LOCAL.match(before)
+        name = local[0].rstrip(".%'+-") if local else ""
+        if name and name != "tig":
+            yield at.start() - len(name), domain.end()
+
+
+def find_url_credentials(text: str) -> Iterator[tuple[int, int]]:
+    """`user:password` before the host of a URL; a user alone where it is as long as a key."""
+    place = text.find("://")
+    while place >= 0:
+        start = place + 3
+        found = _USERINFO.match(text, start)
+        if found and _AUTHORITY.search(text[max(0, place - 31) : place]):
+            user, colon, password = found[0][:-1].partition(":")
+            if password if colon else len(user) >= 20:
+                yield start, found.end() - 1
+        place = text.find("://", start)
+
+
+def find_query_secrets(text: str) -> Iterator[tuple[int, int]]:
+    """Values of `token=`, `key=`, `sig=` and their like in the query of a URL; no plain words."""
+    for match in _QUERY.finditer(text):
+        if not _WORD.match(match[1]):
+            yield match.span(1)
+
+
+def find_ip_addresses(text: str) -> Iterator[tuple[int, int]]:
+    """IPv4 and IPv6 addresses that say which machine it is; no versions, loopbacks and masks."""
+    for match in _V4.finditer(text):
+        if _identifies_machine(match[0]) and not _VERSION.search(
+            text[max(0, match.start() - 12) : match.start()]
+        ):
+            yield match.span()
+    for match in _V6.finditer(text):
+        if _identifies_machine(match[0]):
+            yield match.span()
+
+
+def _identifies_machine(spelled: str) -> bool:
+    try:
+        address = ip_address(spelled)
+    except ValueError:
+        return False
+    if isinstance(address, IPv6Address):
+        return not (address.is_loopback or address.is_unspecified or address.is_multicast)
+    return _identifies_v4(address, spelled)
+
+
+def _identifies_v4(address: IPv4Address, spelled: str) -> bool:
+    if address.is_loopback or address.packed[0] in (0, 255):
+        return False
+    # 1.2.3.4 is a section, a version or a public resolver more often than somebody's machine.
+    return any(len(part) > 1 for part in spelled.split("."))
+
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://\S+")
+
+
+def redact_urls(text: str) -> str:
+    """The text with the credentials and the secret query values of its URLs replaced.
+
+    Paths and names are not looked at: people have to find their own files.
+    """
+    return _URL.sub(lambda found: _redact_url(found[0]), text)
+
+
+def _redact_url(url: str) -> str:
+    spans = [(*span, "[credentials]") for span in find_url_credentials(url)]
+    spans += [(*span, "[secret]") for span in find_query_secrets(url)]
+    for start, end, kind in sorted(spans, reverse=True):
+        url = f"{url[:start]}{kind}{url[end:]}"
+    return url

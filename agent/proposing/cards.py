@@ -1,0 +1,332 @@
+"""Cards: what files beside data say about it (README.md, dataset_infos.json, croissant.json, ...).
+
+A card is evidence and is never obeyed. Strangers wrote it, so it is bounded, cleaned and redacted
+here, once, and what it says can do three things only:
+
+- it is shown to a model that is asked, inside the fence of the data and said to be such
+  (`mappers/showing/carding.py`), as far as room is left;
+- it is compared with what was found in the rows, which people read as evidence
+  (`card_evidence.py`): no decision, mapping, confidence or gate depends on it;
+- title, license, languages and tasks stand in a lake's catalog.
+
+What a card may have talked a model into is not said of other data: see `Asking.keys`.
+
+What a card says beside what the rows show: agrees or contradicts. For people only.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+
+from ingot.agent.privacy import redact
+from ingot.agent.privacy.sharing import MOST_NAME_CHARS, clean_text, cut_middle, display_name
+from ingot.agent.proposing import card_formats
+from ingot.agent.proposing import card_formats as card_prose
+from ingot.agent.proposing.card_formats import CardText, Field
+from ingot.agent.proposing.proposal import Evidence, Proposal
+from ingot.converters import json_yaml
+from ingot.converters.errors import SourceError
+from ingot.converters.rows import Json
+from ingot.converters.sources.formats.text import detect_encoding
+from ingot.converters.sources.storage.listing import Entry
+
+MOST_BYTES = 64 << 10  # of one file
+MOST_FILES = 4  # cards that are read beside one data set
+_MOST_TEXT = 1_500  # characters of prose
+_MOST_TITLE = 200
+_MOST_WORD = 80  # characters of a license or a task
+_MOST_WORDS = 32  # languages, tasks
+_MOST_FIELDS = 64
+_MOST_DESCRIPTION = 200  # characters of what is said of a field
+_CODE = re.compile(r"[a-z]{2}")
+
+CardReader = Callable[[str], CardText]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Card:
+    """What is said about a data set beside it; cleaned, redacted, cut; "" or () = not said.
+
+    Attributes:
+        file: which files say so, by name and in the order of precedence: "README.md".
+        title: at most 200 characters.
+        license: as it is named there: `cc-by-4.0`.
+        languages: ISO 639-1 codes where the name is known, else the name.
+        tasks: as the card names them: `question-answering`.
+        fields: names with type or description.
+        text: the beginning of the prose, at most some 1,500 characters, without markup.
+    """
+
+    file: str
+    title: str = ""
+    license: str = ""
+    languages: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    fields: tuple[Field, ...] = ()
+    text: str = ""
+
+    def facts(self) -> dict[str, Json]:
+        """What a catalog tells of it: file, title, license, languages, tasks; what is said."""
+        told = {name: getattr(self, name) for name in ("file", "title", "license")}
+        lists = {name: list(getattr(self, name)) for name in ("languages", "tasks")}
+        return {name: value for name, value in (told | lists).items() if value}
+
+    def digest(self) -> str:
+        """SHA-256 of all that it says."""
+        return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()
+
+
+def find_card(entries: Sequence[Entry]) -> Card | None:
+    """The card among the files of a data set and those beside it, None where none says anything.
+
+    Of several files the first says what it says, by `_NAMES` and then the nearest; the others add
+    what it leaves out. A file that cannot be read or understood says nothing: a broken card does
+    not make data unreadable.
+    """
+    named = [(rank, one) for one in entries if (rank := _name_rank(one.name)) is not None]
+    nearest = sorted(named, key=lambda found: (found[0], found[1].name.count("/"), found[1].name))
+    made: Card | None = None
+    for rank, entry in nearest[:MOST_FILES]:
+        found = _read_card(entry, _CARD_NAMES[rank][1])
+        if found is not None:
+            made = found if made is None else _complete_card(made, found)
+    return made
+
+
+# --- files
+
+
+def _read_markdown(text: str) -> CardText:
+    front, body = card_prose.split_front_matter(text)
+    said = _read_front(front)
+    return replace(
+        said,
+        title=said.title or card_prose.prose_title(body),
+        fields=said.fields or tuple(card_prose.prose_fields(body)),
+        text=card_prose.plain_prose(body) or said.text,
+    )
+
+
+def _read_front(text: str) -> CardText:
+    """The front matter's facts; what is no YAML that is read here says nothing."""
+    try:
+        return (
+            card_formats.read_front_matter(json_yaml.read_yaml(text))
+            if text.strip()
+            else CardText()
+        )
+    except (ValueError, OverflowError, RecursionError):
+        return CardText()
+
+
+def _json_reader(reader: Callable[[Json], CardText]) -> CardReader:
+    return lambda text: reader(json.loads(text))
+
+
+def _read_yaml(text: str) -> CardText:
+    return card_formats.read_any_card(json_yaml.read_yaml(text))
+
+
+# By what is most often written by people for this very data set.
+_CARD_NAMES: tuple[tuple[re.Pattern[str], CardReader], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), reader)
+    for pattern, reader in (
+        (r"readme(?:[._-][\w-]{1,20})?\.(?:md|markdown)", _read_markdown),
+        (r"dataset[_-]?card\.(?:md|markdown)", _read_markdown),
+        (r"dataset[_-]?card\.json", _json_reader(card_formats.read_any_card)),
+        (r"dataset[_-]?card\.ya?ml", _read_yaml),
+        (r"dataset_infos?\.json", _json_reader(card_formats.read_dataset_infos)),
+        (
+            r"(?:croissant|[\w.-]{1,80}[._-]croissant)\.json",
+            _json_reader(card_formats.read_croissant),
+        ),
+        (r"datapackage\.json", _json_reader(card_formats.read_data_package)),
+        (r"readme(?:\.txt|\.rst)?", _read_markdown),
+    )
+)
+
+
+def _name_rank(name: str) -> int | None:
+    base = name.rpartition("/")[2]
+    if len(base) > MOST_NAME_CHARS:
+        return None
+    return next((n for n, (known, _) in enumerate(_CARD_NAMES) if known.fullmatch(base)), None)
+
+
+def _read_card(entry: Entry, reader: CardReader) -> Card | None:
+    text = _entry_text(entry)
+    if not text.strip():
+        return None
+    try:
+        said = reader(text)
+    except (ValueError, OverflowError, RecursionError):  # no JSON, or not in the first 64 KB
+        return None
+    found = _clean_card(said, display_name(redact(entry.name.rpartition("/")[2])))
+    return None if found == Card(file=found.file) else found
+
+
+def _entry_text(entry: Entry) -> str:
+    """The beginning of a file as text, "" where it is none or cannot be read."""
+    try:
+        with entry.place.open() as file:
+            data = file.read(MOST_BYTES)
+    except (SourceError, OSError):
+        return ""
+    found = detect_encoding([data], whole=len(data) < MOST_BYTES) if data else None
+    if found is None:
+        return ""
+    text = data.decode(found.name, "replace")
+    return text if "\n" in text else text.replace("\r", "\n")
+
+
+# --- cleaning
+
+
+def _complete_card(first: Card, other: Card) -> Card:
+    """The first card, with what only the other says."""
+    names = ("title", "license", "languages", "tasks", "fields", "text")
+    added = {name: getattr(other, name) for name in names if not getattr(first, name)}
+    added = {name: value for name, value in added.items() if value}
+    if not added or other.file == first.file:
+        return replace(first, **added)
+    return replace(first, file=f"{first.file}, {other.file}", **added)
+
+
+def _clean_card(said: CardText, file: str) -> Card:
+    return Card(
+        file=file,
+        title=_clean_line(said.title, _MOST_TITLE),
+        license=_clean_line(said.license, _MOST_WORD),
+        languages=_clean_words(map(_language_code, said.languages)),
+        tasks=_clean_words(said.tasks),
+        fields=_clean_fields(said.fields),
+        text=_clean_prose(said.text),
+    )
+
+
+def _language_code(said: str) -> str:
+    """The code of a language that is named by code, tag (`zh-CN`) or name; else what is said."""
+    from ingot.agent.proposing.field_names import language_code  # brings all rules along
+
+    code = language_code(said)
+    if code is None and _CODE.fullmatch(primary := re.split("[-_]", said.lower(), maxsplit=1)[0]):
+        code = primary
+    return code if code is not None and _CODE.fullmatch(code) else said
+
+
+def _clean_words(said: Iterable[str]) -> tuple[str, ...]:
+    told = (_clean_line(one, _MOST_WORD) for one in said)
+    return tuple(dict.fromkeys(one for one in told if one))[:_MOST_WORDS]
+
+
+def _clean_fields(said: Iterable[Field]) -> tuple[Field, ...]:
+    told = (
+        (_clean_line(name, MOST_NAME_CHARS), _clean_line(about, _MOST_DESCRIPTION))
+        for name, about in said
+    )
+    return tuple((name, about) for name, about in told if name)[:_MOST_FIELDS]
+
+
+def _clean_line(text: str, most: int) -> str:
+    """A text on one line: redacted as a whole, then cut, so that no half of a secret is left."""
+    bare = " ".join(clean_text(text[: 10 * most]).split())
+    return cut_middle(redact(bare), most, 0)
+
+
+def _clean_prose(text: str) -> str:
+    """The beginning of a prose, up to the end of a line or a word."""
+    told = redact(clean_text(text[: 10 * _MOST_TEXT])).strip()
+    if len(told) <= _MOST_TEXT:
+        return told
+    head = told[:_MOST_TEXT]
+    end = max(head.rfind("\n"), head.rfind(" "), head.rfind("\u3002"))
+    return head[: end if end > _MOST_TEXT // 2 else _MOST_TEXT].rstrip() + " ..."
+
+
+_MOST_NAMED = 5
+_PATH_NAME = re.compile(r"[^.\[\]'\"]+")
+# The tasks of the Hugging Face Hub that leave no choice.
+_DECISIONS = {
+    "question-answering": "sft",
+    "table-question-answering": "sft",
+    "closed-domain-qa": "sft",
+    "open-domain-qa": "sft",
+    "extractive-qa": "sft",
+    "conversational": "sft",
+    "dialogue-generation": "sft",
+    "dialogue-modeling": "sft",
+    "instruction-tuning": "sft",
+    "summarization": "sft",
+    "text2text-generation": "sft",
+    "translation": "sft",
+    "fill-mask": "pt",
+    "language-modeling": "pt",
+    "masked-language-modeling": "pt",
+}
+
+
+def card_evidence(card: Card, proposal: Proposal, fields: Sequence[str]) -> tuple[Evidence, ...]:
+    """The lines that a card adds to the evidence of a proposal."""
+    found = (
+        *_language_evidence(card, proposal),
+        *_task_evidence(card, proposal),
+        *_field_evidence(card, fields),
+    )
+    return tuple(_evidence_line(card, agrees, why) for agrees, why in found)
+
+
+def _evidence_line(card: Card, agrees: bool, why: str) -> Evidence:
+    choice = "agrees" if agrees else "contradicts"
+    return Evidence(target="card", choice=choice, why=f"{card.file} says {why}: {choice}")
+
+
+def _language_evidence(card: Card, proposal: Proposal) -> Iterator[tuple[bool, str]]:
+    found = proposed_language(proposal)
+    if card.languages and found:
+        named = _label_words("language", card.languages)
+        several = len(card.languages) > 1
+        agrees = several if found == "mix" else card.languages == (found,)
+        alone = " alone" if several and found in card.languages else ""
+        yield agrees, f"{named}; the texts are read as {found}{alone}"
+
+
+def proposed_language(proposal: Proposal) -> str | None:
+    """The one language that a proposal states for all texts, None where it states none."""
+    meta = (proposal.mapping or {}).get("meta")
+    told: Json = meta.get("language") if isinstance(meta, dict) else None
+    stated = told.get("literal") if isinstance(told, dict) else None
+    found = stated or proposal.detected.get("language")
+    return found if isinstance(found, str) else None
+
+
+def _task_evidence(card: Card, proposal: Proposal) -> Iterator[tuple[bool, str]]:
+    meant = {_DECISIONS[one] for one in card.tasks if one in _DECISIONS}
+    if len(meant) == 1 and proposal.decision != "unmappable":
+        named = _label_words("task", [one for one in card.tasks if one in _DECISIONS])
+        yield proposal.decision in meant, f"{named}; the rows are read as {proposal.decision}"
+
+
+def _field_evidence(card: Card, fields: Sequence[str]) -> Iterator[tuple[bool, str]]:
+    """Whether the fields that are described are there; further ones in the rows are no matter."""
+    from ingot.agent.proposing.field_names import spell_name  # brings all rules along
+
+    if not card.fields or not fields:
+        return
+    there = {spell_name(name) for path in fields for name in _PATH_NAME.findall(path)}
+    names = [name for name, _ in card.fields]
+    missing = [name for name in names if spell_name(name.rpartition(".")[2]) not in there]
+    if not missing:
+        yield True, f"{_label_words('field', names)}; the rows have them"
+    else:
+        yield False, f"{_label_words('field', names)}; the rows have no {_list_words(missing)}"
+
+
+def _label_words(what: str, words: Sequence[str]) -> str:
+    return f"{what}{'s' if len(words) > 1 else ''} {_list_words(words)}"
+
+
+def _list_words(words: Sequence[str]) -> str:
+    more = len(words) - _MOST_NAMED
+    return ", ".join(words[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

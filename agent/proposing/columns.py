@@ -1,0 +1,332 @@
+"""A sample as a table: its columns (scalars and lists of scalars), with what they hold."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import isfinite
+
+from ingot.agent.proposing.field_names import name_strength
+from ingot.converters.paths import (
+    Index,
+    Key,
+    Mark,
+    Names,
+    Node,
+    RowError,
+    compile_path,
+    quote_name,
+    steps_text,
+)
+from ingot.converters.rows import Json
+from ingot.converters.sources.formats.row_chunks import JsonTextError, parse_json
+from ingot.converters.sources.profile import PathFacts, Profile, profile_values
+from ingot.converters.sources.text_kinds import count_words
+
+NO_TEXT = ("url", "time", "file", "hash", "uuid", "email", "number")
+
+
+def text_of(value: Json) -> str:
+    """The text of a scalar in its JSON spelling, "" for what has none."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if isinstance(value, int | float) else ""
+
+
+def texts_in(value: Json) -> Iterator[str]:
+    """Every text in a value; of a number its digits."""
+    if isinstance(value, list | tuple):
+        for inside in value:
+            yield from texts_in(inside)
+    elif isinstance(value, dict):
+        yield from texts_in(list(value.values()))
+    elif value is not None:
+        yield value if isinstance(value, str) else str(value)
+
+
+def has_several(column: "Column") -> bool:
+    """Whether most rows have more than one value."""
+    return sum(len(row) > 1 for row in column.values) > 0.5 * len(column.values)
+
+
+def is_path_inside(path: str, head: str) -> bool:
+    """Whether a path leads into what stands at another one."""
+    return path.startswith((f"{head}.", f"{head}["))
+
+
+def parse_whole_number(text: str) -> int | None:
+    """The number that a text spells in plain digits; `²` and `①` are none."""
+    bare = text.strip()
+    return int(bare) if bare.isascii() and bare.isdigit() and len(bare) < 16 else None
+
+
+def parse_finite_number(text: str) -> float | None:
+    """The number that a text spells, None for words, `nan` and `inf`."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if isfinite(value) else None
+
+
+def parse_json_text(text: str) -> Json:
+    """The list or object that a text spells, None where it is no JSON or nested too deeply."""
+    try:
+        value = parse_json(text.encode("utf-8", "replace"))
+    except JsonTextError:
+        return None
+    return value if isinstance(value, list | dict) else None
+
+
+def values_at(path: str, node: Node) -> list[Json]:
+    """Values at a path of a record; a path that does not fit it gives nothing."""
+    try:
+        return compile_path(path).find(node)
+    except RowError:
+        return []
+
+
+def last_name(path: str) -> str:
+    """The last field's name in a path, "" for `$` and the like."""
+    for step in reversed(compile_path(path).steps):
+        if isinstance(step, Names):
+            return step.names[-1]
+        if isinstance(step, Key):
+            return step.name
+    return ""
+
+
+def outer_names(path: str) -> list[str]:
+    """The fields' names of a path before the last one."""
+    names: list[str] = []
+    for step in compile_path(path).steps:
+        if isinstance(step, Names):
+            names += step.names
+        elif isinstance(step, Key):
+            names.append(step.name)
+    return names[:-1]
+
+
+def parent_path(path: str) -> str:
+    """The path without its last name or mark (`$` for a single one)."""
+    steps = compile_path(path).steps
+    if not steps:
+        return "$"
+    *before, last = steps
+    if isinstance(last, Names) and len(last.names) > 1:
+        before.append(Names(last.names[:-1]))
+    return steps_text(tuple(before))
+
+
+def list_path(path: str) -> str:
+    """The path of the first list on the way (`questions` of `questions[*].text`)."""
+    steps = compile_path(path).steps
+    first = next((n for n, step in enumerate(steps) if isinstance(step, Mark)), len(steps))
+    return steps_text(steps[:first])
+
+
+@dataclass(frozen=True)
+class Column:
+    """One place per row that can be taken as text: a scalar, or a list of scalars (`many`)."""
+
+    path: str
+    facts: PathFacts
+    position: int
+    many: bool
+    values: tuple[tuple[Json, ...], ...]
+
+    @cached_property
+    def name(self) -> str:
+        """The field's own name."""
+        return last_name(self.path)
+
+    @cached_property
+    def nested(self) -> bool:
+        """Whether it lies inside the objects of a list."""
+        return self.many and not self.path.endswith("[*]")
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """Per row the text, several hits joined by a line break."""
+        return tuple("\n".join(text_of(v) for v in row if text_of(v)) for row in self.values)
+
+    @cached_property
+    def present(self) -> tuple[str, ...]:
+        """The texts of the rows that have one."""
+        return tuple(text for text in self.texts if text.strip())
+
+    @cached_property
+    def fill(self) -> float:
+        """Share of the rows with a text."""
+        return len(self.present) / max(1, len(self.texts))
+
+    @cached_property
+    def distinct(self) -> int:
+        """Different texts."""
+        return len(set(self.present))
+
+    @cached_property
+    def words(self) -> float:
+        """Words of an ordinary text of the column (the mean over the rows that have one)."""
+        sample = self.present[:100]
+        return sum(count_words(text[:3000]) for text in sample) / max(1, len(sample))
+
+    @cached_property
+    def chars(self) -> int:
+        """Characters of all texts."""
+        return sum(len(text) for text in self.present)
+
+    def looks(self, look: str) -> float:
+        """Share of the texts with a look."""
+        return self.facts.looks.get(look, 0.0)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Its own name, and the name around it where its own says little (`abstract[*].text`)."""
+        around = outer_names(self.path)
+        vague = self.nested or name_strength(self.name, "utterance") == 1.0
+        return (self.name, around[-1]) if vague and around else (self.name,)
+
+    def named(self, slot: str) -> float:
+        """How far the name says that it is a slot of the alias tables."""
+        own, *outer = self.names
+        known = max(
+            [name_strength(own, slot), *(0.95 * name_strength(name, slot) for name in outer)]
+        )
+        around = outer_names(self.path)
+        return max(known, 0.7 * name_strength(around[-1], slot)) if around else known
+
+    def named_own(self, slot: str) -> float:
+        """How far its own name alone says so."""
+        return name_strength(self.name, slot)
+
+    @cached_property
+    def numeric(self) -> bool:
+        """Numbers or truth values, as such or as texts."""
+        types = self.facts.types
+        plain = types.get("integer", 0) + types.get("number", 0) + types.get("boolean", 0)
+        return plain > types.get("string", 0) or self.looks("number") > 0.9
+
+    @property
+    def nameless(self) -> bool:
+        """A column of a file without a header."""
+        return bool(re.fullmatch(r"c\d+", self.name))
+
+    @cached_property
+    def constant(self) -> bool:
+        """The same text everywhere."""
+        return self.distinct == 1 and len(self.present) > 2
+
+    @cached_property
+    def nature(self) -> str:
+        """What it holds: empty, number, a look that is no text, letter, label, or text."""
+        if not self.present:
+            return "empty"
+        if self.numeric:
+            return "number"
+        for look in NO_TEXT:
+            if self.looks(look) >= 0.8:
+                return look
+        if sum(self.looks(look) for look in NO_TEXT) >= 0.9:
+            return "mark"
+        if self.looks("letter") >= 0.8:
+            return "letter"
+        return "label" if self._label() else "text"
+
+    def _label(self) -> bool:
+        filled = len(self.present)
+        few = self.distinct <= max(2, filled * 0.34) if filled >= 6 else False
+        return self.words < 4.5 and few
+
+    @property
+    def text(self) -> bool:
+        """Whether it holds text that could be trained on."""
+        return self.nature == "text"
+
+
+@dataclass(frozen=True)
+class View:
+    """Sampled records in one reading of them, in their places, with their profile and columns.
+
+    `each` is the record-level path that gave them ("" for whole rows).
+    """
+
+    nodes: tuple[Node, ...]
+    facts: Profile
+    each: str = ""
+
+    @classmethod
+    def of(cls, values: Sequence[Json]) -> "View":
+        """The view of whole rows."""
+        return cls.over([Node(value) for value in values])
+
+    @classmethod
+    def over(cls, nodes: Sequence[Node], each: str = "") -> "View":
+        """The view of records that stand inside rows."""
+        return cls(nodes=tuple(nodes), facts=profile_values([n.value for n in nodes]), each=each)
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """Scalars of the record and of objects in it, texts in lists, and scalars around it."""
+        inside = ((f, count_wildcards(f.path)) for f in self.facts.paths if _has_scalars(f))
+        found = [self._column(f, f.path, wild > 0) for f, wild in inside if wild in (0, 1)]
+        for up in self._around():
+            facts = profile_values([(values_at(up, node) or [None])[0] for node in self.nodes])
+            found.append(self._column(facts.paths[0], up, up.endswith("[*]")))
+        return tuple(replace(column, position=place) for place, column in enumerate(found))
+
+    def _column(self, facts: PathFacts, path: str, many: bool) -> Column:
+        values = tuple(tuple(values_at(path, node)) for node in self.nodes)
+        return Column(path=path, facts=facts, position=0, many=many, values=values)
+
+    def _around(self) -> list[str]:
+        """Paths to the scalars of the objects around the records."""
+        found: dict[str, None] = {}
+        for node in self.nodes[:50]:
+            up, marks = enclosing_object(node), "^"
+            while up is not None:
+                for key, value in up.value.items():
+                    name = f"{marks}.{quote_name(key)}".replace(".[", "[")
+                    if isinstance(value, str | int | float) and value != "":
+                        found[name] = None
+                    elif isinstance(value, list) and value and isinstance(value[0], str):
+                        found[f"{name}[*]"] = None
+                up, marks = enclosing_object(up), f"{marks}.^"
+        return list(found)
+
+    @cached_property
+    def deep(self) -> tuple[Column, ...]:
+        """Texts in lists inside lists (`sections[*].paragraphs[*]`)."""
+        inside = [f for f in self.facts.paths if f.chars and (count_wildcards(f.path) or 0) > 1]
+        return tuple(self._column(f, f.path, True) for f in inside)
+
+    def column(self, path: str) -> Column | None:
+        """The column at a path."""
+        return next((c for c in self.columns if c.path == path), None)
+
+    @cached_property
+    def texts(self) -> tuple[Column, ...]:
+        """The columns that hold text."""
+        return tuple(c for c in self.columns if c.text)
+
+
+def enclosing_object(node: Node) -> Node | None:
+    """The nearest object around a value."""
+    up = node.parent
+    while up is not None and not isinstance(up.value, dict):
+        up = up.parent
+    return up
+
+
+def count_wildcards(path: str) -> int | None:
+    """How many `[*]` a path has; None where it also has other marks or numbers."""
+    steps = compile_path(path).steps
+    wild = [step for step in steps if isinstance(step, Mark)]
+    odd = any(isinstance(step, Index) for step in steps) or any(s.mark != "[*]" for s in wild)
+    return None if odd else len(wild)
+
+
+def _has_scalars(facts: PathFacts) -> bool:
+    return any(facts.types.get(k) for k in ("string", "integer", "number", "boolean"))

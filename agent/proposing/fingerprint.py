@@ -1,0 +1,140 @@
+"""The shape of a source, so that a later run can tell whether the data drifted.
+
+Two samples of equal shape have equal fingerprints: which values they hold does not matter, which
+paths and JSON types occur does, and so do the names of speakers and the facts that the files are
+read by. A shape is small and readable, since it stands in the provenance of a saved mapping.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+
+from ingot.agent.privacy import redact
+from ingot.converters.rows import Json
+from ingot.converters.sources import Source
+from ingot.converters.sources.profile import MAX_PATHS, Outline, outlines
+from ingot.converters.sources.sample import Sample
+
+Shape = dict[str, Json]
+
+# Paths in fewer of the rows, and types of fewer of a path's values, say little: another sample of
+# the same data may lack them.
+RARE_SHARE = 0.2
+_MOST_PATH = 200
+_MOST_ROLES = 12
+_ROLE_CHARS = 32
+_MOST_NUMBERED = 3
+_NEIGHBOURS = 10  # neighbouring rows that a sample takes together; they resemble each other
+
+
+def source_shape(source: Source, sample: Sample) -> Shape:
+    """What can be told of a source's shape from a sample."""
+    found = outlines([row.value for row in sample.rows])
+    facts = source.guessed.to_document() | source.spec.to_document()
+    rows = len(sample.rows)
+    head: Shape = {"facts": facts} if facts else {}
+    head["weight"] = rows if sample.complete else max(1, rows // _NEIGHBOURS)
+    wide = len(found) > MAX_PATHS  # only hashed then
+    paths = {one.path if wide else _spell_path(one.path): one for one in found}
+    body: Shape = {
+        "paths": {path: kinds for path, one in paths.items() if (kinds := _type_text(one, rows))},
+        "partly": {
+            path: part for path, one in paths.items() if (part := _row_share(one, rows)) < 1
+        },
+        "mixed": {path: mix for path, one in paths.items() if (mix := _type_shares(one, rows))},
+        "rare": {path: kinds for path, one in paths.items() if (kinds := _rare_types(one, rows))},
+        "roles": {path: names for path, one in paths.items() if (names := _role_values(one))},
+    }
+    if wide:
+        return {**head, "wide": len(paths), "sha256": _hash_json(_steady_part(body))}
+    body["partly"] = {path: part for path, part in body["partly"].items() if path in body["paths"]}
+    return {**head, **{key: value for key, value in body.items() if value}}
+
+
+def _spell_path(path: str) -> str:
+    """A path as a shape holds it: keys may be data, secret or long, and are the same each time."""
+    clean = redact(path)
+    if len(clean) <= _MOST_PATH:
+        return clean
+    return f"{clean[:_MOST_PATH]}~{hashlib.sha256(clean.encode()).hexdigest()[:8]}"
+
+
+def fingerprint(source: Source, sample: Sample) -> str:
+    """SHA-256 of a source's shape without what is rare."""
+    return shape_fingerprint(source_shape(source, sample))
+
+
+def shape_fingerprint(found: Shape) -> str:
+    """The fingerprint of a shape."""
+    return _hash_json([found.get("facts", {}), found.get("sha256") or _steady_part(found)])
+
+
+def _steady_part(found: Shape) -> Json:
+    """What another sample of the same data would show too."""
+    return [found.get("paths", {}), found.get("roles", {})]
+
+
+def _hash_json(value: Json) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _value_counts(one: Outline) -> dict[str, int]:
+    """How many values a path has of each type; null is none, and a number is a number."""
+    counts: dict[str, int] = {}
+    for kind, count in one.types.items():
+        if kind != "null":
+            name = "number" if kind == "integer" else kind
+            counts[name] = counts.get(name, 0) + count
+    return counts
+
+
+def _type_text(one: Outline, rows: int) -> str:
+    """The types of a path that is not rare, as in `number|string`; `null` where there is none."""
+    if _row_share(one, rows) < RARE_SHARE:
+        return ""
+    counts = _value_counts(one)
+    whole = sum(counts.values())
+    return (
+        "|".join(sorted(k for k, count in counts.items() if count >= RARE_SHARE * whole)) or "null"
+    )
+
+
+def _type_shares(one: Outline, rows: int) -> dict[str, float]:
+    """The share of each type, where a path that is not rare has several that are not."""
+    usual, counts = _type_text(one, rows).split("|"), _value_counts(one)
+    whole = sum(counts.values())
+    return {k: int(100 * counts[k] / whole) / 100 for k in usual} if len(usual) > 1 else {}
+
+
+def _rare_types(one: Outline, rows: int) -> str:
+    """The types of a rare path, or the rare types of another."""
+    usual = _type_text(one, rows).split("|")
+    return "|".join(sorted(kind for kind in _value_counts(one) if kind not in usual))
+
+
+def _row_share(one: Outline, rows: int) -> float:
+    """The share of the rows that have a path, rounded down to hundredths."""
+    hits = one.places - one.missing
+    present = one.rows if "*" in one.path else max(one.rows, hits)
+    return int(100 * min(present, rows) / max(1, rows)) / 100
+
+
+def _role_values(one: Outline) -> list[str]:
+    """The values of a path that holds names of speakers, sorted; [] where it does not."""
+    return sorted(map(redact, _speaker_names(one))) if one.types.get("string") else []
+
+
+def _speaker_names(one: Outline) -> Iterator[str]:
+    from ingot.agent.proposing.field_names import alias_tables, speaker_role, spell_name
+
+    names = [value for value in one.values if isinstance(value, str)]
+    numbered = sum(name[-1].isdigit() for name in names)
+    if not names or len(names) > _MOST_ROLES or max(map(len, names)) > _ROLE_CHARS:
+        return
+    if numbered > _MOST_NUMBERED:  # `user_17`, `user_203`: people, not roles
+        return
+    last = spell_name(one.path.rpartition(".")[2])
+    called = last in map(spell_name, alias_tables()["slots"]["speaker"])
+    known = sum(speaker_role(name) is not None for name in names)
+    if 2 * known > len(names) or (called and known):
+        yield from names

@@ -1,0 +1,281 @@
+"""The inventory of paths, a line each: types, how often filled, lengths, values and their looks."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from ingot.agent.privacy.sharing import (
+    bound_text,
+    clean_text,
+    cut_middle,
+    share_path,
+    share_text,
+    share_value,
+)
+from ingot.agent.proposing.columns import last_name, values_at
+from ingot.agent.proposing.field_names import name_strength, speaker_role
+from ingot.agent.proposing.llm.example_rows import Size
+from ingot.converters.paths import Node
+from ingot.converters.rows import Json
+from ingot.converters.sources.profile import FEW_VALUES, PathFacts, Profile, Spread
+
+_ROLE_VALUES = 40  # different values of a field that says who speaks
+_ROLE_CHARS = 40
+_AGAIN = 3  # times that each of many speakers speaks
+_SHORT = 60
+_LABELS = 8  # different numbers that may be labels
+_SHOWN_LOOKS = (
+    "url",
+    "email",
+    "uuid",
+    "hash",
+    "number",
+    "time",
+    "file",
+    "letter",
+    "option",
+    "json",
+)
+_FORMS = ("code", "question", "sentence", "prose", "word")
+_LONGEST_HEAD = 4_000  # characters of a path in which paths around it are looked for
+_YEAR = re.compile(r"(?:1[5-9]|2[01])\d\d")
+_OFTEN = 0.5
+
+
+def inventory_lines(rows: Sequence[Json], facts: Profile, size: Size, share: str) -> list[str]:
+    """The inventory: paths in the order of the fields, of too many the telling ones.
+
+    What is the same or empty in all rows is told in a line of its own.
+    """
+    told = [one for one in _order_paths(facts.paths) if _needs_line(one)]
+    roles = {one.path: found for one in told if (found := role_values(rows, one))}
+    empty = [one for one in told if not one.filled or (one.items and not one.items.high)]
+    fixed = [one for one in told if one.distinct == 1 and one.path not in roles and _is_fixed(one)]
+    folded = {one.path for one in (*empty, *fixed)}
+    ranges = [] if size.words else [one for one in told if _is_measure(one, roles)]
+    folded |= {one.path for one in ranges}
+    open_ones = [one for one in told if one.path not in folded]
+    kept = _choose_paths(open_ones, roles, size.paths)
+    made = [_path_line(one, roles.get(one.path), size, share) for one in kept]
+    hidden = len(open_ones) - len(kept) + facts.cut
+    made += [f"(+{hidden} paths)"] if hidden > 0 else []
+    made += _ranges_line([one for one in ranges if one not in fixed], size, share)
+    return [*made, *_fixed_line(fixed, size, share), *_empty_line(empty, size, share)]
+
+
+def _is_measure(facts: PathFacts, roles: dict[str, dict[str, int]]) -> bool:
+    """Whether numbers are measures: no ids, no labels of which there are few."""
+    kinds = set(facts.types) - {"null"}
+    many = facts.distinct > FEW_VALUES and not facts.unique
+    return (
+        bool(kinds)
+        and facts.path not in roles
+        and (kinds <= {"number"} or (kinds <= {"number", "integer"} and many))
+    )
+
+
+def _ranges_line(measures: Sequence[PathFacts], size: Size, share: str) -> list[str]:
+    told = [
+        f"{share_path(one.path, share)} {one.numbers.low:.3g}..{one.numbers.high:.3g}"
+        for one in measures
+        if one.numbers
+    ]
+    return ["numbers: " + "; ".join(_first_names(told, 2 * size.paths))] if told else []
+
+
+def _order_paths(paths: Sequence[PathFacts]) -> list[PathFacts]:
+    """Paths behind the paths that they lie in, however late they first occur."""
+    place = {one.path: number for number, one in enumerate(paths)}
+
+    def key(one: PathFacts) -> tuple[int, ...]:
+        ends = [n for n, c in enumerate(one.path[:_LONGEST_HEAD]) if c in ".["]
+        heads = [n for n in ends if one.path[:n] in place]
+        return (*(place[one.path[:n]] for n in heads), place[one.path])
+
+    return sorted(paths, key=key)
+
+
+def _choose_paths(
+    paths: Sequence[PathFacts], roles: dict[str, dict[str, int]], most: int
+) -> list[PathFacts]:
+    """At most `most` paths: who speaks, then much text, then what stands at the top."""
+    if len(paths) <= most:
+        return list(paths)
+
+    def rank(one: PathFacts) -> tuple[bool, int, float]:
+        return (
+            one.path not in roles,
+            one.path.count("[") // 2,
+            -(one.chars.total if one.chars else 0),
+        )
+
+    kept = {one.path for one in sorted(paths, key=rank)[:most]}
+    return [one for one in paths if one.path in kept]
+
+
+def _is_fixed(facts: PathFacts) -> bool:
+    """Whether one short value stands in all places, so that it needs no line of its own."""
+    short = all(len(str(value)) <= _SHORT for value, _ in facts.values)
+    return short and facts.filled == facts.places and bool(facts.values)
+
+
+def _fixed_line(fixed: Sequence[PathFacts], size: Size, share: str) -> list[str]:
+    if not fixed:
+        return []
+    if share == "none" or not size.values:
+        told = [share_path(one.path, share) for one in fixed]
+    else:
+        told = [
+            f"{share_path(one.path, share)} = {_value_text(one, one.values[0][0], share)}"
+            for one in fixed
+        ]
+    return [
+        "the same in all rows: "
+        + "; ".join(_first_names(told, size.paths // (1 if size.words else 2)))
+    ]
+
+
+def _empty_line(empty: Sequence[PathFacts], size: Size, share: str) -> list[str]:
+    if not empty:
+        return []
+    told = [share_path(one.path, share) for one in empty]
+    return ["empty in all rows: " + ", ".join(_first_names(told, size.paths // 2))]
+
+
+def _first_names(items: list[str], most: int) -> list[str]:
+    """The first of some names; `+n` for the others."""
+    kept = items[: max(1, most // 3)]
+    return [*kept, f"+{len(items) - len(kept)}"] if len(items) > len(kept) else kept
+
+
+def role_values(rows: Sequence[Json], facts: PathFacts) -> dict[str, int] | None:
+    """Every value of a field that may say who speaks, with its count; None for other fields."""
+    if not _may_name_speakers(facts):
+        return None
+    counts: Counter[str] = Counter()
+    for row in rows:
+        found = values_at(facts.path, Node(row))
+        counts.update(value for value in found if isinstance(value, str) and value.strip())
+    known = sum(speaker_role(value) is not None for value in counts)
+    named = name_strength(last_name(facts.path), "speaker") >= 0.9
+    if len(counts) > FEW_VALUES and sum(counts.values()) < _AGAIN * len(counts):
+        return None
+    few = named and (known or len(counts) <= FEW_VALUES)
+    return dict(counts.most_common()) if known >= 2 or few else None
+
+
+def _may_name_speakers(facts: PathFacts) -> bool:
+    short = facts.chars is not None and facts.chars.high <= _ROLE_CHARS
+    return short and 1 <= facts.distinct <= _ROLE_VALUES and not facts.unique
+
+
+def _needs_line(facts: PathFacts) -> bool:
+    """Whether a line says more than the lines of what stands inside."""
+    plain = set(facts.types) == {"object"} and not facts.missing and not facts.note
+    return not plain and facts.path != "$" if facts.types.get("object") else True
+
+
+def _path_line(facts: PathFacts, roles: dict[str, int] | None, size: Size, share: str) -> str:
+    values = [] if roles else _value_notes(facts, size, share)
+    parts = [*_type_notes(facts, size), *_fill_notes(facts, size), *_size_notes(facts, size)]
+    parts += (
+        [f"every value: {role_counts(last_name(facts.path), roles, share)}"] if roles else values
+    )
+    parts += _look_notes(facts, size) if not roles else []
+    parts += [facts.note] if facts.note else []
+    return f"{share_path(facts.path, share)}: " + "; ".join(parts)
+
+
+def _type_notes(facts: PathFacts, size: Size) -> list[str]:
+    """The types; where words are few a text is not called one."""
+    present = {name: count for name, count in facts.types.items() if name != "null"}
+    if len(present) > 1:
+        return [" or ".join(f"{name} {count}" for name, count in present.items())]
+    return list(present) if size.words or set(present) != {"string"} else []
+
+
+def _fill_notes(facts: PathFacts, size: Size) -> list[str]:
+    """How often a value is there; missing, null and blank apart."""
+    absent = {"missing": facts.missing, "null": facts.null, "blank": facts.blank}
+    told = [f"{name} {count}" for name, count in absent.items() if count]
+    whole = facts.places
+    if not told or not whole:
+        return [f"all {whole}"] if size.words else []
+    return [f"filled {facts.filled} of {whole} ({', '.join(told)})"]
+
+
+def _size_notes(facts: PathFacts, size: Size) -> list[str]:
+    parts = []
+    if facts.items:
+        parts.append(f"{_spread_text(facts.items, size)} elements")
+    if facts.chars:
+        parts.append(f"{_spread_text(facts.chars, size)} chars")
+    if facts.numbers:
+        parts.append(f"{facts.numbers.low:g}..{facts.numbers.high:g}")
+    if facts.distinct > 1:
+        parts.append("all different" if facts.unique else f"{facts.distinct} different")
+    return parts
+
+
+def _spread_text(spread: Spread, size: Size) -> str:
+    ends = f"{spread.low:g}-{spread.high:g}"
+    if spread.low == spread.high:
+        return f"{spread.low:g}"
+    return f"{spread.low:g}-{spread.middle:g}-{spread.high:g}" if size.words else ends
+
+
+def role_counts(name: str, roles: dict[str, int], share: str) -> str:
+    """Who speaks, with counts; with nothing shared only the known spellings of a role."""
+    told = {v: n for v, n in roles.items() if share != "none" or speaker_role(v) is not None}
+    parts = [f'"{_short_text(name, value, share)}" x{count}' for value, count in told.items()]
+    hidden = len(roles) - len(told)
+    return ", ".join([*parts, *([f"+{hidden} withheld"] if hidden else [])])
+
+
+def _value_notes(facts: PathFacts, size: Size, share: str) -> list[str]:
+    """Values with their counts where they are few and come again."""
+    if facts.unique or share == "none" or not size.values:
+        return []
+    if facts.numbers and len(facts.values) > _LABELS:
+        return []
+    few = [(value, count) for value, count in facts.values if len(str(value)) <= _SHORT]
+    if not few:
+        return []
+    shown = [f"{_value_text(facts, value, share)} x{count}" for value, count in few[: size.values]]
+    more = len(facts.values) - len(shown)
+    return ["values " + ", ".join([*shown, *([f"+{more}"] if more else [])])]
+
+
+def _value_text(facts: PathFacts, value: Json, share: str) -> str:
+    if not isinstance(value, str):
+        return str(share_value(last_name(facts.path), value, share)[1])
+    if facts.types.get("boolean") and not facts.types.get("string"):
+        return value  # as JSON spells it, since conditions compare by type
+    return f'"{_short_text(last_name(facts.path), value, share)}"'
+
+
+def _short_text(name: str, text: str, share: str) -> str:
+    if share == "none":  # known spellings of roles only
+        return text
+    told = share_text(name, bound_text(text), share)
+    return cut_middle(clean_text(told).replace("\n", "\\n"), 30, 10)
+
+
+def _look_notes(facts: PathFacts, size: Size) -> list[str]:
+    if not facts.chars:
+        return []
+    telling = [look for look in _SHOWN_LOOKS if facts.looks.get(look, 0) >= _OFTEN]
+    parts = [f"{look}{_time_note(look, facts)}" for look in telling[:2]]
+    if not telling and size.words:
+        forms = [look for look in _FORMS if facts.looks.get(look, 0) >= _OFTEN][:1]
+        parts += [f"{look} {facts.looks[look]:.0%}" for look in forms]
+    scripts = {name: part for name, part in facts.scripts.items() if part >= 0.1}
+    if set(scripts) - {"latin"}:
+        parts.append("/".join(scripts))
+    return [f"looks {', '.join(parts)}"] if parts else []
+
+
+def _time_note(look: str, facts: PathFacts) -> str:
+    if look != "time" or not facts.examples:
+        return ""
+    return "" if any(_YEAR.search(text) for text in facts.examples) else " (no year)"

@@ -1,0 +1,234 @@
+"""The LLM mapper: shows a data set to a model behind an OpenAI-compatible endpoint.
+
+The model has no tools and returns data only. What it returns is parsed, validated and lowered here;
+the graph runs it on the sample and asks again, with the problems or with rendered records, at most
+twice. An answer that was accepted is remembered for data of the same shape.
+"""
+
+import json
+from collections.abc import Mapping
+from functools import partial
+
+from ingot.agent.model import client
+from ingot.agent.model.budget import estimate_cost, estimate_tokens
+from ingot.agent.privacy import redact
+from ingot.agent.privacy.sharing import clean_text
+from ingot.agent.proposing.cards import Card
+from ingot.agent.proposing.fingerprint import fingerprint
+from ingot.agent.proposing.llm import lowering, question, reply
+from ingot.agent.proposing.llm.model_access import ModelAccess
+from ingot.agent.proposing.proposal import (
+    MODEL,
+    MOST_ANSWERS,
+    Evidence,
+    History,
+    Mapper,
+    Proposal,
+    Request,
+    Turn,
+)
+from ingot.converters import json_yaml
+from ingot.converters.errors import MappingError, Problem
+from ingot.converters.rows import Json
+from ingot.converters.sources import Source
+from ingot.converters.sources.sample import Sample
+
+MOST_ANSWER_CHARS = 16_000  # characters of an answer that cannot be read, as it is shown again
+
+
+def llm_mapper(
+    asking: ModelAccess, rules: Mapper, cards: Mapping[str, Card] | None = None
+) -> Mapper:
+    """The mapper that asks this endpoint."""
+    return partial(_ask_turn, asking, rules, cards or {})
+
+
+def _ask_turn(
+    asking: ModelAccess,
+    rules: Mapper,
+    cards: Mapping[str, Card],
+    source: Source,
+    sample: Sample,
+    request: Request,
+    history: History,
+) -> Turn:
+    """One question and its answer, or the answer that was accepted for the same shape before."""
+    found = rules(source, sample, request, ()).proposal
+    said = [one for one in history if one.mapper == MODEL]
+    card = cards.get(source.location)
+    keys = partial(asking.keys, fingerprint(source, sample), sample, request, found)
+    shape, rows = keys()
+    if not said and asking.remembered:
+        for key in (*([keys(card)[1]] if card else []), shape, rows):
+            kept = asking.store.reply(key)
+            if kept and (turn := _remembered_turn(asking, kept, found, source, sample)):
+                return turn
+    card = card if _may_show_card(asking, shape, said, request) else None
+    messages = conversation_messages(source, sample, request, history, card)
+    asking.announce(_announcement(asking, messages))
+    completion = client.ask_model(
+        asking.endpoint,
+        messages,
+        json_yaml.schema("llm"),
+        store=asking.store,
+        ledger=asking.ledger,
+        below=_disobeyed_level(history),
+    )
+    answered = partial(
+        Turn,
+        mapper=MODEL,
+        again=True,
+        level=completion.level,
+        asked={"notes": list(completion.notes)},
+    )
+    under: dict[str, Json] = {"card": card.file} if card else {}
+    try:
+        answer = reply.read_reply(completion.text, cut_off=completion.cut_off)
+        _check_mode(answer.document["decision"], request.mode)
+        proposal = _answer_proposal(answer.document, asking, source, sample)
+    except MappingError as error:
+        reply_text = redact(completion.text[:MOST_ANSWER_CHARS])
+        return answered(proposal=None, problems=error.problems, said=reply_text, provenance=under)
+    made = _provenance(asking, request, answer.repaired) | under
+    return answered(proposal=proposal, said=_answer_text(answer.document), provenance=made)
+
+
+def _may_show_card(asking: ModelAccess, shape: str, said: History, request: Request) -> bool:
+    """Whether this question shows a card: one that goes on, if it did so from the beginning."""
+    if said:
+        return any(one.card for one in said)
+    return request.share != "none" and not asking.marked(shape)
+
+
+def conversation_messages(
+    source: Source,
+    sample: Sample,
+    request: Request,
+    history: History = (),
+    card: Card | None = None,
+) -> list[question.Message]:
+    """What is sent: the task, the data set, the former answers and what was wrong with them."""
+    messages = question.opening_messages(
+        source, sample, request, share=request.share, tokens=request.tokens, card=card
+    )
+    said = [one for one in history if one.mapper == MODEL]
+    if not said:
+        return messages
+    facts = question.shown_inventory(source, sample)
+    for attempt in said:
+        messages.append({"role": "assistant", "content": attempt.said or "{}"})
+        if attempt.signals is None:
+            messages.append(
+                question.correction_message(attempt.problems, facts, share=request.share)
+            )
+        else:
+            signals = [redact(one) for one in attempt.signals]
+            messages.append(
+                question.record_check_message(attempt.records, signals, share=request.share)
+            )
+    return messages
+
+
+def _announcement(asking: ModelAccess, messages: list[question.Message]) -> str:
+    """What asking may take, for people."""
+    tokens = sum(estimate_tokens(one["content"]) for one in messages)
+    taken = estimate_cost(tokens, asking.endpoint.max_tokens, MOST_ANSWERS, asking.ledger.price)
+    return f"asking {asking.endpoint.model} at {asking.endpoint.host}: {taken}"
+
+
+def _disobeyed_level(history: History) -> str | None:
+    """The ladder's level whose last answer had not the form that the server had promised."""
+    last = history[-1] if history else None
+    if last is None or not last.level:
+        return None
+    unformed = any(one.code in (reply.NOT_JSON, reply.SCHEMA) for one in last.problems)
+    cut_off = any("cut off" in one.got for one in last.problems)
+    return last.level if unformed and not cut_off else None
+
+
+def _remembered_turn(
+    asking: ModelAccess,
+    kept: dict[str, Json],
+    rules: Proposal | None,
+    source: Source,
+    sample: Sample,
+) -> Turn | None:
+    """An accepted answer for data of this shape, read as strictly as a new one.
+
+    None where it cannot be read: the memory is a file, and another version may have written it.
+    """
+    asked: dict[str, Json] = {"remembered": True}
+    if isinstance(kept.get("failed"), str):
+        return Turn(proposal=None, mapper=MODEL, fallback=kept["failed"], asked=asked)
+    made = kept.get("provenance")
+    try:
+        answer = reply.read_reply(json.dumps(kept.get("said"))).document
+        _drop_row_values(answer, rules)
+        proposal = _answer_proposal(answer, asking, source, sample)
+    except MappingError:
+        return None
+    return Turn(
+        proposal=proposal,
+        mapper=MODEL,
+        said=_answer_text(answer),
+        again=True,
+        asked=asked,
+        provenance=made if isinstance(made, dict) else {},
+    )
+
+
+def _drop_row_values(answer: dict[str, Json], rules: Proposal | None) -> None:
+    """What the model read in other rows, or as the name of another data set, is said anew."""
+    meta = answer["meta"]
+    if isinstance(meta["language"], dict):
+        meta["language"] = _rules_language(rules)
+    if isinstance(meta["source"], dict):
+        meta["source"] = None
+
+
+def _rules_language(rules: Proposal | None) -> Json:
+    """The language that the rules found in the texts, as a model would say it."""
+    code = (rules.detected if rules else {}).get("language")
+    return {"literal": code} if code else None
+
+
+def _check_mode(decision: str, mode: str) -> None:
+    """The mode that the user asked for wins."""
+    if mode != "auto" and decision in ("pt", "sft") and decision != mode:
+        expected = f"{mode}, since the user asked for it, or irrelevant or unmappable"
+        raise MappingError(reply.REPLY_PLACE, (Problem("/decision", "mode", expected, decision),))
+
+
+def _answer_proposal(
+    answer: dict[str, Json], asking: ModelAccess, source: Source, sample: Sample
+) -> Proposal:
+    """What an answer proposes."""
+    decision, mapping = answer["decision"], None
+    if decision in ("pt", "sft"):
+        mapping = question.complete_document(lowering.lower_reply(answer), source, sample)
+    why = f"said by {asking.endpoint.model}"
+    evidence = Evidence(
+        target="decision", choice=decision, why=why, confidence=answer["confidence"]
+    )
+    return Proposal(
+        decision=decision,
+        mapping=mapping,
+        confidence=answer["confidence"],
+        reason=redact(clean_text(answer["reason"]))[:500],
+        evidence=(evidence,),
+        mapper=MODEL,
+    )
+
+
+def _provenance(
+    asking: ModelAccess, request: Request, repaired: tuple[str, ...]
+) -> dict[str, Json]:
+    made: dict[str, Json] = {
+        "model": asking.endpoint.model,
+        "prompt_sha256": question.prompt_hash(request.tokens),
+    }
+    return made | ({"repaired": list(repaired)} if repaired else {})
+
+
+def _answer_text(answer: dict[str, Json]) -> str:
+    return json.dumps(answer, ensure_ascii=False)

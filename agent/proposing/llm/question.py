@@ -1,0 +1,223 @@
+"""What is said to a model: the opening, corrections, the second look; each within its size.
+
+The instructions are fixed texts (prompts/*.md). Data goes into fences that it cannot guess,
+after it was redacted, cleaned and cut (`showing`), and is said to be data.
+"""
+
+import difflib
+import hashlib
+import re
+from collections.abc import Sequence
+
+from ingot.agent.model.budget import estimate_tokens
+from ingot.agent.privacy import redact
+from ingot.agent.privacy.sharing import clean_text, cut_middle, display_path
+from ingot.agent.proposing.cards import Card
+from ingot.agent.proposing.columns import is_path_inside, values_at
+from ingot.agent.proposing.llm.data_block import ShownData, dataset_lines, read_data
+from ingot.agent.proposing.llm.example_rows import Size, render_value
+from ingot.agent.proposing.llm.prompt_files import load_prompt, prompts_hash
+from ingot.agent.proposing.proposal import Request, value_strings
+from ingot.agent.proposing.rules.context_columns import tools_value
+from ingot.converters import json_yaml
+from ingot.converters.errors import Problem
+from ingot.converters.paths import Node, PathSyntaxError
+from ingot.converters.rows import Json
+from ingot.converters.sources import Source
+from ingot.converters.sources.profile import Profile
+from ingot.converters.sources.sample import Sample
+
+Message = dict[str, str]
+
+SMALL_TOKENS = 6000  # tokens under which the short instructions are used
+MOST_PROBLEMS = 5
+MOST_PATHS = 80
+_MOST_CHARS = 400
+_LEAST_DATA = 100  # tokens
+_MESSAGE_TOKENS = 8  # tokens that servers add to a message
+_RECORD_SIZE = Size(
+    rows=3, head=400, tail=200, elements=6, values=0, paths=0, facts=0, lines=0, roots=0
+)
+_ROWS_TRIED = 20
+_ROWS_OF_GROUP = re.compile(r"^\[(?:\*|-?\d+)\]\.?")
+_MODES = {
+    "pt": "pt (running text)",
+    "sft": "sft (conversations)",
+    "auto": "auto (decide between pt and sft by what the data is)",
+}
+
+
+def opening_messages(
+    source: Source,
+    sample: Sample,
+    request: Request,
+    *,
+    share: str = "redacted",
+    tokens: int = 8000,
+    card: Card | None = None,
+) -> list[Message]:
+    """What is sent first: the instructions, and the data set."""
+    task = load_prompt(_task_prompt(tokens)).text
+
+    def question(data: str) -> str:
+        language = clean_text(request.language or "not told")[:20]
+        mode = _MODES[request.mode]
+        return load_prompt("question").render(
+            mode=mode, language=language, fence=fence_line(data), data=data
+        )
+
+    room = tokens - estimate_tokens(task) - 2 * _MESSAGE_TOKENS
+    if room < estimate_tokens(question("")) + _LEAST_DATA:
+        raise ValueError(f"{tokens} tokens: the instructions alone have {estimate_tokens(task)}")
+    data = dataset_lines(
+        read_data(source, sample),
+        share,
+        lambda block: estimate_tokens(question(block)) <= room,
+        small=tokens < SMALL_TOKENS,
+        card=card,
+    )
+    return [_chat_message("system", task), _chat_message("user", question(data))]
+
+
+def correction_message(
+    problems: Sequence[Problem], facts: Profile, *, share: str = "redacted"
+) -> Message:
+    """What was wrong with the last answer, at most five problems, and the paths that there are."""
+    said = [problem_line(one, share) for one in problems[:MOST_PROBLEMS]]
+    data = "\n".join(["Problems:", *said, "", "Paths:", *nearest_paths(facts, problems, share)])
+    return _chat_message(
+        "user", load_prompt("correction").render(fence=fence_line(data), data=data)
+    )
+
+
+def nearest_paths(facts: Profile, problems: Sequence[Problem], share: str) -> list[str]:
+    """The paths of the inventory; of many those that are spelt most like what was wrong."""
+    paths = [display_path(one.path) for one in facts.paths]
+    if share != "raw":
+        paths = [redact(path) for path in paths]
+    near = _most_similar(paths, problems)
+    more = [f"(+{len(paths) - len(near)} paths)"] if len(paths) > len(near) else []
+    return [*near, *more]
+
+
+def record_check_message(
+    records: Sequence[tuple[Json, Json]], signals: Sequence[str], *, share: str = "redacted"
+) -> Message:
+    """The question whether records are right, beside the rows they were made of."""
+    parts = []
+    for row, record in records:
+        parts += [f"Row: {render_value(row, _RECORD_SIZE, share)}"]
+        parts += [f"Record: {render_value(record, _RECORD_SIZE, share)}", ""]
+    noticed = [f"- {_problem_text(one)}" for one in signals] or ["- nothing"]
+    data = "\n".join(["Noticed:", *noticed, "", *parts]).strip()
+    return _chat_message(
+        "user", load_prompt("second_look").render(fence=fence_line(data), data=data)
+    )
+
+
+def prompt_hash(tokens: int) -> str:
+    """Hash of the prompt files and the schema behind a conversation of this size."""
+    files = prompts_hash(_task_prompt(tokens), "question", "correction", "second_look")
+    return hashlib.sha256(files.encode() + json_yaml.schema_text("llm")).hexdigest()
+
+
+def shown_inventory(source: Source, sample: Sample) -> Profile:
+    """The inventory that `opening` shows: of the rows of the best root, texts of JSON parsed."""
+    return read_data(source, sample).view.facts
+
+
+def complete_document(document: dict[str, Json], source: Source, sample: Sample) -> dict[str, Json]:
+    """A lowered document with the facts that are no matter of judgement.
+
+    Paths of the inventory start at the root that it was taken with, said or not; paths that lead
+    into texts of JSON need these fields parsed; tool definitions beside a conversation go with it
+    unless the mapping uses them.
+    """
+    return add_file_facts(document, source, sample) | _tools_entry(
+        document, read_data(source, sample)
+    )
+
+
+def add_file_facts(document: dict[str, Json], source: Source, sample: Sample) -> dict[str, Json]:
+    """A document with the facts about the files that the paths of the inventory need."""
+    one, used = read_data(source, sample), _used_paths(document)
+    needed = [
+        field for field in one.json_fields if any(is_path_inside(text, field) for text in used)
+    ]
+    facts = document.get("source", {}) | ({"json_fields": needed} if needed else {})
+    if "root" not in facts and _paths_fit_rows(one, used, sample):
+        facts["root"] = one.root
+    return {**document, "source": facts} if facts else document
+
+
+def _used_paths(document: dict[str, Json]) -> list[str]:
+    return [_ROWS_OF_GROUP.sub("", text) for text in value_strings(document)]
+
+
+def _paths_fit_rows(one: ShownData, used: Sequence[str], sample: Sample) -> bool:
+    """Whether paths are those of the inventory, and none leads into rows read otherwise."""
+    if one.root is None or one.root == one.source.spec.root:
+        return False
+    as_read = [Node(row.value) for row in sample.rows[:_ROWS_TRIED]]
+    known = any(one.view.facts.get(text) for text in used)
+    return known and not any(_path_finds_value(text, as_read) for text in used)
+
+
+def _path_finds_value(text: str, nodes: Sequence[Node]) -> bool:
+    try:
+        return any(values_at(text, node) for node in nodes)
+    except PathSyntaxError:  # a literal, a template
+        return False
+
+
+def _tools_entry(document: dict[str, Json], one: ShownData) -> dict[str, Json]:
+    outer = document.get("each") or document.get("group") or document.get("tools")
+    if outer or not document.get("messages"):
+        return {}
+    found = tools_value(one.view)
+    path = found["path"] if isinstance(found, dict) else found
+    return {} if path is None or path in _used_paths(document) else {"tools": found}
+
+
+def _task_prompt(tokens: int) -> str:
+    return "task_small" if tokens < SMALL_TOKENS else "task"
+
+
+def fence_line(data: str) -> str:
+    """A line that the data cannot hold: it would have to hold its own hash.
+
+    Thus a prompt can be shown before it is sent, and is sent as it was shown.
+    """
+    return f"===== data {hashlib.sha256(data.encode()).hexdigest()[:32]} ====="
+
+
+def _chat_message(role: str, content: str) -> Message:
+    return {"role": role, "content": content}
+
+
+def problem_line(one: Problem, share: str) -> str:
+    """One problem as a line; with `none` what was found is left out, since it may be a value."""
+    if share == "none":
+        near = f"; nearest: {one.nearest}" if one.nearest else ""
+        return f"- {_problem_text(f'{one.pointer}: {one.code}: expected {one.expected}{near}')}"
+    text = clean_text(str(one)) if share == "raw" else _problem_text(str(one))
+    return f"- {cut_middle(text, _MOST_CHARS, 0)}"
+
+
+def _problem_text(text: str) -> str:
+    return cut_middle(clean_text(redact(text)).replace("\n", "\\n"), _MOST_CHARS, 0)
+
+
+def _most_similar(paths: Sequence[str], problems: Sequence[Problem]) -> list[str]:
+    """All paths, or of many those that are spelt most like what was wrong."""
+    if len(paths) <= MOST_PATHS:
+        return list(paths)
+    said = [text for one in problems[:MOST_PROBLEMS] for text in (one.got, one.nearest) if text]
+    matcher = difflib.SequenceMatcher(autojunk=False)
+    scores: dict[str, float] = dict.fromkeys(paths, 0.0)
+    for text in said:
+        matcher.set_seq2(text[:200])
+        for path in paths:
+            matcher.set_seq1(path[:200])
+            scores[path] = max(scores[path], matcher.ratio())
+    return sorted(paths, key=lambda path: -scores[path])[:MOST_PATHS]

@@ -1,0 +1,519 @@
+"""Literal marks that come again in texts: speakers of transcripts, end marks, fixed beginnings.
+
+Who speaks and in which order, and what belongs together: computed, not judged.
+What cut texts hide, computed over all sampled rows: how columns belong together.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+from ingot.agent.privacy.sharing import (
+    clean_text,
+    cut_middle,
+    display_path,
+    share_line,
+    share_path,
+    share_text,
+)
+from ingot.agent.proposing.columns import Column, View, list_path, parent_path, text_of
+from ingot.agent.proposing.field_names import speaker_role
+from ingot.agent.proposing.llm.inventory import role_counts, role_values
+from ingot.agent.proposing.readings import rows_by_shape
+from ingot.agent.proposing.rules import sides
+from ingot.agent.proposing.rules.multiple_choice import (
+    answer_reference,
+    find_options,
+    find_unnamed_choice,
+    has_inline_options,
+)
+from ingot.converters.paths import join_path
+from ingot.converters.rows import Json
+
+_TEXTS = 100  # of a column that are looked at
+_SNIFFED = 20_000  # characters of each
+_OFTEN = 0.3  # share of the texts in which a mark stands
+_FIXED = 0.8  # share of the texts that begin or end alike
+_LEAST, _MOST = 5, 80  # characters of a fixed beginning
+_WORDS = 8  # of a text whose marks may be of any name
+_MARKS = 6  # that are told of a column
+_NAMED = re.compile(
+    r"(?:(?<=\n)|^)[ \t]*(?P<mark>(?:#{2,4} ?|\*\*)?(?P<name>[^\W\d_][^\n:：<>\[\]]{0,22})"
+    r"(?::\*\*|\*\*:|[:：]))"
+    r"|(?<=[\s>.!?)\"])(?P<inline>(?P<word>[A-Z][A-Za-z]{2,11}):)(?= )"
+)
+_BRACKETED = re.compile(
+    r"(?P<mark><\|start_header_id\|>(?P<id>\w{1,16})<\|end_header_id\|>"
+    r"|<\|im_start\|>(?P<who>\w{1,16})"
+    r"|[<\[【][|/]?(?P<name>[^\W\d_][\w .-]{0,20})[|]?[>\]】]:?|</s>|<s>|<</?SYS>>)"
+)
+_LEAD = re.compile(r"\s*\Z")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Mark:
+    """A mark in the texts of a column: its spelling with the line breaks before it, and how often.
+
+    `texts` of them have it, `times` in all; `begins` and `ends` count those at the very edge.
+    """
+
+    spelling: str
+    role: str | None
+    texts: int
+    times: int
+    begins: int
+    ends: int
+
+
+def marker_lines(view: View, share: str) -> list[str]:
+    """A line per column of texts that have such marks."""
+    found = []
+    for column in (*view.columns, *view.deep):
+        texts = _column_texts(column)
+        if len(texts) < 2 or not column.text:
+            continue
+        marks = _find_marks(texts)
+        if not any(mark.role for mark in marks) and column.words < _WORDS:
+            continue
+        if len(marks) == 1 and not _is_at_edge(marks[0]):
+            marks = []
+        told = [_mark_text(mark, len(texts)) for mark in marks if share != "none" or mark.role]
+        told += _speaker_order(column, [mark for mark in marks if mark.role])
+        told += _shared_edges(
+            column.name, texts, share, known=[mark.spelling.strip() for mark in marks]
+        )
+        if told:
+            found.append(f"marks in {share_path(column.path, share)}: " + "; ".join(told))
+    return found
+
+
+def _column_texts(column: Column) -> list[str]:
+    found = (v for row in column.values for v in row[:20] if isinstance(v, str) and v.strip())
+    return [text[:_SNIFFED] for text, _ in zip(found, range(_TEXTS), strict=False)]
+
+
+def _find_marks(texts: Sequence[str]) -> list[_Mark]:
+    """Marks that many texts have, or that name somebody who speaks; in order of first sight."""
+    places: dict[str, list[tuple[int, int, int]]] = {}
+    roles: dict[str, str | None] = {}
+    for number, text in enumerate(texts):
+        for match in (m for rule in (_NAMED, _BRACKETED) for m in rule.finditer(text)):
+            groups = match.groupdict()
+            spelling = groups.get("mark") or groups.get("inline") or ""
+            name = next((groups[k] for k in ("name", "word", "id", "who") if groups.get(k)), "")
+            start = match.start("mark" if groups.get("mark") else "inline")
+            places.setdefault(spelling, []).append((number, start, start + len(spelling)))
+            roles[spelling] = speaker_role(name) if name else None
+    marks = [_count_mark(one, roles[one], found, texts) for one, found in places.items()]
+    talks = any(mark.role and mark.texts >= _FIXED * len(texts) for mark in marks)
+    sides = len({mark.role for mark in marks if mark.role and mark.texts >= _OFTEN * len(texts)})
+    kept = [mark for mark in marks if _is_worth_showing(mark, len(texts), talks or sides > 1)]
+    kept.sort(key=lambda mark: (mark.role is None, -mark.texts))
+    return kept[:_MARKS]
+
+
+def _is_worth_showing(mark: _Mark, texts: int, talks: bool) -> bool:
+    """Whether many texts have a mark, or a transcript (`talks`) some of a speaker."""
+    if mark.role is not None and talks:
+        return mark.texts >= max(2, 0.02 * texts)
+    return mark.texts >= max(2, _OFTEN * texts)
+
+
+def _count_mark(
+    spelling: str, role: str | None, found: Sequence[tuple[int, int, int]], texts: Sequence[str]
+) -> _Mark:
+    leads = []
+    begins = ends = 0
+    for number, start, stop in found:
+        before = texts[number][:start]
+        if before.strip():
+            match = _LEAD.search(before[-6:])
+            leads.append(match.group() if match else "")
+        else:
+            begins += 1
+        ends += not texts[number][stop:].strip()
+    lead = _common_beginning([one[::-1] for one in leads])[::-1] if leads else ""
+    lead = lead if "\n" in lead else ""
+    return _Mark(
+        spelling=lead + spelling,
+        role=role,
+        texts=len({number for number, _, _ in found}),
+        times=len(found),
+        begins=begins,
+        ends=ends,
+    )
+
+
+def _is_at_edge(mark: _Mark) -> bool:
+    """Whether a mark begins or ends most texts that have it."""
+    return max(mark.begins, mark.ends) >= _FIXED * mark.texts
+
+
+def _mark_text(mark: _Mark, texts: int) -> str:
+    parts = [f"{mark.texts} of {texts} texts", f"{mark.times / mark.texts:.1f} each"]
+    if mark.begins:
+        parts.append(f"begins {mark.begins}")
+    if mark.ends:
+        parts.append(f"ends {mark.ends}")
+    return f"{_quote_text(mark.spelling)} ({', '.join(parts)})"
+
+
+def _speaker_order(column: Column, marks: Sequence[_Mark]) -> list[str]:
+    """Which speaker's mark is the first of a text or list of texts, and which the last."""
+    if len(marks) < 2:
+        return []
+    named = [mark.spelling.strip() for mark in marks]
+    rule = re.compile("|".join(map(re.escape, sorted(named, key=len, reverse=True))))
+    found = [rule.findall(text) for text in column.present[:_TEXTS]]
+    ends = (
+        (first, [f[place] for f in found if f]) for first, place in (("first", 0), ("last", -1))
+    )
+    return [
+        f"{word} " + ", ".join(f"{_quote_text(m)} x{n}" for m, n in Counter(marked).most_common(3))
+        for word, marked in ends
+    ]
+
+
+def _shared_edges(
+    name: str, texts: Sequence[str], share: str, known: Sequence[str]
+) -> Iterator[str]:
+    """Beginnings and endings that most texts share."""
+    json_like = sum(text.lstrip()[:1] in "[{" for text in texts) > _OFTEN * len(texts)
+    if share == "none" or len(set(texts)) < 2 or json_like:
+        return
+    for word, turned in (("begin", texts), ("end", [text[::-1] for text in texts])):
+        common, count = Counter(text[:_LEAST] for text in turned).most_common(1)[0]
+        if count < max(3, _FIXED * len(texts)):
+            continue
+        fixed = _common_beginning([text for text in turned if text.startswith(common)])
+        plain = fixed if word == "begin" else fixed[::-1]
+        if (
+            any(c.isalnum() for c in plain)
+            and len(plain) > _LEAST
+            and not any(plain.strip() in one for one in known)
+        ):
+            told = clean_text(share_text(name, plain, share))
+            yield f"{count} of {len(texts)} {word} with {_quote_text(cut_middle(told, _MOST, 20))}"
+
+
+def _common_beginning(texts: Sequence[str]) -> str:
+    """The beginning that all texts share."""
+    low, high = min(texts), max(texts)
+    same = (a == b for a, b in zip(low, high, strict=False))
+    return low[: next((n for n, one in enumerate(same) if not one), min(len(low), len(high)))]
+
+
+def _quote_text(text: str) -> str:
+    return json.dumps(clean_text(text), ensure_ascii=False)
+
+
+MOST_COLUMNS = 40  # that are compared with each other
+_MOST_TALKS = 0.8
+_GOES_ON = "the same shape"  # a note of the inventory
+_DEEPEST = 60  # objects inside each other that are looked into
+
+
+def turn_lines(rows: Sequence[Json], view: View, share: str) -> Iterator[str]:
+    """What was found: paths, shares, and the names of who speaks."""
+    yield from _row_kind_lines(rows)
+    yield from _nesting_lines(rows, view)
+    yield from _speaker_lines(rows, view, share)
+    yield from _group_lines(view.columns[:MOST_COLUMNS])
+
+
+def _row_kind_lines(rows: Sequence[Json]) -> Iterator[str]:
+    parts = rows_by_shape(rows)
+    if not parts:
+        return
+    told = []
+    for part in parts:
+        keys = dict.fromkeys(key for row in part for key in row)
+        named = ", ".join(display_path(join_path(str(key))) for key in list(keys)[:8])
+        told.append(f"{len(part)} rows with {named}")
+    yield f"rows are of {len(parts)} kinds: " + " | ".join(told)
+
+
+def _nesting_lines(rows: Sequence[Json], view: View) -> Iterator[str]:
+    """How deep a shape that holds itself goes, as a reply tree does."""
+    if any(facts.note.startswith(_GOES_ON) for facts in view.facts.paths):
+        yield f"objects of one shape stand inside each other, up to {max(map(_nested_depth, rows))} deep"
+
+
+def _nested_depth(value: Json, around: tuple[frozenset[str], ...] = ()) -> int:
+    """The most objects with the same keys that stand inside each other."""
+    if len(around) >= _DEEPEST:
+        return 0
+    if isinstance(value, list):
+        return max((_nested_depth(one, around) for one in value), default=0)
+    if not isinstance(value, dict):
+        return 0
+    here = (*around, frozenset(value))
+    own = here.count(here[-1]) if len(value) > 1 else 0
+    return max([own, *(_nested_depth(one, here) for one in value.values())])
+
+
+def _speaker_lines(rows: Sequence[Json], view: View, share: str) -> Iterator[str]:
+    """Who speaks in lists of messages: by turns or not, who begins and ends."""
+    for column in (c for c in view.columns if c.nested):
+        if role_values(rows, column.facts) is None:
+            continue
+        talks = [[str(v) for v in row if v is not None] for row in column.values]
+        talks = [talk for talk in talks if talk]
+        if not talks:
+            continue
+        strict = sum(all(a != b for a, b in pairwise(talk)) for talk in talks)
+        ends = (Counter(t[0] for t in talks), Counter(t[-1] for t in talks))
+        begin, end = (role_counts(column.name, dict(count.most_common(4)), share) for count in ends)
+        yield (
+            f"{display_path(column.path)}: neighbours differ {share_phrase(strict, len(talks))} lists; "
+            f"first {begin}; last {end}"
+        )
+
+
+def _group_lines(columns: Sequence[Column]) -> Iterator[str]:
+    """Columns whose values come in runs of neighbouring rows, as those of a conversation do."""
+    flat = [c for c in columns if not c.many and c.fill == 1 and len(c.texts) >= 6]
+    for column in flat:
+        runs = _run_ranges(column.texts)
+        repeated = 2 <= column.distinct < len(column.texts)
+        if not repeated or len(runs) != column.distinct or len(runs) * 1.5 > len(column.texts):
+            continue
+        counting = [
+            other for other in flat if other is not column and _numbers_restart(other, runs)
+        ]
+        order = ", ".join(display_path(other.path) for other in counting[:2])
+        turns = ", ".join(
+            display_path(other.path) for other in flat if _values_alternate(other, runs)
+        )
+        if not (
+            order or turns or column.named("id") > _MOST_TALKS or column.named("foreign_id") > 0
+        ):
+            continue
+        sizes = [stop - start for start, stop in runs]
+        told = f"rows with the same {display_path(column.path)} are neighbours"
+        counted = f"; {order} counts up inside them" if order else ""
+        counted += f"; {turns} takes turns between two values inside them" if turns else ""
+        yield f"{told}, {min(sizes)}-{max(sizes)} rows each{counted}"
+
+
+def _run_ranges(texts: Sequence[str]) -> list[tuple[int, int]]:
+    starts = [0, *(n for n in range(1, len(texts)) if texts[n] != texts[n - 1])]
+    return list(zip(starts, [*starts[1:], len(texts)], strict=True))
+
+
+def _numbers_restart(column: Column, runs: Sequence[tuple[int, int]]) -> bool:
+    """Whether numbers grow by one inside every run, and restart."""
+    if not column.numeric or column.distinct == len(column.texts):
+        return False
+    numbers = [int(text) if text.strip("-").isdecimal() else None for text in column.texts]
+    inside = [pair for start, stop in runs for pair in pairwise(numbers[start:stop])]
+    return bool(inside) and all(a is not None and b == a + 1 for a, b in inside)
+
+
+def _values_alternate(column: Column, runs: Sequence[tuple[int, int]]) -> bool:
+    """Whether two values take turns inside every run."""
+    talks = [column.texts[start:stop] for start, stop in runs if stop - start > 1]
+    return bool(talks) and all(
+        len(set(talk)) == 2 and all(a != b for a, b in pairwise(talk)) for talk in talks
+    )
+
+
+def share_phrase(good: int, whole: int) -> str:
+    """A share in words, with what it is a share of."""
+    return f"in {good / whole:.0%} of {whole}" if good < whole else f"in all {whole}"
+
+
+_COMPARED = 100  # rows
+_MOST_ROWS = 0.8
+_VARIED = 3  # different texts: what is always the same is contained by chance
+_SHORT = 6  # characters: a shorter text is contained by chance
+_HEAD = 4000
+_SENTENCE = 12  # characters
+_MUCH = 200  # characters of a column whose language can be told
+_NAMES = {
+    "key": "names an option by its letter or key",
+    "place0": "is the number of an option, from 0",
+    "place1": "is the number of an option, from 1",
+    "text": "is the text of one option",
+}
+
+TextTest = Callable[[str, str], bool]
+
+
+def relation_lines(rows: Sequence[Json], view: View, share: str) -> list[str]:
+    """What was found, the most useful first: paths, shares, and the names of who speaks."""
+    columns = view.columns[:MOST_COLUMNS]
+    found = [
+        *turn_lines(rows, view, share),
+        *_option_lines(view, columns),
+        *_containment_lines(columns),
+        *_element_lines(columns),
+        *_parallel_lines(columns),
+        *_condition_lines(columns),
+        *_even_length_lines(columns),
+        *_language_lines(columns),
+    ]
+    return list(dict.fromkeys(share_line(line, share) for line in found))
+
+
+def _option_lines(view: View, columns: Sequence[Column]) -> Iterator[str]:
+    """Answers that name one of several options; questions that hold their options."""
+    for column in columns:
+        if not column.many and column.text and has_inline_options(column.present):
+            yield f"{_shown_column_path(column)} already holds lettered options"
+    options = find_options(view, columns)
+    unnamed = None if options else find_unnamed_choice(columns)
+    if unnamed:
+        question, answer, options = unnamed
+        named = ", ".join(map(display_path, sorted(options.paths)))
+        yield f"{_shown_column_path(answer)} {_NAMES['key']} ({named}); question perhaps {_shown_column_path(question)}"
+        return
+    if options is None:
+        return
+    for column in columns:
+        if column.path in options.paths and column.looks("option") >= _MOST_ROWS:
+            yield f"{_shown_column_path(column)} carry their letters already"
+        if (
+            column.many
+            or column.path in options.paths
+            or column.distinct < 2
+            or _is_numbering(column)
+        ):
+            continue
+        how = answer_reference(options, column)
+        if how and not (how.startswith("place") and column.distinct > max(map(len, options.keys))):
+            named = ", ".join(map(display_path, sorted(options.paths)))
+            yield f"{_shown_column_path(column)} {_NAMES[how]} ({named})"
+
+
+def _is_numbering(column: Column) -> bool:
+    return len(column.present) > 3 and column.distinct == len(column.present) and column.numeric
+
+
+def _containment_lines(columns: Sequence[Column]) -> Iterator[str]:
+    """One text equals, begins with, ends with or contains another one."""
+    flat = [c for c in columns if not c.many and (c.text or c.nature in ("number", "label"))]
+    heads = {c.path: [t.strip()[:_HEAD] for t in c.texts[:_COMPARED]] for c in flat}
+    for one, other in combinations(flat, 2):
+        small, large = sorted((one, other), key=lambda c: c.chars)
+        if not large.text:
+            continue
+        said = _closest_relation(heads[large.path], heads[small.path])
+        if said:
+            yield f"{_shown_column_path(large)} {said[0]} {_shown_column_path(small)} {said[1]} rows"
+
+
+_TESTS: tuple[tuple[str, TextTest], ...] = (
+    ("equals", lambda large, small: large == small),
+    ("begins with", lambda large, small: large.startswith(small)),
+    ("ends with", lambda large, small: large.endswith(small)),
+    ("contains", lambda large, small: small in large),
+)
+
+
+def _closest_relation(large: Sequence[str], small: Sequence[str]) -> tuple[str, str] | None:
+    """The closest of the relations that holds for most rows with both texts, and its share."""
+    both = [(a, b) for a, b in zip(large, small, strict=True) if a and b]
+    if len(both) < max(2, 0.1 * len(large)) or len({b for _, b in both}) < _VARIED:
+        return None
+    for name, test in _TESTS:
+        if name != "ends with" and sum(len(b) < _SHORT for _, b in both) > 0.5 * len(both):
+            continue
+        good = sum(test(a, b) for a, b in both)
+        if good >= _MOST_ROWS * len(both):
+            return name, share_phrase(good, len(both))
+    return None
+
+
+def _element_lines(columns: Sequence[Column]) -> Iterator[str]:
+    """Texts that are, or hold, the elements of a list."""
+    lists = [c for c in columns if c.many and c.text]
+    for column in (c for c in columns if not c.many and c.text):
+        for held in lists:
+            rows = [
+                (text.strip(), [text_of(v).strip() for v in row if text_of(v).strip()])
+                for text, row in zip(column.texts, held.values, strict=True)
+            ]
+            rows = [(text, inside) for text, inside in rows[:_COMPARED] if text and inside]
+            if len(rows) < 2:
+                continue
+            for name, test in _LIST_TESTS:
+                good = sum(test(text, inside) for text, inside in rows)
+                if good >= _MOST_ROWS * len(rows):
+                    yield f"{_shown_column_path(column)} {name} {_shown_column_path(held)} {share_phrase(good, len(rows))} rows"
+                    break
+
+
+_LIST_TESTS: tuple[tuple[str, Callable[[str, list[str]], bool]], ...] = (
+    ("equals the first of", lambda text, inside: text == inside[0]),
+    ("equals the last of", lambda text, inside: text == inside[-1]),
+    ("equals one of", lambda text, inside: text in inside),
+    ("stands in the first of", lambda text, inside: len(text) >= _SHORT and text in inside[0]),
+    ("stands in the last of", lambda text, inside: len(text) >= _SHORT and text in inside[-1]),
+    (
+        "contains all of",
+        lambda text, inside: all(i in text for i in inside) and len(inside[0]) >= _SHORT,
+    ),
+)
+
+
+def _parallel_lines(columns: Sequence[Column]) -> Iterator[str]:
+    """Lists beside each other that have the same lengths in all rows."""
+    lists: dict[str, list[int]] = {}
+    for column in (c for c in columns if c.many):
+        lists.setdefault(list_path(column.path), [len(row) for row in column.values])
+    for (one, a), (other, b) in combinations(lists.items(), 2):
+        beside = parent_path(one) == parent_path(other)
+        if beside and a == b and len(set(a)) > 1 and max(a) > 1:
+            yield f"{display_path(one)} and {display_path(other)} have the same length in all rows"
+
+
+def _condition_lines(columns: Sequence[Column]) -> Iterator[str]:
+    """Columns that are filled exactly where another one of few values says so."""
+    few = [c for c in columns if not c.many and 2 <= c.distinct <= 6 and c.nature != "text"]
+    for part in (c for c in columns if not c.many and 0.05 < c.fill < 0.95 and c.text):
+        for label in few:
+            filled = {a for a, b in zip(label.texts, part.texts, strict=True) if b.strip()}
+            blank = {a for a, b in zip(label.texts, part.texts, strict=True) if not b.strip()}
+            if not filled & blank and len(label.present) > 6:
+                yield f"whether {_shown_column_path(part)} is filled follows from {_shown_column_path(label)}"
+                break
+
+
+def _even_length_lines(columns: Sequence[Column]) -> Iterator[str]:
+    """Lists of texts whose lengths are all even, as those of questions and answers are."""
+    for column in (c for c in columns if c.many and c.text):
+        sizes = [len(row) for row in column.values if row]
+        if len(sizes) < 3 or len(set(sizes)) < 2:
+            continue
+        even = sum(size % 2 == 0 for size in sizes)
+        if even in (0, len(sizes)) or even >= 0.9 * len(sizes):
+            kind = "odd" if even == 0 else "even"
+            share = share_phrase(len(sizes) if even == 0 else even, len(sizes))
+            named = display_path(list_path(column.path))
+            yield f"{named} has an {kind} number of elements {share} rows"
+
+
+def _language_lines(columns: Sequence[Column]) -> Iterator[str]:
+    """The language of the longest texts."""
+    texts = [c for c in columns if c.text and c.chars >= _MUCH and _median_length(c) >= _SENTENCE]
+    texts = sorted(texts, key=lambda c: -c.chars)[:4]
+    found: dict[str, list[str]] = {}
+    for column in texts:
+        code, part = sides.detect_language([text[:_HEAD] for text in column.present[:40]])
+        if code and part >= 0.6:
+            found.setdefault(f"{code} ({part:.0%})", []).append(_shown_column_path(column))
+    for code, paths in found.items():
+        yield f"language detected: {code} in {', '.join(paths)}"
+
+
+def _median_length(column: Column) -> float:
+    """Characters of an ordinary text."""
+    return column.facts.chars.middle if column.facts.chars else 0
+
+
+def _shown_column_path(column: Column) -> str:
+    return display_path(column.path)

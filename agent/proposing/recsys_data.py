@@ -1,0 +1,295 @@
+"""Raw data sets of other kinds than text: what their recognisers share.
+
+What is said here goes into manifests and reports, so it holds names inside the source, no paths.
+
+Criteo logs and arrays made of them: `ingot criteo` reads these, and the answer names it.
+Data sets of clicks: `ingot ctr` builds these, and the answer names its command.
+Streams of Monolith's messages: `ingot monolith` reads these, and the answer names it.
+"""
+
+import shlex
+from collections.abc import Sequence
+from itertools import islice, takewhile
+from pathlib import PurePosixPath
+
+from ingot.agent.privacy import redact
+from ingot.agent.proposing.proposal import Evidence, Proposal
+from ingot.converters.errors import SourceError
+from ingot.converters.rows import Json
+from ingot.converters.sources import Source, SourceFile
+from ingot.converters.sources.recognizers.aliccp import (
+    ALICCP_HEAD,
+    COMMON,
+    SKELETON,
+    recognize_aliccp,
+)
+from ingot.converters.sources.recognizers.criteo import (
+    CRITEO_HEAD,
+    WIDTHS,
+    array_name,
+    count_array_rows,
+    recognize_criteo,
+)
+from ingot.converters.sources.recognizers.monolith import (
+    MONOLITH_HEAD,
+    MONOLITH_STREAM,
+    MonolithStream,
+    recognize_monolith,
+)
+from ingot.converters.sources.storage.archives import keep_archive_open
+from ingot.converters.sources.storage.compression import (
+    detect_compression,
+    open_decompressed,
+    peek_first_bytes,
+)
+from ingot.converters.sources.storage.listing import Entry, Place
+from ingot.converters.sources.storage.read_errors import translate_read_errors
+
+
+def read_head(place: Place, size: int) -> bytes:
+    """The first bytes of a file, decompressed."""
+    with keep_archive_open(), place.open() as raw, translate_read_errors(str(place)):
+        return open_decompressed(raw, str(place)).read(size)
+
+
+def is_archive_member(file: SourceFile, source: Source) -> bool:
+    """Whether a file is one of an archive."""
+    return all(file.place != entry.place for entry in source.listing.entries)
+
+
+def unpack_advice(file: SourceFile, command: str) -> str:
+    """What is to be done with a file that lies in an archive."""
+    return f"{redact(file.name)} lies in an archive: unpack it, and see {command} --help"
+
+
+def shell_name(name: str | None) -> str:
+    """A name as it can be given on the command line."""
+    return "FILE" if name is None else shlex.quote(redact(name))
+
+
+def irrelevant_proposal(reason: str, why: str) -> Proposal:
+    """The proposal that nothing is converted."""
+    evidence = Evidence(target="decision", choice="irrelevant", why=why)
+    return Proposal(
+        decision="irrelevant",
+        mapping=None,
+        confidence=1.0,
+        reason=reason,
+        evidence=(evidence,),
+    )
+
+
+_MOST_PARTS = 8  # of which arrays are looked at
+_CRITEO_COMMAND = (
+    "Preprocess it with: ingot criteo preprocess --input-dir {} --out DIR "
+    "(files day_0, day_1, ..., or train.txt)"
+)
+_CRITEO_LINES = "lines of Criteo: 0 or 1, 13 whole numbers, 26 values of 8 hex digits, tabs between"
+_CRITEO_ARRAYS = "arrays of equally many rows: 13 dense values, a label, 26 ids"
+
+
+def criteo_proposal(source: Source) -> Proposal | None:
+    """Criteo logs hold nothing to convert, nor do arrays made of them; None for others."""
+    return _criteo_log_proposal(source) or _criteo_array_proposal(source)
+
+
+def _criteo_log_proposal(source: Source) -> Proposal | None:
+    """By the largest table: Kaggle's comes with a readme."""
+    tables = [one for one in source.files if one.facts.delimiter == "\t"]
+    largest = max(tables, key=lambda one: one.bytes or 0, default=None)
+    if largest is None or not _is_criteo_log(largest.place):
+        return None
+    folder, packed = _folder_argument(largest.name), is_archive_member(largest, source)
+    what = (
+        unpack_advice(largest, "ingot criteo preprocess")
+        if packed
+        else _CRITEO_COMMAND.format(folder)
+    )
+    return irrelevant_proposal(
+        f"This is raw Criteo data, clicks and no text. {what}", _CRITEO_LINES
+    )
+
+
+def _is_criteo_log(place: Place) -> bool:
+    try:
+        return recognize_criteo(read_head(place, CRITEO_HEAD)) is not None
+    except SourceError:  # what is damaged is told where it is read
+        return False
+
+
+def _folder_argument(name: str) -> str:
+    """The folder of a file below the location; the location itself is not told."""
+    inside = str(PurePosixPath(name).parent)
+    return "FOLDER" if inside == "." else shell_name(inside)
+
+
+def _criteo_array_proposal(source: Source) -> Proposal | None:
+    places = {entry.name: entry.place for entry in source.listing.entries}
+    ends = array_name("", "sparse")
+    parts = (name.removesuffix(ends) for name in places if name.endswith(ends))
+    part = next((one for one in islice(parts, _MOST_PARTS) if _is_criteo_part(one, places)), None)
+    if part is None:
+        return None
+    command = f"Look at it with: ingot criteo inspect {_folder_argument(part)}"
+    reason = f"This is preprocessed Criteo data, arrays and no text. {command}"
+    return irrelevant_proposal(reason, _CRITEO_ARRAYS)
+
+
+def _is_criteo_part(part: str, places: dict[str, Place]) -> bool:
+    """Whether a part has its three arrays, equally long."""
+    rows = {_criteo_array_rows(places.get(array_name(part, kind)), kind) for kind in WIDTHS}
+    return len(rows) == 1 and None not in rows
+
+
+def _criteo_array_rows(place: Place | None, kind: str) -> int | None:
+    if place is None:
+        return None
+    try:
+        with place.open() as stream, translate_read_errors(str(place)):
+            return count_array_rows(stream, kind)
+    except SourceError:  # what cannot be read is none
+        return None
+
+
+_LEAST_ROWS = 20
+_MOST_FILES = 64  # looked at beside the first
+_ALICCP_LINES = (
+    "lines of Ali-CCP: 0 or 1 twice, tokens of field, id and value between \\x01, \\x02, \\x03"
+)
+
+
+def aliccp_proposal(source: Source) -> Proposal | None:
+    """Raw files of Ali-CCP hold nothing to convert; None for every other source."""
+    first = next((one for one in source.files if one.facts.format in ("csv", "text")), None)
+    if first is None or recognize_aliccp(read_head(first.place, ALICCP_HEAD)) is None:
+        return None
+    packed = is_archive_member(first, source)
+    what = (
+        unpack_advice(first, "ingot ctr build")
+        if packed
+        else _aliccp_command(_aliccp_files(source))
+    )
+    return irrelevant_proposal(
+        f"This is raw Ali-CCP data, clicks and no text. {what}", _ALICCP_LINES
+    )
+
+
+def click_log_hint(source: Source, rows: Sequence[Json]) -> str:
+    """What builds a table that plainly is a log of clicks, "" where that is not plain."""
+    from ingot.converters.recsys.ctr.draft.feature_choice import names_click, names_user
+
+    tables = [row for row in rows if isinstance(row, dict)]
+    if len(tables) < _LEAST_ROWS or source.files[0].facts.format not in ("csv", "parquet", "arrow"):
+        return ""
+    clicks = [name for name in tables[0] if names_click(name)]
+    users = any(names_user(name) for name in tables[0])
+    if not users or not any(_is_click_label([row.get(name) for row in tables]) for name in clicks):
+        return ""
+    what = shlex.quote(redact(source.files[0].name)) if len(source.files) == 1 else "FOLDER"
+    return f" A log of clicks it seems to be: ingot ctr draft {what} -o featuremap.yaml"
+
+
+def _is_click_label(cells: Sequence[Json]) -> bool:
+    return {str(cell).lower() for cell in cells} == {"0", "1"} or set(cells) == {False, True}
+
+
+def _aliccp_files(source: Source) -> dict[str, list[str]]:
+    """The names of the raw files by kind, the biggest first."""
+    found: dict[str, list[str]] = {SKELETON: [], COMMON: []}
+    entries: Sequence[Entry] = sorted(source.listing.entries, key=lambda one: -(one.bytes or 0))
+    for entry in islice(entries, _MOST_FILES):
+        try:
+            kind = recognize_aliccp(read_head(entry.place, ALICCP_HEAD))
+        except SourceError:  # a damaged neighbour is not what this is about
+            continue
+        if kind is not None:
+            found[kind].append(entry.name)
+    return found
+
+
+def _aliccp_command(found: dict[str, list[str]]) -> str:
+    """What builds the first pair of files, and which others there are."""
+    pairs = [(name, _nearest_common(name, found[COMMON])) for name in found[SKELETON]]
+    pairs = sorted(pairs, key=lambda pair: "train" not in pair[0])
+    skeleton, common = pairs[0] if pairs else (None, next(iter(found[COMMON]), None))
+    others = [f"{shell_name(name)} with {shell_name(near)}" for name, near in pairs[1:3]]
+    more = f" (and then {', '.join(others)}, with its --vocab)" if others else ""
+    files = f"--skeleton {shell_name(skeleton)} --common {shell_name(common)}"
+    return f"Build it with: ingot ctr build {files} --featuremap aliccp --out DIR{more}"
+
+
+def _nearest_common(skeleton: str, commons: Sequence[str]) -> str | None:
+    """The common features of a skeleton: the file whose name ends most like it."""
+
+    def alike(name: str) -> tuple[bool, int]:
+        beside = PurePosixPath(name).parent == PurePosixPath(skeleton).parent
+        ends = zip(reversed(name), reversed(skeleton), strict=False)
+        return beside, sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], ends))
+
+    return max(commons, key=alike, default=None)
+
+
+_MESSAGE_NAMES = {"example": "Examples", "examplebatch": "ExampleBatches", "instance": "Instances"}
+_STREAM_EVIDENCE = "sizes and messages of {} one behind the other, read with the framing {}"
+
+
+def monolith_proposal(source: Source) -> Proposal | None:
+    """Streams of Monolith hold nothing to convert; None for others.
+
+    What was left out as one is looked at, where nothing else is there or it is the largest file.
+    """
+    streams = {one.name for one in source.left_out if one.why == MONOLITH_STREAM}
+    if not streams:
+        return None
+    largest = max(source.listing.entries, key=lambda one: one.bytes)
+    found = largest if largest.name in streams else _first_stream(source, streams)
+    if source.files and found is not largest:
+        return None
+    return (
+        _packed_stream_proposal(min(streams)) if found is None else _stream_proposal(source, found)
+    )
+
+
+def _first_stream(source: Source, streams: set[str]) -> Entry | None:
+    """The first of them that is no file of an archive."""
+    return next((one for one in source.listing.entries if one.name in streams), None)
+
+
+def _packed_stream_proposal(name: str) -> Proposal:
+    where = f"{redact(name)} lies in an archive: unpack it, and see ingot monolith convert --help"
+    return irrelevant_proposal(
+        f"These are messages for Monolith and no text. {where}", MONOLITH_STREAM
+    )
+
+
+def _stream_proposal(source: Source, found: Entry) -> Proposal | None:
+    try:
+        stream = recognize_monolith(read_head(found.place, MONOLITH_HEAD))
+    except SourceError:  # what is damaged is told where it is read
+        stream = None
+    if stream is None:
+        return None
+    where = shell_name(found.name) if source.listing.direct else "FOLDER"
+    packed = _foreign_compression(found.place)
+    what = f"Undo {packed} first, and see ingot monolith convert --help" if packed else ""
+    reason = f"These are {_MESSAGE_NAMES[stream.kind]} for Monolith and no text. "
+    reason += what or _monolith_command(stream, where)
+    return irrelevant_proposal(
+        reason, _STREAM_EVIDENCE.format(_MESSAGE_NAMES[stream.kind], stream.framing)
+    )
+
+
+def _foreign_compression(place: Place) -> str:
+    """A compression that Monolith has no name for; empty where there is none."""
+    with place.open() as raw, translate_read_errors(str(place)):
+        codec = detect_compression(peek_first_bytes(raw))
+    return codec if codec in ("bz2", "xz") else ""
+
+
+def _monolith_command(stream: MonolithStream, where: str) -> str:
+    """What converts it; the target is one that it is not yet."""
+    framing = "" if stream.framing == "sort_id" else f" --framing {stream.framing}"
+    packed = "" if stream.compression == "none" else f" --compression {stream.compression}"
+    target = "example" if stream.kind != "example" else "examplebatch"
+    command = f"ingot monolith convert {where} OUT --from {stream.kind} --to {target}"
+    return f"Convert them with: {command}{framing}{packed} (look first: ingot monolith cat {where})"

@@ -1,0 +1,1 @@
+"""A proposal by rules: deterministic, offline, with a measured confidence."""

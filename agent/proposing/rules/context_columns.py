@@ -1,0 +1,410 @@
+"""Context that stands in lists: passages with titles, sentences of passages, titles apart.
+
+A passage keeps its title, and passages their order: an element is written as a whole, not all
+titles before all texts. What a search found, with a mark at what is of use, is no context.
+
+Who the assistant is to be: system columns, personas, and columns that describe the bot.
+What belongs beside a question and its answer: context, system, reasoning, tools, feedback.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ingot.agent.proposing.columns import (
+    Column,
+    View,
+    last_name,
+    list_path,
+    outer_names,
+    parent_path,
+    text_of,
+    values_at,
+)
+from ingot.agent.proposing.field_names import name_strength, spell_name
+from ingot.agent.proposing.rules.multiple_choice import Options
+from ingot.agent.proposing.rules.sides import (
+    containment_share,
+    have_same_words,
+    judged_partner,
+    rival_columns,
+)
+from ingot.agent.proposing.rules.speakers import speaking_role
+from ingot.converters.paths import compile_path, quote_name
+from ingot.converters.rows import Json
+from ingot.converters.sources.profile import PathFacts
+from ingot.converters.sources.text_kinds import count_words
+
+_OF_SEARCH = re.compile(r"select|click|relevan|retriev", re.IGNORECASE)
+_LEAST_WORDS = 5
+_BODIES = ("context", "body", "utterance")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passages:
+    """Passages of a record.
+
+    Attributes:
+        value: gives all of them; None where they are better left out.
+        head: the place where they stand.
+    """
+
+    value: Json
+    head: str
+
+
+def find_passages(view: View) -> Passages | None:
+    """The passages that a record lists beside its question, None where there are none."""
+    for facts in view.facts.paths:
+        if facts.path == "$" or "[*]" in facts.path:
+            continue
+        if name_strength(last_name(facts.path), "context") < 0.8:
+            continue
+        below = (f"{facts.path}.", f"{facts.path}[*].")
+        if any(_is_selection_flag(f) for f in view.facts.paths if f.path.startswith(below)):
+            return Passages(value=None, head=facts.path)
+        if facts.types.get("list"):
+            value = _nested_passages(view, facts.path) or _object_passages(view, facts.path)
+        elif facts.types.get("object"):
+            value = _parallel_passages(view, facts.path)
+        else:
+            value = None
+        if value is not None:
+            return Passages(value=value, head=facts.path)
+    return None
+
+
+def _nested_passages(view: View, head: str) -> Json:
+    """Lists in a list: `[title, [sentence, ...]]`, or the sentences of each passage."""
+    elements = [e for node in view.nodes for e in values_at(f"{head}[*]", node)]
+    if not elements or not all(isinstance(e, list) and e for e in elements):
+        return None
+    if all(_is_text_list(e) for e in elements) and not all(len(e) == 2 for e in elements):
+        return {"path": f"{head}[*][*]"}
+    titled = all(len(e) == 2 and isinstance(e[0], str) for e in elements)
+    if not titled:
+        return None
+    if all(_is_text_list(e[1]) for e in elements):
+        return {"each": f"{head}[*]", "concat": ["[0]", "[1][*]"]}
+    told = all(isinstance(e[1], str) for e in elements) and _are_prose([e[1] for e in elements])
+    return {"each": f"{head}[*]", "concat": ["[0]", "[1]"]} if told else None
+
+
+def _is_text_list(value: Json) -> bool:
+    return isinstance(value, list) and all(isinstance(v, str) for v in value)
+
+
+def _are_prose(texts: Sequence[str]) -> bool:
+    return sum(map(count_words, texts)) >= _LEAST_WORDS * len(texts)
+
+
+def _object_passages(view: View, head: str) -> Json:
+    """Objects in a list, each with a text and perhaps a title."""
+    inside = [f for f in view.facts.paths if f.path.startswith(f"{head}[*].") and f.chars]
+    flat = [f for f in inside if f.path.count("[*]") == 1]
+    titles = [f for f in flat if name_strength(last_name(f.path), "title") >= 0.95]
+    lists = [f for f in inside if f.path.endswith("[*]") and f.path.count("[*]") == 2]
+    body = _longest_place([f for f in (*flat, *lists) if f not in titles])
+    if body is None or not titles:
+        return None
+    within = [f.path.removeprefix(f"{head}[*].") for f in (titles[0], body)]
+    return {"each": f"{head}[*]", "concat": list(within)}
+
+
+def _is_selection_flag(facts: PathFacts) -> bool:
+    """Whether a place says which results of a search are of use, as `is_selected` does."""
+    number = facts.types.get("boolean") or facts.types.get("integer")
+    return bool(number) and bool(_OF_SEARCH.search(last_name(facts.path)))
+
+
+def _longest_place(found: Sequence[PathFacts]) -> PathFacts | None:
+    """The place with the most text, under a name that a text goes by."""
+    named = [
+        f
+        for f in found
+        if max(name_strength(last_name(f.path), slot) for slot in _BODIES) >= 0.8
+        and _are_prose(f.examples)
+    ]
+    return max(named, key=lambda f: f.chars.total if f.chars else 0, default=None)
+
+
+def _parallel_passages(view: View, head: str) -> Json:
+    """Titles and texts in lists of their own, in step."""
+    inside = [
+        f for f in view.facts.paths if parent_path(_outermost_list(f.path)) == head and f.chars
+    ]
+    lists = [f for f in inside if f.path.endswith("[*]")]
+    title = next((f for f in lists if name_strength(last_name(f.path), "title") >= 0.95), None)
+    body = _longest_place([f for f in lists if f is not title])
+    if title is None or body is None:
+        return None
+    name = f"{head}.{quote_name(last_name(body.path))}".replace(".[", "[")
+    sentences = "[1][*]" if body.path.count("[*]") == 2 else "[1]"
+    return {"each": [title.path, f"{name}[*]"], "concat": ["[0]", sentences]}
+
+
+def _outermost_list(path: str) -> str:
+    """The path of the outermost list around the texts at a path."""
+    return path.split("[*]", 1)[0]
+
+
+_CHARACTER = ("char", "character", "persona", "npc", "companion")
+_DESCRIBES = (
+    "description",
+    "definition",
+    "persona",
+    "personality",
+    "profile",
+    "background",
+    "card",
+)
+
+
+def persona_system_value(columns: Sequence[Column]) -> Json:
+    """The value of `system` from the columns beside a conversation; None where none tells it."""
+    told = [c for c in columns if c.named("system") >= 0.8]
+    found = [(c.chars, c.path) for c in told if _holds_text(c)]
+    found += [(c.chars, c.path.replace("[*]", "[0]", 1)) for c in told if _is_same_in_group(c)]
+    if found:
+        return max(found)[1]
+    parts: list[Json] = [c.path for c in columns if _describes_bot(c) and _holds_text(c)]
+    return parts[0] if len(parts) == 1 else parts or None
+
+
+def _is_same_in_group(column: Column) -> bool:
+    """Whether the rows of a conversation that were gathered all hold the same text."""
+    gathered = column.path.startswith("[*].") and bool(column.present) and not column.numeric
+    return gathered and all(len(set(row)) == 1 for row in column.values if row)
+
+
+def _holds_text(column: Column) -> bool:
+    """Whether it holds a text, or a list of texts, and not a number."""
+    return bool(column.present) and not column.nested and not column.numeric
+
+
+def _describes_bot(column: Column) -> bool:
+    """Names such as `bot_description` or `character_profile`."""
+    *head, tail = spell_name(column.name).split("_")
+    whose = "_".join(head)
+    bot = speaking_role(whose) == "assistant" or whose in _CHARACTER
+    return tail.removesuffix("s") in _DESCRIBES and bot and column.text
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnRoles:
+    """Columns by the part they play."""
+
+    question: Column
+    answer: Column
+    system: Column | None = None
+    before: tuple[Column, ...] = ()
+    after: tuple[Column, ...] = ()
+    rationale: Column | None = None
+    options: Options | None = None
+    passages: Passages | None = None
+    how: str | None = None
+
+
+def system_column(columns: Sequence[Column], taken: set[str]) -> Column | None:
+    """Standing instructions or a persona, in a column of their own."""
+    found = [
+        c
+        for c in columns
+        if c.named("system") >= 0.8
+        and c.path not in taken
+        and c.present
+        and not c.numeric
+        and c.nature in ("text", "label")
+    ]
+    return max(found, key=lambda c: c.chars, default=None)
+
+
+def rationale_column(columns: Sequence[Column], answer: Column, taken: set[str]) -> Column | None:
+    """The reasoning that leads to the answer, unless the answer holds it; none of several marks."""
+    found = [
+        c
+        for c in columns
+        if c.path not in taken
+        and c.text
+        and c.named("rationale") >= 0.8
+        and c.fill > 0.3
+        and not rival_columns(c, columns)
+    ]
+    best = max(found, key=lambda c: c.chars, default=None)
+    return best if best and containment_share(answer, best) < 0.5 else None
+
+
+def user_turn_columns(
+    columns: Sequence[Column], cast: ColumnRoles, taken: set[str]
+) -> tuple[list[Column], list[Column]]:
+    """Columns of the user's turn: before the question, and after it.
+
+    Several columns of one list are left out: all of one before all of the other tears elements up.
+    """
+    before: list[tuple[float, Column]] = []
+    after: list[Column] = []
+    for column in columns:
+        if (
+            column.path in taken
+            or column.nature not in ("text", "label")
+            or not _is_plain_text(column)
+        ):
+            continue
+        if _is_repeated(column, cast):
+            continue
+        place = _column_place(column, cast)
+        if place == "task":
+            before.append((0, column))
+        elif place == "context":
+            before.append((1, column))
+        elif place == "title":
+            before.append((2, column))
+        elif place == "after":
+            after.append(column)
+    before.sort(key=lambda one: (one[0], one[1].position))
+    placed = [*(column for _, column in before), *after]
+    lists = Counter(list_path(c.path) for c in placed if c.nested)
+    left = {c.path for c in placed if lists[list_path(c.path)] > 1} | _repeated_columns(
+        placed, cast.answer
+    )
+    return [c for _, c in before if c.path not in left], [c for c in after if c.path not in left]
+
+
+def _repeated_columns(placed: Sequence[Column], answer: Column) -> set[str]:
+    """Columns that others hold; and a template filled with others and the answer."""
+    found = set()
+    for outer in placed:
+        for inner in placed:
+            if outer is not inner and inner.words >= 2 and containment_share(outer, inner) > 0.6:
+                filled = outer.named("context") < 0.95 and containment_share(outer, answer) > 0.6
+                found.add(outer.path if filled else inner.path)
+    return found
+
+
+def _is_repeated(column: Column, cast: ColumnRoles) -> bool:
+    """Whether a column is one of both sides again, a part of the question, or made of it."""
+    question, answer = cast.question, cast.answer
+    if have_same_words(column, question) or have_same_words(column, answer):
+        return True
+    if column.many and _names_all_elements(column, question):
+        return True
+    return containment_share(question, column) > 0.6 or (
+        containment_share(column, question) > 0.6 and question.words >= 3
+    )
+
+
+def _names_all_elements(column: Column, question: Column) -> bool:
+    """Whether questions name every element of a list: their options, for example."""
+    rows = [
+        (values, asked)
+        for values, asked in zip(column.values, question.texts, strict=True)
+        if values and asked.strip()
+    ]
+    inside = sum(all(text_of(v).strip() in asked for v in values) for values, asked in rows)
+    return bool(rows) and inside > 0.8 * len(rows)
+
+
+def _is_plain_text(column: Column) -> bool:
+    against = (
+        "rejected",
+        "answer",
+        "id",
+        "foreign_id",
+        "url",
+        "time",
+        "author",
+        "example",
+        "tools",
+        "source",
+    )
+    return all(column.named(kind) < 0.95 or column.named("context") == 1 for kind in against)
+
+
+def _column_place(column: Column, cast: ColumnRoles) -> str | None:
+    question = cast.question
+    task = question.named("instruction") < 0.9
+    wording = column.named("instruction") >= 0.8 and column.words >= 2
+    if task and wording and column.named("system") < 0.8:
+        return "task"
+    if column.nature != "text":
+        return None
+    if column.named("context") >= 0.8 and column.words >= 3 and _is_context(column, cast):
+        return "context"
+    if column.named("input") >= 0.8 and question.named("input") < 0.8:
+        return "after"
+    if _is_passage(column, cast):
+        return "context"
+    if _continues_question(column, question) or (
+        column.named("options") >= 0.95 and not cast.options
+    ):
+        return "after"
+    asking = max(question.named("question"), question.named("body"), question.named("lead"))
+    if asking >= 0.8 and _is_record_title(column) and column.looks("question") > 0.3:
+        return "title" if question.named("title") < 0.8 else None
+    if (
+        question.named("question") >= 0.9
+        and column.named("question") >= 0.9
+        and column.named("title") < 0.8
+    ):
+        return (
+            "after"
+            if column.position > question.position and judged_partner(column, question)
+            else None
+        )
+    return None
+
+
+def _is_passage(column: Column, cast: ColumnRoles) -> bool:
+    """A text called a body, before a question that an answer of that name follows."""
+    question, answer = cast.question, cast.answer
+    named = question.named("question") >= 0.9 and answer.named("answer") >= 0.9
+    body = column.named("body") >= 0.9 and column.fill > 0.8 and column.looks("prose") > 0.5
+    return named and body and not column.many and column.position < question.position
+
+
+def _continues_question(column: Column, question: Column) -> bool:
+    """Whether a column says at length what the question is about: the body under its title."""
+    follows = max(column.named("lead"), column.named("body"))
+    if question.named("title") >= 0.8 and column.chars > question.chars:
+        same = spell_name(column.name).split("_")[0] == spell_name(question.name).split("_")[0]
+        if same and max(follows, column.named("question")) >= 0.5:
+            return True
+    unsaid = question.named("question") < 0.9 and question.named("instruction") < 0.9
+    if question.named("title") < 0.9 and not unsaid:
+        return False
+    return follows >= 0.8 and column.position > question.position and column.words >= 2
+
+
+def _is_record_title(column: Column) -> bool:
+    """A title of the record itself, also one that says whose it is: `question_title`."""
+    asked = column.named_own("title") >= 0.8 and column.named_own("question") >= 0.5
+    return (column.named("title") >= 0.95 or asked) and not column.path.startswith("^")
+
+
+def _is_context(column: Column, cast: ColumnRoles) -> bool:
+    """A context is no label, and not a text that only repeats the answer."""
+    return (not have_same_words(column, cast.answer) and column.distinct > 1) or column.words > 8
+
+
+def tools_value(view: View) -> Json:
+    """Tool definitions beside a conversation, as JSON text; None where there are none."""
+    for facts in view.facts.paths:
+        plain = len(compile_path(facts.path).steps) == 1
+        if plain and name_strength(last_name(facts.path), "tools") >= 0.9:
+            if facts.types.get("list") or facts.types.get("object"):
+                return {"path": facts.path, "as": "json"}
+            if facts.types.get("string"):
+                return facts.path
+    return None
+
+
+def good_rows_condition(view: View, used: frozenset[str]) -> list[Json] | None:
+    """Binary feedback: the rows marked good."""
+    for column in view.columns:
+        truths = column.facts.types.get("boolean", 0) >= 0.9 * max(1, len(column.present))
+        good = truths and not column.many and column.distinct == 2 and column.named("good") >= 0.9
+        beside = any(outer_names(column.path) == outer_names(path) for path in used)
+        if good and column.path not in used and (beside or not outer_names(column.path)):
+            return [{"path": column.path, "in": [True]}]
+    return None

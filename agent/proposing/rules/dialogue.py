@@ -1,0 +1,431 @@
+"""Reply trees: a message whose replies hold messages of the same shape; the first path is taken.
+
+Conversations held in lists: with speakers, in pairs, or taken in turn.
+"""
+
+from dataclasses import replace
+
+from ingot.agent.proposing.columns import View, last_name, parent_path, text_of, values_at
+from ingot.agent.proposing.drafts import (
+    Draft,
+    Field,
+    Talk,
+    element_fields,
+    field_sequences,
+    join_inner_path,
+    join_parts,
+    list_elements,
+    path_below,
+    text_weight,
+)
+from ingot.agent.proposing.field_names import alias_tables, name_strength
+from ingot.agent.proposing.proposal import Evidence
+from ingot.agent.proposing.rules.speakers import (
+    Speakers,
+    find_speakers,
+    has_other_speakers,
+    numbered_column_talk,
+    parallel_list_talk,
+    parallel_speaker_talks,
+    roles_of_values,
+)
+from ingot.agent.proposing.rules.transcripts import (
+    pair_list_talk,
+    text_kinds_content,
+    texts_begin_with_speaker,
+    two_key_talk,
+)
+from ingot.converters.paths import Mark, Names, Node, compile_path, quote_name
+from ingot.converters.rows import Json
+from ingot.converters.sources.text_kinds import count_words, is_question
+
+MAX_DEPTH = 24
+
+
+def _recursive_places(view: View) -> list[tuple[str, str]]:
+    """(path of a message, key of its replies) where the replies hold replies under the same key."""
+    found = []
+    paths = {facts.path for facts in view.facts.paths}
+    for facts in view.facts.paths:
+        key = last_name(facts.path)
+        deeper = f"{facts.path}[*].{key}"
+        plain = "[" not in facts.path and quote_name(key) == key
+        if plain and facts.types.get("list") and deeper in paths:
+            found.append((parent_path(facts.path), key))
+    return found
+
+
+def _reply_depth(value: Json, key: str) -> int:
+    depth = 0
+    while isinstance(value, dict) and isinstance(value.get(key), list) and value[key]:
+        value = value[key][0]
+        depth += 1
+    return depth
+
+
+def _message_text_key(view: View, head: str) -> str | None:
+    prefix = "" if head == "$" else f"{head}."
+    fields = [
+        f
+        for f in view.facts.paths
+        if f.path.startswith(prefix)
+        and f.path.count(".") == prefix.count(".")
+        and f.chars
+        and "[" not in f.path
+    ]
+    best = max(
+        fields,
+        key=lambda f: (
+            name_strength(last_name(f.path), "utterance"),
+            f.chars.total if f.chars else 0,
+        ),
+        default=None,
+    )
+    return (
+        last_name(best.path)
+        if best and name_strength(last_name(best.path), "utterance") >= 0.5
+        else None
+    )
+
+
+def tree_drafts(view: View) -> list[Draft]:
+    """Drafts for rows that are reply trees."""
+    drafts = []
+    for head, key in _recursive_places(view):
+        text = _message_text_key(view, head)
+        if text is None:
+            continue
+        tops = [values_at(head, node) for node in view.nodes]
+        depth = min(MAX_DEPTH, max((_reply_depth(top[0], key) for top in tops if top), default=0))
+        stem = "" if head == "$" else f"{head}."
+        paths = [stem + f"{key}[0]." * level + text for level in range(depth + 1)]
+        messages = [
+            {"role": ("user", "assistant")[level % 2], "content": path}
+            for level, path in enumerate(paths)
+        ]
+        place = "every row" if head == "$" else head
+        drafts.append(
+            Draft(
+                kind="sft",
+                body={"messages": messages},
+                score=0.9,
+                why=f"{place} is a tree of replies; the first path is taken",
+                used=frozenset(paths),
+            )
+        )
+    return drafts
+
+
+def has_branches(view: View, element: str) -> bool:
+    """Whether messages keyed by id name their replies, and some of them have several.
+
+    Read in the order of the file, such a conversation holds every version of a reply.
+    """
+    if not element.endswith(".*"):
+        return False
+    return any(_names_several_replies(node, element) for node in view.nodes)
+
+
+def _names_several_replies(node: Node, element: str) -> bool:
+    keyed = next(iter(values_at(element.removesuffix(".*") or "$", node)), None)
+    if not isinstance(keyed, dict):
+        return False
+    lists = [
+        v for e in keyed.values() if isinstance(e, dict) for v in e.values() if _list_size(v) > 1
+    ]
+    return any(all(isinstance(name, str) and name in keyed for name in names) for names in lists)
+
+
+def _list_size(value: Json) -> int:
+    return len(value) if isinstance(value, list) else 0
+
+
+MOST_PARTIAL = 0.55  # the most that a role map with values left out may claim
+MOST_BRANCHED = 0.6  # the same where a reply has several versions, which all are taken
+MOST_GUESSED = 0.3  # the same of turns by order, where a column may say who speaks
+
+
+def _find_role_field(
+    view: View, element: str, fields: list[Field]
+) -> tuple[Field, dict[str, str | None], float] | None:
+    """The field that says who speaks, its map, and how sure that is."""
+    best: tuple[float, Field, dict[str, str | None]] | None = None
+    for one in fields:
+        told = roles_of_values(one.name, one.facts, field_sequences(view, element, one.inner))
+        if told and (best is None or told[1] > best[0]):
+            best = (told[1], one, told[0])
+    return (best[1], best[2], best[0]) if best else None
+
+
+def _find_content(view: View, element: str, fields: list[Field], not_this: str) -> str | None:
+    """The path of what is said, inside an element: a text, or the texts of a list of parts."""
+    flat = [(text_weight(f), f.inner) for f in fields if f.inner != not_this]
+    best = max(flat, default=(0.0, ""))
+    for facts in view.facts.paths:
+        inner = path_below(facts.path, element) if facts.path.startswith(element + ".") else ""
+        parts = compile_path(inner).steps if inner else ()
+        wild = [s for s in parts if isinstance(s, Mark)]
+        if len(wild) != 1 or not facts.types.get("string") or wild[0].mark != "[*]":
+            continue
+        one = Field(inner=inner, facts=facts)
+        if name_strength(last_name(inner), "utterance") < 0.5:
+            continue
+        weight = text_weight(one)
+        head = name_strength(_first_name(inner), "utterance")
+        best = max(best, (weight * (1 + head), inner))
+    return best[1] if best[0] > 0 else None
+
+
+def _first_name(inner: str) -> str:
+    first = compile_path(inner).steps[0]
+    return first.names[0] if isinstance(first, Names) else ""
+
+
+def _mask_field(view: View, element: str, fields: list[Field], role: dict[str, Json]) -> str | None:
+    """A field that says which turns are trained on; one that marks the user's says other things."""
+    for one in fields:
+        values = {value for value, _ in one.facts.values}
+        plain = values and values <= {"true", "false", 0, 1}
+        named = name_strength(one.name, "weight") >= 0.9
+        if plain and named and not _mark_is_users(view, element, one.inner, role):
+            return one.inner
+    return None
+
+
+def _mark_is_users(view: View, element: str, mark: str, role: dict[str, Json]) -> bool:
+    turns = [Node(turn) for row in view.nodes for turn in values_at(element, row)]
+    roles = role.get("map") or {"user": "user"}
+    said = [
+        t for t in turns if any(roles.get(text_of(v)) == "user" for v in values_at(role["path"], t))
+    ]
+    marked = sum(any(bool(value) for value in values_at(mark, turn)) for turn in said)
+    return bool(said) and marked >= 0.9 * len(said)
+
+
+def _open_end_share(view: View, element: str, inner: str, mapping: dict[str, str | None]) -> float:
+    said = [s for s in field_sequences(view, element, inner) if s]
+    ends = sum(1 for s in said if mapping.get(s[-1]) != "assistant")
+    return ends / max(1, len(said))
+
+
+def _with_tool_calls(view: View, element: str, content: str, said: Json) -> Json:
+    """What is said, before it the reasoning and after it the tool calls that messages carry."""
+    parts: list[Json] = [said]
+    for facts in view.facts.paths:
+        inner = path_below(facts.path, element) if facts.path.startswith(element + ".") else ""
+        calls = inner in alias_tables()["assistant_calls"] and facts.types.get("list")
+        if calls and facts.items and facts.items.low > 0:
+            parts.append({"path": inner, "as": "json"})
+        reasons = quote_name(inner) == inner and name_strength(inner, "rationale") >= 0.95
+        if inner and inner != content and reasons and facts.chars:
+            parts.insert(0, inner)
+    return join_parts(parts)
+
+
+def _talk_with_roles(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
+    found = _find_role_field(view, element, fields)
+    if not found:
+        return None
+    field, mapping, sure = found
+    content = _find_content(view, element, fields, field.inner)
+    if content is None or _all_sides_equal(field_sequences(view, element, content)):
+        return None
+    role: dict[str, Json] = {"path": field.inner}
+    if mapping != {name: name for name in mapping}:
+        role["map"] = mapping
+    entry = _role_entry(view, element, fields, role, content)
+    spoken = ", ".join(f"{value} = {role or 'left out'}" for value, role in mapping.items())
+    return Talk(
+        path=path,
+        entries=(entry,),
+        score=0.7 + 0.28 * sure,
+        why=f"{path} lists messages with their speakers",
+        ends_open=_open_end_share(view, element, field.inner, mapping),
+        evidence=(
+            Evidence(target="messages.role", choice=field.inner, why=spoken, confidence=sure),
+        ),
+        used=frozenset({join_inner_path(element, content)}),
+        most=MOST_BRANCHED if has_branches(view, element) else 1.0,
+    )
+
+
+def _all_sides_equal(said: list[list[str]]) -> bool:
+    """Whether all sides say the same: a thing that both have, no conversation."""
+    several = [s for s in said if len(s) > 1]
+    return bool(several) and sum(len(set(s)) == 1 for s in several) > 0.5 * len(several)
+
+
+def _role_entry(
+    view: View, element: str, fields: list[Field], role: dict[str, Json], content: str
+) -> dict[str, Json]:
+    """The message entry of elements whose speaker stands in a field."""
+    said = _with_tool_calls(
+        view, element, content, text_kinds_content(view, element, content, fields)
+    )
+    entry: dict[str, Json] = {"each": element, "role": role, "content": said}
+    if mask := _mask_field(view, element, fields, role):
+        entry["loss_mask"] = mask
+    return entry
+
+
+def _talk_with_some_roles(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
+    """Speakers of whom some are understood: the others stay out of the map, for a person."""
+    found = find_speakers(view, element, fields)
+    content = _find_content(view, element, fields, found.field.inner) if found else None
+    if found is None or content is None or not found.roles or not found.unknown:
+        return None
+    inner = found.field.inner
+    role: dict[str, Json] = {"path": inner, "map": found.roles}
+    spoken = ", ".join(f"{value} = {role or 'left out'}" for value, role in found.roles.items())
+    sure = found.understood
+    others = dict.fromkeys(found.unknown, "assistant")  # an open end is known only of the known
+    return Talk(
+        path=path,
+        entries=(_role_entry(view, element, fields, role, content),),
+        score=0.8 + 0.1 * sure + 0.06 * name_strength(found.field.name, "speaker"),
+        why=f"{path} lists messages, but speakers in {inner} are not understood: {found.strangers}",
+        ends_open=_open_end_share(view, element, inner, {**found.roles, **others}),
+        evidence=(
+            Evidence(
+                target="messages.role",
+                choice=inner,
+                why=f"{spoken}; not understood: {found.strangers}",
+                confidence=min(sure, MOST_PARTIAL),
+            ),
+        ),
+        used=frozenset({join_inner_path(element, content)}),
+        most=MOST_PARTIAL,
+        unknown=frozenset(found.unknown),
+    )
+
+
+def _alternating_talk(
+    view: View, path: str, element: str, content: str, why: str, score: float
+) -> Talk:
+    said = field_sequences(view, element, content)
+    odd = sum(len(s) % 2 for s in said) / max(1, len(said))
+    entry = {"each": element, "role": ["user", "assistant"], "content": content}
+    return Talk(
+        path=path,
+        entries=(entry,),
+        score=score,
+        why=why,
+        ends_open=odd,
+        evidence=(
+            Evidence(
+                target="messages.role",
+                choice="user and assistant in turn",
+                why=why,
+                confidence=score,
+            ),
+        ),
+        used=frozenset({join_inner_path(element, content)}),
+    )
+
+
+def _turn_likeness(view: View, path: str, element: str, inner: str) -> float:
+    """How far bare texts in a list look like turns rather than lines of a document."""
+    said = [[t for t in s if t.strip()] for s in field_sequences(view, element, inner)]
+    said = [s for s in said if s]
+    if not said:
+        return 0.0
+    several = sum(len(s) > 1 for s in said) / len(said)
+    even = sum(len(s) % 2 == 0 for s in said) / len(said)
+    words = [count_words(t) for s in said for t in s]
+    prose = sum(w >= 3 for w in words) / len(words)
+    named = name_strength(last_name(path), "turns") if path != "$" else 0.7
+    replies = [t for s in said for t in s[1::2]]
+    asking = sum(map(is_question, replies)) / max(1, len(replies))
+    if several < 0.6 or prose < 0.5 or asking > 0.75:
+        return 0.0
+    return 0.35 * named + 0.2 * even + 0.15 * several + 0.1 * prose + 0.2 * _texts_ask(said)
+
+
+def _texts_ask(said: list[list[str]]) -> bool:
+    """Whether short texts ask now and then, in most conversations: so do people, not paragraphs."""
+    texts = [text for one in said for text in one]
+    size = sorted(map(count_words, texts))[len(texts) // 2]
+    asked = [sum(map(is_question, one)) for one in said]
+    return (
+        size <= 30
+        and sum(asked) <= 0.75 * len(texts)
+        and sum(count > 0 for count in asked) >= 0.6 * len(said)
+    )
+
+
+def _plain_text_talk(view: View, path: str, element: str) -> Talk | None:
+    """Elements that are texts, spoken in turn."""
+    facts = view.facts.get(element)
+    if facts is None or not facts.types.get("string") or not facts.chars:
+        return None
+    score = _turn_likeness(view, path, element, "$")
+    marked = texts_begin_with_speaker(
+        [t for said in field_sequences(view, element, "$") for t in said]
+    )
+    if score < 0.3 or marked:
+        return None
+    talk = _alternating_talk(view, path, element, "$", f"{path} lists texts that alternate", score)
+    return _guessed_talk(talk) if has_other_speakers(view, element) else talk
+
+
+def _speakerless_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
+    """Objects with one text each and no speaker: they take turns."""
+    texts = [f for f in fields if f.name and text_weight(f) > 0]
+    if not texts:
+        return None
+    content = _find_content(view, element, texts, "")
+    if content is None or "[" in content:
+        return None
+    score = _turn_likeness(view, path, element, content)
+    named = name_strength(last_name(content), "utterance")
+    if score < 0.3:
+        return None
+    score = min(0.9, score + 0.1 * named)
+    found = find_speakers(view, element, [f for f in fields if f.inner != content])
+    if found is None or found.in_order:
+        why = f"{path} lists utterances without speakers"
+        return _alternating_talk(view, path, element, content, why, score)
+    return _guessed_talk(
+        _alternating_talk(view, path, element, content, _order_doubt(path, found), score)
+    )
+
+
+def _order_doubt(path: str, found: Speakers) -> str:
+    return (
+        f"{path} lists utterances taken in turn, although {found.field.inner} may say who speaks: "
+        f"{found.strangers}"
+    )
+
+
+def _guessed_talk(talk: Talk) -> Talk:
+    """Turns by order where a column may say otherwise: nothing to be sure of."""
+    unsure = tuple(
+        replace(one, confidence=min(one.confidence, MOST_GUESSED)) for one in talk.evidence
+    )
+    return replace(talk, most=MOST_GUESSED, evidence=unsure)
+
+
+def find_talks(view: View) -> list[Talk]:
+    """Every place that holds a conversation, best first."""
+    found: list[Talk] = []
+    for path, element in list_elements(view):
+        if (
+            path != "$"
+            and max(name_strength(last_name(path), s) for s in ("rejected", "example")) >= 0.8
+        ):
+            continue
+        fields = element_fields(view, element)
+        talk = (
+            _talk_with_roles(view, path, element, fields)
+            or two_key_talk(view, path, element, fields)
+            or _talk_with_some_roles(view, path, element, fields)
+            or _speakerless_talk(view, path, element, fields)
+            or pair_list_talk(view, path, element)
+            or _plain_text_talk(view, path, element)
+        )
+        if talk:
+            found.append(talk)
+    found += parallel_speaker_talks(view)
+    found += parallel_list_talk(view)
+    found += numbered_column_talk(view)
+    return sorted(found, key=lambda talk: -talk.score)

@@ -1,0 +1,482 @@
+"""Every reading of the source drafted: whole mappings that may be tried, best first.
+
+The proposal: every reading of the source drafted, the best draft that runs chosen.
+The embedded mapper: deterministic rules over names and values, offline.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ingot.agent.proposing.columns import View, is_path_inside
+from ingot.agent.proposing.drafts import Draft
+from ingot.agent.proposing.proposal import Evidence, Proposal, Request
+from ingot.agent.proposing.readings import (
+    Reading,
+    element_readings,
+    has_documents,
+    parse_json_columns,
+    plain_reading,
+    plain_text_readings,
+    rows_by_shape,
+)
+from ingot.agent.proposing.recsys_data import click_log_hint
+from ingot.agent.proposing.rules.confidence import (
+    Doubt,
+    draft_confidence,
+    find_doubts,
+    nothing_confidence,
+    open_mode_factor,
+    order_evidence,
+    other_files_share,
+    path_evidence,
+)
+from ingot.agent.proposing.rules.conversations import (
+    conversation_drafts,
+    grouped_reading,
+    is_single_turn,
+)
+from ingot.agent.proposing.rules.dialogue import tree_drafts
+from ingot.agent.proposing.rules.metadata import find_meta
+from ingot.agent.proposing.rules.question_answer import question_answer_drafts
+from ingot.agent.proposing.rules.running_text import document_drafts
+from ingot.agent.proposing.rules.sides import SURE_SHARE, detect_language, languages_differ
+from ingot.converters.errors import MappingError, SourceError
+from ingot.converters.mapping.bind import bind
+from ingot.converters.mapping.check import CheckReport, check_mapping
+from ingot.converters.mapping.rows.executor import Record
+from ingot.converters.rows import Json
+from ingot.converters.sources import Source
+from ingot.converters.sources.profile import pick_evenly
+from ingot.converters.sources.sample import Sample, draw_sample
+from ingot.converters.sources.text_kinds import is_code
+
+__all__ = ["propose"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A draft in its reading, as a whole mapping, and what it makes of the sample."""
+
+    draft: Draft
+    reading: Reading
+    score: float
+    document: dict[str, Json]
+    report: CheckReport | None = None
+
+
+_TABLE_ROWS = 10  # rows
+
+
+def source_readings(source: Source, sample: Sample) -> Iterator[Reading]:
+    """Every way to read the source: its own first, then other roots, each with what follows."""
+    single = len(sample.rows) <= 1 and bool(source.roots)
+    facts = source.guessed.to_document()
+    roots = list(_other_root_readings(source, single))
+    tables = not single and any(map(_is_table, roots))
+    unlikely = 0.65 if single or tables else 1.0
+    base = plain_reading(sample, facts, unlikely, "the rows as they are")
+    base, texts = plain_text_readings(source, sample, base)
+    others = (*roots, *texts, *_conversation_files(source, base))
+    for one in (base, *others):
+        yield one
+        yield from parse_json_columns(one)
+        yield from grouped_reading(one)
+        if len(one.sample.rows) > 0:
+            yield from element_readings(one)
+
+
+def _conversation_files(source: Source, base: Reading) -> Iterator[Reading]:
+    """Files as one row each, where every file is the list of the messages of one conversation."""
+    layouts = {(file.facts.format, file.facts.layout) for file in source.files}
+    if layouts != {("json", "list")} or len(source.files) < 2 or source.spec.root:
+        return
+    if not is_single_turn(base.view):
+        return
+    files = draw_sample(source.with_spec(replace(source.spec, root="$")))
+    facts = {**source.guessed.to_document(), "root": "$"}
+    yield plain_reading(files, facts, 1.0, "a file is a conversation")
+
+
+def _other_root_readings(source: Source, single: bool) -> Iterator[Reading]:
+    others = [root for root in source.roots if root.path not in (source.spec.root, "$")]
+    for place, root in enumerate(others[:4]):
+        other = source.with_spec(replace(source.spec, root=root.path))
+        try:
+            sample = draw_sample(other)
+        except SourceError:
+            continue
+        if sample.rows:
+            facts = {**other.guessed.to_document(), "root": root.path}
+            factor = (1.0 if single else 0.85) - 0.02 * place
+            read = plain_reading(sample, facts, factor, f"{root.path} holds {root.rows} records")
+            yield replace(read, factor=1.0) if not single and _is_table(read) else read
+
+
+def _is_table(read: Reading) -> bool:
+    """Whether what lies in each of several files is a table: rows that are whole by themselves.
+
+    Messages of one conversation and paragraphs of one text are not: there the file is the row.
+    """
+    texts = [one for one in read.view.texts if not one.many and one.fill > 0.5]
+    return (
+        len(read.sample.rows) >= _TABLE_ROWS and len(texts) >= 2 and not is_single_turn(read.view)
+    )
+
+
+def view_drafts(view: View, modes: Sequence[str]) -> list[Draft]:
+    """The drafts of one view for the modes that are open, best first."""
+    found: list[Draft] = []
+    if "sft" in modes:
+        found += conversation_drafts(view)
+        found += question_answer_drafts(view)
+        found += tree_drafts(view)
+    if "pt" in modes:
+        found += document_drafts(view)
+    return sorted(found, key=lambda d: -d.score)
+
+
+def _mixed_shape_drafts(reading: Reading, modes: Sequence[str]) -> Iterator[Draft]:
+    """One alternative per kind of row, where a file mixes several."""
+    parts = rows_by_shape(reading.rows) if not reading.outer else []
+    best: list[Draft] = []
+    for part in parts:
+        found = view_drafts(View.of(part), modes)
+        if not found or found[0].score < 0.6:
+            return
+        best.append(found[0])
+    if not best or len({d.kind for d in best}) > 1:
+        return
+    bodies = list({repr(d.body): d.body for d in best}.values())
+    if len(bodies) > 1:
+        yield Draft(
+            kind=best[0].kind,
+            body={"any_of": bodies},
+            score=min(d.score for d in best),
+            why=f"{len(bodies)} kinds of rows: " + "; ".join(d.why for d in best),
+            pair=any(d.pair for d in best),
+            used=frozenset().union(*(d.used for d in best)),
+            evidence=tuple(e for d in best for e in d.evidence),
+            most=min(d.most for d in best),
+            unknown=frozenset().union(*(d.unknown for d in best)),
+        )
+
+
+def candidate_document(draft: Draft, reading: Reading, meta: dict[str, Json]) -> dict[str, Json]:
+    """The mapping document of a draft in its reading, facts about the files included."""
+    document: dict[str, Json] = {"version": 2}
+    paths = [*draft.used, *_part_strings(draft.body), *_part_strings(meta)]
+    source = _needed_facts(reading.source, paths)
+    if source:
+        document["source"] = source
+    return {**document, **reading.outer, **draft.body, "meta": meta}
+
+
+def _part_strings(value: Json) -> Iterator[str]:
+    """Every text of a part of a mapping, its paths among them."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for inside in value.values() if isinstance(value, dict) else value:
+            yield from _part_strings(inside)
+
+
+def _needed_facts(source: dict[str, Json], paths: Sequence[str]) -> dict[str, Json]:
+    """The facts of a reading without the parsed strings that no path looks into."""
+    kept = [
+        p for p in source.get("json_fields", ()) if any(is_path_inside(path, p) for path in paths)
+    ]
+    rest = {key: value for key, value in source.items() if key != "json_fields"}
+    return {**rest, "json_fields": kept} if kept else rest
+
+
+def find_candidates(source: Source, sample: Sample, modes: Sequence[str]) -> list[Candidate]:
+    """Drafts of every reading as mappings, best first, not yet run."""
+    found: list[Candidate] = []
+    for reading in source_readings(source, sample):
+        drafts = view_drafts(reading.view, modes)
+        drafts = sorted([*_mixed_shape_drafts(reading, modes), *drafts], key=lambda d: -d.score)
+        if "each" in reading.outer:
+            lift = 1.2 if has_documents(reading.view) and len(reading.sample.rows) <= 40 else 1.0
+            drafts = [
+                d.times(lift) if d.kind == "pt" else d for d in drafts if d.kind == "pt" or d.pair
+            ]
+        if "group" in reading.outer:
+            drafts = [d for d in drafts if d.kind == "sft" and not d.pair]
+        for best in drafts[:5]:
+            draft = replace(best, most=min(best.most, reading.most))
+            document = candidate_document(draft, reading, {})
+            score = min(0.99, draft.score * reading.factor)
+            found.append(Candidate(draft=draft, reading=reading, score=score, document=document))
+    return sorted(found, key=lambda c: (-c.score, -len(c.draft.body)))
+
+
+LEAST_SCORE = {"pt": 0.3, "sft": 0.45}
+MOST_TRIES = 8
+SHOWN_DOUBT = 0.05
+EXAMPLES = 40  # records that language and doubts are judged by
+
+
+def _run_candidate(candidate: Candidate, request: Request) -> Candidate:
+    """The candidate with its report; what does not run or makes little loses its score."""
+    try:
+        mapping = bind(candidate.document, candidate.reading.rows, where="rules")
+    except MappingError:
+        return replace(candidate, score=0.0)
+    sample = candidate.reading.sample
+    report = check_mapping(
+        mapping, sample, source_name=request.source_name or "sample", show=len(sample.rows)
+    )
+    if candidate.draft.unknown:
+        return replace(candidate, score=candidate.score * _record_share(report), report=report)
+    made = report.ok_rows / max(1, report.rows)
+    kept = report.coverage if report.records else 0.0
+    factor = kept * (0.4 + 0.6 * made**0.5)
+    if any(f == "filtered" for f in report.failures):
+        factor = kept
+    return replace(candidate, score=candidate.score * factor, report=report)
+
+
+def _record_share(report: CheckReport) -> float:
+    """Share of the records that are made, or will be once a person has named the speakers."""
+    waiting = report.failures.get("unmapped_value", 0)
+    return (report.records + waiting) / max(1, report.records + sum(report.failures.values()))
+
+
+def _is_usable(candidate: Candidate) -> bool:
+    """Whether it makes records, or leaves it to a person to say who speaks."""
+    report = candidate.report
+    return report is not None and (report.records > 0 or bool(candidate.draft.unknown))
+
+
+def _passing_candidates(found: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates that reach their threshold, in their order."""
+    return [c for c in found if c.score >= LEAST_SCORE[c.draft.kind] and _is_usable(c)]
+
+
+def _score_open_mode(candidate: Candidate) -> Candidate:
+    return replace(
+        candidate,
+        score=candidate.score * open_mode_factor(candidate.draft, _example_records(candidate)),
+    )
+
+
+def _example_records(candidate: Candidate) -> list[Record]:
+    """Some of the records that a candidate makes, spread over the sample."""
+    records = [r for _, r in candidate.report.examples] if candidate.report else []
+    return list(pick_evenly(records, EXAMPLES))
+
+
+def _example_texts(
+    records: Sequence[Record], roles: Sequence[str] = ("user", "assistant")
+) -> list[str]:
+    texts: list[str] = []
+    for record in records:
+        said = [m["content"] for m in record.get("messages", ()) if m["role"] in roles]
+        texts += [t for t in said or [record.get("text", "")] if t.strip() and not is_code(t)]
+    return texts
+
+
+def _detect_texts_language(records: Sequence[Record]) -> tuple[str | None, float]:
+    """The language of the texts; none where questions and answers are in different ones."""
+    talks = any("messages" in record for record in records)
+    if talks and languages_differ(
+        [_example_texts(records, [role]) for role in ("user", "assistant")]
+    ):
+        return None, 0.0
+    return detect_language(_example_texts(records))
+
+
+def _mapping_language(
+    candidate: Candidate, request: Request, meta: dict[str, Json]
+) -> tuple[Json, dict[str, Json], float]:
+    """The language of the mapping: its column, what was asked for, or what the texts show."""
+    if "language" in meta:
+        return meta["language"], {}, 1.0
+    if request.language:
+        return {"literal": request.language}, {}, 1.0
+    code, share = _detect_texts_language(_example_records(candidate))
+    if code is None or share < SURE_SHARE:
+        return None, {}, share
+    return {"literal": code}, {"language": code}, share
+
+
+def _find_metadata(
+    candidate: Candidate, request: Request
+) -> tuple[dict[str, Json], dict[str, Json], tuple[Evidence, ...]]:
+    found, evidence = find_meta(candidate.reading.view, candidate.draft.used)
+    group = "group" in candidate.reading.outer
+    meta: dict[str, Json] = {}
+    if "original_id" in found:
+        meta["original_id"] = found["original_id"]
+    elif group:
+        by = candidate.reading.outer["group"]["by"][0]
+        meta["original_id"] = f"[0].{by}"
+    elif _has_row_keys(candidate.reading):
+        meta["original_id"] = "~"
+    language, detected, share = _mapping_language(candidate, request, found)
+    if language is not None:
+        meta["language"] = language
+    for key in ("timestamp", "source", "quality_score", "token_count"):
+        if key in found:
+            meta[key] = found[key]
+    if detected:
+        why = f"{share:.0%} of the text reads so"
+        evidence = (
+            *evidence,
+            Evidence(
+                target="meta.language", choice=detected["language"], why=why, confidence=share
+            ),
+        )
+    return meta, detected, evidence
+
+
+def _has_row_keys(reading: Reading) -> bool:
+    """Whether the rows stand under keys of their own, which then identify them."""
+    keys = [row.key for row in reading.sample.rows]
+    return (
+        bool(keys)
+        and all(keys)
+        and len(set(keys)) == len(keys)
+        and not all(str(k).isdigit() and str(k) == str(n) for n, k in enumerate(keys))
+        and "each" not in reading.outer
+    )
+
+
+def _prefer_metadata(chosen: Candidate, others: Sequence[Candidate], request: Request) -> Candidate:
+    """The same texts read with strings parsed, where that brings more metadata."""
+    same = [
+        o
+        for o in others
+        if o.draft.body == chosen.draft.body and o.reading.outer == chosen.reading.outer
+    ]
+    parsed = [o for o in same if "json_fields" in o.reading.source and o.report]
+    ranked = sorted([chosen, *parsed], key=lambda c: -len(_find_metadata(c, request)[0]))
+    return replace(ranked[0], score=chosen.score) if ranked[0] is not chosen else chosen
+
+
+def _make_proposal(
+    chosen: Candidate, others: Sequence[Candidate], request: Request, source: Source
+) -> Proposal:
+    chosen = _prefer_metadata(chosen, others, request)
+    meta, detected, evidence = _find_metadata(chosen, request)
+    document = candidate_document(chosen.draft, chosen.reading, meta)
+    document = _drop_failing_meta(document, chosen, request)
+    runner = next((o for o in others if o.document != chosen.document), None)
+    doubts = _list_doubts(chosen, others, request, source)
+    confidence = draft_confidence(chosen.draft, chosen.score, doubts)
+    decision = Evidence(
+        target="decision",
+        choice=chosen.draft.kind,
+        why=f"{chosen.draft.why}; {chosen.reading.why}",
+        runner_up=f"{runner.draft.kind}: {runner.draft.why}" if runner else None,
+        confidence=confidence,
+    )
+    against = [
+        Evidence(
+            target="doubt", choice=doubt.name, why=doubt.seen, confidence=round(doubt.share, 2)
+        )
+        for doubt in doubts
+        if doubt.share >= SHOWN_DOUBT
+    ]
+    given = (*chosen.draft.evidence, *evidence)
+    more = path_evidence(document, chosen.reading.view, given, source.guessed.to_document())
+    return Proposal(
+        decision=chosen.draft.kind,
+        mapping=document,
+        confidence=confidence,
+        reason=f"{chosen.draft.why}.",
+        evidence=(decision, *against, *order_evidence([*given, *more])),
+        mapper="rules",
+        detected=detected,
+    )
+
+
+def _list_doubts(
+    chosen: Candidate, others: Sequence[Candidate], request: Request, source: Source
+) -> list[Doubt]:
+    """What speaks against the chosen candidate, other readings of the rows among it."""
+    report = chosen.report
+    made = report.ok_rows / max(1, report.rows) if report else 1.0
+    found = find_doubts(chosen.reading.view, chosen.draft, _example_records(chosen), source, made)
+    rivals = [o for o in others if _is_rival(o, chosen, request)]
+    if rivals and (near := (rivals[0].score / chosen.score - 0.8) / 0.2) > 0:
+        share = min(1.0, near)
+        found.append(Doubt("rival", share, f"nearly as well fits: {rivals[0].draft.why}"))
+    if not chosen.draft.explicit:
+        found.append(Doubt("unnamed", 1.0, "no name says so, only the values"))
+    return found
+
+
+def _is_rival(other: Candidate, chosen: Candidate, request: Request) -> bool:
+    """Whether another candidate makes other records of the rows, in a mode that is open."""
+    if other.draft.kind != chosen.draft.kind:
+        return request.mode == "auto"
+    whole = chosen.draft.body
+    return other.draft.body != whole and other.draft.body not in whole.get("any_of", ())
+
+
+def _drop_failing_meta(
+    document: dict[str, Json], chosen: Candidate, request: Request
+) -> dict[str, Json]:
+    """The document, without meta paths where they make it fail."""
+    try:
+        bind(document, chosen.reading.rows, where="rules")
+    except MappingError:
+        return {**document, "meta": {}}
+    return document
+
+
+def _no_mapping_proposal(
+    source: Source, sample: Sample, found: Sequence[Candidate], request: Request
+) -> Proposal:
+    best = found[0] if found else None
+    what = {"pt": "running text", "sft": "a conversation with answers"}.get(
+        request.mode, "running text or a conversation with answers"
+    )
+    score = best.score if best else 0.0
+    rows = [row.value for row in sample.rows]
+    confidence = nothing_confidence(rows, request.mode, score, other_files_share(source).share)
+    hint = click_log_hint(source, rows)
+    return Proposal(
+        decision="irrelevant",
+        mapping=None,
+        confidence=confidence,
+        reason=f"Nothing in {len(rows)} sampled rows is {what}.{hint}",
+        evidence=(
+            Evidence(
+                target="decision",
+                choice="irrelevant",
+                why=f"the best reading reaches {score:.2f}"
+                if best
+                else "no reading of the rows fits",
+                runner_up=f"{best.draft.kind}: {best.draft.why}" if best else None,
+                confidence=confidence,
+            ),
+        ),
+        mapper="rules",
+    )
+
+
+def propose(source: Source, sample: Sample, request: Request) -> Proposal:
+    """Propose a mapping from rules alone: deterministic, offline."""
+    modes = ("pt", "sft") if request.mode == "auto" else (request.mode,)
+    drafted = find_candidates(source, sample, modes)
+    ran = [_run_candidate(c, request) for c in drafted[:MOST_TRIES]]
+    ran += [c for m in modes for c in _late_candidate(drafted[MOST_TRIES:], ran, m, request)]
+    if request.mode == "auto":
+        ran = [_score_open_mode(c) for c in ran]
+    ran.sort(key=lambda c: -c.score)
+    chosen = _passing_candidates(ran)
+    if not chosen:
+        return _no_mapping_proposal(source, sample, ran, request)
+    others = [*chosen[1:], *[c for c in ran if c not in chosen]]
+    return _make_proposal(chosen[0], others, request, source)
+
+
+def _late_candidate(
+    rest: Sequence[Candidate], ran: Sequence[Candidate], mode: str, request: Request
+) -> list[Candidate]:
+    """The best of a kind that was crowded out of the first tries."""
+    if any(c.draft.kind == mode and c.score >= LEAST_SCORE[mode] for c in ran):
+        return []
+    return [_run_candidate(c, request) for c in rest if c.draft.kind == mode][:3]

@@ -1,0 +1,288 @@
+"""The six meta keys: which columns carry them, by what the values are and what the names say."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
+
+from ingot.agent.proposing.columns import Column, View, parse_finite_number, text_of
+from ingot.agent.proposing.field_names import language_code, spell_name
+from ingot.agent.proposing.proposal import Evidence
+from ingot.converters.rows import Json
+
+Key = Literal["source", "language", "timestamp", "token_count", "quality_score", "original_id"]
+_EPOCHS = ((8e8, 4e9), (8e11, 4e12))
+_COMPACT = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:T?\d{4,6}Z?)?")
+_DIGITS = re.compile(r"\d+")
+_YEAR = re.compile(r"(?:1[789]|20)\d\d")
+_FETCHED = ("crawl", "download", "fetch", "retriev", "scrap")
+_CHANGED = ("updat", "modif", "edit")
+_CODE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
+
+_LEAST_FILL = 0.2  # of the rows have to have an id, a time
+# A question has several answers, a post several comments: the id of the smaller thing.
+_INNER = ("answer", "comment", "reply", "paragraph")
+
+
+def _is_single_value(column: Column) -> bool:
+    return bool(column.present) and not column.many
+
+
+def _unique_share(column: Column) -> float:
+    return column.distinct / max(1, len(column.present))
+
+
+def _score_original_id(column: Column, used: frozenset[str]) -> float:
+    """An id names the record: different in every row, short, no running text, nobody else's id."""
+    if column.path in used or column.nature == "time":
+        return 0.0
+    if column.named("foreign_id") >= 1 or column.words > 12 or "boolean" in column.facts.types:
+        return 0.0
+    if column.fill < _LEAST_FILL:
+        return 0.0
+    exact = spell_name(column.name) in ("id", "uid", "uuid", "guid", "_id", "doc_id", "docid")
+    # Rows that stand in a file twice have their ids twice.
+    least = 0.9 if exact else 0.97
+    if _unique_share(column) < least or len(column.present) < 2 or _has_fractions(column):
+        return 0.0
+    named = column.named("id") * (0.7 if column.named("foreign_id") >= 0.8 else 1)
+    shape = {"uuid": 0.35, "hash": 0.3, "url": 0.25, "file": 0.1}.get(column.nature, 0.0)
+    if column.nature == "number" and named < 0.5:
+        first = 0.3 if column.position == 0 else 0.0
+        return (0.4 if _are_long_numbers(column) else first) if column.nameless else 0.0
+    if column.nature in ("url", "file") and named < 0.5:
+        return _score_place(column)
+    if named < 0.5 and not shape:
+        return 0.26 if _is_serial(column) else 0.0
+    counter = 0.25 if _counts_up(column) else 0.0
+    depth = 0.05 * column.path.count(".")
+    return (
+        named
+        + shape
+        + 0.1 * exact
+        - depth
+        - counter
+        + 0.1 * (column.fill > 0.98)
+        - 0.15 * _is_other_id(column)
+        - 0.1 * ("number" in column.facts.types)
+        + 0.03 * spell_name(column.name).startswith(_INNER)
+    )
+
+
+def _has_fractions(column: Column) -> bool:
+    """Numbers that are measured: an id that a tool wrote as `17.0` is still whole."""
+    if "number" not in column.facts.types:
+        return False
+    return not all(text.endswith(".0") for text in column.present)
+
+
+def _score_place(column: Column) -> float:
+    """An address or a file name identifies a record where nothing else does."""
+    if column.nature == "url":
+        return 0.3 if column.named("url") >= 0.8 and _is_page_url(column) else 0.12
+    return 0.26 if spell_name(column.name) in ("file", "path", "filepath", "file_path") else 0.12
+
+
+def _is_serial(column: Column) -> bool:
+    """`train_0`, `D1:17`: marks with a number, spelt alike, where nothing says what they are."""
+    spelt = {_DIGITS.sub("0", text) for text in column.present}
+    marks = all(len(text) <= 64 and not text.isdigit() for text in column.present)
+    told = max(column.named("foreign_id"), column.named("author"), column.named("answer"))
+    return marks and told < 0.8 and len(spelt) <= 3 and " " not in "".join(spelt)
+
+
+def _are_long_numbers(column: Column) -> bool:
+    return all(text.isdigit() and len(text) >= 5 for text in column.present)
+
+
+def _is_page_url(column: Column) -> bool:
+    return column.named("url") == 1.0 and spell_name(column.name) not in ("image_url", "source_url")
+
+
+def _is_other_id(column: Column) -> bool:
+    """`answer_id`, `title_key`: ids of something that the record only holds."""
+    return "_" in spell_name(column.name) and spell_name(column.name).startswith(
+        ("title", "user", "author", "parent")
+    )
+
+
+def _counts_up(column: Column) -> bool:
+    """A running number 0, 1, 2 or 1, 2, 3: a position, only the last resort as an id."""
+    if column.nature != "number":
+        return False
+    return sorted(column.present, key=len)[:1] in (["0"], ["1"]) and spell_name(column.name) in (
+        "index",
+        "idx",
+        "num",
+        "no",
+        "number",
+        "key",
+        "line",
+        "row",
+    )
+
+
+def _is_epoch(column: Column) -> bool:
+    spread = column.facts.numbers
+    if spread is None or ("number" in column.facts.types and spread.low < 8e8):
+        return False
+    return any(low <= spread.low and spread.high <= high for low, high in _EPOCHS)
+
+
+def _score_timestamp(column: Column, used: frozenset[str]) -> float:
+    """A point in time that belongs to the text: not when it was fetched, rather than changed."""
+    if column.path in used or column.fill < _LEAST_FILL:
+        return 0.0
+    if column.distinct < 2 < len(column.present) and column.named_own("time") < 1:
+        return 0.0
+    words = spell_name(column.name).split("_")
+    fetched = words[0] == "added" or any(word.startswith(_FETCHED) for word in words)
+    changed = any(word.startswith(_CHANGED) for word in words)
+    points = _time_likeness(column)
+    return points - 0.3 * fetched - 0.05 * changed if points else 0.0
+
+
+def _time_likeness(column: Column) -> float:
+    """How far it is a time: by a date's spelling, or as an epoch or a year with a time's name."""
+    named = column.named("time")
+    if column.nature == "time":
+        return 0.5 + 0.5 * named - 0.05 * column.path.count(".") + 0.1 * (column.fill > 0.9)
+    if column.facts.looks.get("time", 0) > 0.5:
+        return 0.4 + 0.4 * named
+    texts_epoch = column.looks("number") > 0.9 and all(
+        t.isdigit() and 9 <= len(t) <= 13 for t in column.present
+    )
+    if named >= 0.8 and (_is_epoch(column) or texts_epoch):
+        return 0.4 + 0.5 * named
+    if named >= 0.8 and all(_COMPACT.fullmatch(text) for text in column.present):
+        return 0.35 + 0.5 * named
+    year = column.nature == "number" and all(_YEAR.fullmatch(text) for text in column.present)
+    return 0.3 if year and named >= 0.8 else 0.0
+
+
+def _score_language(column: Column, used: frozenset[str]) -> float:
+    """Values that are language codes or names; programming languages are not."""
+    if column.path in used or not column.present:
+        return 0.0
+    if column.nameless and not (column.distinct > 1 and max(map(len, column.present)) <= 5):
+        return 0.0
+    named = 0.9 if spell_name(column.name).startswith("lang") else column.named("language")
+    named = 0.5 if column.nameless else named
+    share = sum(_is_language(text) for text in column.present) / len(column.present)
+    # The tables hold the usual languages: the others of a column that says so are spelt like them.
+    if named >= 0.9 and share >= 0.3 and all(map(_looks_like_language, column.present)):
+        share = max(share, 0.8)
+    return (0.5 + 0.5 * named) * share if share >= 0.8 and named >= 0.5 else 0.0
+
+
+def _is_language(text: str) -> bool:
+    """One language: a list of them (`fra,eng`) says what a page holds, not what a text is in."""
+    bare = text.strip()
+    if bare in ("mix", "und"):
+        return True
+    told = language_code(bare) or language_code(bare.split(" ")[-1] if " " in bare else "")
+    return _looks_like_language(bare) and told is not None
+
+
+def _looks_like_language(text: str) -> bool:
+    """A code (`pt-BR`, `zho_Hans`) or a name of letters (`Simplified Chinese`)."""
+    bare = text.strip()
+    return bool(_CODE.fullmatch(bare)) or all(word.isalpha() for word in bare.split(" "))
+
+
+def _score_source(column: Column, used: frozenset[str]) -> float:
+    """Where the text comes from: a few short names under a source's name."""
+    if column.path in used or column.named("source") < 0.8 or column.words > 6:
+        return 0.0
+    if column.nature in ("number", "time", "letter", "empty"):
+        return 0.0
+    return column.named("source") * (
+        0.9 if column.nature in ("url", "file") else 1.0
+    ) - 0.02 * column.path.count(".")
+
+
+def _score_quality(column: Column, used: frozenset[str]) -> float:
+    """A score of the text: a number from 0 to 1 that varies, under a name that says quality."""
+    if column.path in used or not column.numeric or column.distinct < 2:
+        return 0.0
+    numbers = [n for t in column.present if (n := parse_finite_number(t)) is not None]
+    if not numbers or min(numbers) < 0 or max(numbers) > 1:
+        return 0.0
+    # A bare `score` says not of what: beside one text or pair it rates that, unless few values come
+    # back again and again, as marks and votes do.
+    if column.name == column.path == "score":
+        return 0.4 if len(set(numbers)) > 0.8 * len(numbers) and len(used) <= 2 else 0.0
+    if column.named("quality") < 0.8 or column.named("not_quality") >= 1:
+        return 0.0
+    return column.named("quality")
+
+
+def _score_token_count(column: Column, used: frozenset[str]) -> float:
+    """Whole numbers under a name that says tokens."""
+    if column.path in used or not column.numeric or column.named("token_count") < 0.8:
+        return 0.0
+    whole = all(t.isdigit() for t in column.present)
+    return column.named("token_count") if whole and column.distinct > 1 else 0.0
+
+
+Finder = Callable[[Column, frozenset[str]], float]
+FINDERS: dict[Key, Finder] = {
+    "source": _score_source,
+    "language": _score_language,
+    "timestamp": _score_timestamp,
+    "token_count": _score_token_count,
+    "quality_score": _score_quality,
+    "original_id": _score_original_id,
+}
+
+
+# What may be said once per element of a list, and the same of all: of the turns of a conversation.
+SHARED_KEYS: tuple[Key, ...] = ("source", "language", "timestamp")
+
+
+def _first_shared_value(column: Column) -> Column | None:
+    """The first value of a list whose values are all equal in every row."""
+    if column.path.count("[*]") != 1 or not column.many or not column.present:
+        return None
+    if any(len(set(map(text_of, row))) > 1 for row in column.values):
+        return None
+    first = tuple(row[:1] for row in column.values)
+    return replace(column, path=column.path.replace("[*]", "[0]"), many=False, values=first)
+
+
+def _adjust_score(score: Finder, column: Column, used: frozenset[str]) -> float:
+    """The score; what the record itself says goes before what its parts say."""
+    return score(column, used) - 0.15 * ("[0]" in column.path)
+
+
+def _column_reason(column: Column) -> str:
+    return f"{column.distinct} different values in {len(column.present)} rows, {column.nature}"
+
+
+def find_meta(view: View, used: frozenset[str]) -> tuple[dict[str, Json], tuple[Evidence, ...]]:
+    """The columns of the meta keys that the data has."""
+    meta: dict[str, Json] = {}
+    evidence: list[Evidence] = []
+    columns = [c for c in view.columns if _is_single_value(c)]
+    shared = [*columns, *(c for c in map(_first_shared_value, view.columns) if c is not None)]
+    for key, score in FINDERS.items():
+        own = shared if key in SHARED_KEYS else columns
+        ranked = sorted(
+            ((_adjust_score(score, c, used), -c.position, c) for c in own),
+            key=lambda r: (-r[0], -r[1]),
+        )
+        best = ranked[0] if ranked else None
+        if best is None or best[0] < 0.25:
+            continue
+        meta[key] = best[2].path
+        second = ranked[1][2].path if len(ranked) > 1 and ranked[1][0] >= 0.25 else None
+        evidence.append(
+            Evidence(
+                target=f"meta.{key}",
+                choice=best[2].path,
+                why=_column_reason(best[2]),
+                runner_up=second,
+                confidence=min(1.0, best[0]),
+            )
+        )
+    return meta, tuple(evidence)

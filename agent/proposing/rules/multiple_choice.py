@@ -1,0 +1,329 @@
+"""Multiple choice: where options stand, whether they carry letters, what answers point to."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ingot.agent.proposing.columns import (
+    Column,
+    View,
+    last_name,
+    list_path,
+    parent_path,
+    parse_whole_number,
+    text_of,
+    values_at,
+)
+from ingot.agent.proposing.field_names import name_strength, spell_name
+from ingot.converters.paths import Key, Names, compile_path, steps_text
+from ingot.converters.rows import Json
+from ingot.converters.sources.profile import PathFacts
+
+_LABELLED = re.compile(r"\s*[(\[（【]?([A-Ha-h]|[1-9])[)\]）】.．、:：]")
+_LETTER_NAME = re.compile(
+    r"(?:.*_)?(?:option|choice|opt?|ans|answer|选项|ending|sol|alternative)?_?([a-h]|[0-9])"
+)
+_OPTIONS_END = 2_000  # characters at the end of a question in which its options stand
+_INSIDE = re.compile(
+    r"(?:^|\n|\s|\\n)[(（]?[AaＡ][)）.．、:：].*?(?:^|\n|\s|\\n)[(（]?[BbＢ][)）.．、:：]",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of a question.
+
+    Attributes:
+        shown: the value that renders them with letters, for the user's turn.
+        bare: the value that gives their texts in order, None where a pick is not possible.
+        keys: per row what an answer may name: the letters or labels shown, in order.
+        texts: per row the texts of the options.
+        paths: paths that it takes from.
+    """
+
+    shown: Json
+    bare: dict[str, Json] | None
+    keys: tuple[tuple[str, ...], ...]
+    texts: tuple[tuple[str, ...], ...]
+    paths: frozenset[str]
+
+
+def has_inline_options(texts: Sequence[str]) -> bool:
+    """Whether most texts already hold lettered options."""
+    filled = [text for text in texts if text.strip()]
+    held = sum(bool(_INSIDE.search(text[-_OPTIONS_END:])) for text in filled)
+    return bool(filled) and held > 0.6 * len(filled)
+
+
+def repeats_options(options: Options, question: Column) -> bool:
+    """Whether most questions name their options themselves, without letters."""
+    rows = [
+        (asked, texts)
+        for asked, texts in zip(question.texts, options.texts, strict=True)
+        if len(texts) > 1 and asked.strip()
+    ]
+    told = sum(all(text.strip() in asked for text in texts) for asked, texts in rows)
+    return bool(rows) and told > 0.8 * len(rows)
+
+
+def _option_letters(rows: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple("ABCDEFGHIJ"[: len(row)]) for row in rows)
+
+
+def _are_labelled(texts: Sequence[Sequence[str]]) -> bool:
+    firsts = [row[0] for row in texts if row]
+    seconds = [row[1] for row in texts if len(row) > 1]
+    hits = sum(bool(_LABELLED.match(t)) for t in (*firsts, *seconds))
+    return bool(firsts) and hits > 0.8 * (len(firsts) + len(seconds))
+
+
+def _labelled_value(value: dict[str, Json], texts: Sequence[Sequence[str]]) -> Json:
+    if _are_labelled(texts):
+        return value["path"] if set(value) == {"path"} else value
+    return {**value, "label": "A. "}
+
+
+def _list_options(column: Column) -> Options | None:
+    texts = tuple(tuple(text_of(v) for v in row) for row in column.values)
+    sizes = [len(row) for row in texts if row]
+    if not sizes or min(sizes) < 2 or max(sizes) > 10:
+        return None
+    return Options(
+        shown=_labelled_value({"path": column.path}, texts),
+        bare={"path": column.path},
+        keys=_option_letters(texts),
+        texts=texts,
+        paths=frozenset({column.path}),
+    )
+
+
+def _column_letter(column: Column) -> str | None:
+    match = _LETTER_NAME.fullmatch(spell_name(column.name)) or re.fullmatch(
+        r"(?:选项|답|보기)([a-h1-9])", spell_name(column.name)
+    )
+    return match.group(1).upper() if match else None
+
+
+def _path_before_key(path: str) -> str:
+    step = compile_path(path).steps[-1]
+    if isinstance(step, Names):
+        return ".".join(step.names[:-1])
+    return steps_text(compile_path(path).steps[:-1]) if isinstance(step, Key) else path
+
+
+def _options_from_columns(columns: Sequence[Column]) -> Options | None:
+    """Columns called A, B, C or option_a, ... or choice1, ...: three in a row, two with a stem."""
+    groups: dict[tuple[str, str], list[tuple[str, Column]]] = {}
+    for column in columns:
+        letter = _column_letter(column)
+        if letter and not column.many and column.nature not in ("time", "url"):
+            stem = spell_name(column.name)[: -len(letter)]
+            groups.setdefault((_path_before_key(column.path), stem), []).append((letter, column))
+    for (_, stem), found in groups.items():
+        letters = [letter for letter, _ in found]
+        start = {"A": "ABCDEFGH", "1": "12345678", "0": "01234567"}.get(letters[0], "")
+        enough = len(found) >= (3 if not stem else 2)
+        if not enough or "".join(letters) != start[: len(letters)] or found[0][1].words > 60:
+            continue
+        if (
+            stem
+            and not any(name_strength(c.name, "options") for _, c in found)
+            and not _is_option_stem(stem)
+        ):
+            continue
+        return _columns_options([column for _, column in found])
+    return None
+
+
+def _is_option_stem(stem: str) -> bool:
+    return bool(
+        re.search(r"option|choice|opt|op|ans|ending|选项|sol|alternative|distract|mc", stem)
+    )
+
+
+def _columns_options(columns: Sequence[Column]) -> Options:
+    paths = [column.path for column in columns]
+    texts = tuple(zip(*(column.texts for column in columns), strict=True))
+    return Options(
+        shown=_labelled_value({"concat": paths}, texts),
+        bare={"concat": paths},
+        keys=_option_letters(texts),
+        texts=texts,
+        paths=frozenset(paths),
+    )
+
+
+def _object_options(view: View) -> Options | None:
+    """A list of objects with a label and a text, or parallel lists of labels and texts."""
+    for facts in view.facts.paths:
+        if not facts.path.endswith("[*]") or facts.path.count("[*]") != 1:
+            continue
+        head = list_path(facts.path)
+        if facts.types.get("object") and name_strength(last_name(head), "options") >= 0.8:
+            found = _labelled_objects(view, facts.path)
+        elif facts.types.get("string") and name_strength(last_name(head), "options") < 1:
+            found = _parallel_lists(view, facts.path)
+        else:
+            found = None
+        if found:
+            return found
+    return None
+
+
+def _are_labels(facts: PathFacts) -> bool:
+    """Whether texts are letters or numbers, as options carry them."""
+    return facts.looks.get("letter", 0) + facts.looks.get("number", 0) > 0.8
+
+
+def _labelled_objects(view: View, element: str) -> Options | None:
+    inner = [f for f in view.facts.paths if f.path.startswith(element + ".") and f.chars]
+    labels = [f for f in inner if _are_labels(f)]
+    texts = [f for f in inner if f not in labels]
+    if not texts:
+        return None
+    body = max(texts, key=lambda f: f.chars.total if f.chars else 0)
+    path = body.path
+    rows = tuple(tuple(text_of(v) for v in values_at(path, row)) for row in view.nodes)
+    if labels:
+        name, text = (p.removeprefix(element + ".") for p in (labels[0].path, path))
+        shown: Json = {"each": element, "template": "{{" + name + "}}. {{" + text + "}}"}
+    else:
+        shown = _labelled_value({"path": path}, rows)
+    return Options(
+        shown=shown,
+        bare={"path": path},
+        keys=_row_labels(view, labels[0].path) if labels else _option_letters(rows),
+        texts=rows,
+        paths=frozenset({path}),
+    )
+
+
+def _row_labels(view: View, path: str) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(text_of(v) for v in values_at(path, row)) for row in view.nodes)
+
+
+def _parallel_lists(view: View, path: str) -> Options | None:
+    """`choices.text` with `choices.label` beside it."""
+    stem = parent_path(list_path(path))
+    if stem == "$" or name_strength(last_name(stem), "options") < 0.8:
+        return None
+    for facts in view.facts.paths:
+        beside = (
+            facts.path.startswith(stem + ".") and facts.path.endswith("[*]") and facts.path != path
+        )
+        if beside and _are_labels(facts):
+            texts = tuple(tuple(text_of(v) for v in values_at(path, row)) for row in view.nodes)
+            return Options(
+                shown={"each": [facts.path, path], "template": "{{[0]}}. {{[1]}}"},
+                bare={"path": path},
+                keys=_row_labels(view, facts.path),
+                texts=texts,
+                paths=frozenset({path, facts.path}),
+            )
+    return None
+
+
+def find_options(view: View, columns: Sequence[Column]) -> Options | None:
+    """The options of multiple choice rows, None where there are none."""
+    objects = _object_options(view)
+    if objects:
+        return objects
+    lists = [
+        c for c in columns if c.many and c.named("options") >= 0.8 and c.named("rejected") < 0.8
+    ]
+    for column in lists:
+        found = _list_options(column)
+        if found:
+            return found
+    return _options_from_columns(columns)
+
+
+def numbered_answer_options(columns: Sequence[Column]) -> Options | None:
+    """A list called answers that holds options: as many in all rows, a label is their number."""
+    labels = [c for c in columns if c.nature == "number" and c.named("label") >= 0.95]
+    for column in (c for c in columns if c.many and not c.nested and c.named_own("answer") >= 0.9):
+        sizes = {len(row) for row in column.values}
+        options = _list_options(column) if len(sizes) == 1 else None
+        if options and any(c.distinct > 1 and answer_reference(options, c) for c in labels):
+            return options
+    return None
+
+
+def answer_reference(options: Options, answer: Column) -> str | None:
+    """How an answer names an option: `key`, `place0`, `place1` or `text`; None if it does not."""
+    rows = zip(answer.texts, options.texts, options.keys, strict=True)
+    told = [(a.strip(), o, keys) for a, o, keys in rows if a.strip() and o]
+    if not told:
+        return None
+    pairs = [(a, o) for a, o, _ in told]
+    bare = [re.sub(r"^[(\[（【]|[)\]）】.]$", "", a).upper() for a, _ in pairs]
+    if all(a in map(str.upper, keys) for a, (_, _, keys) in zip(bare, told, strict=True)):
+        return "key"
+    if all(re.fullmatch(r"[A-J]+|[A-J](?:[,、\s]+[A-J])*", a) for a in bare):
+        return "key"
+    numbers = [(parse_whole_number(a), len(o)) for a, o in pairs]
+    places = [(place, size) for place, size in numbers if place is not None]
+    if len(places) == len(pairs):
+        if min(places)[0] >= 1 and max(places)[0] == max(size for _, size in places):
+            return "place1"
+        return "place0" if all(place < size for place, size in places) else None
+    same = sum(any(a == text.strip() for text in o) for a, o in pairs)
+    return "text" if same >= 0.8 * len(pairs) else None
+
+
+def spell_options_as_answer(options: Options, answer: Column) -> Options:
+    """Options with small letters where the answers name them by small letters."""
+    small = all(text.strip().islower() for text in answer.present)
+    if not (small and isinstance(options.shown, dict) and options.shown.get("label") == "A. "):
+        return options
+    return replace(options, shown={**options.shown, "label": "a. "})
+
+
+def answer_value(options: Options, answer: Column, how: str) -> Json:
+    """What the assistant says: the answer as it stands, or the text that a number points to."""
+    if how in ("key", "text") or options.bare is None:
+        return answer.path
+    if how == "place0":
+        return {**options.bare, "pick": answer.path}
+    table = {str(place + 1): str(place) for place in range(max(map(len, options.keys)))}
+    return {**options.bare, "pick": {"path": answer.path, "map": table}}
+
+
+def _options_needed(answer: Column) -> int:
+    """How many options an answer must have beside it, by its letters or numbers; 0 = none."""
+    marks = {re.sub(r"[^A-Za-z0-9]", "", text).upper() for text in answer.present}
+    if not marks or not all(len(mark) == 1 for mark in marks) or answer.distinct < 2:
+        return 0
+    if marks <= set("ABCDEFGH"):
+        return ord(max(marks)) - ord("A") + 1
+    return int(max(marks)) if marks <= set("0123456789") and answer.words < 1 else 0
+
+
+def find_unnamed_choice(columns: Sequence[Column]) -> tuple[Column, Column, Options] | None:
+    """A question, its options and the answer's letter without names: by order and form.
+
+    A column of letters, before it as many columns side by side as the letters count, and before
+    those one with the question.
+    """
+    flat = [c for c in columns if not c.many]
+    if any((_column_letter(c) and len(c.name) == 1) or c.named("options") >= 0.8 for c in flat):
+        return None
+    for answer in (c for c in flat if c.nature == "letter"):
+        count = _options_needed(answer)
+        before = [c for c in flat if c.position < answer.position]
+        if count < 2 or len(before) < count + 1:
+            continue
+        options, question = before[-count:], before[-count - 1]
+        told = all(c.nature in ("text", "label", "number", "mark", "time") for c in options)
+        named = any(c.named("answer") >= 0.9 or c.named("question") >= 0.9 for c in options)
+        if told and not named and question.text and question.words >= 3:
+            return question, answer, _columns_options(options)
+    return None
+
+
+def option_columns(columns: Sequence[Column]) -> list[Column]:
+    """Columns A, B, C (at least three): options, whatever else their names may mean."""
+    found = [c for c in columns if len(c.name) == 1 and _column_letter(c) and not c.many]
+    names = "".join(c.name.upper() for c in found)
+    return found if len(found) >= 3 and names.startswith("ABC") else []

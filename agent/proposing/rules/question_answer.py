@@ -1,0 +1,508 @@
+"""Two answers to one question, and the column that says which of them is better.
+
+Questions and answers in columns: the parts of both turns, put together.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ingot.agent.proposing.columns import (
+    Column,
+    View,
+    is_path_inside,
+    last_name,
+    list_path,
+    parse_json_text,
+    parse_whole_number,
+)
+from ingot.agent.proposing.drafts import Draft, question_answer_messages
+from ingot.agent.proposing.field_names import spell_name
+from ingot.agent.proposing.proposal import Evidence
+from ingot.agent.proposing.rules.context_columns import (
+    ColumnRoles,
+    Passages,
+    find_passages,
+    good_rows_condition,
+    rationale_column,
+    system_column,
+    tools_value,
+    user_turn_columns,
+)
+from ingot.agent.proposing.rules.multiple_choice import (
+    Options,
+    answer_reference,
+    answer_value,
+    find_options,
+    find_unnamed_choice,
+    has_inline_options,
+    numbered_answer_options,
+    option_columns,
+    repeats_options,
+    spell_options_as_answer,
+)
+from ingot.agent.proposing.rules.sides import (
+    alternative_answers,
+    alternative_stem,
+    answer_strength,
+    drop_token_copies,
+    find_judged_pair,
+    find_translation,
+    is_explicit_pair,
+    is_tool_path,
+    may_be_question,
+    question_strength,
+    score_pairs,
+)
+from ingot.converters.rows import Json
+
+_SIDE_NAMES = (("0", "1"), ("1", "2"), ("a", "b"))
+_PREFERS = re.compile(
+    r"prefer|better|best|winner|win\b|won\b|chosen|choice|select|label|verdict|rank|judg"
+)
+_OF_TESTS = re.compile(r"label|rank|answer|correct")
+_TIE = re.compile(r"tie|draw|both|neither|same|equal|none|null|skip")
+_RATED = re.compile(r"score|rating|votes?|likes|reward|rank")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """Which of two sides a column calls the better one.
+
+    Attributes:
+        column: where it says so.
+        second: its values that stand for the second side; any other one stands for the first.
+        values: all its values.
+    """
+
+    column: Column
+    second: tuple[str, ...]
+    values: tuple[str, ...]
+
+    @property
+    def pick(self) -> Json:
+        """The number of the better side, as a value of the mapping."""
+        if set(self.values) == {"0", "1"} and self.second == ("1",):
+            return self.column.path
+        table = {value: int(value in self.second) for value in self.values}
+        return {"path": self.column.path, "map": {**table, "*": 0}}
+
+
+def _name_tokens(name: str) -> tuple[str, ...]:
+    """The words of a name, a number at its end apart (`output1`)."""
+    return tuple(re.findall(r"[^\W\d_]+|\d+", spell_name(name)))
+
+
+def differing_words(first: str, second: str) -> tuple[str, str] | None:
+    """The two words in which two names differ, where these number or letter two sides."""
+    ours, theirs = _name_tokens(first), _name_tokens(second)
+    unlike = [(x, y) for x, y in zip(ours, theirs, strict=False) if x != y]
+    same = len(ours) == len(theirs) > 1 and len(unlike) == 1
+    return unlike[0] if same and unlike[0] in _SIDE_NAMES else None
+
+
+def _second_side_values(column: Column, sides: tuple[str, str]) -> tuple[str, ...] | None:
+    """The values that name the second side, None where the values do not name sides."""
+    values = sorted(set(column.present))
+    told: dict[str, int] = {}
+    for value in values:
+        words = set(_name_tokens(value))
+        if sum(side in words for side in sides) == 1:
+            told[value] = int(sides[1] in words)
+        elif not _TIE.search(value.lower()):
+            break
+    else:
+        return tuple(v for v, side in told.items() if side) if len(set(told.values())) > 1 else None
+    return ("1",) if values == ["0", "1"] else None
+
+
+def _one_side_verdict(column: Column, sides: tuple[str, str]) -> tuple[str, ...] | None:
+    """A column that says of one side whether it won: `winner_model_b`."""
+    words = _name_tokens(column.name)
+    if not {*column.present} <= {"0", "1", "true", "false"} or column.distinct != 2:
+        return None
+    untrue, truth = sorted(set(column.present))
+    won = [side in words for side in sides]
+    return None if won[0] == won[1] else (truth if won[1] else untrue,)
+
+
+def _rating_columns(
+    columns: Sequence[Column], sides: tuple[str, str]
+) -> tuple[Column, Column] | None:
+    """Numbers that rate both sides: `score_A`, `score_B`."""
+    numbers = [c for c in columns if c.nature == "number" and _RATED.search(spell_name(c.name))]
+    pairs = ((a, b) for a in numbers for b in numbers if differing_words(a.name, b.name) == sides)
+    return next(pairs, None)
+
+
+def _reverse_verdict(verdict: Verdict, rated: tuple[Column, Column] | None) -> Verdict:
+    """The verdict the other way round, where the better rating is always on the other side."""
+    if rated is None:
+        return verdict
+    lower = "rank" in spell_name(rated[0].name)
+    agree = against = 0
+    for said, x, y in zip(verdict.column.texts, rated[0].texts, rated[1].texts, strict=True):
+        try:
+            gap = (float(y) - float(x)) * (-1 if lower else 1)
+        except ValueError:
+            continue
+        if gap and said in verdict.values:
+            agree += (gap > 0) == (said in verdict.second)
+            against += (gap > 0) != (said in verdict.second)
+    if against <= 3 * agree:
+        return verdict
+    return replace(verdict, second=tuple(v for v in verdict.values if v not in verdict.second))
+
+
+def find_verdict(columns: Sequence[Column], first: str, second: str) -> Verdict | None:
+    """The column that says which of two is better, by the names of the two."""
+    sides = differing_words(first, second)
+    if sides is None:
+        return None
+    for column in columns:
+        named = _PREFERS.search(spell_name(column.name).replace("_", " "))
+        if not named or column.many or not 1 < column.distinct <= 6 or column.words > 4:
+            continue
+        found = _one_side_verdict(column, sides) or _second_side_values(column, sides)
+        if found:
+            values = tuple(sorted(set(column.present)))
+            return _reverse_verdict(
+                Verdict(column=column, second=found, values=values), _rating_columns(columns, sides)
+            )
+    return None
+
+
+def verdict_columns(columns: Sequence[Column]) -> list[Column]:
+    """The columns that only say which of two texts is better."""
+    texts = [c for c in columns if c.text and not c.many]
+    found = (find_verdict(columns, a.name, b.name) for a in texts for b in texts if a is not b)
+    return [verdict.column for verdict in found if verdict]
+
+
+def rival_answer(columns: Sequence[Column], answer: Column) -> Column | None:
+    """The other one of two answers, where this is the first."""
+    texts = [c for c in columns if c.text and not c.many and c is not answer]
+    return next((c for c in texts if differing_words(answer.name, c.name)), None)
+
+
+def preferred_list_element(columns: Sequence[Column], answer: Column) -> dict[str, Json] | None:
+    """The answer of a list whose number a column gives: `summaries` and `choice`."""
+    sizes = [len(row) for row in answer.values]
+    if not answer.many or min(sizes, default=0) < 2:
+        return None
+    for column in columns:
+        words = spell_name(column.name).replace("_", " ")
+        named = _PREFERS.search(words) and not _OF_TESTS.search(words)
+        if not named or column.many or column.distinct < 2:
+            continue
+        places = [parse_whole_number(text) for text in column.texts]
+        if all(p is not None and p < size for p, size in zip(places, sizes, strict=True)):
+            return {"path": answer.path, "pick": column.path}
+    return None
+
+
+def preferred_column(columns: Sequence[Column], answer: Column) -> dict[str, Json] | None:
+    """The better one of two answers in columns of their own, as the rows say."""
+    other = rival_answer(columns, answer)
+    verdict = find_verdict(columns, answer.name, other.name) if other else None
+    if other is None or verdict is None:
+        return None
+    return {"concat": [answer.path, other.path], "pick": verdict.pick}
+
+
+def is_only_rated(columns: Sequence[Column], answer: Column) -> bool:
+    """Whether two answers are told apart by numbers alone, which a mapping cannot compare."""
+    other = rival_answer(columns, answer)
+    sides = differing_words(answer.name, other.name) if other else None
+    return (
+        bool(other and sides and _rating_columns(columns, sides))
+        and preferred_column(columns, answer) is None
+    )
+
+
+def preferred_conversation_draft(view: View, draft: Draft) -> Draft:
+    """A draft of the first of two conversations, widened to the one that a column prefers."""
+    lists = {f.path for f in view.facts.paths if f.types.get("list")}
+    for first in sorted(lists):
+        inside = [path for path in draft.used if path.startswith(f"{first}[")]
+        for second in sorted(lists):
+            verdict = inside and find_verdict(view.columns, last_name(first), last_name(second))
+            if verdict and len(inside) == len(draft.used):
+                return _widen_to_winner(draft, first, second, verdict)
+    return draft
+
+
+def _widen_to_winner(draft: Draft, first: str, second: str, verdict: Verdict) -> Draft:
+    text = json.dumps(draft.body, ensure_ascii=False)
+    other = json.loads(text.replace(f'"{first}[', f'"{second}['))
+    won: list[Json] = [{"path": verdict.column.path, "in": _second_row_values(verdict)}]
+    where = [*won, *other.get("where", ())]
+    used = frozenset(path.replace(f"{first}[", f"{second}[", 1) for path in draft.used)
+    return replace(
+        draft,
+        body={"any_of": [{**other, "where": where}, draft.body]},
+        used=draft.used | used | {verdict.column.path},
+        why=f"{draft.why}; {verdict.column.path} says when {second} is better",
+    )
+
+
+def _second_row_values(verdict: Verdict) -> list[Json]:
+    """The values of the second side as the rows hold them."""
+    found = (value for row in verdict.column.values for value in row)
+    texts = {json.dumps(v).strip('"') if not isinstance(v, str) else v: v for v in found}
+    return [texts[value] for value in verdict.second if value in texts]
+
+
+UNDECIDED = 0.45
+MOST_TEXTS = 24  # columns of text that are looked at in pairs
+
+
+def _cast_score(cast: ColumnRoles, total: float, unused: float) -> float:
+    """What names and values say for both sides, less for prose that no part takes."""
+    base = 0.42 + 0.24 * min(total, 1.9) + 0.06 * max(0.0, total - 1.9)
+    weight = 0.05 if is_explicit_pair(cast.question, cast.answer) else 0.1
+    return max(0.0, min(0.97, base - weight * unused))
+
+
+def _unused_share(columns: Sequence[Column], used: frozenset[str]) -> float:
+    """Share of the characters of prose that no part takes."""
+    said = ("rejected", "answer", "rationale", "chosen")
+    prose = [c for c in columns if c.text and c.words >= 5 and max(map(c.named, said)) < 0.8]
+    whole = sum(c.chars for c in prose)
+    return sum(c.chars for c in prose if c.path not in used) / whole if whole else 0.0
+
+
+def _answer_parts(cast: ColumnRoles, columns: Sequence[Column]) -> list[Json]:
+    answer = cast.answer
+    value: Json = answer.path
+    if answer.many and answer.nature != "letter":
+        value = _first_filled(answer)
+    if cast.options and cast.how:
+        value = answer_value(cast.options, answer, cast.how)
+    elif better := preferred_column(columns, answer) or preferred_list_element(columns, answer):
+        value = better
+    elif answer.fill < 1 and len(tries := alternative_answers(answer, columns)) > 1:
+        value = {"any_of": [c.path for c in tries]}
+    return [_path_beside_first(cast.rationale, answer), value] if cast.rationale else [value]
+
+
+def _path_beside_first(column: Column, answer: Column) -> str:
+    """The path of a column; in the list that the first answer is taken from, of its first place."""
+    if not column.nested or list_path(column.path) != list_path(answer.path):
+        return column.path
+    return column.path.replace("[*]", "[0]", 1)
+
+
+def _has_example_list(cast: ColumnRoles) -> bool:
+    """Whether a list has both sides in each element, so that each is an example of its own."""
+    asked = (cast.question, *cast.before, *cast.after)
+    inside = [c for c in asked if c.nested and list_path(c.path) == list_path(cast.answer.path)]
+    return cast.answer.nested and bool(inside)
+
+
+def _first_filled(answer: Column) -> Json:
+    """The first answer that is not empty: number 0 where the data never leaves it empty."""
+    gaps = any(row and not str(row[0] or "").strip() for row in answer.values)
+    longest = max((len(row) for row in answer.values), default=1)
+    places = range(min(longest, 5)) if gaps else range(1)
+    paths = [answer.path.replace("[*]", f"[{place}]", 1) for place in places]
+    return {"any_of": paths} if gaps else paths[0]
+
+
+def _question_parts(cast: ColumnRoles) -> list[Json]:
+    parts: list[Json] = [c.path for c in cast.before]
+    if cast.passages and cast.passages.value:
+        parts.insert(sum(c.named("instruction") >= 0.8 for c in cast.before), cast.passages.value)
+    parts.append(cast.question.path)
+    parts += [c.path for c in cast.after]
+    if cast.options:
+        parts.append(cast.options.shown)
+    return parts
+
+
+def _add_options(view: View, columns: Sequence[Column], cast: ColumnRoles) -> ColumnRoles:
+    if has_inline_options(cast.question.texts):
+        return cast
+    options = find_options(view, [c for c in columns if c.path not in (cast.question.path,)])
+    if options is None or cast.answer.path in options.paths:
+        return cast
+    how = answer_reference(options, cast.answer)
+    if how == "text" and repeats_options(options, cast.question):
+        return cast
+    return replace(cast, options=options, how=how) if how or cast.answer.text else cast
+
+
+def _find_passages_beside(view: View, taken: set[str]) -> Passages | None:
+    """Passages in lists, unless one of both sides stands among them."""
+    found = find_passages(view)
+    return None if found and any(is_path_inside(path, found.head) for path in taken) else found
+
+
+def _is_undecided(view: View, columns: Sequence[Column], cast: ColumnRoles) -> bool:
+    """Whether nothing in the rows says that this answer is the right one of several."""
+    if is_only_rated(columns, cast.answer):
+        return True
+    options = None if cast.options else find_options(view, columns)
+    return bool(options and cast.answer.path in options.paths and not alternative_stem(cast.answer))
+
+
+def _assign_columns(
+    view: View,
+    columns: Sequence[Column],
+    question: Column,
+    answer: Column,
+    options: Options | None,
+) -> tuple[ColumnRoles, frozenset[str]]:
+    """Both sides with all that belongs beside them, and the paths that they take from."""
+    cast = ColumnRoles(question=question, answer=answer)
+    if options:
+        cast = replace(cast, options=options, how=answer_reference(options, answer))
+    else:
+        cast = _add_options(view, columns, cast)
+    if cast.options and cast.how == "key":
+        cast = replace(cast, options=spell_options_as_answer(cast.options, answer))
+    taken = {question.path, answer.path} | (cast.options.paths if cast.options else set())
+    system = system_column(columns, taken)
+    taken |= {system.path} if system else set()
+    rationale = rationale_column(columns, answer, taken)
+    taken |= {rationale.path} if rationale else set()
+    if passages := _find_passages_beside(view, taken):
+        taken |= {c.path for c in columns if is_path_inside(c.path, passages.head)}
+    if other := rival_answer(columns, answer):
+        taken |= {other.path}
+    taken |= {c.path for c in alternative_answers(answer, columns) if answer.fill < 1}
+    before, after = user_turn_columns(columns, cast, taken)
+    cast = replace(
+        cast,
+        system=system,
+        rationale=rationale,
+        passages=passages,
+        before=tuple(before),
+        after=tuple(after),
+    )
+    return cast, frozenset(taken | {c.path for c in (*before, *after)})
+
+
+def _pair_draft(
+    view: View,
+    columns: Sequence[Column],
+    score: float,
+    question: Column,
+    answer: Column,
+    options: Options | None = None,
+) -> Draft:
+    cast, used = _assign_columns(view, columns, question, answer, options)
+    messages = question_answer_messages(_question_parts(cast), _answer_parts(cast, columns))
+    body: dict[str, Json] = {"messages": messages}
+    if cast.system:
+        body["system"] = _path_beside_first(cast.system, answer)
+    if tools := tools_value(view):
+        body["tools"] = tools
+    if where := good_rows_condition(view, used):
+        body["where"] = where
+    raw = _is_json_of_texts(answer) or question.looks("json") > 0.9
+    draft = Draft(
+        kind="sft",
+        body=body,
+        score=_cast_score(cast, score + 0.3 * bool(cast.how), _unused_share(columns, used)),
+        why=f"{question.path} asks and {answer.path} answers",
+        pair=True,
+        used=used,
+        most=UNDECIDED if _is_undecided(view, columns, cast) else 1.0,
+        explicit=is_explicit_pair(question, answer) or cast.how is not None,
+        evidence=(
+            _side_evidence("user", question, question_strength(question)),
+            _side_evidence("assistant", answer, answer_strength(answer)),
+        ),
+    )
+    return draft.times((0.85 if raw else 1.0) * (0.6 if _has_example_list(cast) else 1.0))
+
+
+def _is_json_of_texts(column: Column) -> bool:
+    """Whether a column spells lists of texts as JSON, which are answers only when parsed."""
+    if column.looks("json") < 0.9:
+        return False
+    values = [parse_json_text(text) for text in column.present[:20]]
+    return all(isinstance(v, list) and all(isinstance(x, str) for x in v) for v in values)
+
+
+def _side_evidence(role: str, column: Column, score: float) -> Evidence:
+    """Why a column is a side; a name that says nothing leaves it an even bet."""
+    asked = column.looks("question")
+    why = f"name {column.name!r}, {column.words:.0f} words, {asked:.0%} look like questions"
+    return Evidence(
+        target=f"messages.{role}",
+        choice=column.path,
+        why=why,
+        confidence=round(min(1.0, max(0.5, score)), 2),
+    )
+
+
+def question_answer_drafts(view: View) -> list[Draft]:
+    """Drafts for rows that hold a question and an answer in columns, best first."""
+    if view.each and is_tool_path(view.each):
+        return []
+    columns = drop_token_copies(_likeliest_columns([c for c in view.columns if c.present]))
+    spoken = find_translation(columns)
+    if spoken:
+        return [_pair_draft(view, columns, 1.7, *spoken)]
+    weighed = find_judged_pair(columns)
+    if weighed:
+        return [_pair_draft(view, columns, 1.4, *weighed)]
+    chosen = find_unnamed_choice(columns) or _named_choice_draft(view, columns)
+    judging = verdict_columns(columns)
+    if chosen and not (chosen[1] in judging and _options_are_answers(columns, chosen[2])):
+        return [_pair_draft(view, columns, 1.5, *chosen)]
+    lettered = option_columns(columns)
+    rest = [c for c in columns if c not in lettered]
+    said = [c for c in rest if c not in judging]
+    return [_pair_draft(view, rest, *found) for found in score_pairs(said)[:4] if found[0] > 0.25]
+
+
+def _likeliest_columns(columns: Sequence[Column]) -> list[Column]:
+    """The columns without those texts of a wide table that are least likely to be a side."""
+    texts = [c for c in columns if c.text]
+    ranked = sorted(texts, key=lambda c: (-max(question_strength(c), answer_strength(c)), -c.chars))
+    left = {c.path for c in ranked[MOST_TEXTS:]}
+    return [c for c in columns if c.path not in left]
+
+
+def _options_are_answers(columns: Sequence[Column], options: Options) -> bool:
+    """Whether options are whole answers of two models rather than choices of a test."""
+    return any(alternative_stem(c) for c in columns if c.path in options.paths)
+
+
+def _named_choice_draft(
+    view: View, columns: Sequence[Column]
+) -> tuple[Column, Column, Options] | None:
+    """A question with options and a column that says which one is right."""
+    options = find_options(view, columns) or numbered_answer_options(columns)
+    if options is None:
+        return None
+    rest = [c for c in columns if c.path not in options.paths]
+    asked = max(
+        (c for c in rest if may_be_question(c)),
+        key=lambda c: (question_strength(c), -c.position),
+        default=None,
+    )
+    if asked is None or question_strength(asked) < 0.3 or has_inline_options(asked.texts):
+        return None
+    if repeats_options(options, asked):
+        return None
+    told = [
+        (max(c.named("answer"), 0.8 * c.named("label")) + 0.1 * c.fill, -c.position, c)
+        for c in rest
+        if c is not asked
+        and max(c.named("answer"), c.named("label")) >= 0.5
+        and answer_reference(options, c)
+    ]
+    told = told or [
+        (0.4, -c.position, c)
+        for c in rest
+        if c.nature in ("number", "letter")
+        and 1 < c.distinct <= max(map(len, options.keys))
+        and answer_reference(options, c)
+    ]
+    best = max(told, key=lambda one: one[:2], default=None)
+    return (asked, best[2], options) if best else None

@@ -1,0 +1,320 @@
+"""What is running text, and what only looks so: tokens, tags, numbers, names.
+
+Documents in columns: the body, what stands before it, and texts in lists.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from ingot.agent.proposing.columns import Column, View, list_path, outer_names
+from ingot.agent.proposing.drafts import Draft, join_parts
+from ingot.agent.proposing.field_names import name_strength, spell_name
+from ingot.agent.proposing.proposal import Evidence
+from ingot.converters.rows import Json
+
+_LETTERS = 0.35  # of all signs
+_ENDLESS = 40  # characters without a blank that are no word
+_PIECE = 24  # characters of a keyword
+_KEYWORD_BREAK = re.compile(r"[_;|、；,] ?")
+_SENTENCE_END = re.compile(r"[.!?](?:\s|$)|[。！？，]")
+_SEPARATOR = re.compile(r"<[^<> ]{1,30}>|[^\w\s]{1,80}")
+_WORD = re.compile(r"[^\W\d_]{4,}")
+NOT_TEXT_SLOTS = (
+    "url",
+    "author",
+    "id",
+    "foreign_id",
+    "time",
+    "rejected",
+    "example",
+    "tools",
+    "source",
+    "language",
+)
+
+
+def off_text_strength(column: Column) -> float:
+    """How far the name says that a column is about the text rather than text."""
+    return max(column.named(kind) for kind in (*NOT_TEXT_SLOTS, "label"))
+
+
+def may_be_text(column: Column) -> bool:
+    """Whether a column may be text to read on, by what it holds before what it is called."""
+    if column.nature != "text" or column.constant or not _is_written_in_letters(column):
+        return False
+    told = column.looks("sentence") >= 0.5 and column.words >= 8 and not _is_keyword_text(column)
+    never = max(column.named(kind) for kind in ("rejected", "example", "tools", "author"))
+    if told and never < 0.95 and not _is_token_list(column):
+        return True
+    about = (
+        off_text_strength(column) >= 0.95
+        and max(column.named("body"), column.named("title")) < 0.95
+    )
+    return not (about or _is_token_list(column) or _is_tag_list(column) or _is_keyword_text(column))
+
+
+def _text_items(column: Column) -> list[str]:
+    return [v for row in column.values for v in row if isinstance(v, str)]
+
+
+def _is_token_list(column: Column) -> bool:
+    """A list of single words or signs: a tokenized text, or tags."""
+    if not column.many:
+        return False
+    items = _text_items(column)[:2000]
+    plain = [i for i in items if i.strip()]
+    single = sum(
+        1
+        for i in plain
+        if len(i) <= 3 or (not any(ch.isspace() for ch in i.strip()) and i.isascii())
+    )
+    return bool(plain) and single > 0.85 * len(plain)
+
+
+def _is_tag_list(column: Column) -> bool:
+    """A list of short names without any sentence."""
+    if not column.many:
+        return False
+    facts = column.facts
+    return facts.looks.get("sentence", 0.0) < 0.1 and facts.looks.get("prose", 0.0) < 0.3
+
+
+def _is_keyword_text(column: Column) -> bool:
+    """Several short pieces between signs, and no sentence: keywords in one text."""
+    texts = [text for text in column.present[:200] if not _SENTENCE_END.search(text)]
+    pieces = [_KEYWORD_BREAK.split(text.strip()) for text in texts]
+    short = [p for p in pieces if len(p) >= 3 and all(len(one) <= _PIECE for one in p)]
+    return len(short) > 0.8 * len(column.present[:200])
+
+
+def running_text_share(column: Column) -> float:
+    """Share of the texts that are sentences or several words."""
+    return max(column.looks("prose"), column.looks("sentence"), column.looks("code"))
+
+
+def _is_written_in_letters(column: Column) -> bool:
+    """Whether it is written in letters and words: vectors, logs of numbers, genes are not."""
+    texts = [text[:2000] for text in column.present[:100]]
+    signs = [sign for text in texts for sign in text if not sign.isspace()]
+    pieces = [piece for text in texts for piece in text.split()]
+    endless = sum(len(piece) for piece in pieces if len(piece) > _ENDLESS and piece.isascii())
+    return sum(sign.isalpha() for sign in signs) > _LETTERS * len(signs) and endless < 0.6 * len(
+        signs
+    )
+
+
+def is_names_only(column: Column) -> bool:
+    """Names of people, films, goods: a few words, each with a capital as in a name."""
+    words = [word for text in column.present[:200] for word in _WORD.findall(text)]
+    capital = sum(word[0].isupper() and word[1:].islower() for word in words)
+    return column.words < 8 and capital > 0.95 * len(words)
+
+
+def is_separated(column: Column) -> bool:
+    """Lines with a mark between texts (`<|endoftext|>`, `%`, `-----`): a line is a piece of one."""
+    usual = Counter(text.strip() for text in column.present if _SEPARATOR.fullmatch(text.strip()))
+    times = max(usual.values(), default=0)
+    return times >= 3 and times >= 0.05 * len(column.present)
+
+
+_MOST_PARTS = 40  # columns that are joined to one text
+_CUT = 0.35  # the most that pieces of texts may claim
+_NUMBERED = re.compile(r"(.*?\D)\d+[A-Za-z]?")
+
+
+def _text_weight(column: Column) -> float:
+    """How much text a column carries, a little more with a body's name."""
+    return column.chars * (1 + 0.5 * column.named("body")) * (0.5 + 0.5 * column.fill)
+
+
+def _prefix_share(body: Column, column: Column) -> float:
+    """Share of the rows whose body holds a column's text, however its lines are broken."""
+    both = [
+        (" ".join(b.split()), " ".join(t.split()))
+        for b, t in zip(body.texts, column.texts, strict=True)
+        if b.strip() and t.strip()
+    ]
+    if not both:
+        return 1.0
+    if column.named("title") >= 0.8:
+        return sum(b.startswith(t) for b, t in both) / len(both)
+    return sum(t[:200] in b for b, t in both) / len(both)
+
+
+def _is_described(column: Column) -> bool:
+    """Whether it lies inside an object of metadata."""
+    return any(name_strength(name, "metadata") >= 0.95 for name in outer_names(column.path))
+
+
+def _belongs_to_text(column: Column, body: Column) -> bool:
+    """Whether a column belongs into the text: a title, or prose that the body does not hold."""
+    if column.path == body.path or not may_be_text(column) or _prefix_share(body, column) > 0.5:
+        return False
+    if _prefix_share(column, body) > 0.8:
+        return False
+    if _is_described(column) and not _is_described(body):
+        return False
+    title = column.named("title") >= 0.9 and not column.many and _is_heading_column(column)
+    title = title or _is_heading_of(column, body)
+    lead = column.named("lead") >= 0.8 and column.words >= 3
+    known = max(
+        column.named("body"),
+        column.named("question"),
+        column.named("answer"),
+        column.named("context"),
+    )
+    least = 1.5 if column.position == body.position - 1 else 3.5  # a heading is right before it
+    own = column.distinct > 0.9 * len(column.present)
+    if column.nameless and own and column.words >= least:
+        return True
+    prose = column.looks("prose") > 0.6 and column.words >= 6 and off_text_strength(column) < 0.8
+    prose = prose and not _names_a_thing(column)
+    return title or lead or prose or (known >= 0.95 and column.looks("prose") > 0.4)
+
+
+def _is_heading_of(column: Column, body: Column) -> bool:
+    """`review_title` of `review_text`: a heading by name, however short."""
+    own, text = spell_name(column.name).split("_"), spell_name(body.name).split("_")
+    return len(own) == 2 and own[1] == "title" and len(text) > 1 and own[0] == text[0]
+
+
+def _names_a_thing(column: Column) -> bool:
+    """`product_name`: what something is called, however long, is no text about it."""
+    name = spell_name(column.name)
+    return name.endswith("_name") and column.looks("sentence") < 0.5
+
+
+def _distinct_columns(columns: Sequence[Column]) -> list[Column]:
+    """Columns without those whose text another one holds (`title`, `page.title_full`)."""
+    kept: list[Column] = []
+    for column in columns:
+        if not any(_prefix_share(other, column) > 0.8 for other in kept):
+            kept = [c for c in kept if _prefix_share(column, c) <= 0.8]
+            kept.append(column)
+    return kept
+
+
+def _is_of_numbered_family(column: Column, joined_ones: Sequence[Column]) -> bool:
+    """Whether it is one of a numbered family (`section_1`, `section_7A`) that is in the text."""
+    stem = _numbered_stem(column)
+    family = [c for c in joined_ones if stem and _numbered_stem(c) == stem]
+    return len(family) >= 2 and column.nature in ("text", "label") and not column.many
+
+
+def _numbered_stem(column: Column) -> str:
+    found = _NUMBERED.fullmatch(column.path)
+    return found.group(1) if found else ""
+
+
+def _is_heading_column(column: Column) -> bool:
+    """Headings are words; a single one is a heading too where every row has its own, of letters."""
+    if column.words >= 1.5:
+        return True
+    spelt = sum(text.replace(" ", "").isalpha() for text in column.present)
+    own = column.distinct > 0.9 * len(column.present)
+    return own and spelt > 0.7 * len(column.present)
+
+
+def _is_announcement(column: Column) -> bool:
+    """Whether a text only announces another: without that there is nothing to read."""
+    told = column.named("lead") >= 0.8 and column.looks("sentence") < 0.8
+    return column.named("title") >= 0.8 or told or column.words < 6
+
+
+def _part_order(column: Column, body: Column) -> tuple[int, int]:
+    if column.named("title") >= 0.9 and column.path != body.path:
+        return (0, column.position)
+    if column.named("opening") >= 0.9 and column.path != body.path:
+        return (1, column.position)
+    return (2, column.position)
+
+
+def _body_quality(body: Column) -> float:
+    """How far a column is running text worth reading on, 0..1."""
+    named = max(body.named("body"), body.named("lead"), 0.6 * body.named("title"))
+    length = min(1.0, body.words / 12)
+    varied = min(1.0, body.distinct / max(1, 0.5 * len(body.present)))
+    kind = 0.4 if is_names_only(body) else 1.0
+    return (
+        kind
+        * (0.35 * length + 0.4 * running_text_share(body) + 0.25 * named)
+        * (0.4 + 0.6 * varied)
+    )
+
+
+def _is_cut_elsewhere(pieces: Column, columns: Sequence[Column]) -> bool:
+    """Whether a list is another column cut in pieces: sentences, lines, segments of a recording."""
+    return pieces.many and any(not c.many and _prefix_share(c, pieces) > 0.8 for c in columns)
+
+
+def document_drafts(view: View) -> list[Draft]:
+    """Drafts for rows that hold a text of their own (not only around them), best first."""
+    columns = (*view.columns, *view.deep)
+    found = [c for c in columns if may_be_text(c) and not c.path.startswith("^")]
+    found = [c for c in found if not _is_cut_elsewhere(c, found)]
+    bodies = sorted(found, key=lambda c: (-_text_weight(c), c.position))[:3]
+    drafts = [_document_draft(view, body, bodies) for body in bodies]
+    return sorted((d for d in drafts if d.score > 0.2), key=lambda d: -d.score)
+
+
+def _find_body_value(view: View, body: Column) -> tuple[Json, list[str]]:
+    """The body's value, with the headings of its sections, and the paths it takes."""
+    if "[*]" not in body.path or (body.path.endswith("[*]") and body.path.count("[*]") == 1):
+        return body.path, [body.path]
+    head = list_path(body.path)
+    element = "[*]" if head == "$" else f"{head}[*]"
+    rest = body.path.removeprefix(element)
+    headings = [
+        c
+        for c in view.columns
+        if c.path.startswith(element)
+        and c.named_own("title") >= 0.9
+        and c.words >= 0.5
+        and c.fill > 0.5
+    ]
+    if not headings:
+        return body.path, [body.path]
+    inner = [
+        headings[0].path.removeprefix(element).removeprefix("."),
+        rest.removeprefix(".") or "$",
+    ]
+    return {"each": element, "concat": inner}, [headings[0].path, body.path]
+
+
+def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft:
+    value, taken = _find_body_value(view, body)
+    prompts = max(body.named("question"), body.named("turns")) >= 0.9 and body.named("body") < 0.9
+    free = [c for c in view.columns if c.path not in taken]
+    joining = sorted(
+        (c for c in free if _belongs_to_text(c, body)), key=lambda c: (-c.chars, c.position)
+    )
+    others = _distinct_columns(sorted(joining[:_MOST_PARTS], key=lambda c: c.position))
+    others += [c for c in free if c not in others and _is_of_numbered_family(c, [body, *others])]
+    parts = sorted([*others, body], key=lambda c: _part_order(c, body))
+    whole = sum(_text_weight(c) for c in bodies)
+    share = _text_weight(body) / whole if whole else 0.0
+    text: list[Json] = [value if c is body else c.path for c in parts]
+    runner = next((c.path for c in bodies if c.path != body.path), None)
+    quality = _body_quality(body)
+    document: dict[str, Json] = {"text": join_parts(text)}
+    if all(map(_is_announcement, others)) and others and len(body.present) < len(body.texts):
+        document["where"] = [{"path": body.path, "min_chars": 1}]
+    return Draft(
+        kind="pt",
+        body=document,
+        score=min(0.97, quality * (0.7 + 0.3 * share)),
+        why=f"{body.path} holds running text",
+        explicit=not prompts,
+        most=_CUT if len(view.columns) == 1 and is_separated(body) else 1.0,
+        used=frozenset([*taken, *(c.path for c in parts)]),
+        evidence=(
+            Evidence(
+                target="text",
+                choice=", ".join(map(str, text)),
+                why=f"{body.path}: {body.words:.0f} words a row, {running_text_share(body):.0%} running text",
+                runner_up=runner,
+                confidence=quality,
+            ),
+        ),
+    )

@@ -1,0 +1,393 @@
+"""Which language most of some texts are in, and whether the sides of conversations differ.
+
+The two sides of a question: how far a column asks, how far it answers, which pair fits.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from ingot.agent.proposing.columns import Column, has_several, last_name, list_path, outer_names
+from ingot.agent.proposing.field_names import language_code, name_strength, spell_name
+from ingot.converters.sources.text_kinds import (
+    LANGUAGE_CHARS,
+    count_words,
+    recognize_language,
+    script_counts,
+)
+
+_PHRASE = re.compile(r"\w\s*[.!?…]\s*$")
+SURE_SHARE = 0.7
+
+
+def detect_language(texts: Sequence[str]) -> tuple[str | None, float]:
+    """The language that most texts share, weighted by length, and its share."""
+    votes: Counter[str] = Counter()
+    short: list[str] = []
+    for text in texts[:60]:
+        if len(text) < 80:
+            short.append(text)
+            continue
+        if code := recognize_language(text):
+            votes[code] += min(len(text), LANGUAGE_CHARS)
+    for start in range(0, len(short), 12):
+        together = "\n".join(short[start : start + 12])
+        if code := recognize_language(together):
+            votes[code] += len(together)
+    if not votes:
+        return None, 0.0
+    code, weight = votes.most_common(1)[0]
+    return code, weight / sum(votes.values())
+
+
+def languages_differ(sides: Sequence[Sequence[str]]) -> bool:
+    """Whether the sides of conversations are in different languages.
+
+    A side of names, numbers or labels is in no language of its own.
+    """
+    known = set()
+    for texts in sides:
+        code, share = detect_language(texts) if _are_phrases(texts) else (None, 0.0)
+        if code and share >= SURE_SHARE:
+            known.add(code)
+    return len(known) > 1
+
+
+def _are_phrases(texts: Sequence[str]) -> bool:
+    """Whether texts are phrases: several words, or the end of a sentence, or another script."""
+    sample = [text for text in texts[:60] if text.strip()]
+    phrases = sum(count_words(text) >= 4 or bool(_PHRASE.search(text)) for text in sample)
+    letters = script_counts("\n".join(sample))
+    return phrases > 0.4 * len(sample) or letters["latin"] < 0.5 * sum(letters.values())
+
+
+ANSWER_NATURES = ("text", "label", "letter", "number", "mark")
+_CODE_NAME = re.compile(r"[A-Za-z0-9]+(?:[_.:/-][A-Za-z0-9]+)*")
+_NUMBERED = re.compile(r"(.*\D)_?(\d)")
+_NON_LETTERS = re.compile(r"[\W_]+")
+
+
+def _unspoken_strength(column: Column) -> float:
+    """How far the name speaks against a column being said at all."""
+    kinds = ("label", "id", "foreign_id", "url", "author", "time", "rejected", "example", "tools")
+    sentences = column.words >= 5 and column.looks("sentence") > 0.5
+    return max(column.named(kind) for kind in (kinds[-3:] if sentences else kinds))
+
+
+def question_strength(column: Column) -> float:
+    """How far a column is what the user says, 0..1 and a little more."""
+    name = max(
+        column.named("question"),
+        0.9 * column.named("instruction"),
+        0.75 * column.named("input"),
+        0.65 * column.named("title"),
+        0.45 * column.named("body"),
+        0.4 * column.named("context"),
+    )
+    name = max(name, 0.7 * column.named("history") * (not column.many))
+    against = 0.5 * column.named("rejected") + 0.4 * column.looks("code")
+    against += 0.3 * (column.words < 1.5 and _is_code_name(column))
+    return name + 0.35 * column.looks("question") - against
+
+
+def _is_code_name(column: Column) -> bool:
+    """Values such as `cancel_order`: what a program calls something, not what anybody says."""
+    names = sum(bool(_CODE_NAME.fullmatch(text.strip())) for text in column.present)
+    return names > 0.8 * len(column.present)
+
+
+def answer_strength(column: Column) -> float:
+    """How far a column is what the assistant says."""
+    name = max(
+        column.named("answer"),
+        column.named("chosen"),
+        0.45 * column.named("body"),
+        0.4 * column.named("rationale"),
+        0.3 * column.named("lead"),
+    )
+    code = 0.4 * column.looks("code")
+    prose = 0.1 * min(1.0, column.words / 12)
+    against = 0.15 * column.looks("question") + 0.9 * max(
+        column.named("rejected"), column.named("example")
+    )
+    against += 0.4 * column.named("context") * (name < 0.5)
+    against += 0.6 * (column.named("question") >= 0.9 and name < 0.5 and column.looks("code") < 0.5)
+    return name + code + prose - against - 0.3 * (column.looks("json") > 0.9)
+
+
+def have_same_words(a: Column, b: Column) -> bool:
+    """Whether two columns hold the same words, one of them perhaps cut into tokens."""
+    both = [(x, y) for x, y in zip(a.texts, b.texts, strict=True) if x.strip() and y.strip()]
+    unlike = 0
+    for x, y in both:
+        unlike += _letters_only(x) != _letters_only(y)
+        if unlike > 0.2 * len(both):
+            return False
+    return bool(both)
+
+
+def _letters_only(text: str) -> str:
+    """Letters and digits of a text: what is left of it when it is cut into tokens, too."""
+    return _NON_LETTERS.sub("", text).casefold() or text.strip()
+
+
+def containment_share(outer: Column, inner: Column) -> float:
+    """Share of the rows in which one text contains the other."""
+    both = [
+        (x, y) for x, y in zip(outer.texts, inner.texts, strict=True) if x.strip() and y.strip()
+    ]
+    if not both:
+        return 0.0
+    return sum(y.strip() in x and len(y.strip()) < len(x) for x, y in both) / len(both)
+
+
+def drop_token_copies(columns: Sequence[Column]) -> list[Column]:
+    """The columns without those that hold another one's texts cut into tokens."""
+    texts = [c for c in columns if c.text and not c.many and c.words >= 2]
+    copies = [
+        b
+        for a in texts
+        for b in texts
+        if sum(map(len, a.present)) < sum(map(len, b.present)) and have_same_words(a, b)
+    ]
+    return [c for c in columns if c not in copies]
+
+
+def is_tool_path(path: str) -> bool:
+    """Whether a path leads into the definitions of tools."""
+    names = (last_name(path), *outer_names(path))
+    return any(name_strength(name, "tools") >= 0.8 for name in names)
+
+
+def may_be_question(column: Column) -> bool:
+    """Whether a column may be what the user says."""
+    if column.nature != "text" or is_tool_path(column.path):
+        return False
+    return max(question_strength(column), 0.0) > 0.3 or _unspoken_strength(column) < 0.8
+
+
+def _may_be_answer(column: Column) -> bool:
+    if is_tool_path(column.path):
+        return False
+    if column.nature == "text":
+        return answer_strength(column) > 0.3 or _unspoken_strength(column) < 0.8
+    truth = column.facts.types.get("boolean", 0) > 0.5 * len(column.present)
+    return column.nature in ANSWER_NATURES and column.named("answer") >= (0.95 if truth else 0.5)
+
+
+def _is_pointer(column: Column, columns: Sequence[Column]) -> bool:
+    """A number or a mark that stands for a row of some table, such as the reply to this one."""
+    if column.words >= 3:
+        return False
+    rows = [c for c in columns if c is not column and c.named("id") >= 0.8 and not c.many]
+    told = any(
+        sum(t in set(c.present) for t in column.present) > len(column.present) / 2 for c in rows
+    )
+    named = max(column.named_own("id"), column.named_own("foreign_id")) >= 0.8
+    return told or (named and column.nature in ("number", "mark", "hash", "uuid"))
+
+
+def _pair_score(question: Column, answer: Column) -> float:
+    order = 0.12 if question.position < answer.position else -0.06
+    fill = 0.3 * (min(question.fill, 0.95) + min(answer.fill, 0.95) - 1)
+    depth = 0.05 * (question.path.count(".") + answer.path.count("."))
+    depth += 0.12 * (outer_names(question.path) != outer_names(answer.path))
+    short = 0.15 if answer.nature in ("number", "letter", "label") else 0.0
+    many = (0.8 if has_several(question) else 0.1) * question.many
+    bare = 0.15 * (answer.words < 2)
+    return (
+        question_strength(question)
+        + answer_strength(answer)
+        + order
+        + fill
+        - depth
+        - short
+        - many
+        - bare
+    )
+
+
+def _is_bare_label(column: Column, question: Column) -> bool:
+    """A word or two under a name that does not say that they answer anything.
+
+    Without names, words that differ from row to row answer what clearly asks.
+    """
+    asked = question.looks("question") >= 0.8 and column.distinct > 0.6 * len(column.present)
+    if column.nameless and asked:
+        return False
+    return column.words < 4 and max(column.named("answer"), column.named("chosen")) < 0.3
+
+
+def rival_columns(column: Column, columns: Sequence[Column]) -> int:
+    """Columns of the same name in other objects: several tries at one thing."""
+    same = [c for c in columns if c.name == column.name and c.path != column.path]
+    return len(same) if outer_names(column.path) else 0
+
+
+def _is_filled_template(answer: Column, question: Column, replies: Sequence[Column]) -> bool:
+    """Whether a text is a template filled with the question and with an answer of its own column.
+
+    `text` of instruction data, which repeats instruction, input and output, answers nothing.
+    """
+    if question.words < 3 or containment_share(answer, question) < 0.8:
+        return False
+    inside = [c for c in replies if c.path not in (answer.path, question.path) and c.words >= 1]
+    return any(containment_share(answer, c) > 0.8 and c.named("answer") >= 0.8 for c in inside)
+
+
+def _contains_other(outer: Column, inner: Column) -> bool:
+    """Whether a text is made of another one that is long enough to tell."""
+    return outer.path != inner.path and inner.words >= 3 and containment_share(outer, inner) > 0.8
+
+
+def alternative_answers(column: Column, columns: Sequence[Column]) -> list[Column]:
+    """Several answers that are called alike: `summary1`, `summary2`; `answer_a`, `answer_gpt`."""
+    stem = alternative_stem(column)
+    return [c for c in columns if c.text and not c.many and stem and alternative_stem(c) == stem]
+
+
+def _is_later_alternative(column: Column, columns: Sequence[Column]) -> bool:
+    """The second or a later one of several answers."""
+    tries = alternative_answers(column, columns)
+    return bool(tries) and column is not tries[0]
+
+
+def alternative_stem(column: Column) -> str:
+    """What names the answers among which this one is a try (`answer` of `answer_gpt`), or ""."""
+    name = spell_name(column.name)
+    match = _NUMBERED.fullmatch(name)
+    stem = match[1].rstrip("_") if match else name.rpartition("_")[0]
+    other = max(column.named_own(kind) for kind in ("rationale", "rejected", "chosen", "id"))
+    return stem if stem and name_strength(stem, "answer") == 1 and other < 0.8 else ""
+
+
+def _first_text_only(columns: Sequence[Column]) -> list[Column]:
+    """Of two columns of text the first, whatever its name says: keywords that a poem is made of."""
+    texts = [
+        c for c in columns if c.text and max(c.named("id"), c.named("url")) < 0.8 and c.words >= 1.5
+    ]
+    return texts[:1] if len(texts) == 2 else []
+
+
+def score_pairs(columns: Sequence[Column]) -> list[tuple[float, Column, Column]]:
+    """Scores with a question and an answer, best first."""
+    replies = [
+        c
+        for c in columns
+        if _may_be_answer(c)
+        and not _is_pointer(c, columns)
+        and not (c.nameless and is_boilerplate(c))
+    ]
+    asking = [c for c in columns if may_be_question(c)]
+    found = _fitting_pairs(asking, replies, columns) or _fitting_pairs(
+        _first_text_only(columns), replies, columns
+    )
+    return sorted(found, key=lambda one: (-one[0], one[1].position, one[2].position))
+
+
+def _fitting_pairs(
+    questions: Sequence[Column], replies: Sequence[Column], columns: Sequence[Column]
+) -> list[tuple[float, Column, Column]]:
+    """The pairs that may be a question and its answer, with their scores."""
+    return [
+        (
+            _pair_score(q, a)
+            - 0.2 * min(2, rival_columns(a, columns))
+            - 0.5 * _is_unnamed_answer(q, a, replies),
+            q,
+            a,
+        )
+        for q in questions
+        for a in replies
+        if q.path != a.path
+        and not (has_several(q) and a.many and list_path(q.path) == list_path(a.path))
+        and (_has_sentences(q, a) or is_explicit_pair(q, a))
+        and not (
+            have_same_words(q, a)
+            or judged_partner(a, q)
+            or judged_partner(q, a)
+            or _is_bare_label(a, q)
+        )
+        and not _is_later_alternative(a, columns)
+        and not _is_filled_template(a, q, replies)
+        and not (
+            containment_share(q, a) > 0.8
+            and any(_contains_other(q, c) for c in questions if c is not a)
+        )
+    ]
+
+
+def _is_unnamed_answer(question: Column, answer: Column, replies: Sequence[Column]) -> bool:
+    """Whether another column is called the answer, and this one is not."""
+    if max(answer.named("answer"), answer.named("chosen")) >= 0.5:
+        return False
+    return any(
+        c.named("answer") >= 0.95 and c.fill > 0.8 and c.path != question.path for c in replies
+    )
+
+
+def find_translation(columns: Sequence[Column]) -> tuple[Column, Column] | None:
+    """Two columns whose names are languages; or, without names, that are written in two."""
+    spoken = [
+        c for c in columns if c.text and language_code(c.name) and len(c.name) < 12 and c.fill > 0.8
+    ]
+    if len(spoken) == 2:
+        return spoken[0], spoken[1]
+    said = [c for c in columns if c.text and c.fill > 0.8 and not is_boilerplate(c)]
+    if len(said) != 2 or not all(c.nameless for c in said):
+        return None
+    (first, sure), (second, sure_too) = (detect_language(c.present) for c in said)
+    two = first and second and first != second and min(sure, sure_too) > 0.6
+    return (said[0], said[1]) if two else None
+
+
+def is_boilerplate(column: Column) -> bool:
+    """Whether nearly all texts begin alike, as an attribution or a licence does."""
+    starts = Counter(text.strip()[:24] for text in column.present)
+    return len(column.present) > 4 and starts.most_common(1)[0][1] > 0.8 * len(column.present)
+
+
+def find_judged_pair(columns: Sequence[Column]) -> tuple[Column, Column] | None:
+    """Two texts and a word that judges them: a premise, a hypothesis, and whether it follows."""
+    texts = [c for c in columns if c.text and not c.many]
+    firsts = [a for a in texts if any(judged_partner(b, a) for b in texts if b is not a)]
+    words = [
+        c
+        for c in columns
+        if c.nature == "label" and max(c.named("label"), c.named("answer")) >= 0.95
+    ]
+    return (firsts[0], words[0]) if firsts and words else None
+
+
+def judged_partner(column: Column, question: Column) -> bool:
+    """The second of two texts that are judged together: `sentence2`, `text_b`, a hypothesis."""
+    first, second = spell_name(question.name), spell_name(column.name)
+    if (first, second) in (
+        ("premise", "hypothesis"),
+        ("text_a", "text_b"),
+        ("sentence_a", "sentence_b"),
+    ):
+        return True
+    stem = first[:-1].rstrip("_")
+    numbered = first[-1:] == "1" and second[-1:] == "2" and first[:-1] == second[:-1]
+    return numbered and stem in ("sentence", "sent", "text", "question", "phrase", "句子", "文本")
+
+
+def is_explicit_pair(question: Column, answer: Column) -> bool:
+    """Whether names say who asks and who answers; or, without names, the form of the texts does."""
+    if question.nameless:
+        return question.looks("question") >= 0.6
+    asked = max(question.named(slot) for slot in ("question", "instruction", "input"))
+    replies = max(answer.named("answer"), answer.named("chosen"))
+    whole = replies >= 0.95 and answer.words >= 5 and question.named("body") >= 0.95
+    return (asked >= 0.75 and replies >= 0.7) or whole
+
+
+def _has_sentences(question: Column, answer: Column) -> bool:
+    """Whether at least one of two columns holds more than names and short labels."""
+    told = [
+        max(c.looks("sentence"), c.looks("question"), c.looks("code")) for c in (question, answer)
+    ]
+    unlike = all(c.distinct > 0.9 * len(c.present) and c.words >= 2.5 for c in (question, answer))
+    prose = max(question.looks("prose"), answer.looks("prose")) > 0.5
+    return max(told) > 0.3 or max(question.words, answer.words) >= 8 or (unlike and prose)

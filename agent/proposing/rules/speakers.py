@@ -1,0 +1,487 @@
+"""Truth values that say who speaks: `is_human`, `from_agent`, `inbound`.
+
+Who speaks in a list of messages: the roles that the values of a field stand for.
+Turns that stand apart: questions and answers in lists of their own, or a column per turn.
+Texts in one list and, in step with it, who says them in another.
+"""
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ingot.agent.proposing.columns import (
+    Column,
+    View,
+    has_several,
+    last_name,
+    list_path,
+    outer_names,
+    text_of,
+    values_at,
+)
+from ingot.agent.proposing.drafts import Field, Talk, field_sequences, name_sides
+from ingot.agent.proposing.field_names import name_strength, speaker_role, spell_name
+from ingot.agent.proposing.proposal import Evidence
+from ingot.converters.rows import Json
+from ingot.converters.sources.profile import PathFacts
+
+_ASKING_PREFIXES = ("is_", "was_", "from_", "by_", "sent_by_", "is_from_", "is_by_")
+_SIDE_NAMES = {
+    **dict.fromkeys(("inbound", "incoming", "human", "user", "customer", "client"), "user"),
+    **dict.fromkeys(("outbound", "outgoing", "bot", "agent", "assistant"), "assistant"),
+}
+# What is said, not who says it: `is_answer` tells which of the answers was accepted.
+_THING_NAMES = (
+    "answer",
+    "a",
+    "response",
+    "reply",
+    "output",
+    "question",
+    "q",
+    "query",
+    "input",
+    "model",
+)
+_YES = ("true", "1", "yes", "y", "t")
+_NO = ("false", "0", "no", "n", "f")
+_OTHER = {"user": "assistant", "assistant": "user"}
+
+
+def flag_roles(name: str, values: Iterable[str]) -> dict[str, str | None] | None:
+    """The roles of yes and no, where a field's name asks whether one side speaks."""
+    side = _asked_role(spell_name(name))
+    answers = {value: _parse_flag(value) for value in values}
+    if side not in _OTHER or None in answers.values() or len(answers) != 2:
+        return None
+    return {value: side if yes else _OTHER[side] for value, yes in answers.items()}
+
+
+def speaking_role(name: str) -> str | None:
+    """The role of those who speak, None for what is said."""
+    return _SIDE_NAMES.get(name) or (None if name in _THING_NAMES else speaker_role(name))
+
+
+def _asked_role(name: str) -> str | None:
+    """The role that the name asks about."""
+    for start in sorted(_ASKING_PREFIXES, key=len, reverse=True):
+        if name.startswith(start):
+            return speaking_role(name.removeprefix(start))
+    return _SIDE_NAMES.get(name)
+
+
+def _parse_flag(value: str) -> bool | None:
+    low = value.strip().lower()
+    return True if low in _YES else False if low in _NO else None
+
+
+MAX_ROLES = 16
+MAX_SPEAKERS = 64
+SHOWN_NAMES = 5
+LONG_TALK = 3  # turns: taking turns is no accident then
+LEAST_SURE = 0.3
+STRICT_SHARE = 0.98
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speakers:
+    """A field of the elements that seems to say who speaks, though not all of it is understood.
+
+    Attributes:
+        field: the field.
+        roles: the understood values with their roles (None = left out of the conversation); empty
+            where no value is the user or the assistant.
+        unknown: the other values with their counts, most frequent first.
+        understood: share of the elements whose value is understood.
+        in_order: two speakers take strict turns: the order says as much as their names.
+    """
+
+    field: Field
+    roles: dict[str, str | None]
+    unknown: dict[str, int]
+    understood: float
+    in_order: bool
+
+    @property
+    def strangers(self) -> str:
+        """The values that are not understood, as people read them."""
+        shown = [f"{value[:40]!r} ({count} times)" for value, count in self.unknown.items()]
+        more = [f"{len(shown) - SHOWN_NAMES} more"] if len(shown) > SHOWN_NAMES else []
+        return ", ".join([*shown[:SHOWN_NAMES], *more])
+
+
+def find_speakers(view: View, element: str, fields: Iterable[Field]) -> Speakers | None:
+    """The field that seems to say who speaks: text in every element, few values, that change."""
+    found = [s for one in fields if (s := _speakers_in_field(view, element, one))]
+    return max(found, key=_speaker_rank, default=None)
+
+
+def _speaker_rank(found: Speakers) -> tuple[bool, float]:
+    return bool(found.roles), found.understood + name_strength(found.field.name, "speaker")
+
+
+def _speakers_in_field(view: View, element: str, one: Field) -> Speakers | None:
+    facts = one.facts
+    numbers = facts.types.get("integer") and _is_speaker_name(one)
+    if not (facts.types.get("string") or numbers) or facts.filled < 0.95 * facts.places:
+        return None
+    said = [[v for v in s if v.strip()] for s in field_sequences(view, element, one.inner)]
+    few = facts.distinct <= min(MAX_SPEAKERS, 0.5 * facts.filled)
+    if facts.distinct < 2 or not (few or (_is_speaker_name(one) and _speakers_return(said))):
+        return None
+    counts = dict(Counter(value for s in said for value in s).most_common())
+    named = _named_roles(counts)
+    both = {"user", "assistant"} & set(named.values())
+    if _change_share(said) < (0.4 if both or _is_speaker_name(one) else 0.8):
+        return None
+    known = {v: None if r == "drop" else r for v, r in named.items() if r} if both else {}
+    return Speakers(
+        field=one,
+        roles=known,
+        unknown={value: count for value, count in counts.items() if value not in known},
+        understood=sum(counts[value] for value in known) / sum(counts.values()),
+        in_order=speakers_alternate(said, nearly=STRICT_SHARE),
+    )
+
+
+def _is_speaker_name(one: Field) -> bool:
+    """Whether a name says that somebody speaks (`speaker`, `senderId`)."""
+    return name_strength(one.name, "speaker") >= 0.5
+
+
+def _speakers_return(said: list[list[str]]) -> bool:
+    """Whether those who speak speak again: names of people differ from talk to talk."""
+    return sum(len(set(s)) for s in said) <= 0.6 * sum(map(len, said))
+
+
+def _change_share(said: list[list[str]]) -> float:
+    """Share of the elements that have another value than the one before."""
+    pairs = [a != b for s in said for a, b in itertools.pairwise(s)]
+    return sum(pairs) / max(1, len(pairs))
+
+
+def _named_roles(values: Iterable[str]) -> dict[str, str | None]:
+    """What the names of speakers stand for; single letters do so only as `q` and `a`."""
+    named = {value: speaker_role(value) for value in values}
+    if len(named) > 1 and set(named.values()) in ({"user"}, {"assistant"}):
+        return dict.fromkeys(named)  # `user1` and `user2`: two people, whatever they are called
+    letters = {value.lower() for value in named if len(value) == 1}
+    if letters and not {"q", "a"} <= letters:
+        return {value: role if len(value) > 1 else None for value, role in named.items()}
+    return named
+
+
+def roles_of_values(
+    name: str, facts: PathFacts, said: list[list[str]]
+) -> tuple[dict[str, str | None], float] | None:
+    """The roles that the values of a field stand for, and how sure that is; None where it is not."""
+    values = _distinct_values(facts)
+    if values is None or facts.types.get("number"):
+        return None
+    flags = flag_roles(name, values)
+    mapping = flags or map_roles(values, said)
+    if mapping is None:
+        return None
+    aliases = 1.0 if flags else sum(speaker_role(v) is not None for v in values) / len(values)
+    sure = 0.55 * aliases + 0.3 * (1.0 if flags else name_strength(name, "speaker")) + 0.15
+    if not aliases and act_as_speakers(said) and sum(map(len, said)) >= LONG_TALK * len(said):
+        sure += 0.2
+    return (mapping, sure) if sure > LEAST_SURE else None
+
+
+def _distinct_values(facts: PathFacts) -> dict[str, int] | None:
+    """The different values of a field, where there are few enough to be speakers."""
+    counted = {text_of(value): count for value, count in facts.values}
+    return counted if 1 <= len(counted) <= MAX_ROLES else None
+
+
+def speakers_alternate(said: list[list[str]], nearly: float = 0.9) -> bool:
+    """Whether two speakers, whoever they are, take strict turns in nearly every conversation."""
+    longer = [s for s in said if len(s) > 1]
+    strict = sum(len(set(s)) == 2 and all(a != b for a, b in itertools.pairwise(s)) for s in longer)
+    return bool(longer) and strict >= nearly * len(longer)
+
+
+def _first_speaker(said: list[list[str]]) -> str | None:
+    """Who begins nearly every conversation."""
+    firsts = Counter(s[0] for s in said if s)
+    first, count = firsts.most_common(1)[0] if firsts else (None, 0)
+    return first if count >= 0.8 * firsts.total() else None
+
+
+def act_as_speakers(said: list[list[str]]) -> bool:
+    """Whether values act as two speakers: the same one begins, and they answer each other."""
+    longer = [s for s in said if len(s) > 1]
+    both = sum(len(set(s)) == 2 for s in longer)
+    if not longer or both < 0.9 * len(longer) or _first_speaker(said) is None:
+        return False
+    return speakers_alternate(said) or (
+        _change_share(said) >= 0.6 and _mean_size(map(len, longer)) >= 4
+    )
+
+
+def _mean_size(sizes: Iterable[int]) -> float:
+    counted = list(sizes)
+    return sum(counted) / max(1, len(counted))
+
+
+def map_roles(values: dict[str, int], said: list[list[str]]) -> dict[str, str | None] | None:
+    """Speakers to roles: by what their names stand for, else two strangers by who begins."""
+    named = _named_roles(values)
+    if set(named.values()) == {"user", "system"} and len(values) == 2 and _is_machine(named, said):
+        return {value: "user" if role == "user" else "assistant" for value, role in named.items()}
+    if all(named.values()) and _has_both_sides(named):
+        return {value: None if role == "drop" else role for value, role in named.items()}
+    known = {role for role in named.values() if role in ("user", "assistant")}
+    unknown = [value for value, role in named.items() if role is None]
+    if len(unknown) == 1 and len(known) == 1 and len(values) <= 5:
+        other = "assistant" if known == {"user"} else "user"
+        return {
+            v: (r if r != "drop" else None) or (other if v in unknown else None)
+            for v, r in named.items()
+        }
+    if all(named.values()) and set(named.values()) <= {"user", "system"}:
+        return dict(named.items())
+    if len(values) == 2 and act_as_speakers(said):
+        first = _first_speaker(said)
+        return {value: "user" if value == first else "assistant" for value in values}
+    return None
+
+
+def _is_machine(named: dict[str, str | None], said: list[list[str]]) -> bool:
+    """Whether a `system` is the machine of a dialogue: it speaks later than at the start."""
+    later = [named.get(value) for s in said for value in s[1:]]
+    return later.count("system") > 0.3 * len(later)
+
+
+def _has_both_sides(named: dict[str, str | None]) -> bool:
+    return {"user", "assistant"} <= set(named.values())
+
+
+TURN_NAMES = ("message", "msg", "utterance", "turn", "speech", "say", "发言", "消息", "话语")
+TEXT_NATURES = ("text", "label", "letter", "empty")
+OTHER_SLOTS = (
+    "title",
+    "label",
+    "body",
+    "lead",
+    "url",
+    "id",
+    "time",
+    "author",
+    "options",
+    "rejected",
+)
+_LONGEST = 200  # characters of a name: what is longer has no number
+_NUMBERED = re.compile(r"(.*?)_?(?<!\d)(\d++)(?:_([^\d]+))?")
+
+
+def parallel_list_talk(view: View) -> list[Talk]:
+    """Two lists of the same lengths, questions in one and answers in the other."""
+    columns = [
+        c for c in view.columns if c.many and c.nature in ("text", "letter", "label", "number")
+    ]
+    best: tuple[float, Column, Column] | None = None
+    for question in columns:
+        for answer in columns:
+            score = name_sides(_list_own_name(question))[0] + name_sides(_list_own_name(answer))[1]
+            fits = question.path != answer.path and score >= 1.5 and question.text
+            if fits and _equal_lengths(question, answer):
+                score -= 0.01 * (answer.position + question.position)
+                score += 0.2 * (question.nested and question.name == answer.name)
+                score -= 0.3 * answer.named("rejected")
+                best = max(
+                    best or (0.0, question, answer), (score, question, answer), key=lambda b: b[0]
+                )
+    return [_parallel_talk(view, best[1], best[2])] if best else []
+
+
+def _list_own_name(column: Column) -> str:
+    return last_name(list_path(column.path))
+
+
+def _element_path(column: Column) -> str:
+    head = list_path(column.path)
+    return "[*]" if head == "$" else f"{head}[*]"
+
+
+def _equal_lengths(a: Column, b: Column) -> bool:
+    if list_path(a.path) == list_path(b.path):
+        return False
+    sizes = [(len(x), len(y)) for x, y in zip(a.values, b.values, strict=True) if x or y]
+    same = sum(x == y for x, y in sizes)
+    return (
+        bool(sizes)
+        and same >= 0.95 * len(sizes)
+        and sum(x > 1 for x, _ in sizes) > 0.3 * len(sizes)
+    )
+
+
+def _parallel_options(view: View, question: Column) -> str | None:
+    """A list of lists of options, as many as there are questions."""
+    for facts in view.facts.paths:
+        outer = facts.path.removesuffix("[*]") or "$"
+        named = facts.path.endswith("[*][*]") and name_strength(last_name(outer), "options") >= 0.8
+        sizes = [
+            (len(values_at(outer, node)), len(q))
+            for node, q in zip(view.nodes, question.values, strict=True)
+        ]
+        if named and all(a == b for a, b in sizes):
+            return outer
+    return None
+
+
+def _parallel_talk(view: View, question: Column, answer: Column) -> Talk:
+    each = [_element_path(c) for c in (question, answer)]
+    inner = [
+        f"[{n}]" + c.path.removeprefix(e)
+        for n, (c, e) in enumerate(zip((question, answer), each, strict=True))
+    ]
+    options = _parallel_options(view, question)
+    asked: Json = inner[0]
+    if options:
+        each.append(options)
+        asked = [asked, {"path": "[2][*]", "label": "A. "}]
+    entries: tuple[dict[str, Json], ...] = (
+        {"each": each, "role": "user", "content": asked},
+        {"each": each, "role": "assistant", "content": inner[1]},
+    )
+    return Talk(
+        path=list_path(question.path),
+        entries=entries,
+        score=0.94,
+        why=f"{each[0]} and {each[1]} are questions and answers in step",
+        ends_open=0.0,
+        used=frozenset({question.path, answer.path}),
+    )
+
+
+def numbered_column_talk(view: View) -> list[Talk]:
+    """Turns in columns of their own: `user_1`, `bot_1`, `user_2`, ... or `turn1`, `turn2`, ..."""
+    found: dict[int, dict[str, Column]] = {}
+    for column in view.columns:
+        name = _numbered_name(column)
+        match = _NUMBERED.fullmatch(name) if len(name) <= _LONGEST else None
+        if match and not column.many and column.nature in TEXT_NATURES:
+            stem = "_".join(part for part in (match[1], match[3]) if part)
+            found.setdefault(int(match[2]), {}).setdefault(stem, column)
+    said = _columns_in_order(found)
+    if len(said) < 2 or not all(column.text for _, column in said[:2]):
+        return []
+    return [
+        Talk(
+            path=said[0][1].path,
+            entries=tuple({"role": role, "content": column.path} for role, column in said),
+            score=0.93 if _stem_roles(_name_stems(found)) else 0.85,
+            why=f"{len(said)} columns are the turns of a conversation",
+            ends_open=float(said[-1][0] != "assistant"),
+            used=frozenset(column.path for _, column in said),
+        )
+    ]
+
+
+def _numbered_name(column: Column) -> str:
+    """Its name, with the one around it where that has the number (`turn_1.user`)."""
+    own, around = spell_name(column.name), outer_names(column.path)
+    return own if any(map(str.isdigit, own)) or not around else f"{spell_name(around[-1])}_{own}"
+
+
+def _name_stems(found: dict[int, dict[str, Column]]) -> list[str]:
+    return list(dict.fromkeys(stem for turns in found.values() for stem in turns))
+
+
+def _columns_in_order(found: dict[int, dict[str, Column]]) -> list[tuple[str, Column]]:
+    """The columns with their roles, in the order of the conversation."""
+    stems = _name_stems(found)
+    if len(stems) == 1 and (name_strength(stems[0], "turns") >= 0.8 or stems[0] in TURN_NAMES):
+        turns = enumerate(sorted(found))
+        return [(("user", "assistant")[n % 2], found[k][stems[0]]) for n, k in turns]
+    sides = _stem_roles(stems) or _alternating_stems(found, stems)
+    return [(role, found[n][s]) for n in sorted(found) for role, s in sides if s in found[n]]
+
+
+def _stem_roles(stems: list[str]) -> list[tuple[str, str]]:
+    """User and assistant with their stems, where the names of both say so."""
+    named = {_stem_role(stem): stem for stem in stems}
+    both = len(stems) == 2 and set(named) == {"user", "assistant"}
+    return [(role, named[role]) for role in ("user", "assistant")] if both else []
+
+
+def _stem_role(stem: str) -> str | None:
+    """The role of `user`, `turn_user` and `user_turn` alike."""
+    words = stem.split("_")
+    return speaker_role(stem) or speaker_role(words[-1]) or speaker_role(words[0])
+
+
+def _alternating_stems(
+    found: dict[int, dict[str, Column]], stems: list[str]
+) -> list[tuple[str, str]]:
+    """Two stems that mean nothing else and take turns in the columns' order: the first begins."""
+    meant = any(name_strength(stem, slot) >= 0.8 for stem in stems for slot in OTHER_SLOTS)
+    if (
+        len(stems) != 2
+        or len(found) < 2
+        or meant
+        or any(len(turns) != 2 for turns in found.values())
+    ):
+        return []
+    columns = sorted((c.position, s, c) for turns in found.values() for s, c in turns.items())
+    order = [stem for _, stem, _ in columns]
+    spoken = all(c.words >= 3 for _, _, c in columns if c.present)
+    if not spoken or any(a == b for a, b in itertools.pairwise(order)):
+        return []
+    return [("user", order[0]), ("assistant", order[1])]
+
+
+def parallel_speaker_talks(view: View) -> list[Talk]:
+    """Lists of texts beside which another list of the same lengths says who speaks."""
+    lists = [c for c in view.columns if c.many and c.path.endswith("[*]")]
+    texts = [c for c in lists if c.text and has_several(c)]
+    return [
+        talk for said in texts for who in lists if (talk := _speaker_list_talk(view, said, who))
+    ]
+
+
+def _speaker_list_talk(view: View, said: Column, who: Column) -> Talk | None:
+    if who is said or not _have_same_sizes(who, said):
+        return None
+    name = last_name(list_path(who.path))
+    told = roles_of_values(name, who.facts, [[text_of(v) for v in row] for row in who.values])
+    if told is None:
+        return None
+    roles, sure = told
+    role: dict[str, Json] = {"path": "[0]"}
+    if roles != {one: one for one in roles}:
+        role["map"] = roles
+    each = [who.path, said.path]
+    spoken = ", ".join(f"{value} = {one or 'left out'}" for value, one in roles.items())
+    why = f"{who.path} says who speaks in {said.path}"
+    ends = [roles.get(text_of(row[-1])) != "assistant" for row in who.values if row]
+    return Talk(
+        path=list_path(said.path),
+        entries=({"each": each, "role": role, "content": "[1]"},),
+        score=0.7
+        + 0.28 * sure
+        + 0.01 * name_strength(last_name(list_path(said.path)), "utterance"),
+        why=why,
+        ends_open=sum(ends) / max(1, len(ends)),
+        evidence=(Evidence(target="messages.role", choice=name, why=spoken, confidence=sure),),
+        used=frozenset({said.path}),
+    )
+
+
+def has_other_speakers(view: View, path: str) -> bool:
+    """Whether a list beside the texts at a path names speakers who do not take strict turns."""
+    said = view.column(path)
+    lists = [
+        c for c in view.columns if said and c.many and c is not said and _have_same_sizes(c, said)
+    ]
+    named = [c for c in lists if name_strength(last_name(list_path(c.path)), "speaker") >= 0.8]
+    talks = [[[text_of(v) for v in row] for row in c.values] for c in named]
+    return any(not speakers_alternate(one, nearly=STRICT_SHARE) for one in talks)
+
+
+def _have_same_sizes(a: Column, b: Column) -> bool:
+    return [len(row) for row in a.values] == [len(row) for row in b.values]

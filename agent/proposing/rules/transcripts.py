@@ -1,0 +1,383 @@
+"""Transcripts in one text: the markers that part the speakers.
+
+Logs of events: only some of them are said, and their kind tells which.
+Turns whose both sides stand in one element: under two names, or as a pair of texts.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ingot.agent.proposing.columns import Column, View, last_name, text_of, values_at
+from ingot.agent.proposing.drafts import (
+    Field,
+    Talk,
+    field_sequences,
+    join_inner_path,
+    name_sides,
+    text_weight,
+)
+from ingot.agent.proposing.field_names import alias_tables, name_strength, speaker_role, spell_name
+from ingot.agent.proposing.proposal import Evidence
+from ingot.converters.paths import Node
+from ingot.converters.rows import Json
+from ingot.converters.sources.text_kinds import count_words, is_question
+
+_SNIFFED = 20_000  # characters of a text in which markers are looked for
+_NAME = r"(?P<name>[^\W_](?:[\w .-]{0,22}\w)?)"
+# Line breaks are taken from the first one on: a run of them costs its length, not its square.
+_LEAD = r"(?P<lead>(?<!\n)\n*+)"
+_MARKERS = (
+    # bracketed: <|user|>, [|Human|], <user>:, [client], 【问】
+    re.compile(
+        _LEAD
+        + r"(?P<open>\[\||<\|start_header_id\|>|<\||<｜|\[|<|【)"
+        + _NAME
+        + r"(?P<close>\|\]|<\|end_header_id\|>|\|>|｜>|\]|>|】)"
+        r"(?P<colon>[:：])?"
+    ),
+    # ChatML and its like: <|im_start|>user and a line break
+    re.compile(
+        _LEAD
+        + r"(?P<open><\|im_start\|>|<start_of_turn>)"
+        + _NAME
+        + r"(?P<close>)(?P<colon>)(?=\n)"
+    ),
+    # at the start of a line: Human:, ### Response:, **Q:**
+    re.compile(
+        r"(?:^|(?P<lead>(?<!\n)\n++)[ \t]*+|(?=### ?))(?P<open>#{2,4} ?|\*\*)?"
+        + _NAME
+        + r"(?P<close>)(?P<colon> ?[:：]\*\*|\*\*[:：]| ?[:：])"
+    ),
+)
+# a capital word in the middle of a line: USER: ... ASSISTANT: ...
+_INLINE = re.compile(
+    r"(?:^|(?<=[\s>.!?)\"]))(?P<lead>)(?P<open>)(?P<name>[A-Z][A-Za-z]{2,11})(?P<close>)"
+    r"(?P<colon>:)(?= )"
+)
+_ENDS = re.compile(
+    r"<\|?(?:endoftext|s|im_end|eot_id|end|eoh|eoa|eom|eos|eor|eoc|eot|/s|e_o_s|end_of_turn"
+    r"|bos|begin_of_text|startoftext)\|?>|</s>|<｜(?:begin|end)▁of▁sentence｜>"
+)
+SEVERAL = 3  # one text is the same everywhere, whatever it says
+_AGAIN = 0.3  # share of the transcripts in which a stranger speaks twice
+_SPEAKER_LINE = re.compile(r"(?:^|\n)(?P<name>[^\n:：]{1,20}[:：])")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Markers:
+    """How a transcript is cut.
+
+    Attributes:
+        split: marker -> role.
+        replace: literal texts that carry nothing (end marks, a fixed introduction).
+        share: share of the texts that the markers cut into user and assistant.
+        ends_open: share of those whose last piece is not the assistant's.
+    """
+
+    split: dict[str, str]
+    replace: dict[str, str]
+    share: float
+    ends_open: float
+
+
+def _marker_spelling(match: re.Match[str]) -> str:
+    """The marker as it stands, without the line breaks before it."""
+    return "".join(match[part] or "" for part in ("open", "name", "close", "colon"))
+
+
+def _named_markers(
+    texts: Sequence[str], rules: Sequence[re.Pattern[str]] = _MARKERS
+) -> tuple[dict[str, str], Counter[str], Counter[str]]:
+    """Markers named like speakers: their roles, how often they occur, how often on a new line."""
+    roles: dict[str, str] = {}
+    seen: Counter[str] = Counter()
+    fresh: Counter[str] = Counter()
+    for text in texts:
+        begin = len(text) - len(text.lstrip())
+        for match in (m for rule in rules for m in rule.finditer(text)):
+            spelling, role = _marker_spelling(match), speaker_role(match["name"])
+            if (
+                role in (None, "drop")
+                or spell_name(match["name"]) in alias_tables()["assistant_calls"]
+            ):
+                continue
+            roles[spelling] = str(role)
+            seen[spelling] += 1
+            at_start = match.start("name") - len(match["open"] or "") <= begin
+            fresh[spelling] += bool(match["lead"]) or at_start
+    for marker, role in alias_tables()["markers"].items():
+        places = [(t, i) for t in texts for i in _marker_positions(t, marker)]
+        if places:
+            roles[marker] = role
+            seen[marker] = len(places)
+    return roles, seen, fresh
+
+
+def _marker_positions(text: str, marker: str) -> list[int]:
+    return [m.start() for m in re.finditer(re.escape(marker), text)]
+
+
+def _unnamed_markers(texts: Sequence[str]) -> dict[str, str]:
+    """Two unnamed speakers at line starts (`A:` and `B:`), the first of whom begins.
+
+    Speakers speak again: what stands once in every text is a field (`From:`, `Subject:`).
+    """
+    seen: Counter[str] = Counter()
+    first: Counter[str] = Counter()
+    again = 0
+    for text in texts:
+        found = [m["name"] for m in _SPEAKER_LINE.finditer(text)]
+        again += len(found) > len(set(found))
+        seen.update(dict.fromkeys(found, 1).keys())
+        first.update(found[:1])
+    common = [name for name, count in seen.items() if count >= 0.8 * len(texts)]
+    if len(common) != 2 or not first or again < _AGAIN * len(texts):
+        return {}
+    opener = first.most_common(1)[0][0]
+    if opener not in common:
+        return {}
+    return {name: "user" if name == opener else "assistant" for name in common}
+
+
+def _cut_pieces(text: str, split: dict[str, str]) -> list[tuple[str, str, str]]:
+    """What stands before the first marker, then (role, marker, piece)."""
+    rule = re.compile(
+        "|".join(re.escape(m.lstrip("\n")) for m in sorted(split, key=len, reverse=True))
+    )
+    roles = {marker.lstrip("\n"): role for marker, role in split.items()}
+    found = list(rule.finditer(text))
+    if not found:
+        return [("", "", text)]
+    ends = [m.start() for m in found[1:]] + [len(text)]
+    before = text[: found[0].start()]
+    return [("", "", before)] + [
+        (roles[m.group()], m.group(), text[m.end() : end].strip())
+        for m, end in zip(found, ends, strict=True)
+    ]
+
+
+def _shared_introduction(texts: Sequence[str], split: dict[str, str]) -> str:
+    """The text before the first marker where it is the same everywhere."""
+    if len(texts) < SEVERAL:
+        return ""
+    before = Counter(_cut_pieces(text, split)[0][2] for text in texts)
+    common, count = before.most_common(1)[0]
+    return common if common.strip() and count >= 0.95 * len(texts) else ""
+
+
+def _find_end_marks(texts: Sequence[str]) -> list[str]:
+    seen: Counter[str] = Counter()
+    for text in texts:
+        seen.update(dict.fromkeys(_ENDS.findall(text), 1).keys())
+    return sorted(mark for mark, count in seen.items() if count >= 0.3 * len(texts))
+
+
+def _judge_markers(
+    texts: Sequence[str], split: dict[str, str], introduction: str
+) -> tuple[float, float]:
+    """Share of the texts that the markers cut cleanly, and of those that end without an answer."""
+    good = open_end = 0
+    for text in texts:
+        before, *rest = _cut_pieces(text.removeprefix(introduction), split)
+        spoken = [role for role, _, piece in rest if piece]
+        if before[2].strip() or "user" not in spoken:
+            continue
+        good += 1
+        open_end += spoken[-1] != "assistant"
+    return good / max(1, len(texts)), open_end / max(1, good)
+
+
+def find_markers(column: Column) -> Markers | None:
+    """The markers of a column of transcripts, None where it holds none."""
+    raw = [text for text in column.present if text.strip()][:200]
+    ends = _find_end_marks(raw)
+    texts = [_remove_marks(text, ends) for text in raw]
+    split = _split_markers([text[:_SNIFFED] for text in texts]) if texts else {}
+    if not {"user", "assistant"} <= set(split.values()):
+        return None
+    introduction = _shared_introduction(texts, split)
+    share, open_end = _judge_markers(texts, split, introduction)
+    if share < 0.9:
+        return None
+    nothing = [introduction, *ends] if introduction else ends
+    replace = dict.fromkeys(nothing, "")
+    return Markers(split=split, replace=replace, share=share, ends_open=open_end)
+
+
+def _remove_marks(text: str, marks: Sequence[str]) -> str:
+    for mark in marks:
+        text = text.replace(mark, "")
+    return text
+
+
+def _split_markers(texts: Sequence[str]) -> dict[str, str]:
+    """Markers to roles; one that always stands at a line's start keeps the line break."""
+    for rules in (_MARKERS, (_INLINE,)):
+        roles, seen, fresh = _named_markers(texts, rules)
+        usual = {
+            r: max(seen[m] for m, other in roles.items() if other == r) for r in roles.values()
+        }
+        least = max(1, 0.02 * len(texts))
+        kept = {m: r for m, r in roles.items() if seen[m] >= max(least, 0.1 * usual[r])}
+        if {"user", "assistant"} <= set(kept.values()):
+            return {("\n" + m if fresh[m] == seen[m] else m): role for m, role in kept.items()}
+    return {"\n" + marker: role for marker, role in _unnamed_markers(texts).items()}
+
+
+def entry_content(path: str, markers: Markers) -> Json:
+    """The content of the entry that is cut."""
+    return {"path": path, "replace": markers.replace} if markers.replace else path
+
+
+_PREFIX = re.compile(
+    r"\s*(?:<\|[^<>|]{1,30}\|>|\[\|[^\[\]|]{1,30}\|\]|\[[^\[\]]{1,20}\]|<[A-Za-z_ ]{1,20}>"
+    r"|[A-Z][\w ]{1,18})[:：] ?"
+)
+
+
+def find_wrapping_marks(texts: Sequence[str]) -> list[str]:
+    """Marks that carry nothing: a speaker's mark before every text, an end mark after it."""
+    if len(texts) < 3:
+        return []
+    starts = Counter(m.group() for t in texts if (m := _PREFIX.match(t)))
+    ends = Counter(m for t in texts for m in _ENDS.findall(t[-30:])[-1:])
+    marks = [
+        mark
+        for mark, count in starts.most_common(1)
+        if count >= 0.95 * len(texts) and _is_speaker_mark(mark)
+    ]
+    return marks + [mark for mark, count in ends.most_common(1) if count >= 0.9 * len(texts)]
+
+
+def texts_begin_with_speaker(texts: Sequence[str]) -> bool:
+    """Whether most texts begin with the mark of a speaker, who need not be guessed then."""
+    starts = [next(filter(None, (rule.match(t) for rule in _MARKERS)), None) for t in texts]
+    known = sum(bool(start and speaker_role(start["name"])) for start in starts)
+    return known >= 0.8 * len(texts)
+
+
+def _is_speaker_mark(mark: str) -> bool:
+    return speaker_role(re.sub(r"[^\w ]", "", mark)) is not None
+
+
+def text_kinds_content(view: View, element: str, content: str, fields: list[Field]) -> Json:
+    """The content of the elements; of those kinds alone that hold a text, where others hold things."""
+    facts = view.facts.get(join_inner_path(element, content))
+    if facts is None or not (facts.types.get("object") or facts.types.get("list")):
+        return content
+    elements = [Node(value) for row in view.nodes for value in values_at(element, row)]
+    for kind in fields:
+        said = _text_kinds(elements, content, kind.inner) if kind.facts.values else ()
+        if said:
+            picked: Json = {**dict.fromkeys(said, 0), "*": None}
+            return {"path": content, "pick": {"path": kind.inner, "map": picked}}
+    return content
+
+
+def _text_kinds(elements: list[Node], content: str, kind: str) -> list[str]:
+    """The kinds whose elements hold a text, [] where some kind holds texts and things."""
+    held: dict[str, set[type]] = {}
+    for one in elements:
+        name = next((text_of(value) for value in values_at(kind, one)), "")
+        held.setdefault(name, set()).update(type(value) for value in values_at(content, one))
+    mixed = any(str in types and types & {dict, list} for types in held.values())
+    return [] if mixed else [name for name, types in held.items() if name and str in types]
+
+
+ASKING_NAMES = ("question", "q", "query", "input", "instruction", "问", "问题", "prompt")
+
+
+def _is_machine_field(one: Field) -> float:
+    """A `system` beside a `user` that varies from turn to turn is the machine of a dialogue."""
+    varied = one.facts.distinct > 0.5 * one.facts.filled
+    return 0.7 * (speaker_role(one.name) == "system" and varied)
+
+
+def _asking_strength(one: Field) -> float:
+    """How far a field is the user's side; what came before an answer may be called its context."""
+    return max(name_sides(one.name)[0], 0.5 * (name_strength(one.name, "context") == 1))
+
+
+def _side_text(view: View, element: str, one: Field) -> Json:
+    """A side's text without the speaker's mark and the end mark, where all texts have them."""
+    texts = [t for s in field_sequences(view, element, one.inner) for t in s if t.strip()]
+    marks = find_wrapping_marks(texts)
+    return {"path": one.inner, "replace": dict.fromkeys(marks, "")} if marks else one.inner
+
+
+def two_key_talk(view: View, path: str, element: str, fields: list[Field]) -> Talk | None:
+    """Elements that hold both sides of a turn under two keys."""
+    texts = [f for f in fields if f.facts.chars and text_weight(f) > 0]
+    if len(texts) < 2:
+        return None
+    ranked = sorted(
+        (
+            (_asking_strength(a) + max(name_sides(b.name)[1], _is_machine_field(b)), a, b)
+            for a in texts
+            for b in texts
+            if a is not b
+        ),
+        key=lambda one: -one[0],
+    )
+    score, user, assistant = ranked[0]
+    if score < 1.2:
+        return None
+    system = [
+        f for f in texts if name_strength(f.name, "system") >= 0.8 and f not in (user, assistant)
+    ]
+    entries = [
+        {"each": element, "role": "user", "content": _side_text(view, element, user)},
+        {"each": element, "role": "assistant", "content": _side_text(view, element, assistant)},
+    ]
+    named = name_strength(last_name(path), "turns") if path != "$" else 0.7
+    spoken = speaker_role(user.name) == "user" and spell_name(user.name) not in ASKING_NAMES
+    system_at = [
+        Evidence(target="system", choice=f"{path}[0].{f.inner}", why="a system field in the turns")
+        for f in system[:1]
+    ]
+    return Talk(
+        path=path,
+        entries=tuple(entries),
+        score=0.55 + 0.1 * score + 0.2 * max(named, 0.7 * spoken),
+        why=f"each element of {path} is a turn: {user.name} and {assistant.name}",
+        ends_open=0.0,
+        used=frozenset(
+            {join_inner_path(element, user.inner), join_inner_path(element, assistant.inner)}
+        ),
+        evidence=tuple(system_at),
+    )
+
+
+def pair_list_talk(view: View, path: str, element: str) -> Talk | None:
+    """Elements that are lists of two texts: a question and its answer."""
+    facts, inside = view.facts.get(element), view.facts.get(f"{element}[*]")
+    if not facts or not inside or not facts.items or not inside.chars:
+        return None
+    if facts.items.low < 2 or facts.items.high > 2 or not _pairs_are_spoken(view, element):
+        return None
+    entries = tuple(
+        {"each": element, "role": role, "content": f"[{place}]"}
+        for place, role in enumerate(("user", "assistant"))
+    )
+    return Talk(
+        path=path,
+        entries=entries,
+        score=0.85,
+        why=f"{path} lists pairs of texts",
+        ends_open=0.0,
+        used=frozenset({f"{element}[*]"}),
+    )
+
+
+def _pairs_are_spoken(view: View, element: str) -> bool:
+    """Whether pairs are said: the first texts are words of some length, no few names of slots."""
+    first, second = (
+        [text for row in field_sequences(view, element, place) for text in row if text.strip()]
+        for place in ("[0]", "[1]")
+    )
+    if not first or not second:
+        return False
+    spoken = sum(count_words(t) >= 3 or is_question(t) for t in first)
+    return spoken >= 0.5 * len(first) and len(set(first)) > 0.2 * len(first)

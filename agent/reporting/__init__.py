@@ -1,0 +1,1 @@
+"""What people read about a run: previews, reports, the proposal folder."""

@@ -1,0 +1,202 @@
+"""A proposal that waits for a person: the folder OUT.proposal/ with the mapping and its report.
+
+The report ends with the hashes of the mappings that ingot proposed. A mapping.json or
+alternative.json with another hash is a person's work: it is neither overwritten nor ignored nor
+removed.
+"""
+
+import hashlib
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from ingot.agent.judging import gates
+from ingot.agent.reporting.report import mapping_bytes, proposal_text
+from ingot.agent.state import Order, State
+from ingot.converters.errors import OutputError, ReviewNeeded
+from ingot.converters.output.commit import output_errors, write_file
+from ingot.converters.rows import Json
+
+MAPPING, OTHER, REPORT = "mapping.json", "alternative.json", "report.md"
+_HASH = re.compile(r"sha256 of (\S+) as proposed: ([0-9a-f]{64})")
+_IRRELEVANT_MAPPING: dict[str, Json] = {"version": 2, "text": None}
+
+
+def proposal_path(out: str) -> Path:
+    """Where the proposal of a run into `out` lies."""
+    path = Path(out)
+    if path.name in ("", ".."):
+        path = path.resolve()
+    if not path.name:
+        raise OutputError(out, "is the root of a file system", "choose a folder inside it")
+    return path.with_name(f"{path.name}.proposal")
+
+
+def write_proposal(state: State, out: str) -> Path:
+    """Write the proposal for a reviewer; files of an earlier proposal are replaced.
+
+    Where the user gave a mapping, the one in the folder stays: it may be the very file.
+    """
+    order, folder = Order(**{**state["order"], "out": out}), proposal_path(out)
+    check_unedited(order)
+    kept = order.mapping is not None
+    laid = (
+        {}
+        if kept
+        else {
+            MAPPING: _mapping_file_bytes(proposed_mapping(state)),
+            OTHER: _mapping_file_bytes(alternative_mapping(state)),
+        }
+    )
+    with output_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        hashes = _proposed_hashes(folder) if kept else _hash_lines(laid)
+        lines = (f"sha256 of {name} as proposed: {one}\n" for name, one in hashes.items())
+        report = f"{proposal_text(state)}\n{''.join(lines)}"
+        write_file(folder / REPORT, report.encode())
+        for name, content in laid.items():
+            _write_or_remove(folder / name, content)
+    return folder
+
+
+def _mapping_file_bytes(mapping: dict[str, Json] | None) -> bytes:
+    return mapping_bytes(mapping) if mapping else b""
+
+
+def _hash_lines(laid: Mapping[str, bytes]) -> dict[str, str]:
+    """The hash of every file; of the mapping also where there is none: it may be written yet."""
+    return {name: _sha256(one) for name, one in laid.items() if one or name == MAPPING}
+
+
+def _write_or_remove(file: Path, content: bytes) -> None:
+    """The file with this content; without any no file."""
+    if content:
+        write_file(file, content)
+    else:
+        file.unlink(missing_ok=True)
+
+
+def proposed_mapping(state: State) -> dict[str, Json] | None:
+    """The mapping as a file may hold it; of an irrelevant source the one that says so."""
+    proposal = state.get("proposal") or {}
+    if proposal.get("decision") == "irrelevant":
+        return _IRRELEVANT_MAPPING
+    return proposal.get("mapping")
+
+
+def alternative_mapping(state: State) -> dict[str, Json] | None:
+    """The rules' mapping beside a model's that differs; None where there is none."""
+    opinion = state.get("opinion")
+    if not opinion or opinion["agrees"]:
+        return None
+    mapping: dict[str, Json] | None = opinion["proposal"]["mapping"]
+    return mapping
+
+
+def check_unedited(order: Order) -> None:
+    """See that no mapping edited by hand waits at the destination, unless the order names one."""
+    if order.out is None or order.mapping is not None:
+        return
+    for file in edited_mappings(proposal_path(order.out)):
+        hint = f"to use it: {order_command(order, mapping=str(file))}\nto drop it: delete {file}"
+        raise ReviewNeeded(str(file), "was edited since it was proposed", hint)
+
+
+def remove_proposal(order: Order) -> None:
+    """Remove the proposal of a run that has converted; one edited by hand stays."""
+    if order.out is None or order.mapping is not None:
+        return
+    folder = proposal_path(order.out)
+    if not folder.is_dir() or edited_mappings(folder) or not _proposed_hashes(folder):
+        return
+    with output_errors(folder):
+        for name in (MAPPING, OTHER, REPORT):
+            (folder / name).unlink(missing_ok=True)
+        if not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def edited_mappings(folder: Path) -> list[Path]:
+    """The mappings there that are not as ingot proposed them."""
+    with output_errors(folder):
+        hashes = _proposed_hashes(folder)
+        files = [(name, folder / name) for name in (MAPPING, OTHER)]
+        return [
+            file
+            for name, file in files
+            if file.is_file() and _sha256(file.read_bytes()) != hashes.get(name)
+        ]
+
+
+def _proposed_hashes(folder: Path) -> dict[str, str]:
+    """The hashes of what ingot proposed there last, by file; {} if it did not."""
+    report = folder / REPORT
+    if not report.is_file():
+        return {}
+    lines = report.read_text(encoding="utf-8", errors="replace").splitlines()
+    last = map(_HASH.fullmatch, lines[-2:])
+    return {one[1]: one[2] for one in last if one}
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def next_steps(state: State, folder: Path) -> str:
+    """How to go on from a waiting proposal, the simplest way first; one way a line."""
+    ways = (
+        _steps_after_rest(state) if state.get("stopped") else _steps_after_proposal(state, folder)
+    )
+    return "\n".join([f"read {folder / REPORT}", *ways])
+
+
+def _steps_after_rest(state: State) -> Iterator[str]:
+    yield f"to go on: the same command, with more room: {state['stopped']['hint']}"
+    yield "to go without a model: the same command with --mapper rules"
+
+
+def _steps_after_proposal(state: State, folder: Path) -> Iterator[str]:
+    """The ways on from what was proposed; without a mapping of its own the rules' comes first."""
+    order, mapping = Order(**state["order"]), (state.get("proposal") or {}).get("mapping")
+    file = order.mapping_file or str(folder / MAPPING)
+    go_on = order_command(order, mapping=file)
+    if mapping and _is_approvable(state):
+        yield "to approve it: the same command with --yes"
+    if mapping and gates.state_person_reasons(state):
+        yield f"to approve it: {go_on}"
+    if alternative_mapping(state):
+        yield f"to take the rules': {order_command(order, mapping=str(folder / OTHER))}"
+    if mapping:
+        yield f"to correct it: edit {file}, then: {go_on}"
+        return
+    if proposed_mapping(state):
+        yield from _irrelevance_step(state, go_on)
+    yield f"write a mapping, then: {order_command(order, mapping='FILE')}"
+
+
+def _irrelevance_step(state: State, go_on: str) -> Iterator[str]:
+    """How to say that there is nothing to convert."""
+    yield f"to accept that there is nothing to convert: {go_on}"
+    unsure = gates.doubt_reason(state["proposal"] or {}, state["order"]["min_confidence"])
+    if gates.state_person_reasons(state) == [unsure]:
+        yield "to accept what the mapper finds: the same command without --min-confidence"
+
+
+def _is_approvable(state: State) -> bool:
+    """Whether --yes would convert the proposal."""
+    undecided = state.get("review", {}).get("decision") in (None, "edit")
+    held = gates.failed_gates(state.get("problems", [])) or gates.state_person_reasons(state)
+    return undecided and not held
+
+
+def order_command(order: Order, *, mapping: str) -> str:
+    """The command line of an order with a mapping that a person has approved."""
+    words = ["ingot", "run", order.source, "--out", order.out or "", "--mapping", mapping]
+    for option in ("tokenizer", "records", "language", "source_name", "limit"):
+        value = getattr(order, option)
+        if value is not None and value != getattr(Order(source=""), option):
+            words += [f"--{option.removesuffix('_name')}", str(value)]
+    words += ["--overwrite"] if order.overwrite else []
+    words += ["--allow-drift"] if order.allow_drift else []
+    return shlex.join([*words, "--yes"])

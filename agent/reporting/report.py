@@ -1,0 +1,223 @@
+"""The report of a run as Markdown: what was decided and why, its coverage, the rows' fate.
+
+Deterministic: no times, no paths of the machine, so that equal runs give equal files. What may
+quote values is redacted.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ingot.agent.judging.gates import gates_of_state
+from ingot.agent.privacy import redact
+from ingot.agent.reporting.preview import describe, path_coverage
+from ingot.agent.state import State
+from ingot.converters import json_yaml
+from ingot.converters.errors import Problem
+from ingot.converters.rows import Json
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+")
+_DECIDED = {
+    "pt": "pt: running text for pretraining",
+    "sft": "sft: conversations for fine-tuning",
+    "irrelevant": "irrelevant: nothing to convert",
+    "unmappable": "unmappable: a person has to look",
+}
+
+
+def proposal_text(state: State) -> str:
+    """The proposal for a reviewer, without rows."""
+    return "\n".join(_proposal_lines(state)) + "\n"
+
+
+def report_text(state: State, manifest: dict[str, Json], rejects: Sequence[str]) -> str:
+    """The proposal and what its conversion gave."""
+    return "\n".join([*_proposal_lines(state), *_result_lines(manifest, rejects)]) + "\n"
+
+
+def _proposal_lines(state: State) -> Iterator[str]:
+    proposal = state.get("proposal")
+    yield f"# {markdown_line(str(state['source']['name']))}"
+    yield ""
+    if proposal is None:
+        yield "No proposal: the mapper's answers could not be read as one."
+    else:
+        yield f"**{_DECIDED[proposal['decision']]}** ({author_text(proposal)})"
+        yield ""
+        yield markdown_line(redact(proposal["reason"]))
+    yield from _problem_lines(state.get("problems", []))
+    yield from _gate_lines(state)
+    if proposal is not None:
+        yield from _mapping_lines(proposal, state.get("check"))
+        yield from _opinion_lines(state.get("opinion"))
+        yield from _evidence_lines(proposal["evidence"])
+    yield from _source_lines(state)
+    yield from _usage_lines(state.get("usage", {}))
+
+
+def author_text(proposal: Mapping[str, Json]) -> str:
+    """Who proposed and how sure; a mapping that a person brought is as sure as they are."""
+    by = f"by {proposal['mapper']}"
+    if proposal["mapper"] == "edited":
+        return "edited by a person"
+    if proposal["mapper"] == "file":
+        return by
+    return f"{by}, confidence {proposal['confidence']:.2f}"
+
+
+def _problem_lines(problems: Sequence[dict[str, Json]]) -> Iterator[str]:
+    if problems:
+        yield from ("", "## Problems", "")
+    for one in problems:
+        yield f"- {markdown_line(str(Problem(**one)))}"
+
+
+def _gate_lines(state: State) -> Iterator[str]:
+    gates = gates_of_state(state)
+    if not gates:
+        return
+    yield from ("", "## Gates", "")
+    rows = ((one.name, one.state, one.figure, one.limit) for one in gates)
+    yield from markdown_table(("gate", "state", "found", "wanted"), rows)
+    told = [one for one in gates if one.detail and one.state != "pass"]
+    if told:
+        yield ""
+        yield from (f"- {one.name}: {markdown_line(one.detail)}" for one in told)
+    yield from _drift_lines((state.get("check") or {}).get("drift") or [])
+
+
+def _drift_lines(changes: Sequence[dict[str, Json]]) -> Iterator[str]:
+    if not changes:
+        return
+    yield from ("", "## Changed since the mapping was made", "")
+    rows = (
+        (one["path"], one["what"], one["before"], one["after"], "yes" if one["stops"] else "no")
+        for one in changes
+    )
+    yield from markdown_table(("path", "change", "before", "after", "stops a run"), rows)
+
+
+def _mapping_lines(proposal: dict[str, Json], check: dict[str, Json] | None) -> Iterator[str]:
+    mapping = proposal["mapping"]
+    if not mapping or json_yaml.violations("mapping", mapping):  # a person may have edited it so
+        return
+    yield from ("", "## Mapping", "")
+    yield from markdown_table(("target", "from"), _redact_rows(describe(mapping)))
+    if not check:
+        return
+    yield from ("", "## Coverage", "")
+    share = f"{check['coverage']:.1%} without an error"
+    seen = f"{check['ok_rows']}/{check['rows']} sampled rows"
+    yield f"{seen} give {check['records']} records ({share})."
+    yield ""
+    yield from markdown_table(("path", "place", "found in"), _redact_rows(path_coverage(check)))
+    for reason, count in check["failures"].items():
+        yield f"- {markdown_line(reason)}: {count}"
+    for warning in check["warnings"]:
+        yield f"- warning: {markdown_line(warning)}"
+
+
+def _redact_rows(rows: Iterable[Sequence[str]]) -> Iterator[list[str]]:
+    """Cells without secrets: speakers that a mapping names may be addresses."""
+    return ([redact(cell) for cell in row] for row in rows)
+
+
+def _opinion_lines(opinion: dict[str, Json] | None) -> Iterator[str]:
+    """The rules' proposal beside a model's that makes other records."""
+    if not opinion or opinion["agrees"]:
+        return
+    other = opinion["proposal"]
+    yield from ("", "## The rules propose something else", "")
+    yield f"**{_DECIDED[other['decision']]}** ({author_text(other)})"
+    yield ""
+    yield markdown_line(redact(other["reason"]))
+    if other["mapping"]:
+        yield from ("", "As alternative.json:", "")
+        yield from markdown_table(("target", "from"), _redact_rows(describe(other["mapping"])))
+
+
+def _evidence_lines(evidence: Sequence[dict[str, Json]]) -> Iterator[str]:
+    if not evidence:
+        return
+    yield from ("", "## Why", "")
+    rows = (
+        (
+            one["target"],
+            redact(one["choice"]),
+            redact(one["why"]),
+            redact(one["runner_up"] or ""),
+            f"{one['confidence']:.2f}",
+        )
+        for one in evidence
+    )
+    yield from markdown_table(("decision", "choice", "why", "runner-up", "confidence"), rows)
+
+
+def _source_lines(state: State) -> Iterator[str]:
+    source, sample = state["source"], state.get("sample")
+    yield from ("", "## Source", "")
+    yield f"{source['files']} file{'s' * (source['files'] != 1)}, {source['bytes']} bytes."
+    if sample:
+        whole = " (all of them)" if sample["complete"] else ""
+        rows = sample["rows"] + sample["bad"]
+        some = f"{rows} row{'s' * (rows != 1)} sampled{whole}"
+        yield f"{some}, {sample['bad']} of them unreadable."
+    for one in source["left_out"]:
+        yield f"- left out: {markdown_code(one['name'])}: {markdown_line(one['why'])}"
+    more = source["left_out_count"] - len(source["left_out"])
+    if more:
+        yield f"- left out: {more} more"
+
+
+def _usage_lines(usage: dict[str, Json]) -> Iterator[str]:
+    if not usage:
+        return
+    yield from ("", "## Model", "")
+    where = f"{markdown_code(usage['host'])}, model {markdown_code(usage['model'])}"
+    if usage.get("shared"):
+        yield f"Of data of this shape parts were sent to {where}; the answer serves all of it."
+    elif usage["chars_sent"]:
+        yield f"Parts of the sample were sent to {where}."
+    elif usage.get("remembered"):
+        yield f"An earlier answer was used, of {where}. Nothing was sent."
+    else:
+        yield f"Nothing was sent to {where}."
+
+
+def _result_lines(manifest: dict[str, Json], rejects: Sequence[str]) -> Iterator[str]:
+    yield from ("", "## Result", "")
+    yield from markdown_table(("rows", "count"), manifest["rows"].items())
+    yield ""
+    yield from markdown_table(("records", "count"), manifest["records"].items())
+    if manifest["rejects"]:
+        yield ""
+        yield from markdown_table(("rejected because of", "records"), manifest["rejects"].items())
+        yield from ("", "The first ones (all are in rejected/):", "")
+        yield from (f"- {markdown_code(redact(one)[:300])}" for one in rejects)
+    if manifest["tokens"]:
+        yield ""
+        yield from markdown_table(("tokens", "value"), manifest["tokens"].items())
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[Json]]) -> Iterator[str]:
+    """A Markdown table; cells are data and are shown as they are."""
+    yield f"| {' | '.join(head)} |"
+    yield f"|{' --- |' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(markdown_line(str(one)) for one in row)} |"
+
+
+def markdown_line(text: str) -> str:
+    """Text of unknown origin on one line of Markdown: no control characters, no markup."""
+    plain = _CONTROL.sub(" ", text)
+    return re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", plain)
+
+
+def markdown_code(text: str) -> str:
+    """Text of unknown origin as code."""
+    return f"`{_CONTROL.sub(' ', text).replace('`', '´')}`"
+
+
+def mapping_bytes(document: dict[str, Json]) -> bytes:
+    """A mapping document as the file that people review: indented, keys in the language's order."""
+    return (json.dumps(document, ensure_ascii=False, indent=2) + "\n").encode()

@@ -1,0 +1,361 @@
+"""Which mapping that is new was which one that is gone.
+
+Which mappings two sides have in different form, and what each of them is on both sides.
+"""
+
+import json
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from ingot.agent.review.git_repository import find_renames
+from ingot.agent.review.revisions import (
+    MOST_MAPPING,
+    SIDECARS,
+    Extent,
+    Side,
+    sample_extent,
+    sidecar_ids,
+    sidecar_owner,
+    sidecar_owners,
+)
+from ingot.converters.errors import MappingError, Problem, RevisionError
+from ingot.converters.mapping.bind import read_mapping
+from ingot.converters.rows import Json
+from ingot.converters.sources.storage.listing import matches_globs
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FileForm:
+    """A file: the mapping in it, None where it is none, and its bytes."""
+
+    document: dict[str, Json] | None
+    data: bytes
+
+
+def find_moves(
+    gone: Mapping[str, FileForm], come: Mapping[str, FileForm], base: Side, head: Side
+) -> dict[str, str]:
+    """New path -> old path.
+
+    By what the mappings say, however the files are laid out; by the files where one is no mapping;
+    then by a sample or golden rows that moved along as they were.
+    """
+    said = {path: one for path, one in come.items() if one.document is not None}
+    found = _pair_alike(gone, said, _canonical_bytes)
+    found |= _pair_alike(
+        _without_paths(gone, found.values()), _without_paths(come, found), _form_bytes
+    )
+    left = _without_paths(gone, found.values()), _without_paths(come, found)
+    return found | _moves_by_sidecars(base, head, *map(sorted, left))
+
+
+def _without_paths(files: Mapping[str, FileForm], paths: Collection[str]) -> dict[str, FileForm]:
+    return {path: one for path, one in files.items() if path not in paths}
+
+
+def _pair_alike(
+    gone: Mapping[str, FileForm], come: Mapping[str, FileForm], spelt: Callable[[FileForm], bytes]
+) -> dict[str, str]:
+    before, after = ({path: spelt(one) for path, one in side.items()} for side in (gone, come))
+    with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
+        return find_renames(Path(folder), before, after)
+
+
+def _canonical_bytes(form: FileForm) -> bytes:
+    return json.dumps(form.document, indent=1, sort_keys=True).encode()
+
+
+def _form_bytes(form: FileForm) -> bytes:
+    return form.data
+
+
+def _moves_by_sidecars(
+    base: Side, head: Side, gone: Sequence[str], come: Sequence[str]
+) -> dict[str, str]:
+    """New path -> old path of the mappings beside which something moved as it was."""
+    found: dict[str, str] = {}
+    for name in SIDECARS:
+        before = {
+            path: sidecar_ids(base, path, name) for path in gone if path not in found.values()
+        }
+        for path in come:
+            now = sidecar_ids(head, path, name) if path not in found else {}
+            was = next((one for one, there in before.items() if now and there == now), None)
+            if was is not None:
+                found[path] = was
+                del before[was]
+    return found
+
+
+Status = Literal["added", "modified", "renamed", "removed", "broken"]
+Document = dict[str, Json]
+
+# The keys of version 1 and 2; an object with others is no mapping.
+_WHOLE = ("version", "source", "group", "any_of", "provenance")
+_KEYS = frozenset((*_WHOLE, "each", "where", "text", "messages", "system", "tools", "meta"))
+_MOST_NEIGHBOURS = 500  # files of a folder that are looked at for a mapping
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChangedMapping:
+    """A mapping that is not the same on both sides.
+
+    Attributes:
+        path: where it lies, or lay if it is removed.
+        old_path: where it lay before, None where that is the same place.
+        status: what became of it; `broken`: the new file is no mapping.
+        old, new: the documents, None where there is none.
+        text: the new file, "" where it is no text.
+        problems: why a broken one is no mapping.
+        beside: what lies beside it and was changed: `sample`, `golden`.
+        samples: how much there was and is of a pinned sample that was changed.
+    """
+
+    path: str
+    status: Status
+    old_path: str | None = None
+    old: Document | None = None
+    new: Document | None = None
+    text: str = ""
+    problems: tuple[Problem, ...] = ()
+    beside: frozenset[str] = frozenset()
+    samples: tuple[Extent | None, Extent | None] = (None, None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _File:
+    """A file of one side: its bytes, None where it is too large for a mapping, and its document."""
+
+    data: bytes | None
+    document: Document | None = None
+
+    @property
+    def text(self) -> str:
+        return (self.data or b"").decode("utf-8-sig", errors="replace")
+
+    def problems(self, path: str) -> tuple[Problem, ...]:
+        """Why it is no mapping."""
+        if self.data is None:
+            large = Problem("", "too_large", f"at most {MOST_MAPPING >> 20} MiB", "more")
+            return (large,)
+        try:
+            read_mapping(self.data, where=path)
+        except MappingError as error:
+            return error.problems
+        return ()
+
+
+def find_changed(base: Side, head: Side, globs: Sequence[str] | None) -> list[ChangedMapping]:
+    """The mappings that differ, by path."""
+    _require_matches(base, head, globs)
+    changed = {
+        path
+        for path in {*base.files, *head.files, *base.others, *head.others}
+        if _object_id_at(base, path) != _object_id_at(head, path)
+    }
+    paths = sorted(path for path in changed if _may_be_mapping(path, base, head, globs))
+    old, new = _read_files(base, paths), _read_files(head, paths)
+    told = [*_changed_paths(paths, old, new, head, _moved_mappings(old, new, base, head), globs)]
+    seen = {one.path for one in told}
+    untouched = [
+        path for path in sidecar_owners(changed) if path not in seen and path in head.files
+    ]
+    told += _changes_of_sidecars_only(head, sorted(untouched))
+    placed = (_with_sidecar_changes(one, base, head) for one in told if _is_chosen(one, globs))
+    return sorted(placed, key=lambda one: one.path)
+
+
+def _is_chosen(one: ChangedMapping, globs: Sequence[str] | None) -> bool:
+    """Whether a mapping is asked for; one that was renamed also by where it lay."""
+    return matches_globs(one.path, globs) or (
+        one.old_path is not None and matches_globs(one.old_path, globs)
+    )
+
+
+def compare_files(old: Side, old_path: str, new: Side, new_path: str) -> ChangedMapping:
+    """Two files by themselves as one change."""
+    before, after = _read_single(old, old_path), _read_single(new, new_path)
+    if before.document is None:
+        raise MappingError(old.name, before.problems(old_path))
+    return ChangedMapping(
+        path=new_path,
+        old_path=old_path,
+        status="broken" if after.document is None else "modified",
+        old=before.document,
+        new=after.document,
+        text=after.text,
+        problems=() if after.document else after.problems(new_path),
+    )
+
+
+def _read_single(side: Side, path: str) -> _File:
+    if path not in side.files:
+        raise RevisionError(side.name, "no such file", "check the spelling")
+    return _read_files(side, [path])[path]
+
+
+def _object_id_at(side: Side, path: str) -> str | None:
+    return side.files.get(path) or side.others.get(path)
+
+
+def _require_matches(base: Side, head: Side, globs: Sequence[str] | None) -> None:
+    """Raise RevisionError where stated globs choose nothing: they would be kept by nobody."""
+    paths = {*base.files, *head.files, *base.others, *head.others}
+    if globs is not None and not any(_is_stated(path, globs) for path in paths):
+        hint = "check its spelling; paths begin at the top of the repository"
+        said = "no JSON file of either side is of this name"
+        raise RevisionError(f"--mappings {', '.join(globs)!r}", said, hint)
+
+
+def _is_stated(path: str, globs: Sequence[str] | None) -> bool:
+    """Whether a file is one of those that have to be mappings."""
+    return globs is not None and path.endswith(".json") and matches_globs(path, globs)
+
+
+def _may_be_mapping(path: str, base: Side, head: Side, globs: Sequence[str] | None) -> bool:
+    if not path.endswith(".json"):
+        return False
+    owner = sidecar_owner(path)
+    if _is_stated(path, globs):
+        side = base if _object_id_at(head, path) is None else head
+        return owner is None or owner not in side.files
+    return owner is None and path.rpartition("/")[2] != "manifest.json"
+
+
+def _read_files(side: Side, paths: Collection[str]) -> dict[str, _File]:
+    """The files of a side that are there, those too large for a mapping without their bytes."""
+    there = [path for path in paths if path in side.files]
+    found = side.contents(there, MOST_MAPPING)
+    return {path: _parse_file(path, found.get(path)) for path in there}
+
+
+def _parse_file(path: str, data: bytes | None) -> _File:
+    if data is None or not _KEYS.issuperset(stated := _parse_object(data)) or not stated:
+        return _File(data=data)
+    try:
+        return _File(data=data, document=read_mapping(data, where=path))
+    except MappingError:
+        return _File(data=data)
+
+
+def _parse_object(data: bytes) -> Document:
+    """The object that is in a file, an empty one where there is none; looked at before all else."""
+    try:
+        document = json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _moved_mappings(
+    old: Mapping[str, _File], new: Mapping[str, _File], base: Side, head: Side
+) -> dict[str, str]:
+    """New path -> old path of the mappings that were renamed."""
+    gone = {
+        path: _file_form(one)
+        for path, one in old.items()
+        if one.document is not None and _object_id_at(head, path) is None
+    }
+    come = {path: _file_form(one) for path, one in new.items() if path not in old and one.data}
+    return find_moves(gone, come, base, head)
+
+
+def _file_form(file: _File) -> FileForm:
+    return FileForm(document=file.document, data=file.data or b"")
+
+
+def _changed_paths(
+    paths: Sequence[str],
+    old: Mapping[str, _File],
+    new: Mapping[str, _File],
+    head: Side,
+    was_at: Mapping[str, str],
+    globs: Sequence[str] | None,
+) -> Iterator[ChangedMapping]:
+    for path in paths:
+        before, after = old.get(was_at.get(path, path)), new.get(path)
+        was = before.document if before else None
+        stated = _is_stated(path, globs)
+        if after is None:
+            kind = head.others.get(path)
+            if (was is not None and path not in was_at.values()) or (stated and kind):
+                yield _removed_mapping(path, was, kind)
+        elif (
+            after.document is not None or was is not None or stated or _claims_to_be_mapping(after)
+        ):
+            yield _remaining_mapping(path, was_at.get(path), was, after)
+        elif globs is None and not _is_json(after) and _has_mapping_sibling(path, head):
+            yield _remaining_mapping(path, None, None, after)
+
+
+def _is_json(file: _File) -> bool:
+    """Whether a file is JSON; one that is too large for a mapping is taken for it."""
+    try:
+        json.loads((b"0" if file.data is None else file.data).decode("utf-8-sig"))
+    except RecursionError:
+        return True
+    except ValueError:
+        return False
+    return True
+
+
+def _has_mapping_sibling(path: str, head: Side) -> bool:
+    """Whether another file of the same folder is a mapping."""
+    folder = path.rpartition("/")[0]
+    near = [one for one in head.files if one != path and one.rpartition("/")[0] == folder]
+    beside = [one for one in sorted(near) if one.endswith(".json")][:_MOST_NEIGHBOURS]
+    return any(one.document is not None for one in _read_files(head, beside).values())
+
+
+def _removed_mapping(path: str, was: Document | None, kind: str | None) -> ChangedMapping:
+    if kind is None:
+        return ChangedMapping(path=path, status="removed", old=was)
+    problem = Problem("", "unreadable", "a regular file", kind)
+    return ChangedMapping(path=path, status="broken", old=was, problems=(problem,))
+
+
+def _remaining_mapping(
+    path: str, old_path: str | None, was: Document | None, after: _File
+) -> ChangedMapping:
+    status: Status = "added" if was is None else "renamed" if old_path else "modified"
+    if after.document is None:
+        status = "broken"
+    return ChangedMapping(
+        path=path,
+        old_path=old_path,
+        status=status,
+        old=was,
+        new=after.document,
+        text=after.text,
+        problems=() if after.document else after.problems(path),
+    )
+
+
+def _claims_to_be_mapping(file: _File) -> bool:
+    """Whether a file that is no mapping says that it is one."""
+    stated = _parse_object(file.data or b"")
+    said = any(key in stated for key in ("text", "messages", "any_of"))
+    return said and stated.get("version") == 2
+
+
+def _changes_of_sidecars_only(head: Side, paths: Sequence[str]) -> Iterator[ChangedMapping]:
+    """Mappings that are what they were, while something beside them was changed."""
+    for path, one in _read_files(head, paths).items():
+        if one.document is not None:
+            yield ChangedMapping(
+                path=path, status="modified", old=one.document, new=one.document, text=one.text
+            )
+
+
+def _with_sidecar_changes(one: ChangedMapping, base: Side, head: Side) -> ChangedMapping:
+    """The mapping with what lies beside it and is not what it was, wherever that lay."""
+    sides = ((base, one.old_path or one.path), (head, one.path))
+    told = {name: [sidecar_ids(side, path, name) for side, path in sides] for name in SIDECARS}
+    beside = frozenset(name for name, (old, new) in told.items() if old != new)
+    if "sample" not in beside or one.new is None:
+        return replace(one, beside=beside)
+    was, now = (sample_extent(side, path) for side, path in sides)
+    return replace(one, beside=beside, samples=(was, now))

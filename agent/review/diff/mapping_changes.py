@@ -1,0 +1,356 @@
+"""The layouts of a mapping as they are run: every alternative laid over the outer keys.
+
+What a new mapping says otherwise than an old one, target by target, each change with its class.
+"""
+
+import difflib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from ingot.agent.review.diff.change_rules import CLASSES, RULES, Change, make_change
+from ingot.agent.review.diff.message_changes import message_changes
+from ingot.agent.review.diff.normal_form import exact_text, file_pointer, normal_form
+from ingot.agent.review.diff.part_changes import (
+    PlacedCondition,
+    source_changes,
+    value_changes,
+    where_changes,
+)
+from ingot.agent.review.diff.part_texts import (
+    contrast_optional_texts,
+    each_text,
+    group_text,
+    layout_text,
+    shorten_part,
+)
+from ingot.converters.mapping.language import META_KEYS
+from ingot.converters.rows import Json
+
+__all__ = [
+    "CLASSES",
+    "RULES",
+    "Change",
+    "compare_mappings",
+    "file_pointer",
+    "normal_form",
+    "worst_class",
+]
+
+_KEYS = ("each", "where", "text", "messages", "system", "tools", "meta")
+# Pairs of alternatives, and characters of the keys around them, said again for each of them.
+_MOST_PAIRS, _MOST_AROUND = 4_000_000, 4 << 20
+# (place among the old alternatives, place among the new ones); None = it has no partner.
+Pair = tuple[int | None, int | None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Alternative:
+    """One layout with all that holds in it.
+
+    Attributes:
+        layout: its keys, with those of the mapping around it.
+        name: what its targets begin with: `alternative 1: `, nothing where there is only one.
+        base: JSON Pointer to the alternative, "" for the mapping itself.
+        own: the keys (`text`, `meta/language`) that stand in the alternative.
+        where: the conditions with their places, those of the mapping first.
+    """
+
+    layout: dict[str, Json]
+    name: str = ""
+    base: str = ""
+    own: frozenset[str] = frozenset()
+    where: tuple[PlacedCondition, ...] = ()
+
+    def pointer(self, key: str) -> str:
+        """The JSON Pointer to a key: into the alternative where it stands there."""
+        return f"{self.base if key in self.own else ''}/{key}"
+
+
+def expand_alternatives(document: dict[str, Json]) -> list[Alternative]:
+    """The layouts of a mapping in normal form, in the order in which they are tried."""
+    outer = {key: document[key] for key in _KEYS if document.get(key) is not None}
+    around = _place_conditions(outer, "")
+    if "any_of" not in document:
+        return [Alternative(layout=outer, where=around)]
+    return [
+        _overlay_variant(outer, around, variant, number)
+        for number, variant in enumerate(document["any_of"])
+    ]
+
+
+def _overlay_variant(
+    outer: dict[str, Json],
+    around: tuple[PlacedCondition, ...],
+    variant: dict[str, Json],
+    number: int,
+) -> Alternative:
+    base = f"/any_of/{number}"
+    layout = {**outer, **variant}
+    if meta := {**outer.get("meta", {}), **variant.get("meta", {})}:
+        layout["meta"] = meta
+    if where := [*outer.get("where", []), *variant.get("where", [])]:
+        layout["where"] = where
+    return Alternative(
+        layout=layout,
+        name=f"alternative {number + 1}: ",
+        base=base,
+        own=frozenset([*variant, *(f"meta/{key}" for key in variant.get("meta", {}))]),
+        where=(*around, *_place_conditions(variant, base)),
+    )
+
+
+def _place_conditions(layout: dict[str, Json], base: str) -> tuple[PlacedCondition, ...]:
+    conditions = enumerate(layout.get("where", []))
+    return tuple(
+        PlacedCondition(condition=one, pointer=f"{base}/where/{i}") for i, one in conditions
+    )
+
+
+def has_too_many_pairs(old: dict[str, Json], new: dict[str, Json]) -> bool:
+    """Whether the alternatives of two mappings are more than can be compared one by one."""
+    most = [len(document.get("any_of", ())) for document in (old, new)]
+    around = [
+        len(exact_text({key: document.get(key) for key in _KEYS})) * count
+        for document, count in zip((old, new), most, strict=True)
+    ]
+    return most[0] * most[1] > _MOST_PAIRS or max(around) > _MOST_AROUND
+
+
+def is_tried_per_row(document: dict[str, Json]) -> bool:
+    """Whether alternatives are tried for whole rows, since one has an `each` of its own."""
+    return any("each" in variant for variant in document.get("any_of", []))
+
+
+def pair_alternatives(old: list[Alternative], new: list[Alternative]) -> list[Pair]:
+    """Which old alternative has become which new one, in the order of both."""
+    before, after = ([exact_text(one.layout) for one in side] for side in (old, new))
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    return [pair for _, *range_ in matcher.get_opcodes() for pair in _pair_stretch(*range_)]
+
+
+def _pair_stretch(first: int, end: int, new_first: int, new_end: int) -> Iterator[Pair]:
+    for step in range(max(end - first, new_end - new_first)):
+        before, after = first + step, new_first + step
+        yield before if before < end else None, after if after < new_end else None
+
+
+Document = dict[str, Json]
+
+
+def compare_mappings(old: Document, new: Document) -> tuple[Change, ...]:
+    """What a new mapping says otherwise than an old one; both in normal form.
+
+    In the order of the language: source, group, then the layouts key by key. No change at all means
+    that every row gives the same records.
+    """
+    if has_too_many_pairs(old, new):
+        return _uncompared_changes(old, new)
+    before, after = expand_alternatives(old), expand_alternatives(new)
+    kinds = _common_kind(before), _common_kind(after)
+    if kinds == (None, None):
+        return ()
+    if None in kinds:
+        return (_relevance_change(before, after),)
+    found = source_changes(old.get("source", {}), new.get("source", {}))
+    found += _group_changes(old.get("group"), new.get("group"))
+    if kinds[0] != kinds[1]:
+        words = _all_texts(before), _all_texts(after)
+        return (
+            *found,
+            make_change("records_kind", kinds[1] or "", *words, _irrelevance_pointer(new)),
+        )
+    if _differ_in_row_scope(old, new):
+        was, now = ("per row" if is_tried_per_row(one) else "per element" for one in (old, new))
+        found.append(make_change("alternatives_each", "alternatives", was, now, "/any_of"))
+    return (
+        *found,
+        *_layout_changes(before, after, rows=is_tried_per_row(old) or is_tried_per_row(new)),
+    )
+
+
+def worst_class(found: Iterable[Change]) -> str:
+    """The most severe class of some changes; `none` of none."""
+    return max((one.kind for one in found), key=CLASSES.index, default="none")
+
+
+def _uncompared_changes(old: Document, new: Document) -> tuple[Change, ...]:
+    """One change for all, where the alternatives are too many to look at each."""
+    if exact_text(old) == exact_text(new):
+        return ()
+    was, now = (f"{len(one.get('any_of', [None]))} alternatives" for one in (old, new))
+    return (make_change("alternatives_many", "alternatives", was, now, _irrelevance_pointer(new)),)
+
+
+# --- relevance and kind
+
+
+def _common_kind(layouts: list[Alternative]) -> str | None:
+    keys = ("messages", "text")
+    return next((key for key in keys if any(key in one.layout for one in layouts)), None)
+
+
+def _relevance_change(before: list[Alternative], after: list[Alternative]) -> Change:
+    if _common_kind(before) is None:
+        kind = _common_kind(after) or ""
+        return make_change("mapped_now", kind, None, _all_texts(after), after[0].pointer(kind))
+    kind = _common_kind(before) or ""
+    return make_change("mapped_no_more", kind, _all_texts(before), None, before[0].pointer(kind))
+
+
+def _irrelevance_pointer(document: Document) -> str:
+    return next((f"/{key}" for key in ("text", "messages", "any_of") if key in document), "")
+
+
+def _all_texts(layouts: list[Alternative]) -> str:
+    return shorten_part(" | ".join(layout_text(one.layout) for one in layouts))
+
+
+def _group_changes(old: Json, new: Json) -> list[Change]:
+    if exact_text(old) == exact_text(new):
+        return []
+    return [make_change("group", "group", *contrast_optional_texts(old, new, group_text), "/group")]
+
+
+# --- alternatives
+
+
+def _differ_in_row_scope(old: Document, new: Document) -> bool:
+    """Whether several alternatives were tried per row and are per element, or the reverse."""
+    several = "any_of" in old and "any_of" in new
+    return (
+        several
+        and is_tried_per_row(old) != is_tried_per_row(new)
+        and ("each" in old or "each" in new)
+    )
+
+
+def _layout_changes(
+    old: list[Alternative], new: list[Alternative], *, rows: bool
+) -> Iterator[Change]:
+    """The changes of the layouts; `rows`: alternatives are tried for whole rows."""
+    pairs = pair_alternatives(old, new)
+    both = [(i, j) for i, j in pairs if i is not None and j is not None]
+    per_pair = [list(_layout_pair_changes(old[i], new[j], last=i == len(old) - 1)) for i, j in both]
+    common = _common_identities(per_pair) if len(both) == len(old) > 1 else set()
+    yield from _common_changes(per_pair, common, rows)
+    for (i, j), found in zip(both, per_pair, strict=True):
+        name = new[j].name or old[i].name
+        last = i == len(old) - 1
+        for one in found:
+            if _change_identity(one) not in common:
+                yield replace(
+                    _change_among_alternatives(one, last=last), target=f"{name}{one.target}"
+                )
+    yield from _unpaired_changes(old, new, pairs)
+
+
+def _change_identity(one: Change) -> tuple[str, str, str | None, str | None]:
+    return one.target, one.rule, one.old, one.new
+
+
+def _common_identities(
+    per_pair: list[list[Change]],
+) -> set[tuple[str, str, str | None, str | None]]:
+    return set.intersection(*({_change_identity(one) for one in found} for found in per_pair))
+
+
+def _common_changes(
+    per_pair: list[list[Change]],
+    common: set[tuple[str, str, str | None, str | None]],
+    rows: bool,
+) -> Iterator[Change]:
+    """What changed alike in all alternatives.
+
+    A row that passes a condition passes it in each of them, so none takes a row from another,
+    unless they are tried for whole rows of which some elements pass.
+    """
+    for one in per_pair[0] if common else ():
+        if _change_identity(one) in common and (rows or one.rule != "where_order"):
+            yield _change_among_alternatives(one, last=not rows)
+
+
+def _change_among_alternatives(one: Change, *, last: bool) -> Change:
+    """The change as it counts in its place among alternatives."""
+    if one.rule != "where_widened" or last:
+        return one
+    rule = "where_widened_among_alternatives"
+    return make_change(rule, one.target, one.old, one.new, one.pointer)
+
+
+def _unpaired_changes(
+    old: list[Alternative], new: list[Alternative], pairs: list[tuple[int | None, int | None]]
+) -> Iterator[Change]:
+    gone = {exact_text(old[i].layout): i for i, j in pairs if i is not None and j is None}
+    come = {exact_text(new[j].layout): j for i, j in pairs if i is None and j is not None}
+    last = max((j for i, j in pairs if i is not None and j is not None), default=-1)
+    for spelt, i in gone.items():
+        words = shorten_part(layout_text(old[i].layout))
+        target = f"alternative {i + 1}"
+        if spelt in come:
+            moved = come[spelt]
+            was, now = (f"{words} (at place {place + 1})" for place in (i, moved))
+            target = f"alternative {moved + 1}"
+            yield make_change("alternative_order", target, was, now, new[moved].base)
+        else:
+            yield make_change("alternative_removed", target, words, None, old[i].base)
+    for spelt, j in come.items():
+        if spelt not in gone:
+            rule = "alternative_added" if j > last else "alternative_inserted"
+            words = shorten_part(layout_text(new[j].layout))
+            yield make_change(rule, f"alternative {j + 1}", None, words, new[j].base)
+
+
+# --- one layout
+
+
+def _layout_pair_changes(old: Alternative, new: Alternative, *, last: bool) -> Iterator[Change]:
+    """What differs between two layouts; `last`: a row that gives nothing here gives nothing."""
+    before, after = old.layout, new.layout
+    if exact_text(before.get("each")) != exact_text(after.get("each")):
+        words = contrast_optional_texts(before.get("each"), after.get("each"), each_text)
+        yield make_change("each", "each", *words, _pointer(old, new, "each"))
+    where = where_changes(list(old.where), list(new.where), target="where")
+    yield from (one for one in where if one.rule != "where_order" or not last)
+    if "messages" in before and "messages" in after:
+        yield from message_changes(
+            before["messages"],
+            after["messages"],
+            target="messages",
+            pointer=new.pointer("messages"),
+            decides=last,
+        )
+    for key in ("text", "system", "tools"):
+        yield from _value_changes(old, new, key, f"{key}_path", needed=key == "text" and last)
+    for key in META_KEYS:
+        yield from _meta_changes(old, new, key)
+
+
+def _pointer(old: Alternative, new: Alternative, key: str) -> str:
+    return (new if _own_value(new, key) is not None else old).pointer(key)
+
+
+def _own_value(side: Alternative, key: str) -> Json:
+    value: Json = side.layout
+    for step in key.split("/"):
+        value = value.get(step) if value is not None else None
+    return value
+
+
+def _value_changes(
+    old: Alternative, new: Alternative, key: str, path_rule: str, *, needed: bool
+) -> list[Change]:
+    return value_changes(
+        _own_value(old, key),
+        _own_value(new, key),
+        target=key,
+        path_rule=path_rule,
+        pointer=_pointer(old, new, key),
+        needed=needed,
+    )
+
+
+def _meta_changes(old: Alternative, new: Alternative, key: str) -> list[Change]:
+    """Whatever changes of a meta value, it is one change of that value."""
+    rule, place = f"meta_{key}", f"meta/{key}"
+    found = _value_changes(old, new, place, rule, needed=False)
+    return [make_change(rule, f"meta.{key}", one.old, one.new, one.pointer) for one in found]

@@ -1,0 +1,256 @@
+"""Golden rows: raw rows beside a mapping with the records that the mapping has to make of them.
+
+`foo.golden.jsonl` beside `foo.json` holds an object per line: `{"row": ..., "records": [...]}` or
+`{"row": ..., "reject": "reason"}`; `rows` takes the place of `row` where the mapping groups, `key`
+is what `~` gives. docs/pinned-samples.md is the reference.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ingot.agent.privacy import redact
+from ingot.converters.errors import SourceError
+from ingot.converters.mapping.bind import Mapping, bind, parse
+from ingot.converters.mapping.rows.executor import REASONS, RowExecutor, UnifiedBatch, same_json
+from ingot.converters.mapping.rows.group import group_rows
+from ingot.converters.rows import Batch, Json
+from ingot.converters.sources.facts import SourceSpec
+from ingot.converters.sources.formats.row_chunks import (
+    BrokenRow,
+    JsonTextError,
+    parse_fields,
+    parse_json,
+    to_bad_row,
+)
+from ingot.converters.sources.storage.read_errors import translate_read_errors
+
+_ENDING = ".golden.jsonl"
+_KEYS = frozenset({"row", "rows", "key", "records", "reject"})
+_MOST_BYTES = 64 << 20
+_SHOWN = 60  # characters of a value that are shown
+_FREE = ("meta", "loss_mask")  # what an expected record need not state
+_NOTHING = object()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GoldenFailure:
+    """A golden row that fails: its line, from 1, and why, in redacted words."""
+
+    line: int
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GoldenResult:
+    """What became of the golden rows of a file: how many there are, and which fail."""
+
+    file: str
+    rows: int
+    failed: tuple[GoldenFailure, ...]
+
+
+class _MismatchError(Exception):
+    """What differs, in words."""
+
+
+def golden_file(mapping: Path) -> Path:
+    """Where the golden rows of a mapping lie: `foo.json` has `foo.golden.jsonl`."""
+    stem = mapping.stem if mapping.suffix == ".json" else mapping.name
+    return mapping.with_name(f"{stem}{_ENDING}")
+
+
+def run_golden(document: dict[str, Json], file: Path, *, source_name: str) -> GoldenResult:
+    """Run a mapping on its golden rows.
+
+    A document of version 1 is bound to the golden rows themselves. A line that is no golden row
+    fails like one whose records differ.
+    """
+    lines = list(_numbered_lines(file))
+    if not lines:
+        raise SourceError(str(file), "no golden row in it", "a line holds a row and its records")
+    golden = [(number, _parse_golden(data)) for number, data in lines]
+    stated = SourceSpec.from_document(parse(document, where=str(file)).get("source"))
+    fields = stated.json_fields or ()
+    rows = [row for _, one in golden if isinstance(one, dict) for row in _parse_rows(one, fields)]
+    mapping = bind(document, [row for row in rows if type(row) is not BrokenRow], where=str(file))
+    unifier = RowExecutor(mapping, source_name=source_name)
+    failed = [
+        GoldenFailure(line=number, why=why)
+        for number, one in golden
+        if (why := _failure_reason(one, fields, mapping, unifier))
+    ]
+    return GoldenResult(file=str(file), rows=len(golden), failed=tuple(failed))
+
+
+def _numbered_lines(file: Path) -> Iterator[tuple[int, bytes]]:
+    """Number, from 1, and bytes of every line that is not blank."""
+    with translate_read_errors(str(file)):
+        if not file.is_file():
+            hint = "a line of it holds a row and its records"
+            raise SourceError(str(file), "there are no golden rows", hint)
+        if file.stat().st_size > _MOST_BYTES:
+            problem = f"more than {_MOST_BYTES >> 20} MiB of golden rows"
+            raise SourceError(str(file), problem, "a golden row is an example, not the data")
+        data = file.read_bytes().removeprefix(b"\xef\xbb\xbf")
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if line.strip():
+            yield number, line
+
+
+def _parse_golden(data: bytes) -> dict[str, Json] | str:
+    """A golden row, or what is wrong with the line."""
+    try:
+        one = parse_json(data)
+    except JsonTextError as error:
+        return f"no JSON: {error}"
+    if twice := _duplicate_key(data):
+        return f"the key {twice!r} stands twice in an object"
+    if not isinstance(one, dict):
+        return "not an object"
+    if unknown := sorted(set(one) - _KEYS):
+        return f"unknown key {', '.join(map(repr, unknown))}"
+    if ("row" in one) == ("rows" in one):
+        return "expected one of the keys row and rows"
+    if ("records" in one) == ("reject" in one):
+        return "expected one of the keys records and reject"
+    return _mistyped_key(one) or one
+
+
+def _duplicate_key(data: bytes) -> str | None:
+    """A key that an object of a JSON text has more than once: one of its values would not count."""
+    found: list[str] = []
+
+    def watch(pairs: list[tuple[str, Json]]) -> None:
+        found.extend(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+
+    json.loads(data, object_pairs_hook=watch)
+    return found[0] if found else None
+
+
+def _mistyped_key(one: dict[str, Json]) -> str:
+    """Which key of a golden row holds something that it may not hold, "" if none does."""
+    if not isinstance(one.get("rows", []), list):
+        return "rows: expected a list"
+    records = one.get("records", [])
+    if not isinstance(records, list) or not all(isinstance(each, dict) for each in records):
+        return "records: expected a list of objects"
+    if not isinstance(one.get("key", ""), str):
+        return "key: expected text"
+    if "reject" in one and one["reject"] not in REASONS:
+        return f"reject: expected one of {', '.join(REASONS)}"
+    return ""
+
+
+def _parse_rows(one: dict[str, Json], fields: Sequence[str]) -> list[Json]:
+    """The raw rows of a golden row as a file would give them, `Broken` where a field is no JSON."""
+    rows = one["rows"] if "rows" in one else [one["row"]]
+    return [parse_fields(row, fields) for row in rows]
+
+
+def _failure_reason(
+    one: dict[str, Json] | str, fields: Sequence[str], mapping: Mapping, unifier: RowExecutor
+) -> str:
+    """Why a golden row fails, redacted; "" if it does not."""
+    if isinstance(one, str):
+        return redact(one)
+    try:
+        batch = _make_batch(one, _parse_rows(one, fields), mapping)
+        _compare(one, unifier.batch(batch))
+    except _MismatchError as error:
+        return redact(str(error))
+    return ""
+
+
+def _make_batch(one: dict[str, Json], rows: list[Json], mapping: Mapping) -> Batch:
+    """One row, or one group of rows, as a reader would give it."""
+    key = one.get("key")
+    good = [row for row in rows if type(row) is not BrokenRow]
+    batch = Batch(
+        file="golden",
+        rows=range(len(good)),
+        values=good,
+        keys=None if key is None else [key] * len(good),
+        bad=[to_bad_row(0, row) for row in rows if type(row) is BrokenRow],
+    )
+    if mapping.group is None:
+        if "rows" in one:
+            raise _MismatchError("rows: expected row, since the mapping does not group")
+        return batch
+    groups = [value for part in group_rows([batch], mapping.group) for value in part.values]
+    if len(groups) > 1:
+        raise _MismatchError(f"rows: expected rows of one group, got {len(groups)} groups")
+    keys = None if key is None else [key] * len(groups)
+    return Batch(file="golden", rows=range(len(groups)), values=groups, keys=keys, bad=batch.bad)
+
+
+def _compare(one: dict[str, Json], got: UnifiedBatch) -> None:
+    reasons = [reject.reason for reject in got.rejects]
+    if "reject" in one:
+        if got.records:
+            raise _MismatchError(
+                f"expected a reject ({one['reject']}), got {_count_text(len(got.records))}"
+            )
+        if one["reject"] not in reasons:
+            raise _MismatchError(
+                f"reject: expected {one['reject']}, got {', '.join(reasons) or 'none'}"
+            )
+        return
+    wanted = one["records"]
+    if len(wanted) != len(got.records):
+        said = [
+            f"{each.reason} at {each.path}" if each.path else each.reason for each in got.rejects
+        ]
+        why = f" ({', '.join(said[:3])})" if said else ""
+        raise _MismatchError(f"expected {_count_text(len(wanted))}, got {len(got.records)}{why}")
+    for number, (old, new) in enumerate(zip(wanted, got.records, strict=True), start=1):
+        _require_same(old, new, f"record {number}" if len(wanted) > 1 else "")
+
+
+def _count_text(count: int) -> str:
+    return f"{count} record{'s' * (count != 1)}"
+
+
+def _require_same(wanted: Json, got: Json, place: str) -> None:
+    """Raise `_Unlike` at the first difference."""
+    if isinstance(wanted, dict) and isinstance(got, dict):
+        for key in dict.fromkeys([*wanted, *got]):
+            if key in wanted or not (key in _FREE or place.endswith("meta")):
+                _require_same(
+                    wanted.get(key, _NOTHING), got.get(key, _NOTHING), f"{place} {key}".strip()
+                )
+    elif isinstance(wanted, list) and isinstance(got, list):
+        for number in range(max(len(wanted), len(got))):
+            old, new = (one[number] if number < len(one) else _NOTHING for one in (wanted, got))
+            _require_same(old, new, f"{place} {number + 1}".strip())
+    elif not same_json(_or_null(wanted), _or_null(got)):
+        raise _MismatchError(
+            f"{place}: expected {_value_in_words(wanted, got)}, got {_value_in_words(got, wanted)}"
+        )
+
+
+def _or_null(value: Json) -> Json:
+    """A key that is not there means null."""
+    return None if value is _NOTHING else value
+
+
+def _value_in_words(value: Json, other: Json) -> str:
+    """A value in words; of a long text what stands around the first character that differs."""
+    if value is _NOTHING:
+        return "nothing"
+    if not isinstance(value, str) or len(value) <= _SHOWN:
+        return _shorten_value_text(json.dumps(value, ensure_ascii=False))
+    start = 0
+    if isinstance(other, str):
+        pairs = zip(value, other, strict=False)
+        same = next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(value), len(other)))
+        start = max(0, same - _SHOWN // 3)
+    stop = start + _SHOWN
+    part = json.dumps(value[start:stop], ensure_ascii=False)
+    return f"{'...' * (start > 0)}{part}{'...' * (stop < len(value))}"
+
+
+def _shorten_value_text(text: str) -> str:
+    return text if len(text) <= 2 * _SHOWN else f"{text[: 2 * _SHOWN]}..."

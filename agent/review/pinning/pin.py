@@ -1,0 +1,343 @@
+"""Whether a pinned sample reads like the source that it was taken from.
+
+A pinned sample: a few raw rows of a source in a folder beside its mapping.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from ingot.agent.privacy import redact
+from ingot.agent.review.pinning.pinned_sample import DATA, PinnedSample, find_pinned, pinned_folder
+from ingot.agent.review.pinning.row_choice import (
+    MOST_BYTES,
+    Counts,
+    PinnableRows,
+    PinnedContent,
+    PinTask,
+    choose_fitting,
+    select_wanted,
+)
+from ingot.agent.review.pinning.row_extraction import extract_rows
+from ingot.agent.review.pinning.sample_redaction import (
+    NotRedactableError,
+    SampleRedactor,
+    named_values,
+)
+from ingot.agent.review.pinning.sample_writer import (
+    check_free,
+    commit_sample,
+    redact_names,
+    stage_sample,
+    store_files,
+    write_files,
+)
+from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.rows import Json
+from ingot.converters.sources import Source, SourceFile, open_source
+from ingot.converters.sources.facts import SourceSpec
+from ingot.converters.sources.formats.row_chunks import BrokenRow
+from ingot.converters.sources.sample import Sample, draw_sample
+from ingot.converters.sources.storage.archives import TarMember
+
+__all__ = [
+    "PinnedSample",
+    "check_free",
+    "find_pinned",
+    "named_values",
+    "pin_sample",
+    "pinned_folder",
+]
+
+_FACTS = ("format", "layout", "encoding", "delimiter", "quote", "header")
+_BROKEN = object()
+
+
+def pinned_spec(source: Source) -> SourceSpec:
+    """The facts that were asked for and those that the reader guessed, as a mapping states them."""
+    own = {f.name: getattr(source.spec, f.name) for f in fields(SourceSpec)}
+    guessed = {f.name: getattr(source.guessed, f.name) for f in fields(SourceSpec)}
+    return SourceSpec(**{k: guessed[k] if value is None else value for k, value in own.items()})
+
+
+def sample_faults(
+    location: str, source: Source, written: Mapping[str, PinnedContent], hiding: SampleRedactor
+) -> list[str]:
+    """What is wrong with rows: read as a mapping states it the sample gives others than it should."""
+    spec = replace(pinned_spec(source), json_fields=None)
+    if spec.columns is not None:
+        spec = replace(spec, columns=tuple(map(hiding.text, spec.columns)))
+    try:
+        again = open_source(location, spec)
+        return [*_file_faults(again, written), *_row_faults(again, written)]
+    except SourceError as error:
+        return [error.problem]
+
+
+def _file_faults(again: Source, written: Mapping[str, PinnedContent]) -> Iterator[str]:
+    names = {file.name for file in again.files}
+    for name in sorted(names ^ set(written)):
+        yield f"{name}: {'read' if name in names else 'not read'}"
+
+
+def _row_faults(again: Source, written: Mapping[str, PinnedContent]) -> Iterator[str]:
+    for file in again.files:
+        content = written.get(file.name)
+        if content is None or content.rows is None:
+            continue
+        if not _are_equal_rows(_read_rows(again, file), content.rows, file.facts.format == "csv"):
+            yield f"{file.name}: other rows"
+
+
+def _read_rows(again: Source, file: SourceFile) -> list[Json]:
+    """The rows of a file in order, `_BROKEN` for those that cannot be read."""
+    rows: dict[int, Json] = {}
+    for batch in again.batches([file]):
+        rows.update(zip(batch.rows, batch.values, strict=True))
+        rows.update((bad.row, _BROKEN) for bad in batch.bad)
+    return [rows[number] for number in sorted(rows)]
+
+
+def _are_equal_rows(got: Sequence[Json], wanted: Sequence[Json], table: bool) -> bool:
+    """Whether rows are equal; the names of a table's columns may be redacted."""
+    if len(got) != len(wanted):
+        return False
+    for one, other in zip(got, wanted, strict=True):
+        if (one is _BROKEN) != (type(other) is BrokenRow):
+            return False
+        if one is not _BROKEN and (list(one.values()) if table else one) != (
+            list(other.values()) if table else other
+        ):
+            return False
+    return True
+
+
+def detection_differences(location: str, source: Source, names: Mapping[str, str]) -> list[str]:
+    """What the reader takes the sample for without stated facts, where that is not the original."""
+    try:
+        again = open_source(location, source.spec)
+    except SourceError as error:
+        return [f"unless the mapping states more of the source: {error.problem}"]
+    now = {file.name: file for file in again.files}
+    return [
+        f"{names[file.name]}: {said}"
+        for file in source.files
+        if file.name in names
+        for said in _spec_differences(file, now.get(names[file.name]))
+    ]
+
+
+def _spec_differences(old: SourceFile, new: SourceFile | None) -> Iterator[str]:
+    if new is None:
+        yield "not read unless source.files names it"
+        return
+    for fact in _FACTS:
+        before, after = getattr(old.facts, fact), getattr(new.facts, fact)
+        if before != after:
+            yield f"{fact} {after!r} is found, in the original {before!r}"
+    before, after = len(old.facts.columns), len(new.facts.columns)
+    if before != after:
+        yield f"{after} columns are found, in the original {before}"
+
+
+ROWS = 200
+# Files that the source leaves out, and that another source.files would name.
+_OTHERS, _ROWS_OF_OTHER, _BYTES_OF_OTHER = 10, 10, 64 << 10
+_OTHER = ("not in source.files", "another shape than the main files")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Attempt:
+    """What is pinned: the contents by original name, and whether it was all that could be."""
+
+    contents: dict[str, PinnedContent]
+    rows: dict[str, int]
+    bad: int
+    left: int
+
+
+def pin_sample(
+    source: Source,
+    sample: Sample,
+    folder: Path,
+    *,
+    share: str = "redacted",
+    rows: int = ROWS,
+    seed: int = 0,
+    keep: Collection[str] = (),
+    overwrite: bool = False,
+) -> None:
+    """Write a pinned sample.
+
+    The same source, sample and options give the same bytes.
+    """
+    if share == "none":
+        problem = "a pinned sample holds values, and none are to be shared"
+        raise OutputError(str(folder), problem, "leave it out, or: --share-values redacted")
+    check_free(folder, overwrite=overwrite)
+    hiding, counts = SampleRedactor(share, keep), Counts()
+    names = list(dict.fromkeys([r.file for r in sample.rows] + [b.file for b in sample.bad]))
+    by_name = {file.name: file for file in source.files}
+    tasks = [
+        PinTask(
+            file=by_name[name],
+            spec=source.spec,
+            want=select_wanted(sample, name),
+            hiding=hiding,
+            counts=counts,
+        )
+        for name in sorted(names, key=list(by_name).index)
+    ]
+    cuts = [extract_rows(task) for task in tasks]
+    with stage_sample(folder) as stage:
+        about = _write_readable(stage, source, cuts, hiding, counts, rows)
+        pinned_rows = about["rows"]
+        if not pinned_rows:
+            said = ", ".join(f"{k} {v}" for k, v in counts.by_reason.items() if v)
+            raise OutputError(str(folder), f"no sampled row can be pinned ({said or 'no rows'})")
+        missing = sum(counts.by_reason.values())
+        about |= {
+            "share": share,
+            "seed": seed,
+            "complete": sample.complete and not missing,
+            "total_rows": sample.total_rows,
+        }
+        commit_sample(stage, {key: about[key] for key in _ORDER}, folder)
+
+
+_ORDER = (
+    "version",
+    "source_name",
+    "direct",
+    "share",
+    "seed",
+    "rows",
+    "bad",
+    "complete",
+    "total_rows",
+    "files",
+    "left_out",
+    "stored",
+    "differs",
+)
+
+
+def _write_readable(
+    stage: Path,
+    source: Source,
+    cuts: list[PinnableRows],
+    hiding: SampleRedactor,
+    counts: Counts,
+    rows: int,
+) -> dict[str, Json]:
+    """Write the data, read it again, and go back to less where it reads otherwise."""
+    others = list(_extract_others(source, hiding))
+    wrong: list[str] = []
+    for more, bad in ((others, True), ([], True), ([], False)):
+        attempt = _make_attempt(cuts, more, rows, bad=bad)
+        every = [*source.files, *(one.file for one in more)]
+        names = redact_names([f for f in every if f.name in attempt.contents], hiding)
+        files = {names[file.name]: file for file in every if file.name in names}
+        contents = {names[name]: attempt.contents[name] for name in names}
+        data = dict(store_files(source, files, contents, hiding))
+        top = write_files(stage, DATA, data)
+        location = str(top / next(iter(data))) if _is_direct(source) and data else str(top)
+        main = {
+            names[file.name]: contents[names[file.name]]
+            for file in source.files
+            if file.name in names
+        }
+        wrong = sample_faults(location, source, main, hiding) if main else []
+        if not wrong:
+            break
+    counts.add("over_limit", attempt.left)
+    notes = [note for one in cuts if one.file.name in names for note in one.notes]
+    of_main = {file.name: names[file.name] for file in source.files if file.name in names}
+    unlike = detection_differences(location, source, of_main) if of_main else []
+    return {
+        "version": 1,
+        "source_name": hiding.text(source.name),
+        "direct": _is_direct(source),
+        "rows": sum(attempt.rows[file.name] for file in source.files if file.name in names),
+        "bad": attempt.bad,
+        "files": _file_facts(every, names, attempt, {one.file.name for one in more}),
+        "left_out": dict(counts.by_reason),
+        "stored": [f"{DATA}/{name}" for name in data],
+        "differs": [redact(one) for one in (*wrong, *notes, *unlike)],
+    }
+
+
+def _is_direct(source: Source) -> bool:
+    return source.listing.direct
+
+
+def _file_facts(
+    files: Sequence[SourceFile], names: Mapping[str, str], attempt: _Attempt, others: set[str]
+) -> list[Json]:
+    return [
+        {
+            "name": names[file.name],
+            "bytes": file.bytes,
+            "rows": attempt.rows[file.name],
+            "main": file.name not in others,
+        }
+        for file in files
+        if file.name in names
+    ]
+
+
+def _make_attempt(
+    cuts: Sequence[PinnableRows], others: Sequence[PinnableRows], rows: int, *, bad: bool
+) -> _Attempt:
+    """The contents of as many rows as fit; without those that cannot be read if not `bad`."""
+    allowed = [[n for n, broken in enumerate(one.broken) if bad or not broken] for one in cuts]
+    sizes = [[one.sizes[n] for n in some] for one, some in zip(cuts, allowed, strict=True)]
+    chosen = choose_fitting(sizes, rows, MOST_BYTES)
+    kept = [[some[n] for n in sorted(of)] for some, of in zip(allowed, chosen, strict=True)]
+    small = [
+        sorted(choose_fitting([one.sizes], _ROWS_OF_OTHER, _BYTES_OF_OTHER)[0]) for one in others
+    ]
+    contents: dict[str, PinnedContent] = {}
+    counted: dict[str, int] = {}
+    for one, numbers in zip((*cuts, *others), (*kept, *small), strict=True):
+        if numbers:
+            try:
+                contents[one.file.name] = one.write(numbers)
+            except NotRedactableError:
+                continue
+            counted[one.file.name] = len(numbers)
+    broken = sum(one.broken[n] for one, some in zip(cuts, kept, strict=True) for n in some)
+    possible = sum(len(one.sizes) for one in cuts)
+    left = possible - sum(map(len, kept))
+    return _Attempt(contents=contents, rows=counted, bad=broken, left=left)
+
+
+def _extract_others(source: Source, hiding: SampleRedactor) -> Iterator[PinnableRows]:
+    """A few rows of files that the source leaves out and that could be named instead."""
+    if any(isinstance(f.place, TarMember) and f.place.offset is None for f in source.files):
+        return  # each would cost a pass over the archive
+    left = [one.name for one in source.left_out if one.why.startswith(_OTHER)]
+    for name in left[:_OTHERS]:
+        try:
+            other = source.with_spec(SourceSpec(files=(_literal_glob(name),)))
+            sample = draw_sample(other, rows=_ROWS_OF_OTHER, max_bytes=_BYTES_OF_OTHER)
+            for file in other.files:
+                want = select_wanted(sample, file.name)
+                if want and file.name == name:
+                    yield extract_rows(
+                        PinTask(
+                            file=file,
+                            spec=other.spec,
+                            want=want,
+                            hiding=hiding,
+                            counts=Counts(),
+                            main=False,
+                        )
+                    )
+        except SourceError:
+            continue
+
+
+def _literal_glob(name: str) -> str:
+    """A glob that chooses one file, or with it some that differ in a sign of globs."""
+    return "/" + "".join("?" if char in "*?[!" else char for char in name)

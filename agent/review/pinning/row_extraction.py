@@ -1,0 +1,386 @@
+"""Rows of Parquet and Arrow files: taken out by number, redacted column by column, written anew.
+
+What of a file is pinned: those sampled rows that can be, as a file of its kind.
+"""
+
+import datetime as dt
+import decimal
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingot.agent.review.pinning import json_documents
+from ingot.agent.review.pinning.json_documents import extract_from_document, load_document
+from ingot.agent.review.pinning.row_choice import (
+    MOST_ROW,
+    PinnableRows,
+    PinnedContent,
+    PinTask,
+    WantedRow,
+    encode_text,
+    find_wanted,
+    has_bom,
+    open_file,
+    unparse_fields,
+    utf8_parts,
+)
+from ingot.agent.review.pinning.row_texts import Unit, parse_unit, read_units, whole_file_unit
+from ingot.agent.review.pinning.sample_redaction import (
+    NotRedactableError,
+    SampleRedactor,
+    redact_header,
+    redact_unit,
+    spell_row,
+)
+from ingot.converters.rows import Json
+from ingot.converters.sources.facts import FileFacts
+from ingot.converters.sources.file_rows import file_root
+from ingot.converters.sources.formats.arrow import ARROW_FILE, open_parquet, open_random_access
+from ingot.converters.sources.formats.row_chunks import BrokenRow
+from ingot.converters.sources.sample import UNKNOWN_ROW
+from ingot.converters.sources.storage.read_errors import translate_read_errors
+
+_GROUP_ROWS = 100
+_BATCH_ROWS = 256
+_PLAIN = (bool, dt.date, dt.time, dt.timedelta, decimal.Decimal)
+
+
+def parquet_table(stream: BinaryIO, where: str, numbers: Sequence[int]) -> pa.Table:
+    """The rows of these numbers, in order, without the file's own metadata. Raises SourceError."""
+    with open_parquet(stream, where) as file, translate_read_errors(where):
+        starts = _row_group_bounds(file.metadata)
+        groups = [
+            n for n, (start, stop) in enumerate(starts) if _contains_any(numbers, start, stop)
+        ]
+        parts: list[pa.RecordBatch] = []
+        for group in groups:
+            batches = file.iter_batches(_BATCH_ROWS, row_groups=[group], use_threads=False)
+            parts += _take_rows(batches, numbers, starts[group][0])
+        return _join_batches(parts, file.schema_arrow)
+
+
+def _row_group_bounds(metadata: pq.FileMetaData) -> list[tuple[int, int]]:
+    """The first row of every row group and that behind its last."""
+    bounds = []
+    start = 0
+    for number in range(metadata.num_row_groups):
+        stop = start + metadata.row_group(number).num_rows
+        bounds.append((start, stop))
+        start = stop
+    return bounds
+
+
+def _contains_any(numbers: Sequence[int], start: int, stop: int) -> bool:
+    return any(start <= number < stop for number in numbers)
+
+
+def _take_rows(
+    batches: Iterator[pa.RecordBatch], numbers: Sequence[int], start: int
+) -> Iterator[pa.RecordBatch]:
+    """The wanted rows of batches, the first of which begins at row `start`."""
+    for batch in batches:
+        stop = start + batch.num_rows
+        for number in numbers:
+            if start <= number < stop:
+                yield batch.slice(number - start, 1)  # not every type has a kernel for `take`
+        start = stop
+
+
+def _join_batches(parts: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    table = pa.Table.from_batches(parts, schema=schema)
+    return table.replace_schema_metadata(None)
+
+
+def arrow_table(stream: BinaryIO, where: str, numbers: Sequence[int]) -> pa.Table:
+    """The rows of these numbers of an Arrow IPC file or stream. Raises SourceError."""
+    with open_random_access(stream) as source, translate_read_errors(where):
+        reader, _ = _arrow_reader(source)
+        last = max(numbers, default=-1)
+        return _join_batches(
+            list(_take_rows(_batches_until(reader, last), numbers, 0)), reader.schema
+        )
+
+
+def _arrow_reader(source: BinaryIO) -> tuple[Any, bool]:
+    is_file = source.read(len(ARROW_FILE)) == ARROW_FILE
+    source.seek(0)
+    return (pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)), is_file
+
+
+def is_arrow_file(stream: BinaryIO) -> bool:
+    """Whether Arrow data is an IPC file, not a stream of batches."""
+    return stream.read(len(ARROW_FILE)) == ARROW_FILE
+
+
+def _batches_until(reader: Any, last: int) -> Iterator[pa.RecordBatch]:  # noqa: ANN401
+    """The batches of a reader up to the one that holds a row."""
+    many = getattr(reader, "num_record_batches", None)
+    batches = iter(reader) if many is None else map(reader.get_batch, range(many))
+    seen = 0
+    for batch in batches:
+        yield batch
+        seen += batch.num_rows
+        if seen > last:
+            return
+
+
+def select_rows(table: pa.Table, numbers: Sequence[int]) -> pa.Table:
+    """The rows of these numbers."""
+    return pa.concat_tables([table.slice(number, 1) for number in numbers] or [table.slice(0, 0)])
+
+
+def row_sizes(table: pa.Table) -> list[int]:
+    """About how many bytes each row has. Raises SourceError where values have no Python form."""
+    found = [0] * table.num_rows
+    for column, field in zip(table.columns, table.schema, strict=True):
+        values = [0] * table.num_rows if _has_fixed_width(field.type) else _column_values(column)
+        found = [size + len(repr(value)) for size, value in zip(found, values, strict=True)]
+    return found
+
+
+def _has_fixed_width(kind: pa.DataType) -> bool:
+    """Whether values of a type hold no text and no number that could be one of a person."""
+    return bool(
+        pa.types.is_temporal(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_null(kind)
+        or pa.types.is_float16(kind)
+    )
+
+
+def _column_values(column: pa.ChunkedArray) -> list[Json]:
+    with translate_read_errors("a column", "its values cannot be pinned"):
+        values: list[Json] = column.to_pylist()
+    return values
+
+
+def redact_table(table: pa.Table, hiding: SampleRedactor) -> pa.Table:
+    """The table with what its cells hide replaced; every column keeps its type.
+
+    Columns are built anew from their values: dictionaries, views and what lies under a null may
+    hold more than the rows that were chosen.
+    """
+    columns = [
+        _redact_column(column, field, hiding)
+        for column, field in zip(table.columns, table.schema, strict=True)
+    ]
+    fields = [
+        pa.field(hiding.text(field.name), field.type, field.nullable) for field in table.schema
+    ]
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _redact_column(column: pa.ChunkedArray, field: pa.Field, hiding: SampleRedactor) -> Any:  # noqa: ANN401
+    if _has_fixed_width(field.type):
+        return pa.chunked_array([column.combine_chunks()], type=field.type)
+    values = _column_values(column)
+    hidden = values if hiding.off else [_redact_cell(value, field.name, hiding) for value in values]
+    try:
+        return pa.chunked_array([pa.array(hidden, type=field.type)], type=field.type)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise NotRedactableError from error
+
+
+def _redact_cell(value: Json, name: str, hiding: SampleRedactor) -> Json:
+    """A value of a cell redacted; names of the fields of a struct belong to its type and stay."""
+    if value is None or isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, dict):
+        return {key: _redact_cell(inner, key, hiding) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_redact_cell(inner, name, hiding) for inner in value]
+    if isinstance(value, tuple):  # an entry of a map
+        key, inner = value
+        return _redact_cell(key, "", hiding), _redact_cell(
+            inner, key if isinstance(key, str) else "", hiding
+        )
+    if isinstance(value, bytes):
+        return _redact_bytes(value, name, hiding)
+    return hiding.value(value, name) if isinstance(value, str | int | float) else value
+
+
+def _redact_bytes(value: bytes, name: str, hiding: SampleRedactor) -> bytes:
+    """Bytes are redacted as the text that they are; those of no text for the ASCII in them."""
+    try:
+        return hiding.text(value.decode(), name).encode()
+    except UnicodeDecodeError:
+        return hiding.text(value.decode("latin-1"), name).encode("latin-1")
+
+
+def parquet_bytes(table: pa.Table) -> bytes:
+    """The table as a Parquet file of small row groups."""
+    out = io.BytesIO()
+    pq.write_table(table, out, compression="zstd", row_group_size=_GROUP_ROWS)
+    return out.getvalue()
+
+
+def arrow_bytes(table: pa.Table, *, as_file: bool) -> bytes:
+    """The table as an Arrow IPC file, or as a stream."""
+    out = io.BytesIO()
+    new = pa.ipc.new_file if as_file else pa.ipc.new_stream
+    with new(out, table.schema) as writer:
+        writer.write_table(table, max_chunksize=_GROUP_ROWS)
+    return out.getvalue()
+
+
+# How far a file is read for rows whose number is known, and for those that only their value tells.
+_READ, _COMPARED = 256 << 20, 16 << 20
+
+
+def extract_rows(task: PinTask) -> PinnableRows:
+    """The rows of a file that may be pinned."""
+    if task.file.facts.format in ("parquet", "arrow"):
+        return _extract_from_table(task)
+    if task.file.facts.format == "json" and (doc := load_document(task)) is not None:
+        return extract_from_document(task, *doc)
+    return _extract_from_text(task)
+
+
+# --- Parquet and Arrow
+
+
+def _extract_from_table(task: PinTask) -> PinnableRows:
+    numbers = [one.row for one in task.want if one.row != UNKNOWN_ROW]
+    where = str(task.file.place)
+    is_file = False
+    with open_file(task.file) as stream:
+        if task.file.facts.format == "parquet":
+            table = parquet_table(stream, where, numbers)
+        else:
+            table = arrow_table(stream, where, numbers)
+    if task.file.facts.format == "arrow":
+        with open_file(task.file) as stream:
+            is_file = is_arrow_file(stream)
+    sizes = row_sizes(table)
+    small = [place for place, size in enumerate(sizes) if size <= MOST_ROW]
+    task.counts.add("too_large", len(sizes) - len(small))
+    broken = [type(one.value) is BrokenRow for one in task.want if one.row != UNKNOWN_ROW]
+
+    def write(kept: Sequence[int]) -> PinnedContent:
+        chosen = select_rows(table, [small[place] for place in kept])
+        hid = redact_table(chosen, task.hiding)
+        if task.file.facts.format == "parquet":
+            return PinnedContent(data=parquet_bytes(hid), rows=None)
+        return PinnedContent(data=arrow_bytes(hid, as_file=is_file), rows=None)
+
+    return PinnableRows(
+        file=task.file,
+        main=task.main,
+        sizes=[sizes[place] for place in small],
+        broken=[broken[place] for place in small],
+        write=write,
+    )
+
+
+# --- lines, records, and JSON that is streamed
+
+
+def _extract_from_text(task: PinTask) -> PinnableRows:
+    header, found = _spelled_rows(task)
+    chosen = [unit for one in found if (unit := _redact_or_none(task, one)) is not None]
+    bom = has_bom(task.file)
+
+    def write(kept: Sequence[int]) -> PinnedContent:
+        rows = [chosen[place] for place in kept]
+        data = _assemble_file(task, header, rows)
+        return PinnedContent(
+            data=encode_text(data, task.file, bom=bom), rows=[one.value for one in rows]
+        )
+
+    return PinnableRows(
+        file=task.file,
+        main=task.main,
+        sizes=[len(unit.spelled) + 1 for unit in chosen],
+        broken=[unit.broken for unit in chosen],
+        write=write,
+    )
+
+
+def _spelled_rows(task: PinTask) -> tuple[Unit | None, list[Unit]]:
+    """The header of a table, and the wanted rows as they are spelt, in the sample's order."""
+    facts = task.file.facts
+    header = first = None
+    known = all(one.row != UNKNOWN_ROW for one in task.want)
+    with open_file(task.file) as stream:
+        parts = utf8_parts(task.file, stream)
+        if facts.format == "text" and task.spec.root == "$":
+            return None, [whole_file_unit(parts, MOST_ROW)]
+        rows = read_units(task.file, task.spec, parts)
+        if facts.format == "csv" and facts.header:
+            header = _next_row(rows, facts)
+        elif facts.format == "csv" and task.spec.columns is not None:
+            first = _next_row(rows, facts)  # read without the stated columns it may be a header
+            rows = _chain_rows(first, rows)
+        most_bytes = _READ if known else _COMPARED
+        by_place = find_wanted(rows, task.want, task.spec, facts, most_bytes)
+    found = [
+        unit for one in task.want if (unit := by_place.get(one.place) or _respell_row(task, one))
+    ]
+    if first is not None and all(unit.spelled != first.spelled for unit in found):
+        found.insert(0, first)
+    if header is not None:
+        header = redact_header(header, facts, task.hiding)
+    return header, found
+
+
+def _next_row(rows: Iterator[Unit], facts: FileFacts) -> Unit | None:
+    unit = next(rows, None)
+    return None if unit is None else parse_unit(unit, facts)
+
+
+def _chain_rows(first: Unit | None, rest: Iterator[Unit]) -> Iterator[Unit]:
+    if first is not None:
+        yield first
+    yield from rest
+
+
+def _respell_row(task: PinTask, one: WantedRow) -> Unit | None:
+    """A row that was not met again, spelt from its value."""
+    facts = task.file.facts
+    streamed = facts.format != "json" or facts.layout == "values" or _is_streamed(task)
+    if type(one.value) is not BrokenRow and streamed:
+        try:
+            return spell_row(unparse_fields(one.value, task.spec), facts, key=one.key)
+        except NotRedactableError:
+            pass
+    task.counts.add("not_found")
+    return None
+
+
+def _is_streamed(task: PinTask) -> bool:
+    root = file_root(task.file, task.spec)
+    return root.streams and root.rest is None
+
+
+def _redact_or_none(task: PinTask, unit: Unit) -> Unit | None:
+    if not unit.spelled or len(unit.spelled) > MOST_ROW:
+        task.counts.add("too_large")
+        return None
+    try:
+        shown = redact_unit(unit, task.file.facts, task.hiding)
+        if task.file.facts.encoding.startswith(("utf-16", "utf-32")):
+            shown.spelled.decode()  # bytes that are no text have no place among wide characters
+    except (NotRedactableError, UnicodeDecodeError):
+        task.counts.add("not_redactable")
+        return None
+    return shown
+
+
+def _assemble_file(task: PinTask, header: Unit | None, rows: Sequence[Unit]) -> bytes:
+    facts = task.file.facts
+    if facts.format == "text" and task.spec.root == "$":
+        return rows[0].spelled
+    if facts.format == "json" and not (
+        facts.layout == "values" and task.spec.root in (None, "[*]")
+    ):
+        return json_documents.stream_document(rows, file_root(task.file, task.spec))
+    return b"".join(map(_line_bytes, [header, *rows] if header else rows))
+
+
+def _line_bytes(unit: Unit) -> bytes:
+    end = b"\r\n" if unit.spelled.endswith(b"\r") else b"\n"
+    return end * unit.gap + unit.spelled + b"\n"

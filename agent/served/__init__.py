@@ -1,0 +1,1 @@
+"""The graph behind a LangGraph server."""

@@ -1,0 +1,46 @@
+"""Who may talk to a served graph: programs of this machine, and the pages of known clients.
+
+A server without accounts does what any page in the user's browser sends it, and an order reads and
+writes files. So a request from another site's page is refused, and so is one that reached this
+machine under a foreign name. `langgraph.json` names this for `langgraph dev`.
+"""
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from langgraph_sdk import Auth
+
+STUDIO = "https://smith.langchain.com"
+LOCAL = ("localhost", "127.0.0.1", "::1")
+
+auth = Auth()
+
+
+@auth.authenticate
+async def authenticate(headers: Mapping[bytes, bytes]) -> dict[str, str]:
+    """The one user that there is."""
+    why = refusal_reason(_header_text(headers, b"host"), _header_text(headers, b"origin"))
+    if why:
+        raise Auth.exceptions.HTTPException(status_code=403, detail=why)
+    return {"identity": "local"}
+
+
+def refusal_reason(host: str, origin: str) -> str:
+    """Why a request is refused, "" if it is not."""
+    if _hostname(f"//{host}") not in LOCAL:
+        return f"asked as {host!r}: this server answers under localhost only"
+    if origin and origin != STUDIO and _hostname(origin) not in LOCAL:
+        return f"pages of {origin!r} may not use this server"
+    return ""
+
+
+def _hostname(url: str) -> str | None:
+    """The name in a URL, None where there is none to be found."""
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
+
+
+def _header_text(headers: Mapping[bytes, bytes], name: bytes) -> str:
+    return headers.get(name, b"").decode("latin-1")

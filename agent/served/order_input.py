@@ -1,0 +1,238 @@
+"""An order as a server gets it: an object, or a line of words such as a person types.
+
+The line is what `ingot run` takes, without its first words: `SOURCE --out DIR --mode sft`. Options
+are known by their names only; nothing is executed.
+"""
+
+import shlex
+from collections.abc import Iterator
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from ingot.agent.state import Order
+from ingot.converters.errors import ConversionError
+from ingot.converters.mapping.bind import ISO_639_1
+from ingot.converters.rows import Json
+
+_CONTROL = "[\x00-\x1f\x7f-\x9f\ud800-\udfff]"  # no part of a name, and no path to open
+_WORD: Json = {"minLength": 1, "maxLength": 4096, "not": {"type": "string", "pattern": _CONTROL}}
+_MOST: Json = 2**53  # what every JSON reader keeps exact
+_TEXT: Json = {"type": "string", **_WORD}
+_NAME: Json = {"type": ["string", "null"], **_WORD}
+_FLAG: Json = {"type": "boolean"}
+_COUNT: Json = {"type": "integer", "minimum": 1, "maximum": _MOST}
+# What a person may type, by the name of the field; `source` stands by itself.
+TYPED_OPTIONS: dict[str, dict[str, Json]] = {
+    "out": _NAME,
+    "mode": {"enum": ["auto", "pt", "sft"]},
+    "mapper": _TEXT,
+    "tokenizer": _NAME,
+    "records": {"enum": ["parquet", "jsonl"]},
+    "language": {"enum": [None, "mix", *sorted(ISO_639_1)]},
+    "source_name": _NAME,
+    "limit": {**_COUNT, "type": ["integer", "null"]},
+    "overwrite": _FLAG,
+    "yes": _FLAG,
+    "min_confidence": {"type": "number", "minimum": 0, "maximum": 1},
+    "dry_run": _FLAG,
+    "allow_drift": _FLAG,
+    "share_values": {"enum": ["none", "redacted", "raw"]},
+    "prompt_tokens": _COUNT,
+}
+SCHEMA: dict[str, Json] = {
+    "type": "object",
+    "required": ["source"],
+    "additionalProperties": False,
+    "properties": {
+        "source": _TEXT,
+        **TYPED_OPTIONS,
+        "mapping": {"type": ["object", "null"]},
+        "mapping_file": _NAME,
+    },
+}
+# What stands after an option, and what it does.
+_OPTION_HINTS: dict[str, tuple[str, str]] = {
+    "out": ("DIR", "folder to be written; without it nothing is"),
+    "mode": ("auto, pt or sft", "what to make of the data"),
+    "mapper": ("auto, rules or llm", "who proposes the mapping"),
+    "tokenizer": ("FILE", "a tokenizer.json: also make Megatron .bin/.idx"),
+    "records": ("parquet or jsonl", "format of the records"),
+    "language": ("CODE", "ISO 639-1 or mix, where the mapping does not say it"),
+    "source_name": ("NAME", "meta.source where the mapping does not say it"),
+    "limit": ("N", "convert the first N rows only"),
+    "overwrite": ("", "replace a result that is there"),
+    "yes": ("", "approve a proposal that passes its gates, without a question"),
+    "min_confidence": ("X", "from 0 to 1: ask a person where the mapper is less sure"),
+    "dry_run": ("", "show what would be converted, write nothing"),
+    "allow_drift": ("", "go on although the data is not what the mapping was made for"),
+    "share_values": ("none, redacted or raw", "what of the values a model and people may see"),
+    "prompt_tokens": ("N", "how long the first question to a model may be"),
+}
+_HELP_WORDS = ("help", "--help", "-h", "?")
+
+
+def _option_name(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+USAGE = "Type `SOURCE --out DIR`: what to read, and the folder to be written; or `help`."
+HELP = "\n".join(
+    [
+        "Type `SOURCE --out DIR`: what to read, and the folder to be written. Words with blanks "
+        "stand in quotes, `~` is not expanded.",
+        "",
+        "| option | value | what it does |",
+        "| --- | --- | --- |",
+        *(
+            f"| `{_option_name(name)}` | {value} | {does} |"
+            for name, (value, does) in _OPTION_HINTS.items()
+        ),
+    ]
+)
+
+
+def wants_help(words: str) -> bool:
+    """Whether a person asks what may be typed."""
+    return words.strip().casefold() in _HELP_WORDS
+
+
+def check_order(document: Json) -> Order:
+    """The order that an object holds; a mapping in it is used, and no mapper is asked."""
+    faults = _schema_faults(SCHEMA, document)
+    # NaN is neither below a bound nor above it.
+    if not faults and not isfinite(document.get("min_confidence", 0)):
+        faults = ["min_confidence: no number from 0 to 1"]
+    if faults:
+        raise ConversionError("order", "; ".join(faults[:5]))
+    mapper = {"mapper": "file"} if document.get("mapping") is not None else {}
+    whole = {key: int(document[key]) for key in _WHOLE_NUMBERS if document.get(key) is not None}
+    return Order(**{**document, **whole, **mapper})
+
+
+_WHOLE_NUMBERS = ("limit", "prompt_tokens")  # 5.0 is an integer in JSON
+
+
+def _schema_faults(schema: dict[str, Json], document: Json) -> list[str]:
+    """What is wrong with a value, each with its place."""
+    from jsonschema import Draft202012Validator
+
+    return sorted(map(_fault_text, Draft202012Validator(schema).iter_errors(document)))
+
+
+def _fault_text(error: Any) -> str:  # noqa: ANN401
+    place = "/".join(map(str, error.absolute_path))
+    said = _fault_cause(error)
+    return f"{place}: {said}" if place else said
+
+
+def _fault_cause(error: Any) -> str:  # noqa: ANN401
+    """What is wrong, without the parts of a schema that are too long to be read."""
+    if error.validator == "not":
+        return "control characters stand in no name"
+    if error.validator == "maxLength":
+        return f"longer than {error.validator_value} characters"
+    if error.validator == "enum" and "mix" in error.validator_value:
+        return f"{error.instance!r:.80} is neither an ISO 639-1 code (zh, en, ...) nor mix"
+    return str(error.message[:200])
+
+
+def parse_typed_order(words: str) -> Order:
+    """The order that a person typed."""
+    try:
+        parts = shlex.split(words)
+    except ValueError as error:
+        raise ConversionError("", f"the line cannot be read: {error}") from error
+    options: dict[str, Json] = {}
+    sources: list[str] = []
+    rest = iter(parts)
+    for part in rest:
+        if part.startswith("--"):
+            options |= _split_option(part, rest)
+        else:
+            sources.append(part)
+    if len(sources) != 1:
+        found = ", ".join(map(repr, sources)) or "none"
+        raise ConversionError("", f"one source is needed, found {found}")
+    return check_order({"source": sources[0], **options})
+
+
+def _split_option(part: str, rest: Iterator[str]) -> dict[str, Json]:
+    """One option with its value, which is the next word where no `=` names it."""
+    written, named, value = part.partition("=")
+    name = written.removeprefix("--").replace("-", "_")
+    schema = TYPED_OPTIONS.get(name)
+    if schema is None:
+        raise ConversionError("", f"there is no option {written}", "help names all of them")
+    hint = f"{_option_name(name)} {_OPTION_HINTS[name][0]}".strip() + f": {_OPTION_HINTS[name][1]}"
+    if schema is _FLAG and not named:
+        return {name: True}
+    if not named:
+        value = next(rest, "")
+    if schema is _FLAG:
+        raise ConversionError("", f"{written} takes no value", hint)
+    if not value or (not named and value.startswith("--")):
+        found = f", found the option {value}" if value else ""
+        raise ConversionError("", f"{written} takes a value{found}", hint)
+    return {name: _option_value(name, value, hint)}
+
+
+def _option_value(name: str, value: str, hint: str) -> Json:
+    """The value of an option, if it may have it."""
+    read = _schema_value(TYPED_OPTIONS[name], value)
+    faults = _schema_faults(TYPED_OPTIONS[name], read)
+    if faults:
+        raise ConversionError(name, "; ".join(faults), hint)
+    return read
+
+
+def _schema_value(schema: dict[str, Json], value: str) -> Json:
+    """The word as a number where one is wanted; what is none is left for the schema to refuse."""
+    wanted = schema.get("type", "string")
+    if "integer" in wanted and value.isascii() and value.isdigit():
+        return int(value)
+    if wanted == "number":
+        try:
+            number = float(value)
+        except ValueError:
+            return value
+        return number if isfinite(number) else value
+    return value
+
+
+# --- where a served run may read and write
+
+
+def refuse_unexpanded(order: Order) -> None:
+    """Refuse places that a shell would have read otherwise: no shell has seen a served order."""
+    for name, place in (
+        ("source", order.source),
+        ("out", order.out),
+        ("tokenizer", order.tokenizer),
+    ):
+        if place and place.removeprefix("file://").startswith("~"):
+            raise ConversionError(name, "~ is not expanded here", "write the whole path")
+
+
+def check_confined(order: Order, root: Path) -> None:
+    """Refuse an order that reads or writes outside of a folder.
+
+    Links are followed before it is looked at where they lead.
+    """
+    if "://" in order.source.removeprefix("file://"):
+        raise ConversionError(order.source, "only files of this machine may be read here")
+    # The readers expand it, what writes does not: looked at is what is used.
+    _check_inside(str(Path(order.source.removeprefix("file://")).expanduser()), root)
+    for place in (order.out, order.tokenizer):
+        if place is not None:
+            _check_inside(place, root)
+    from ingot.converters.sources.storage.listing import list_location
+
+    for entry in list_location(order.source).entries:
+        _check_inside(str(entry.place), root)
+
+
+def _check_inside(place: str, root: Path) -> None:
+    folder = root.resolve()
+    if folder not in Path(place).resolve().parents:
+        raise ConversionError(place, f"lies outside of {root}", "see INGOT_SERVE_ROOT")

@@ -1,0 +1,1 @@
+"""From a source and a mapping to committed records."""

@@ -1,0 +1,484 @@
+"""The job: a source and a mapping to a committed folder of records.
+
+    OUT/records/part-00000.parquet|jsonl   the records, in the order of the rows
+    OUT/rejected/part-00000.jsonl          rows and records that were not converted, and why
+    OUT/tokens/NAME.bin|.idx|.meta.json    with a tokenizer
+    OUT/mapping.json                       the mapping as executed, nothing left to guess
+    OUT/run.json, OUT/manifest.json        how it went, and what there is (see manifest.py)
+
+The files of the source are packed into shards: neighbours together up to `SHARD_BYTES`, a larger
+file alone. The plan depends on the files alone. Each shard is converted by itself, in one of
+several processes or in this one, into parts that are closed at `PART_RECORDS` or `PART_BYTES`; the
+parts of all shards are then numbered through. So the bytes depend on input, mapping and options
+only, and a run that was killed goes on with the shards that it had not finished. A run that
+replaces a result takes over the shards that it would convert alike (`takeover`).
+
+With a limit the shards are converted one after the other, since each needs to know how many rows
+those before it had.
+"""
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from ingot.converters.convert import result as manifests
+from ingot.converters.convert.result import (
+    RECORDS_FOLDER,
+    TOKENS,
+    Counts,
+    Parts,
+    commit_result,
+    make_tokens,
+    number_parts,
+    tokenizer_facts,
+    tokens_name,
+)
+from ingot.converters.convert.reuse import (
+    PIECES,
+    FormerShard,
+    former_shards,
+    reusable_shards,
+    shard_key,
+)
+from ingot.converters.convert.shard import ShardTask, convert_shard, discard_drafts
+from ingot.converters.convert.worker_pool import Runner, process_pool, results_in_order
+from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.mapping.language import Mapping, to_document
+from ingot.converters.output.commit import (
+    FinishedResult,
+    StagedResult,
+    encode_json,
+    find_finished,
+    output_errors,
+    stage,
+)
+from ingot.converters.progress import Progress, Watch, peak_rss
+from ingot.converters.records.writers import RecordFormat
+from ingot.converters.rows import Json
+from ingot.converters.sources import Source, SourceFile
+from ingot.converters.sources.facts import SourceSpec
+from ingot.converters.sources.storage.archives import TarMember
+from ingot.converters.sources.storage.listing import LocalFile
+
+SHARD_BYTES = 64 << 20
+_TOP_REASONS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertOptions:
+    """What a user may set about a conversion.
+
+    Attributes:
+        records: format of the record parts.
+        language: `meta.language` of records for which the mapping has none.
+        source_name: `meta.source` likewise; None = the source's name.
+        limit: read this many rows, the first in order.
+        tokenizer: see `load_tokenizer`: also make a Megatron data set.
+        overwrite: replace another result at the destination.
+        workers: processes; None = as many as there are cores and shards. Changes no byte.
+    """
+
+    records: RecordFormat = "parquet"
+    language: str | None = None
+    source_name: str | None = None
+    limit: int | None = None
+    tokenizer: str | None = None
+    overwrite: bool = False
+    workers: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """A finished conversion.
+
+    Attributes:
+        out: the folder.
+        manifest: as in manifest.json.
+        run: as in run.json.
+        already_done: the folder held this very result before, nothing was done.
+        notes: what was put right on the way, for people.
+        first_rejects: the first few rejected rows as text.
+    """
+
+    out: Path
+    manifest: dict[str, Json]
+    run: dict[str, Json]
+    already_done: bool = False
+    notes: tuple[str, ...] = ()
+    first_rejects: tuple[str, ...] = ()
+
+
+# Makes further files (name -> content) for the result from its manifest (still without `files`) and
+# the first few rejects. The content must not hold times or places, or equal runs differ.
+ExtraFiles = Callable[[dict[str, Json], Sequence[str]], dict[str, bytes]]
+
+
+def convert(
+    source: Source,
+    mapping: Mapping,
+    out: Path,
+    options: ConvertOptions | None = None,
+    *,
+    progress: Watch | None = None,
+    extra_files: ExtraFiles | None = None,
+    extra_run: dict[str, Json] | None = None,
+    runner: Runner | None = None,
+) -> Result:
+    """Convert a source into a folder that appears whole or not at all.
+
+    Args:
+        source: the opened source; what the mapping states about its files is applied to it.
+        mapping: a bound mapping.
+        out: the destination, see `commit.stage`.
+        options: see `ConvertOptions`.
+        progress: called as the work goes on.
+        extra_files: makes further files of the result, such as report.md.
+        extra_run: further entries of run.json, such as calls and characters sent.
+        runner: where to do the work; None = this process or a pool, as `options.workers` says.
+
+    Raises:
+        SourceError: the source holds no data, or a file of it cannot be read to its end.
+        ConversionError: every row was rejected (the message names the most frequent reasons and
+            the first rejected rows; nothing is kept), or the tokenizer does not serve.
+        OutputError: the destination is taken or cannot be written.
+    """
+    options = options or ConvertOptions()
+    source, mapping = _apply_stated(source, mapping)
+    if mapping.kind == "irrelevant":
+        reason = "the mapping says so: it maps nothing"
+        return finish_irrelevant(
+            source, out, reason, options, extra_files=extra_files, extra_run=extra_run
+        )
+    if not source.files:
+        hint = "; ".join(f"{one.name}: {one.why}" for one in source.left_out[:3])
+        raise SourceError(source.location, "no file with data in it", hint)
+    _check_apart(source, out)
+    identity = manifests.ConversionIdentity(
+        source=source,
+        decision=mapping.kind,
+        mapping_sha256=manifests.mapping_sha256(mapping),
+        options=_options_document(options, source.name),
+    )
+    watch = progress or (lambda _: None)
+    with _stage_output(out, identity, options) as staged:
+        if staged.done:
+            return _existing_result(staged, staged.done)
+        job = _Conversion(
+            identity=identity, mapping=mapping, options=options, staged=staged, watch=watch
+        )
+        return job.run(runner, extra_files, extra_run or {})
+
+
+def finish_irrelevant(
+    source: Source,
+    out: Path,
+    reason: str,
+    options: ConvertOptions | None = None,
+    *,
+    extra_files: ExtraFiles | None = None,
+    extra_run: dict[str, Json] | None = None,
+) -> Result:
+    """Commit a folder that says that a source is irrelevant: empty `records/`, all counts 0.
+
+    The inputs are listed by name and size and are not read.
+    """
+    options = options or ConvertOptions()
+    identity = manifests.ConversionIdentity(
+        source=source,
+        decision="irrelevant",
+        mapping_sha256=None,
+        options=_options_document(dataclasses.replace(options, tokenizer=None), source.name),
+    )
+    with _stage_output(out, identity, options) as staged:
+        if staged.done:
+            return _existing_result(staged, staged.done)
+        with output_errors(out):
+            (staged.result / RECORDS_FOLDER).mkdir(exist_ok=True)
+        manifest = manifests.build_manifest(identity, Counts(), reason=reason)
+        files = extra_files(manifest, ()) if extra_files else {}
+        run = commit_result(staged, identity, manifest, extra_run or {}, files=files)
+        return _build_result(staged, manifest, run, Counts())
+
+
+def _build_result(
+    staged: StagedResult, manifest: dict[str, Json], run: dict[str, Json], counts: Counts
+) -> Result:
+    first = tuple(counts.first_rejects)
+    return Result(
+        out=staged.out, manifest=manifest, run=run, notes=staged.notes, first_rejects=first
+    )
+
+
+def _stage_output(
+    out: Path, identity: manifests.ConversionIdentity, options: ConvertOptions
+) -> AbstractContextManager[StagedResult]:
+    return stage(
+        out, key=identity.key(), difference=identity.difference, overwrite=options.overwrite
+    )
+
+
+def _check_apart(source: Source, out: Path) -> None:
+    """Refuse to replace a folder by what is made of its own files."""
+    top = out.resolve()
+    for file in source.files:
+        if isinstance(file.place, LocalFile) and Path(file.place.path).resolve().is_relative_to(
+            top
+        ):
+            problem = f"holds a file of the source: {file.name}"
+            raise OutputError(str(out), problem, "choose a destination outside the source")
+
+
+def _existing_result(staged: StagedResult, done: FinishedResult) -> Result:
+    notes = (*staged.notes, "this result was there already: nothing to do")
+    return Result(
+        out=staged.out, manifest=done.manifest, run=done.run, already_done=True, notes=notes
+    )
+
+
+def _apply_stated(source: Source, mapping: Mapping) -> tuple[Source, Mapping]:
+    """The source as the mapping states it, and the mapping with every fact that was guessed."""
+    stated = _merge_specs(source.spec, mapping.source)
+    if stated != source.spec:
+        source = source.with_spec(stated)
+    return source, dataclasses.replace(mapping, source=_merge_specs(source.guessed, stated))
+
+
+def _merge_specs(under: SourceSpec, over: SourceSpec) -> SourceSpec:
+    return SourceSpec.from_document({**under.to_document(), **over.to_document()})
+
+
+def _options_document(options: ConvertOptions, source_name: str) -> dict[str, Json]:
+    """The options that decide bytes, as the manifest holds them."""
+    return {
+        "records": options.records,
+        "language": options.language,
+        "source": options.source_name or source_name,
+        "limit": options.limit,
+        "tokenizer": tokenizer_facts(options.tokenizer) if options.tokenizer else None,
+    }
+
+
+def plan_shards(files: Sequence[SourceFile]) -> list[tuple[SourceFile, ...]]:
+    """Consecutive files together up to `SHARD_BYTES` (as stored), at least one a shard.
+
+    The members of a compressed tar stay together whatever their size: such an archive can only be
+    read forwards, and every further shard would read it from its start again.
+    """
+    shards: list[list[SourceFile]] = []
+    size = 0
+    for file in files:
+        fits = shards and size + file.bytes <= SHARD_BYTES
+        if not fits and not (shards and _continues_archive(shards[-1][-1], file)):
+            shards.append([])
+            size = 0
+        shards[-1].append(file)
+        size += file.bytes
+    return [tuple(shard) for shard in shards]
+
+
+def _continues_archive(before: SourceFile, file: SourceFile) -> bool:
+    """Whether a file lies further on in the compressed tar of the one before."""
+    this, last = file.place, before.place
+    if not isinstance(this, TarMember) or not isinstance(last, TarMember):
+        return False
+    return this.offset is None and this.archive == last.archive
+
+
+@contextmanager
+def _time_stage(seconds: dict[str, Json], name: str) -> Iterator[None]:
+    started = time.monotonic()
+    yield
+    seconds[name] = round(time.monotonic() - started, 3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Conversion:
+    """One conversion that holds its destination."""
+
+    identity: manifests.ConversionIdentity
+    mapping: Mapping
+    options: ConvertOptions
+    staged: StagedResult
+    watch: Watch
+
+    def run(
+        self, runner: Runner | None, extra_files: ExtraFiles | None, extra_run: dict[str, Json]
+    ) -> Result:
+        seconds: dict[str, Json] = {}
+        with output_errors(self.staged.out):
+            discard_drafts(self.staged.work)
+        with _time_stage(seconds, "convert"):
+            shards = self._convert(runner)
+        counts = Counts()
+        for shard in shards:
+            counts.add(shard)
+        self._check(counts)
+        with _time_stage(seconds, "merge"):
+            parts = number_parts(self.staged, shards)
+        with _time_stage(seconds, "tokens"):
+            tokens = self._tokens(parts, counts)
+        manifest = manifests.build_manifest(
+            self.identity,
+            counts,
+            inputs=(entry for shard in shards for entry in shard["inputs"]),
+            mapping_warnings=self.mapping.warnings,
+            tokens=tokens,
+        )
+        # People read the mapping: role before content, as the language has it.
+        files = {"mapping.json": encode_json(to_document(self.mapping), sort_keys=False)}
+        files |= extra_files(manifest, counts.first_rejects) if extra_files else {}
+        run = {
+            **extra_run,
+            "seconds": seconds,
+            "shards": len(shards),
+            "shards_taken_over": sum(shard.get("taken_over", False) for shard in shards),
+            PIECES: self._pieces(shards),
+            "resumed": self.staged.resumed,
+            "peak_rss_bytes": max([peak_rss(), *(shard["peak_rss"] for shard in shards)]),
+        }
+        run = commit_result(self.staged, self.identity, manifest, run, files=files, parts=parts)
+        return _build_result(self.staged, manifest, run, counts)
+
+    def _pieces(self, shards: list[dict[str, Json]]) -> list[dict[str, Json]]:
+        """What a later run may take over; with a limit nothing."""
+        if self.options.limit is not None:
+            return []
+        source = self.identity.source
+        return reusable_shards(
+            [shard_key(source, files) for files in plan_shards(source.files)], shards
+        )
+
+    def _convert(self, runner: Runner | None) -> list[dict[str, Json]]:
+        plan = plan_shards(self.identity.source.files)
+        meter = _Meter(watch=self.watch, shards=len(plan))
+        if self.options.limit is not None:
+            return list(self._limited(plan, self.options.limit, meter))
+        workers = self.options.workers or min(os.cpu_count() or 1, len(plan))
+        former = former_shards(find_finished(self.staged.out), self.identity)
+        tasks = (self._task(number, files, former=former) for number, files in enumerate(plan))
+        if runner is None and workers == 1:
+            return [_convert_here(task, meter) for task in tasks]
+        with nullcontext(runner) if runner else process_pool(workers) as spread:
+            return [
+                meter.add(shard)
+                for shard in results_in_order(spread, convert_shard, tasks, window=4 * workers)
+            ]
+
+    def _limited(
+        self, plan: list[tuple[SourceFile, ...]], limit: int, meter: "_Meter"
+    ) -> Iterator[dict[str, Json]]:
+        for number, files in enumerate(plan):
+            if meter.rows < limit:
+                yield _convert_here(self._task(number, files, limit=limit - meter.rows), meter)
+
+    def _task(
+        self,
+        number: int,
+        files: tuple[SourceFile, ...],
+        *,
+        limit: int | None = None,
+        former: dict[str, FormerShard] | None = None,
+    ) -> ShardTask:
+        source = self.identity.source
+        # Only its own files: a task travels to its worker.
+        listing = dataclasses.replace(source.listing, entries=())
+        own = dataclasses.replace(source, files=files, left_out=(), roots=(), listing=listing)
+        return ShardTask(
+            number=number,
+            source=own,
+            mapping=self.mapping,
+            source_name=self.options.source_name or source.name,
+            language=self.options.language,
+            format=self.options.records,
+            limit=limit,
+            work=self.staged.work,
+            former=former.get(shard_key(source, files) or "") if former else None,
+        )
+
+    def _check(self, counts: Counts) -> None:
+        """Refuse a result without a single record where rows were rejected."""
+        rows = counts.rows
+        if rows["converted"] or not rows["rejected"]:
+            return
+        top = ", ".join(
+            f"{reason} {count}" for reason, count in counts.rejects.most_common(_TOP_REASONS)
+        )
+        filtered = f", {rows['filtered']} filtered" if rows["filtered"] else ""
+        problem = f"every row was rejected ({rows['read']} read{filtered}): {top}"
+        first = "".join(f"\n  {text}" for text in counts.first_rejects)
+        hint = "`ingot check MAPPING SOURCE` shows what the mapping finds"
+        raise ConversionError(self.identity.source.location, f"{problem}{first}\n ", hint)
+
+    def _tokens(self, parts: Parts, counts: Counts) -> dict[str, Json] | None:
+        if self.options.tokenizer is None:
+            return None
+        meter = _TokenMeter(watch=self.watch, shards=len(parts.records), rows=counts.rows["read"])
+        name = tokens_name(self.options.source_name or self.identity.source.name)
+        return make_tokens(self.staged, parts, self.options.tokenizer, name, meter)
+
+
+@dataclass(kw_only=True)
+class _Meter:
+    """Adds shards up and tells the watcher."""
+
+    watch: Watch
+    shards: int
+    done: int = 0
+    rows: int = 0
+    records: int = 0
+
+    def add(self, shard: dict[str, Json]) -> dict[str, Json]:
+        """Count a finished shard."""
+        self.done += 1
+        self.rows += shard["rows"]["read"]
+        self.records += shard["records"]["written"]
+        self.tick(0, 0)
+        return shard
+
+    def tick(self, rows: int, records: int) -> None:
+        """Tell how far the present shard is."""
+        self.watch(
+            Progress(
+                stage="convert",
+                shards_done=self.done,
+                shards=self.shards,
+                rows=self.rows + rows,
+                records=self.records + records,
+            )
+        )
+
+
+@dataclass(kw_only=True)
+class _TokenMeter:
+    """Hears a token build, and tells the watcher."""
+
+    watch: Watch
+    shards: int
+    rows: int
+    done: int = 0
+    records: int = 0
+
+    def __call__(self, message: dict[str, Json]) -> None:
+        """Take a message of the build."""
+        if message["kind"] not in ("plan", "count"):
+            return
+        self.done += message.get("units", 0) if message["kind"] == "count" else 0
+        self.records += message.get("records", 0)
+        self.watch(
+            Progress(
+                stage=TOKENS,
+                shards_done=self.done,
+                shards=self.shards,
+                rows=self.rows,
+                records=self.records,
+            )
+        )
+
+
+def _convert_here(task: ShardTask, meter: _Meter) -> dict[str, Json]:
+    """Convert a shard in this process, with progress inside it."""
+    return meter.add(convert_shard(task, meter.tick))

@@ -1,1 +1,0 @@
-"""Preprocessed parts as batches for training."""

@@ -1,1 +1,0 @@
-"""From raw lines to arrays: read, parsed, given ids, shuffled."""

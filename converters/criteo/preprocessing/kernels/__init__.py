@@ -1,1 +1,0 @@
-"""The inner loops, compiled: arrays in, arrays out."""

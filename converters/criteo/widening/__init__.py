@@ -1,1 +1,0 @@
-"""One id made many: what a multi-hot conversion is told, its tables, what it counts."""

@@ -1,1 +1,0 @@
-"""A featuremap proposed for a table, with the reasons."""

@@ -1,1 +1,0 @@
-"""A split as batches for training."""

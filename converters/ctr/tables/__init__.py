@@ -1,1 +1,0 @@
-"""Plain tables as rows of raw tokens."""

@@ -1,0 +1,347 @@
+"""A conversation as trainers take it, and the steps that make it fit one.
+
+A step returns the chat with the name of what it did, or no chat where it cannot be expressed. The
+names are the keys of the counts in an export's manifest; `REASONS` says what each means and
+whether the trainer then still trains on what the records say.
+
+What there is to know about a trainer: its ways to express what is trained, its config files.
+"""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import Final
+
+import orjson
+import pyarrow as pa
+
+from ingot.converters.records.schema import MESSAGES_TYPE, Record, RecordKind
+from ingot.converters.rows import Json
+
+JOIN: Final = "\n\n"  # between texts that become one message
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reason:
+    """Why a record is not written as it is.
+
+    Attributes:
+        text: what is so, for people.
+        harmless: the trainer still trains on exactly what the records say.
+    """
+
+    text: str
+    harmless: bool = False
+
+
+REASONS: Final[dict[str, Reason]] = {
+    "untrained": Reason(text="no message of it is trained on: left out", harmless=True),
+    "tail": Reason(text="messages after the last trained one are cut off", harmless=True),
+    "masks": Reason(text="the trainer trains on other messages than the record says"),
+    "same_role": Reason(text="messages of one role in a row become one, a blank line between"),
+    "two_systems": Reason(text="two system texts become one, a blank line between"),
+    "opening": Reason(text="it begins with the assistant: an empty user message is put in front"),
+    "tools": Reason(text="tool definitions are written into the system text"),
+    "no_prompt": Reason(text="nothing stands before the first trained message: left out"),
+    "roles": Reason(text="its order of roles cannot be expressed: left out"),
+    "tools_text": Reason(text="its tools are no JSON list of objects: left out"),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Turn:
+    """One message: role (user, assistant, system, tool), content, whether it is trained on."""
+
+    role: str
+    content: str
+    trained: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chat:
+    """A conversation; the record's `system` is its first turn. `tools` is JSON text or None."""
+
+    turns: tuple[Turn, ...]
+    tools: str | None = None
+
+    @property
+    def trained(self) -> tuple[bool, ...]:
+        """For each turn whether the record trains on it."""
+        return tuple([turn.trained for turn in self.turns])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FittedChat:
+    """A chat on its way to a trainer.
+
+    Attributes:
+        chat: None where it cannot be written; the last of `done` says why.
+        done: names in `REASONS`, in the order of the steps.
+    """
+
+    chat: Chat | None
+    done: tuple[str, ...] = field(default=())
+
+    def then(self, *steps: "Step") -> "FittedChat":
+        """Take further steps; none after one that gave no chat."""
+        fitted = self
+        for step in steps:
+            if fitted.chat is not None:
+                taken = step(fitted.chat)
+                fitted = FittedChat(chat=taken.chat, done=(*fitted.done, *taken.done))
+        return fitted
+
+
+Step = Callable[[Chat], FittedChat]
+
+
+def chat_of_record(record: Record) -> Chat:
+    """The conversation of an SFT record."""
+    said = tuple(
+        Turn(role=one["role"], content=one["content"], trained=one["loss_mask"])
+        for one in record["messages"]
+    )
+    system = record["system"]
+    first = () if system is None else (Turn(role="system", content=system),)
+    return Chat(turns=(*first, *said), tools=record.get("tools"))
+
+
+def _refuse_chat(reason: str) -> FittedChat:
+    return FittedChat(chat=None, done=(reason,))
+
+
+def require_trained(chat: Chat) -> FittedChat:
+    """Only chats with something to train on."""
+    return FittedChat(chat=chat) if any(chat.trained) else _refuse_chat("untrained")
+
+
+def require_still_trained(chat: Chat) -> FittedChat:
+    """Only chats in which the steps before left something to train on."""
+    return FittedChat(chat=chat) if any(chat.trained) else _refuse_chat("masks")
+
+
+def cut_tail(chat: Chat) -> FittedChat:
+    """The chat up to its last trained turn; what follows it changes no trained token."""
+    end = max((at for at, trained in enumerate(chat.trained, start=1) if trained), default=0)
+    if end == len(chat.turns):
+        return FittedChat(chat=chat)
+    return FittedChat(chat=replace(chat, turns=chat.turns[:end]), done=("tail",))
+
+
+def end_with_assistant(chat: Chat) -> FittedChat:
+    """Nothing after the assistant's last turn."""
+    roles = [turn.role for turn in chat.turns]
+    if "assistant" not in roles:
+        return _refuse_chat("roles")
+    end = len(roles) - roles[::-1].index("assistant")
+    if end == len(roles):
+        return FittedChat(chat=chat)
+    return FittedChat(chat=replace(chat, turns=chat.turns[:end]), done=("masks",))
+
+
+def merge_system(chat: Chat) -> FittedChat:
+    """At most one system turn, in front."""
+    systems = [turn.role == "system" for turn in chat.turns]
+    leading = len(list(itertools.takewhile(bool, systems)))
+    if sum(systems) > leading:
+        return _refuse_chat("roles")
+    if leading < 2:
+        return FittedChat(chat=chat)
+    turns = (_join_turns(chat.turns[:leading]), *chat.turns[leading:])
+    return FittedChat(chat=replace(chat, turns=turns), done=("two_systems",))
+
+
+def merge_neighbours(*roles: str) -> Step:
+    """A step after which no two turns of one of `roles` follow each other."""
+
+    def join(chat: Chat) -> FittedChat:
+        runs = [tuple(run) for _, run in itertools.groupby(chat.turns, key=lambda turn: turn.role)]
+        turns: list[Turn] = []
+        for run in runs:
+            turns += [_join_turns(run)] if run[0].role in roles and len(run) > 1 else run
+        if len(turns) == len(chat.turns):
+            return FittedChat(chat=chat)
+        mixed = any(
+            run[0].role in roles and len({turn.trained for turn in run}) > 1 for run in runs
+        )
+        done = ("same_role", "masks") if mixed else ("same_role",)
+        return FittedChat(chat=replace(chat, turns=tuple(turns)), done=done)
+
+    return join
+
+
+def _join_turns(turns: tuple[Turn, ...]) -> Turn:
+    """Turns of one role as one; trained only if each of them is."""
+    return Turn(
+        role=turns[0].role,
+        content=JOIN.join(turn.content for turn in turns),
+        trained=all(turn.trained for turn in turns),
+    )
+
+
+def begin_with_user(chat: Chat) -> FittedChat:
+    """No assistant before anybody else has spoken."""
+    start = 1 if chat.turns[0].role == "system" else 0
+    if start == len(chat.turns):
+        return _refuse_chat("roles")
+    if chat.turns[start].role != "assistant":
+        return FittedChat(chat=chat)
+    turns = (*chat.turns[:start], Turn(role="user", content=""), *chat.turns[start:])
+    return FittedChat(chat=replace(chat, turns=turns), done=("opening",))
+
+
+def require_alternating(*others: str) -> Step:
+    """A step that takes only chats in which one of `others` and the assistant take turns."""
+
+    def check(chat: Chat) -> FittedChat:
+        roles = [turn.role for turn in chat.turns if turn.role != "system"]
+        fits = all(role in others for role in roles[::2]) and set(roles[1::2]) <= {"assistant"}
+        return FittedChat(chat=chat) if fits else _refuse_chat("roles")
+
+    return check
+
+
+def require_tool_list(chat: Chat) -> FittedChat:
+    """Only tools that are a JSON list of objects."""
+    if chat.tools is None or is_tool_list(chat.tools):
+        return FittedChat(chat=chat)
+    return _refuse_chat("tools_text")
+
+
+def is_tool_list(text: str) -> bool:
+    """Whether a text is a JSON list of objects."""
+    try:
+        tools = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)
+
+
+def move_tools_to_system(chat: Chat) -> FittedChat:
+    """Tool definitions in the system turn, as docs/tokens.md renders them."""
+    if chat.tools is None:
+        return FittedChat(chat=chat)
+    systems = [turn for turn in chat.turns[:1] if turn.role == "system"]
+    content = JOIN.join([*(turn.content for turn in systems), f"# Tools\n{chat.tools}"])
+    trained = any(turn.trained for turn in systems)
+    system = Turn(role="system", content=content, trained=trained)
+    return FittedChat(chat=Chat(turns=(system, *chat.turns[len(systems) :])), done=("tools",))
+
+
+TURN_FIELDS: Final = [("role", pa.string()), ("content", pa.string())]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainingMode:
+    """One way in which a trainer can be told what to train on; it holds for the whole data set.
+
+    Attributes:
+        name: as the manifest calls it.
+        settings: of the trainer, beside the entry of the data set.
+        schema: of the files that it reads.
+        row: a chat as a row of them.
+        trains: for each turn of a chat whether the trainer trains on it.
+        trains_tools: whether it trains on tool definitions too.
+        needs_prompt: whether something untrained must stand before the first trained turn.
+    """
+
+    name: str
+    settings: dict[str, Json] = field(default_factory=dict)
+    schema: pa.Schema
+    row: Callable[[Chat], Record]
+    trains: Callable[[Chat], tuple[bool, ...]]
+    trains_tools: bool = False
+    needs_prompt: bool = False
+
+    def is_exact(self, chat: Chat) -> bool:
+        """Whether the trainer trains on what the chat says."""
+        return self.trains(chat) == chat.trained and not (self.trains_tools and chat.tools)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WrittenFiles:
+    """What a config file has to name.
+
+    Attributes:
+        name: of the data set, letters, digits, `_`, `.`, `-`.
+        kind: pt or sft.
+        way: None for pt.
+        files: Parquet files in order, relative to the folder of the config.
+        split: train, or what the data set is for otherwise.
+    """
+
+    name: str
+    kind: RecordKind
+    way: TrainingMode | None
+    files: tuple[str, ...]
+    split: str
+
+    @property
+    def folder(self) -> str:
+        """The folder of the files."""
+        return PurePosixPath(self.files[0]).parent.as_posix()
+
+    @property
+    def settings(self) -> dict[str, Json]:
+        """Of the way, if there is one."""
+        return self.way.settings if self.way else {}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trainer:
+    """A trainer.
+
+    Attributes:
+        name: as the command line calls it.
+        version: of the trainer whose source this follows.
+        fit: makes a chat fit the trainer, whichever way is taken.
+        ways: of which the first that fits best is taken.
+        reads_records: whether it can read the files of a result as they are.
+        configs: the config files by name, each with the data set's entry.
+        use: for people: how to start it, as lines of text, for the place of the export.
+    """
+
+    name: str
+    version: str
+    fit: Callable[[Chat], FittedChat]
+    ways: tuple[TrainingMode, ...]
+    reads_records: bool = False
+    configs: Callable[[WrittenFiles], dict[str, bytes]]
+    use: Callable[[WrittenFiles, str], tuple[str, ...]]
+
+
+# The columns of SFT records but `meta`, which stays with the records.
+RECORD_ROWS: Final = pa.schema(
+    [("messages", MESSAGES_TYPE), ("system", pa.string()), ("tools", pa.string())]
+)
+TEXT_ROWS: Final = pa.schema([("text", pa.string())])
+
+
+def record_row(chat: Chat) -> Record:
+    """A chat as a row of `RECORD_ROWS`; a system turn that is trained on stays a message."""
+    first = chat.turns[0]
+    lifted = first.role == "system" and not first.trained
+    said = chat.turns[1:] if lifted else chat.turns
+    return {
+        "messages": [
+            {"role": turn.role, "content": turn.content, "loss_mask": turn.trained} for turn in said
+        ],
+        "system": first.content if lifted else None,
+        "tools": chat.tools,
+    }
+
+
+def assistant_mask(chat: Chat) -> tuple[bool, ...]:
+    """Every assistant turn is trained on."""
+    return tuple(turn.role == "assistant" for turn in chat.turns)
+
+
+def full_mask(chat: Chat) -> tuple[bool, ...]:
+    """Every turn is trained on."""
+    return (True,) * len(chat.turns)
+
+
+def message_rows(chat: Chat) -> list[Json]:
+    """The turns as role and content."""
+    return [{"role": turn.role, "content": turn.content} for turn in chat.turns]

@@ -1,0 +1,1 @@
+"""The mapping language: parsing, binding, checking and two executors."""

@@ -1,0 +1,1 @@
+"""The column executor: mappings that Arrow can carry."""

@@ -1,0 +1,384 @@
+"""Arrow columns and a mapping to unified records: the Arrow executor, for shapes that it carries.
+
+The meaning is that of unify.py, record by record and count by count. Whole columns are computed at
+once for the rows that convert and for those that a condition leaves out; any other row, one in
+which something is wrong, is handed to the row executor, which alone says what is wrong.
+
+`carries` says whether a mapping on a schema can be executed so. It cannot where a record is not one
+row (`group`, record-level `each`, `any_of` of layouts) or a value gives several hits.
+
+The choice of the executor: each batch goes to the Arrow executor where that carries it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ingot.converters.mapping.columns.frame import (
+    Frame,
+    Mask,
+    NotColumnarError,
+    Places,
+    blank_mask,
+    count_lookups,
+    null_where,
+)
+from ingot.converters.mapping.columns.messages import compile_turns
+from ingot.converters.mapping.columns.values import (
+    Filter,
+    Meta,
+    Scope,
+    compile_filter,
+    compile_meta,
+    compile_texts,
+)
+from ingot.converters.mapping.language import Layout, Mapping
+from ingot.converters.mapping.rows.executor import RowExecutor, UnifiedBatch
+from ingot.converters.mapping.rows.values import PathStats
+from ingot.converters.records.schema import (
+    PT_SCHEMA,
+    SFT_SCHEMA,
+    RecordKind,
+    join_batches,
+    to_batch,
+)
+from ingot.converters.rows import Batch, Reject
+from ingot.converters.sources.formats.arrow import ArrowRows
+
+# A larger batch is cut, so that no column of text outgrows the offsets that Arrow has for it.
+MAX_BATCH_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnifiedTable:
+    """What became of a batch: `Unified`, with the records as a batch of their Arrow schema."""
+
+    table: pa.RecordBatch
+    rejects: list[Reject] = field(default_factory=list)
+    converted: int = 0
+    rejected: int = 0
+    filtered: int = 0
+    ragged: int = 0
+    meta_failures: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def written(self) -> int:
+        """How many records there are."""
+        return int(self.table.num_rows)
+
+
+class _Body(NamedTuple):
+    """Records without their meta: the columns, for the good rows; ragged rows."""
+
+    columns: Callable[[Mask], list[pa.Array]]
+    good: Mask
+    ragged: Mask | None
+
+
+_BodyOf = Callable[[Frame], _Body]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Plan:
+    """A mapping compiled for one schema."""
+
+    filters: list[Filter]
+    body: _BodyOf
+    meta: Callable[[Frame, Mask], Meta]
+    schema: pa.Schema
+
+
+def why_not_columnar(mapping: Mapping, schema: pa.Schema) -> str | None:
+    """Why a mapping cannot be executed on columns of a schema; None where it can."""
+    try:
+        _compile_plan(mapping, schema, {}, PathStats())
+    except NotColumnarError as reason:
+        return str(reason)
+    return None
+
+
+class ColumnExecutor:
+    """Executes one mapping on batches of one schema, on their `table`."""
+
+    def __init__(
+        self,
+        mapping: Mapping,
+        schema: pa.Schema,
+        *,
+        source_name: str,
+        language: str | None = None,
+        rows: RowExecutor | None = None,
+    ) -> None:
+        self._rows = rows or RowExecutor(mapping, source_name=source_name, language=language)
+        self.stats = self._rows.stats
+        defaults = {"source": source_name, "language": language}
+        try:
+            self._plan = _compile_plan(mapping, schema, defaults, self.stats)
+        except NotColumnarError as reason:
+            raise ValueError(f"not carried: {reason}") from reason
+        self._kind: RecordKind = "pt" if mapping.kind == "pt" else "sft"
+
+    def batch(self, batch: Batch) -> UnifiedTable:
+        """Convert a batch. Nothing is raised for bad rows: they are rejects of the result."""
+        table = batch.table
+        if table is None or batch.weights is not None:
+            return self._by_rows(batch)
+        if table.nbytes > MAX_BATCH_BYTES:
+            halves = _split_batch(batch)
+            return (
+                _join_results([self.batch(h) for h in halves]) if halves else self._by_rows(batch)
+            )
+        return self._by_columns(batch, table)
+
+    def _by_rows(self, batch: Batch) -> UnifiedTable:
+        made = self._rows.batch(batch)
+        return _to_unified_table(made, to_batch(made.records, self._kind, where=batch.file))
+
+    def _by_columns(self, batch: Batch, table: pa.RecordBatch) -> UnifiedTable:
+        plan, size = self._plan, table.num_rows
+        frame = Frame(values=table, size=size, active=np.ones(size, np.bool_))
+        left_out = _apply_filters(plan.filters, frame)
+        body = plan.body(frame)
+        meta = plan.meta(frame, body.good)
+        good, kept = body.good, int(body.good.sum())
+        columns = [*body.columns(good), _filter_array(meta.column, good)]
+        # Rows that are handed on are counted by the executor that gets them.
+        doubtful = np.flatnonzero(frame.active & ~good)
+        count_lookups(frame.looks, good | ~frame.active)
+        unified = UnifiedTable(
+            table=pa.RecordBatch.from_arrays(columns, schema=plan.schema),
+            rejects=_filter_rejects(batch, left_out),
+            converted=kept,
+            filtered=size - int(frame.active.sum()),
+            ragged=0 if body.ragged is None else int((body.ragged & good).sum()),
+            meta_failures=meta.failed(good),
+        )
+        if not len(doubtful) and not batch.bad:
+            return unified
+        handed = _take_rows(batch, doubtful)
+        rows = [batch.rows[place] for place in np.flatnonzero(good).tolist()]
+        return _merge_results(unified, rows, handed, self._by_rows(handed))
+
+
+def _compile_plan(
+    mapping: Mapping, schema: pa.Schema, defaults: dict[str, str | None], stats: PathStats
+) -> _Plan:
+    layout = mapping.outer
+    shapes = {"group": mapping.group, "any_of of layouts": mapping.any_of, "each": layout.each}
+    for name, shape in shapes.items():
+        if shape:
+            raise NotColumnarError(name)
+    scope = Scope(kind=pa.struct(list(schema)), stats=stats)
+    if mapping.kind == "irrelevant":
+        raise NotColumnarError("a mapping that maps nothing")
+    return _Plan(
+        filters=[compile_filter(condition, scope) for condition in layout.where],
+        body=_compile_text_body(layout, scope)
+        if layout.text
+        else _compile_chat_body(layout, scope),
+        meta=compile_meta(layout.meta, defaults, scope),
+        schema=PT_SCHEMA if layout.text else SFT_SCHEMA,
+    )
+
+
+def _compile_text_body(layout: Layout, scope: Scope) -> _BodyOf:
+    if layout.text is None:
+        raise ValueError("a layout without a text")
+    texts = compile_texts(layout.text, scope)
+
+    def body(frame: Frame) -> _Body:
+        found = texts(frame, frame.active)
+        good = frame.active & ~blank_mask(found)
+        return _Body(lambda kept: [_filter_array(found, kept)], good, None)
+
+    return body
+
+
+def _compile_chat_body(layout: Layout, scope: Scope) -> _BodyOf:
+    turns_of = compile_turns(layout.messages or (), scope)
+    system = compile_texts(layout.system, scope) if layout.system else None
+    tools = compile_texts(layout.tools, scope) if layout.tools else None
+
+    def body(frame: Frame) -> _Body:
+        turns = turns_of(frame)
+        optional = []
+        for texts, active in ((system, turns.good & ~turns.system), (tools, turns.good)):
+            found = texts(frame, active) if texts else pa.nulls(frame.size, pa.string())
+            optional.append(null_where(found, blank_mask(found) | ~active) if texts else found)
+
+        def columns(kept: Mask) -> list[pa.Array]:
+            return [turns.column(kept), *(_filter_array(array, kept) for array in optional)]
+
+        return _Body(columns, turns.good, turns.ragged)
+
+    return body
+
+
+def _filter_array(array: pa.Array, kept: Mask) -> pa.Array:
+    return array if kept.all() else array.filter(pa.array(kept))
+
+
+class _FilteredRows(NamedTuple):
+    """Rows that a condition left out, and what it found there."""
+
+    name: str
+    places: Places
+    found: list[str]
+
+
+def _apply_filters(filters: list[Filter], frame: Frame) -> list[_FilteredRows]:
+    """Apply conditions in order to `frame.active`; a row that one leaves out sees no other."""
+    left_out = []
+    for one in filters:
+        array = one.scalars(frame, frame.active)
+        places = np.flatnonzero(frame.active & ~one.holds(array))
+        if len(places):
+            left_out.append(_FilteredRows(one.name, places, one.found(array, places)))
+            frame.active = frame.active.copy()
+            frame.active[places] = False
+    return left_out
+
+
+def _filter_rejects(batch: Batch, left_out: list[_FilteredRows]) -> list[Reject]:
+    rejects = [
+        Reject(
+            file=batch.file,
+            row=batch.rows[place],
+            element=None,
+            reason="filtered",
+            path=one.name,
+            found=found,
+        )
+        for one in left_out
+        for place, found in zip(one.places.tolist(), one.found, strict=True)
+    ]
+    return sorted(rejects, key=_reject_row) if len(left_out) > 1 else rejects
+
+
+def _reject_row(reject: Reject) -> int:
+    return reject.row
+
+
+# --- parts of batches
+
+
+def _take_rows(batch: Batch, places: Places) -> Batch:
+    """Some rows of a batch, and all that could not be read."""
+    chosen, values = places.tolist(), batch.values
+    return Batch(
+        file=batch.file,
+        rows=[batch.rows[place] for place in chosen],
+        values=values.take(chosen)
+        if isinstance(values, ArrowRows)
+        else [values[place] for place in chosen],
+        keys=None if batch.keys is None else [batch.keys[place] for place in chosen],
+        bad=batch.bad,
+    )
+
+
+def _split_batch(batch: Batch) -> list[Batch]:
+    """A batch in two; none where it is a single row. What could not be read comes last."""
+    size = len(batch.rows)
+    if size < 2 or batch.table is None:
+        return []
+    middle = size // 2
+    return [
+        Batch(
+            file=batch.file,
+            rows=batch.rows[part],
+            values=batch.values[part],
+            keys=None if batch.keys is None else batch.keys[part],
+            bad=batch.bad if part.stop == size else (),
+            table=batch.table.slice(part.start, part.stop - part.start),
+        )
+        for part in (slice(0, middle), slice(middle, size))
+    ]
+
+
+def _to_unified_table(unified: UnifiedBatch, table: pa.RecordBatch) -> UnifiedTable:
+    return UnifiedTable(
+        table=table,
+        rejects=unified.rejects,
+        converted=unified.converted,
+        rejected=unified.rejected,
+        filtered=unified.filtered,
+        ragged=unified.ragged,
+        meta_failures=unified.meta_failures,
+    )
+
+
+def _join_results(parts: Sequence[UnifiedTable]) -> UnifiedTable:
+    """Results of consecutive batches as one."""
+    return UnifiedTable(
+        table=join_batches([part.table for part in parts]),
+        rejects=[reject for part in parts for reject in part.rejects],
+        converted=sum(part.converted for part in parts),
+        rejected=sum(part.rejected for part in parts),
+        filtered=sum(part.filtered for part in parts),
+        ragged=sum(part.ragged for part in parts),
+        meta_failures=sum((part.meta_failures for part in parts), Counter()),
+    )
+
+
+def _merge_results(
+    by_columns: UnifiedTable, rows: Sequence[int], handed: Batch, by_rows: UnifiedTable
+) -> UnifiedTable:
+    """Results of the same batch by both executors, in the order of its rows."""
+    both = _join_results([by_columns, by_rows])
+    bad = len(handed.bad)
+    unreadable = both.rejects[len(both.rejects) - bad :]
+    rejects = sorted(both.rejects[: len(both.rejects) - bad], key=_reject_row)
+    table = both.table
+    if by_rows.written:
+        failed = {reject.row for reject in rejects}
+        order = np.argsort([*rows, *(row for row in handed.rows if row not in failed)])
+        table = table.take(pa.array(order))
+    return replace(both, table=table, rejects=[*rejects, *unreadable])
+
+
+class MappingExecutor:
+    """Executes one mapping on batches of any kind; both executors give the same records.
+
+    Attributes:
+        stats: counts per path over all batches, whoever executed them.
+    """
+
+    def __init__(
+        self,
+        mapping: Mapping,
+        *,
+        source_name: str,
+        language: str | None = None,
+        columns: bool = True,
+    ) -> None:
+        self._mapping = mapping
+        self._source_name, self._language = source_name, language
+        self._rows = RowExecutor(mapping, source_name=source_name, language=language)
+        self.stats = self._rows.stats
+        self._columns = columns
+        self._by_schema: dict[pa.Schema, ColumnExecutor | None] = {}
+
+    def batch(self, batch: Batch) -> UnifiedBatch | UnifiedTable:
+        """Convert a batch. Nothing is raised for bad rows: they are rejects of the result."""
+        by_columns = self._executor_for(batch.table.schema) if batch.table is not None else None
+        return self._rows.batch(batch) if by_columns is None else by_columns.batch(batch)
+
+    def _executor_for(self, schema: pa.Schema) -> ColumnExecutor | None:
+        if schema not in self._by_schema:
+            self._by_schema[schema] = self._compile_for(schema) if self._columns else None
+        return self._by_schema[schema]
+
+    def _compile_for(self, schema: pa.Schema) -> ColumnExecutor | None:
+        if why_not_columnar(self._mapping, schema) is not None:
+            return None
+        return ColumnExecutor(
+            self._mapping,
+            schema,
+            source_name=self._source_name,
+            language=self._language,
+            rows=self._rows,
+        )

@@ -1,0 +1,311 @@
+"""Messages of a conversation as one Arrow list column: the counterpart of compose.py.
+
+Carried are entries whose role is fixed, taken in turn or read from the data, on the row itself or
+with `each` over one list. What an entry says is an array over its frame; at the end the turns of
+all entries are brought into the order in which the row executor emits them.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingot.converters.mapping.columns.frame import (
+    ColumnPath,
+    Frame,
+    Mask,
+    NotColumnarError,
+    Places,
+    blank_mask,
+    follow_path,
+    is_list,
+    locate_path,
+    refuse_views,
+    spread_lists,
+    to_text,
+)
+from ingot.converters.mapping.columns.values import (
+    Scope,
+    compile_scalars,
+    compile_texts,
+    text_scalar,
+)
+from ingot.converters.mapping.language import (
+    ROLES,
+    Message,
+    RoleFromData,
+    RoleInTurn,
+    RoleSplit,
+    Value,
+)
+from ingot.converters.mapping.rows.messages import expand_zip
+from ingot.converters.paths import Mark, Path, compile_path, steps_text
+from ingot.converters.records.schema import MESSAGE_TYPE, MESSAGES_TYPE
+
+Codes = npt.NDArray[np.int8]
+Number = TypeVar("Number", bound=np.generic)
+
+_NO_PLACES: Places = np.zeros(0, np.int64)
+
+_ROLE_TEXTS = pa.array(ROLES, pa.string())
+_ASSISTANT, _SYSTEM = ROLES.index("assistant"), ROLES.index("system")
+_PROMPTS = (ROLES.index("user"), ROLES.index("tool"))
+_LEFT_OUT, _UNMAPPED = -1, -2
+
+
+class EntryTurns(NamedTuple):
+    """What an entry says at each place of its frame.
+
+    `kept` is where a turn comes of it, `broken` where something is said by a role that is unknown.
+    """
+
+    roles: Codes
+    texts: pa.Array
+    kept: Mask
+    broken: Mask | None
+    loss_mask: bool | None
+
+
+Entry = Callable[[Frame], EntryTurns | None]
+
+
+class _Block(NamedTuple):
+    """Entries that are emitted together, and where: the row of each place, and its position."""
+
+    frame: Frame
+    said: list[EntryTurns]
+    entries: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Turns:
+    """All turns of a batch in order.
+
+    Attributes:
+        rows: row of each turn, ascending.
+        roles: their codes in `ROLES`.
+        texts: their contents.
+        masks: their loss masks.
+        good: rows that are a conversation: a prompt, an answer, no unknown role.
+        system: rows with a system message.
+        ragged: rows in which one side of a turn is missing.
+    """
+
+    rows: Places
+    roles: Codes
+    texts: pa.Array
+    masks: Mask
+    good: Mask
+    system: Mask
+    ragged: Mask
+
+    def column(self, kept: Mask) -> pa.ListArray:
+        """The turns of the kept rows as lists, one per kept row."""
+        rows, roles, texts, masks = self.rows, self.roles, self.texts, self.masks
+        if not kept.all():
+            chosen = kept[rows]
+            texts = texts.filter(pa.array(chosen))
+            rows, roles, masks = rows[chosen], roles[chosen], masks[chosen]
+        counts = np.bincount(rows, minlength=len(kept))[kept]
+        offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+        columns = [_ROLE_TEXTS.take(pa.array(roles)), texts, pa.array(masks)]
+        structs = pa.StructArray.from_arrays(columns, fields=list(MESSAGE_TYPE))
+        return pa.ListArray.from_arrays(pa.array(offsets), structs, type=MESSAGES_TYPE)
+
+
+def compile_turns(messages: Sequence[Message], scope: Scope) -> Callable[[Frame], Turns]:
+    """All entries of `messages` as one function of the rows. Raises NotCarriedError."""
+    blocks = [
+        _compile_block(each, list(entries), scope)
+        for each, entries in groupby(expand_zip(tuple(messages)), key=lambda m: m.each)
+    ]
+    return lambda frame: _merge_blocks(frame, [block(frame) for block in blocks])
+
+
+def _compile_block(
+    each: tuple[Path, ...], messages: list[Message], scope: Scope
+) -> Callable[[Frame], _Block]:
+    way = _list_path(each, scope) if each else None
+    if way is not None:
+        inner = pa.null() if way.leaf is None else way.leaf.value_type
+        scope = Scope(kind=inner, stats=scope.stats)
+    entries = [_compile_entry(message, scope) for message in messages]
+
+    def block(rows: Frame) -> _Block:
+        frame = rows if way is None else _list_elements(way, rows)
+        said = [entry(frame) for entry in entries]
+        return _Block(frame, [s for s in said if s is not None], len(entries))
+
+    return block
+
+
+def _list_path(each: tuple[Path, ...], scope: Scope) -> ColumnPath:
+    """Where the one list of an `each` lies. Raises NotCarriedError."""
+    if len(each) > 1:
+        raise NotColumnarError("lists walked in step")
+    steps = each[0].steps
+    if not steps or steps[-1] != Mark("[*]"):
+        raise NotColumnarError(f"each over {each[0].text}: no [*] at the end")
+    way = locate_path(compile_path(steps_text(steps[:-1])), scope.kind)
+    if way.leaf is not None and not is_list(way.leaf):
+        raise NotColumnarError(f"each over {each[0].text}: a value of type {way.leaf}")
+    if way.leaf is not None:
+        refuse_views(way.leaf.value_type)
+    return way
+
+
+def _list_elements(way: ColumnPath, rows: Frame) -> Frame:
+    if way.leaf is None:
+        return spread_lists(pa.nulls(rows.size, pa.list_(pa.null())), rows)
+    return spread_lists(follow_path(way, rows).array, rows)
+
+
+def _compile_entry(message: Message, scope: Scope) -> Entry:
+    if isinstance(message.loss_mask, Value):
+        raise NotColumnarError("a loss mask from the data")
+    if message.content is None:
+        return lambda _frame: None
+    mask = message.loss_mask
+    contents = compile_texts(message.content, scope)
+    roles = _compile_roles(message, scope)
+
+    def entry(frame: Frame) -> EntryTurns:
+        codes = roles(frame)
+        texts = contents(frame, frame.active & (codes != _LEFT_OUT))
+        spoken = frame.active & ~blank_mask(texts)
+        kept = spoken & (codes >= 0)
+        unknown = spoken & (codes == _UNMAPPED)
+        return EntryTurns(codes, texts, kept, unknown if unknown.any() else None, mask)
+
+    return entry
+
+
+def _compile_roles(message: Message, scope: Scope) -> Callable[[Frame], Codes]:
+    role = message.role
+    if isinstance(role, RoleSplit):
+        raise NotColumnarError("a transcript that is split")
+    if isinstance(role, RoleFromData):
+        return _compile_data_roles(role, scope)
+    names = role.roles if isinstance(role, RoleInTurn) else (role,)
+    cycle = np.array([ROLES.index(name) for name in names], np.int8)
+
+    def codes(frame: Frame) -> Codes:
+        if frame.positions is None:
+            return np.full(frame.size, cycle[0])
+        taken: Codes = cycle[frame.positions % len(cycle)]
+        return taken
+
+    return codes
+
+
+def _compile_data_roles(role: RoleFromData, scope: Scope) -> Callable[[Frame], Codes]:
+    scalars = compile_scalars(role.path, scope)
+    table = dict(role.map) if role.map else {name: name for name in ROLES}
+    keys = pa.array([text_scalar(key).as_py() for key in table], pa.string())
+    meant = [_LEFT_OUT if name is None else ROLES.index(name) for name in table.values()]
+    by_place = np.array([*meant, _UNMAPPED], np.int8)  # the last is what no key matches
+
+    def codes(frame: Frame) -> Codes:
+        texts = to_text(scalars(frame, frame.active))
+        places = pc.fill_null(pc.index_in(texts, value_set=keys, skip_nulls=True), len(table))
+        found: Codes = by_place[places.to_numpy()]
+        return found
+
+    return codes
+
+
+# --- the turns of all entries in the order of the rows
+
+
+def _merge_blocks(rows: Frame, blocks: list[_Block]) -> Turns:
+    said = [(block, one) for block in blocks for one in block.said]
+    size = rows.size
+    parents = _concat_arrays([_parent_rows(block) for block, _ in said], _NO_PLACES)
+    roles = _concat_arrays([one.roles for _, one in said], _NO_PLACES.astype(np.int8))
+    kept = _concat_arrays([one.kept for _, one in said], _NO_PLACES.astype(np.bool_))
+    masks = _concat_arrays([_loss_masks(one) for _, one in said], _NO_PLACES.astype(np.bool_))
+    chosen = _emission_order(size, blocks) if len(said) > 1 else np.arange(len(parents))
+    chosen = chosen[kept[chosen]]
+    texts = pa.concat_arrays([one.texts for _, one in said]) if said else _ROLE_TEXTS[:0]
+    if len(chosen) < len(texts) or len(said) > 1:
+        texts = texts.take(pa.array(chosen))
+    in_rows, spoken = parents[chosen], roles[chosen]
+    return Turns(
+        rows=in_rows,
+        roles=spoken,
+        texts=texts,
+        masks=masks[chosen],
+        good=rows.active
+        & _row_mask(in_rows[np.isin(spoken, _PROMPTS)], size)
+        & _row_mask(in_rows[spoken == _ASSISTANT], size)
+        & ~_broken_rows(said, size),
+        system=_row_mask(in_rows[spoken == _SYSTEM], size),
+        ragged=_ragged_rows(blocks, size),
+    )
+
+
+def _concat_arrays(
+    arrays: Sequence[npt.NDArray[Number]], none: npt.NDArray[Number]
+) -> npt.NDArray[Number]:
+    """Arrays one after the other; `none` where there is no array."""
+    return np.concatenate(arrays) if arrays else none
+
+
+def _parent_rows(block: _Block) -> Places:
+    frame = block.frame
+    return np.arange(frame.size) if frame.parents is None else frame.parents
+
+
+def _loss_masks(said: EntryTurns) -> Mask:
+    """The loss mask of each turn: as stated, else true for the assistant."""
+    if said.loss_mask is None:
+        trained: Mask = said.roles == _ASSISTANT
+        return trained
+    return np.full(len(said.roles), said.loss_mask)
+
+
+def _emission_order(size: int, blocks: list[_Block]) -> Places:
+    """The places of all entries, one after the other, in the order of emission.
+
+    Rows come in order; in a row the blocks; in a block the elements; at an element its entries.
+    """
+    widths = [np.bincount(_parent_rows(b), minlength=size) * len(b.said) for b in blocks]
+    total: Places = np.sum(widths, axis=0, dtype=np.int64)
+    starts = np.cumsum(total) - total
+    slots = []
+    for block, width in zip(blocks, widths, strict=True):
+        positions = block.frame.positions
+        first = starts[_parent_rows(block)]
+        if positions is not None:
+            first = first + positions * len(block.said)
+        slots += [first + number for number in range(len(block.said))]
+        starts = starts + width
+    return np.argsort(np.concatenate(slots), kind="stable")
+
+
+def _row_mask(rows: Places, size: int) -> Mask:
+    mask = np.zeros(size, np.bool_)
+    mask[rows] = True
+    return mask
+
+
+def _broken_rows(said: list[tuple[_Block, EntryTurns]], size: int) -> Mask:
+    rows = [_parent_rows(block)[one.broken] for block, one in said if one.broken is not None]
+    return _row_mask(_concat_arrays(rows, _NO_PLACES), size)
+
+
+def _ragged_rows(blocks: list[_Block], size: int) -> Mask:
+    """Rows with an element at which one entry speaks and another does not."""
+    ragged = np.zeros(size, np.bool_)
+    for block in blocks:
+        if block.frame.parents is None or block.entries < 2 or not block.said:
+            continue
+        spoke = np.sum([one.kept for one in block.said], axis=0)
+        uneven = (spoke > 0) & (spoke < block.entries)
+        ragged[block.frame.parents[uneven]] = True
+    return ragged

@@ -1,0 +1,267 @@
+"""The mapping language as values: what a parsed mapping document says, and the way back.
+
+Every form of a value becomes one `Value`; a bare string or a list is only a spelling of it.
+docs/mapping.md is the reference of the language.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ingot.converters.paths import Path
+from ingot.converters.rows import Json
+from ingot.converters.sources.facts import SourceSpec
+
+Role = Literal["user", "assistant", "system", "tool"]
+ROLES: tuple[Role, ...] = ("user", "assistant", "system", "tool")
+META_KEYS = ("source", "language", "timestamp", "token_count", "quality_score", "original_id")
+Scalar = str | int | float | bool | None
+Operator = Literal["in", "not_in", "min_chars", "max_chars"]
+MappingKind = Literal["pt", "sft", "irrelevant"]
+ValueKind = Literal["path", "concat", "any_of", "template", "literal"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Value:
+    """Where a text or meta value comes from, with its modifiers in the order they are applied.
+
+    Exactly one of `path`, `parts` (concat and any_of), `template` and `literal` carries the value,
+    as `kind` says; a template is its literal pieces and paths in order.
+    """
+
+    kind: ValueKind
+    path: Path | None = None
+    parts: tuple["Value", ...] = ()
+    template: tuple[str | Path, ...] = ()
+    literal: str = ""
+    each: tuple[Path, ...] = ()
+    pick: "Value | None" = None
+    map: dict[str, Scalar] | None = None
+    as_json: bool = False
+    replace: dict[str, str] | None = None
+    label: str | None = None
+    sep: str = "\n"
+
+    @property
+    def bare(self) -> bool:
+        """True where no modifier is set."""
+        modifiers = (self.each, self.pick, self.map, self.as_json, self.replace, self.label)
+        return not any(modifiers) and self.sep == "\n"
+
+    def paths(self) -> list[Path]:
+        """Every path that is evaluated in the scope of this value (those inside `each` are not)."""
+        own = [*self.each] if self.each else self._form_paths()
+        return own + (self.pick.paths() if self.pick else [])
+
+    def _form_paths(self) -> list[Path]:
+        if self.kind == "path":
+            return [self.path] if self.path else []
+        if self.kind == "template":
+            return [part for part in self.template if isinstance(part, Path)]
+        return [path for part in self.parts for path in part.paths()]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RoleFromData:
+    """A role read from the data: keys of `map` match exactly, None leaves the message out."""
+
+    path: Path
+    map: dict[str, Role | None] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RoleInTurn:
+    """Roles taken in turn by the position in `each`."""
+
+    roles: tuple[Role, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RoleSplit:
+    """A transcript, cut at literal markers, one message per piece."""
+
+    markers: dict[str, Role | None]
+
+
+MessageRole = Role | RoleFromData | RoleInTurn | RoleSplit
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Message:
+    """One entry of `messages`; `content` None = that message does not exist in this data set."""
+
+    role: MessageRole
+    content: Value | None
+    each: tuple[Path, ...] = ()
+    loss_mask: bool | Value | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Condition:
+    """One condition of `where` on the first hit of a path."""
+
+    path: Path
+    op: Operator
+    values: tuple[Scalar, ...] = ()
+    limit: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Group:
+    """Rows of one file with equal keys become one row, the list of them, sorted by `sort`."""
+
+    by: tuple[Path, ...]
+    sort: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Layout:
+    """How one record is made: an alternative, or the outer keys of the mapping.
+
+    `text` and `messages` are None where the layout does not state them.
+    """
+
+    each: Path | None = None
+    where: tuple[Condition, ...] = ()
+    text: Value | None = None
+    messages: tuple[Message, ...] | None = None
+    system: Value | None = None
+    tools: Value | None = None
+    meta: dict[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mapping:
+    """A bound mapping: nothing in it is interpreted again per record.
+
+    `kind` is `pt` or `sft`, or `irrelevant` where the document maps nothing. `outer` holds the keys
+    of the document itself, `any_of` the alternatives, `warnings` what was noticed while binding.
+    """
+
+    kind: MappingKind
+    outer: Layout
+    any_of: tuple[Layout, ...] = ()
+    source: SourceSpec = SourceSpec()
+    group: Group | None = None
+    provenance: dict[str, Json] | None = None
+    warnings: tuple[str, ...] = ()
+
+    def alternatives(self) -> tuple[Layout, ...]:
+        """The whole layouts in order: the alternatives laid over the outer keys, or those alone."""
+        return tuple(merge_layout(self.outer, variant) for variant in self.any_of) or (self.outer,)
+
+
+def merge_layout(outer: Layout, variant: Layout) -> Layout:
+    """An alternative over the outer keys: `meta` key by key, `where` both, all else replaces."""
+    return Layout(
+        each=variant.each or outer.each,
+        where=outer.where + variant.where,
+        text=variant.text or outer.text,
+        messages=variant.messages or outer.messages,
+        system=variant.system or outer.system,
+        tools=variant.tools or outer.tools,
+        meta={**outer.meta, **variant.meta},
+    )
+
+
+def value_document(value: Value) -> Json:
+    """The shortest spelling of a value in a version 2 document."""
+    if value.kind == "literal":
+        return {"literal": value.literal}
+    if value.bare and value.kind == "path" and value.path:
+        return value.path.text
+    if value.bare and value.kind == "concat" and len(value.parts) > 1:
+        return [value_document(part) for part in value.parts]
+    return {value.kind: _form_document(value), **_modifiers_document(value)}
+
+
+def _form_document(value: Value) -> Json:
+    if value.kind == "path":
+        return value.path.text if value.path else ""
+    if value.kind == "template":
+        return "".join(p if isinstance(p, str) else f"{{{{{p.text}}}}}" for p in value.template)
+    return [value_document(part) for part in value.parts]
+
+
+def _modifiers_document(value: Value) -> dict[str, Json]:
+    stated: dict[str, Json] = {
+        "each": each_document(value.each),
+        "pick": value_document(value.pick) if value.pick else None,
+        "map": value.map,
+        "as": "json" if value.as_json else None,
+        "replace": value.replace,
+        "label": value.label,
+        "sep": value.sep if value.sep != "\n" else None,
+    }
+    return {key: stated[key] for key in stated if stated[key] is not None}
+
+
+def each_document(each: tuple[Path, ...]) -> Json:
+    """`each` as it stands in a document: nothing, one path, or paths walked in step."""
+    if not each:
+        return None
+    return each[0].text if len(each) == 1 else [path.text for path in each]
+
+
+def _role_document(role: MessageRole) -> Json:
+    if isinstance(role, RoleFromData):
+        return {"path": role.path.text, **({"map": role.map} if role.map is not None else {})}
+    if isinstance(role, RoleInTurn):
+        return list(role.roles)
+    return {"split": role.markers} if isinstance(role, RoleSplit) else role
+
+
+def _message_document(message: Message) -> dict[str, Json]:
+    document: dict[str, Json] = {}
+    if message.each:
+        document["each"] = each_document(message.each)
+    document["role"] = _role_document(message.role)
+    document["content"] = value_document(message.content) if message.content else None
+    mask = message.loss_mask
+    if mask is not None:
+        document["loss_mask"] = value_document(mask) if isinstance(mask, Value) else mask
+    return document
+
+
+def _condition_document(condition: Condition) -> dict[str, Json]:
+    counted = condition.op in ("min_chars", "max_chars")
+    stated: Json = condition.limit if counted else list(condition.values)
+    return {"path": condition.path.text, condition.op: stated}
+
+
+def _layout_document(layout: Layout) -> dict[str, Json]:
+    document: dict[str, Json] = {}
+    if layout.each:
+        document["each"] = layout.each.text
+    if layout.where:
+        document["where"] = [_condition_document(c) for c in layout.where]
+    if layout.text:
+        document["text"] = value_document(layout.text)
+    if layout.messages:
+        document["messages"] = [_message_document(m) for m in layout.messages]
+    for key in ("system", "tools"):
+        if (value := getattr(layout, key)) is not None:
+            document[key] = value_document(value)
+    if layout.meta:
+        document["meta"] = {
+            k: value_document(layout.meta[k]) for k in META_KEYS if k in layout.meta
+        }
+    return document
+
+
+def to_document(mapping: Mapping) -> dict[str, Json]:
+    """The version 2 document of a mapping: unambiguous, in a fixed order, defaults left out."""
+    document: dict[str, Json] = {"version": 2}
+    if source := mapping.source.to_document():
+        document["source"] = source
+    if mapping.group:
+        document["group"] = {"by": [path.text for path in mapping.group.by]}
+        if mapping.group.sort:
+            document["group"]["sort"] = mapping.group.sort.text
+    document |= _layout_document(mapping.outer)
+    if mapping.any_of:
+        document["any_of"] = [_layout_document(variant) for variant in mapping.any_of]
+    elif mapping.kind == "irrelevant":
+        document["text"] = None
+    if mapping.provenance is not None:
+        document["provenance"] = mapping.provenance
+    return document

@@ -1,0 +1,1 @@
+"""The row executor: every mapping, one row at a time."""

@@ -1,0 +1,400 @@
+"""Rows and a mapping to unified records and rejects: the row executor, for rows of any shape.
+
+Order of evaluation: record-level `each`, then per element the alternatives; in each `where`, text
+or messages, the record checks, `system`, `tools` and `meta`. docs/mapping.md is the reference.
+"""
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ingot.converters.mapping.language import META_KEYS, Condition, Layout, Mapping, Value
+from ingot.converters.mapping.rows.messages import compile_messages
+from ingot.converters.mapping.rows.values import (
+    PathStats,
+    compile_single,
+    compile_text,
+    is_blank,
+    json_text,
+    path_hits,
+)
+from ingot.converters.paths import Node, RowError, found_text
+from ingot.converters.rows import BadRow, Batch, Json, Reject
+
+_NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,999})(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?")
+
+Record = dict[str, Any]
+Build = Callable[[Node], Record]
+
+# An alternative that fails for one of these gives way to the next; any other rejects the record.
+SOFT_REASONS = ("filtered", "empty_text", "no_prompt", "no_assistant")
+REASONS = (
+    "bad_row",
+    "bad_json",
+    "not_a_list",
+    "not_an_object",
+    "not_text",
+    "unmapped_value",
+    "bad_pick",
+    "unmarked_text",
+    "not_a_number",
+    *SOFT_REASONS,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnifiedBatch:
+    """What became of a batch: rows read = converted + rejected + filtered.
+
+    `rejects` lists every record that was not made, `filtered` ones included; `ragged` counts
+    records with a one-sided turn, `meta_failures` meta values that gave null, by `key: reason`.
+    """
+
+    records: list[Record] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+    converted: int = 0
+    rejected: int = 0
+    filtered: int = 0
+    ragged: int = 0
+    meta_failures: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def written(self) -> int:
+        """How many records there are."""
+        return len(self.records)
+
+
+class RowExecutor:
+    """Executes one mapping on batches of rows.
+
+    Attributes:
+        stats: per path, how often it was looked up, missing and null, since the beginning.
+    """
+
+    def __init__(self, mapping: Mapping, *, source_name: str, language: str | None = None) -> None:
+        self.mapping = mapping
+        self.stats = PathStats()
+        self._tally = _Tally()
+        defaults = {"source": source_name, "language": language}
+        self._alternatives = [
+            (layout, _compile_layout(layout, defaults, self.stats, self._tally))
+            for layout in mapping.alternatives()
+        ]
+        self._expand_within = any(variant.each for variant in mapping.any_of)
+
+    def batch(self, batch: Batch) -> UnifiedBatch:
+        """Convert a batch. Nothing is raised for bad rows: they are rejects of the result."""
+        records: list[Record] = []
+        rejects: list[Reject] = []
+        rows: Counter[str] = Counter()
+        keys: Sequence[str | int] = batch.rows if batch.keys is None else batch.keys
+        weights = batch.weights
+        for place, (number, key, value) in enumerate(
+            zip(batch.rows, keys, batch.values, strict=True)
+        ):
+            weight = weights[place] if weights is not None else 1
+            made, failed = self.row(Node(value, key))
+            records += made
+            outcome = "converted" if made else _row_outcome(failed)
+            rows[outcome] += weight
+            if failed:
+                rejects += _row_rejects(batch.file, number, failed, 0 if made else weight)
+        for bad in batch.bad:
+            rejects.append(_bad_row_reject(batch.file, bad))
+        return UnifiedBatch(
+            records=records,
+            rejects=rejects,
+            converted=rows["converted"],
+            rejected=rows["rejected"] + len(batch.bad),
+            filtered=rows["filtered"],
+            ragged=self._tally.take_ragged(),
+            meta_failures=self._tally.take_meta(),
+        )
+
+    def row(self, node: Node) -> tuple[list[Record], list[tuple[int | None, RowError]]]:
+        """The records of one row, and per element (None = the row) why it gave none."""
+        if self._expand_within:
+            return self._row_of_variants(node)
+        if self._alternatives[0][0].each is None:
+            try:
+                return [self._record(node)], []
+            except RowError as error:
+                return [], [(None, error)]
+        try:
+            elements = list(_layout_elements(self._alternatives[0][0], node))
+        except RowError as error:
+            return [], [(None, error)]
+        if not elements:
+            return [], [(None, self._nothing(self._alternatives[0][0]))]
+        records: list[Record] = []
+        failed: list[tuple[int | None, RowError]] = []
+        for number, element in elements:
+            try:
+                records.append(self._record(element))
+            except RowError as error:
+                failed.append((number, error))
+        return records, failed
+
+    def _record(self, node: Node) -> Record:
+        if len(self._alternatives) == 1:
+            return self._alternatives[0][1](node)
+        soft: list[RowError] = []
+        for _, build in self._alternatives:
+            try:
+                return build(node)
+            except RowError as error:
+                if error.reason not in SOFT_REASONS:
+                    raise
+                soft.append(error)
+        raise _first_fault(soft)
+
+    def _row_of_variants(
+        self, node: Node
+    ) -> tuple[list[Record], list[tuple[int | None, RowError]]]:
+        """Alternatives with an `each` of their own are tried for the whole row."""
+        soft: list[RowError] = []
+        for layout, build in self._alternatives:
+            records: list[Record] = []
+            failed: list[tuple[int | None, RowError]] = []
+            try:
+                elements = list(_layout_elements(layout, node))
+            except RowError as error:
+                return [], [(None, error)]
+            for number, element in elements:
+                try:
+                    records.append(build(element))
+                except RowError as error:
+                    failed.append((number, error))
+            hard = [f for f in failed if f[1].reason not in SOFT_REASONS]
+            if records or hard:
+                return records, failed
+            soft += [error for _, error in failed] or [self._nothing(layout)]
+        return [], [(None, _first_fault(soft))]
+
+    def _nothing(self, layout: Layout) -> RowError:
+        reason = "no_prompt" if layout.messages else "empty_text"
+        return RowError(reason, layout.each.text if layout.each else None, "no element")
+
+
+class _Tally:
+    """Counts that are made deep inside and read per batch."""
+
+    def __init__(self) -> None:
+        self.ragged = 0
+        self.meta: Counter[str] = Counter()
+
+    def take_ragged(self) -> int:
+        count, self.ragged = self.ragged, 0
+        return count
+
+    def take_meta(self) -> Counter[str]:
+        counts, self.meta = self.meta, Counter()
+        return counts
+
+
+def _layout_elements(layout: Layout, node: Node) -> Iterator[tuple[int | None, Node]]:
+    if layout.each is None:
+        yield None, node
+    else:
+        yield from enumerate(layout.each.nodes(node))
+
+
+def _first_fault(errors: list[RowError]) -> RowError:
+    """Of the alternatives' reasons the first that is a fault, else `filtered`."""
+    return next((e for e in errors if e.reason != "filtered"), errors[0])
+
+
+def _row_outcome(failed: list[tuple[int | None, RowError]]) -> str:
+    return "filtered" if all(e.reason == "filtered" for _, e in failed) else "rejected"
+
+
+def _row_rejects(
+    file: str, row: int, failed: list[tuple[int | None, RowError]], weight: int
+) -> Iterator[Reject]:
+    """One reject per failed element; the first fault carries the rows that gave nothing else."""
+    first = next((n for n, (_, e) in enumerate(failed) if e.reason != "filtered"), 0)
+    for number, (element, error) in enumerate(failed):
+        yield Reject(
+            file=file,
+            row=row,
+            element=element,
+            reason=error.reason,
+            path=error.path,
+            found=error.found,
+            rows=weight if number == first else 0,
+        )
+
+
+def _bad_row_reject(file: str, bad: BadRow) -> Reject:
+    return Reject(
+        file=file,
+        row=bad.row,
+        element=None,
+        reason=bad.reason,
+        path=bad.path,
+        found=f"{bad.detail}: {found_text(bad.found)}",
+    )
+
+
+def _compile_layout(
+    layout: Layout, defaults: dict[str, str | None], stats: PathStats, tally: _Tally
+) -> Build:
+    conditions = [_compile_condition(c, stats) for c in layout.where]
+    body = (
+        _compile_text_body(layout, stats)
+        if layout.text
+        else _compile_chat_body(layout, stats, tally)
+    )
+    meta = _compile_meta(layout.meta, defaults, stats, tally)
+
+    def build(node: Node) -> Record:
+        for holds in conditions:
+            holds(node)
+        record = body(node)
+        record["meta"] = meta(node)
+        return record
+
+    return build
+
+
+def _compile_text_body(layout: Layout, stats: PathStats) -> Build:
+    value = layout.text
+    if value is None:
+        raise ValueError("a layout without a text")
+    text = compile_text(value, stats)
+    name = ", ".join(path.text for path in value.paths()) or None
+
+    def build(node: Node) -> Record:
+        found = text(node)
+        if is_blank(found):
+            raise RowError("empty_text", name, found_text(found))
+        return {"text": found}
+
+    return build
+
+
+def _compile_chat_body(layout: Layout, stats: PathStats, tally: _Tally) -> Build:
+    messages = compile_messages(layout.messages or (), stats)
+    system = compile_text(layout.system, stats) if layout.system else None
+    tools = compile_text(layout.tools, stats) if layout.tools else None
+
+    def build(node: Node) -> Record:
+        turns, ragged = messages(node)
+        roles = {turn["role"] for turn in turns}
+        if "user" not in roles and "tool" not in roles:
+            raise RowError("no_prompt", None, _roles_text(turns))
+        if "assistant" not in roles:
+            raise RowError("no_assistant", None, _roles_text(turns))
+        tally.ragged += ragged
+        prompt = system(node) if system and "system" not in roles else None
+        record: Record = {"messages": turns, "system": None if is_blank(prompt) else prompt}
+        if tools:
+            offered = tools(node)
+            record["tools"] = None if is_blank(offered) else offered
+        return record
+
+    return build
+
+
+def _roles_text(turns: list[dict[str, Any]]) -> str:
+    return "no messages" if not turns else "only " + ", ".join(sorted({t["role"] for t in turns}))
+
+
+def same_json(left: Json, right: Json) -> bool:
+    """Exact JSON equality: true is not 1, 1 is 1.0."""
+    return left == right and isinstance(left, bool) == isinstance(right, bool)
+
+
+def _compile_condition(condition: Condition, stats: PathStats) -> Callable[[Node], None]:
+    """A condition as a function that raises `filtered` where it does not hold."""
+    hits = path_hits(condition.path, stats)
+    name, values, limit = condition.path.text, condition.values, condition.limit
+
+    def among(found: Json) -> bool:
+        return any(same_json(found, value) for value in values)
+
+    def length(found: Json) -> int:
+        return 0 if found is None else len(json_text(found, name))
+
+    holds: Callable[[Json], bool] = {
+        "in": among,
+        "not_in": lambda found: not among(found),
+        "min_chars": lambda found: length(found) >= limit,
+        "max_chars": lambda found: length(found) <= limit,
+    }[condition.op]
+
+    def check(node: Node) -> None:
+        found = hits(node)
+        first = found[0] if found else None
+        if not holds(first):
+            raise RowError("filtered", name, found_text(first))
+
+    return check
+
+
+def _compile_meta(
+    values: dict[str, Value], defaults: dict[str, str | None], stats: PathStats, tally: _Tally
+) -> Callable[[Node], dict[str, Json]]:
+    singles = [(key, compile_single(value, stats), CASTS[key]) for key, value in values.items()]
+
+    blank = {key: defaults.get(key) for key in META_KEYS}
+
+    def build(node: Node) -> dict[str, Json]:
+        meta: dict[str, Json] = blank.copy()
+        for key, single, cast in singles:
+            try:
+                found = single(node)
+                cast_value = None if found is None or found == "" else cast(found)
+            except RowError as error:
+                tally.meta[f"{key}: {error.reason}"] += 1
+                continue
+            if cast_value is not None:
+                meta[key] = cast_value
+        return meta
+
+    return build
+
+
+def _to_text(found: Json) -> str | None:
+    text = json_text(found)
+    return None if is_blank(text) else text
+
+
+def _to_integer(found: Json) -> int | None:
+    """A whole number that fits 64 bits."""
+    number = _parse_number(found)
+    if number != number // 1 or not -(2**63) <= number < 2**63:
+        raise RowError("not_a_number", None, found_text(found))
+    return int(number)
+
+
+def _parse_number(found: Json) -> int | float:
+    """A number, or a text that spells one as JSON does (white space around it is let pass)."""
+    if isinstance(found, str) and _NUMBER.fullmatch(found.strip()):
+        found = json.loads(found.strip().removeprefix("+"))
+    endless = isinstance(found, float) and not math.isfinite(found)
+    if isinstance(found, bool) or not isinstance(found, int | float) or endless:
+        raise RowError("not_a_number", None, found_text(found))
+    return found
+
+
+def _to_score(found: Json) -> float:
+    """A number from 0 to 1."""
+    score = _parse_number(found)
+    if not 0 <= score <= 1:
+        raise RowError("not_a_number", None, found_text(found))
+    return float(score)
+
+
+CASTS: dict[str, Callable[[Json], Json]] = {
+    "source": _to_text,
+    "language": _to_text,
+    "timestamp": _to_text,
+    "original_id": _to_text,
+    "token_count": _to_integer,
+    "quality_score": _to_score,
+}

@@ -1,0 +1,266 @@
+"""Messages of a conversation, compiled from the `messages` of a mapping.
+
+Neighbouring entries with the same `each` are emitted together, element by element. The short form
+of version 1 (neighbouring entries whose bare paths share their prefix up to the first wildcard) is
+brought to that form here, once.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+from ingot.converters.mapping.language import (
+    ROLES,
+    Message,
+    Role,
+    RoleFromData,
+    RoleInTurn,
+    RoleSplit,
+    Value,
+)
+from ingot.converters.mapping.rows.values import (
+    PathStats,
+    compile_single,
+    compile_text,
+    each_nodes,
+    is_blank,
+    json_text,
+    path_hits,
+)
+from ingot.converters.paths import Node, Path, RowError, compile_path, found_text, steps_text
+
+# (role, content, loss mask or None for the default of the role)
+Turn = dict[str, Any]
+# An entry at an element: (node, position in `each`) -> its turns.
+Entry = Callable[[Node, int], list[Turn]]
+# Messages of a record; the second value is True where one side of a turn was missing.
+Messages = Callable[[Node], tuple[list[Turn], bool]]
+
+
+def expand_zip(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """What is emitted: the zip rule as `each`, every `each` spelt alike.
+
+    Messages that do not exist in a data set are left out before their neighbours are looked at. Two
+    or more neighbours with one prefix up to the first wildcard are entries of one `each`.
+    """
+    expanded: list[Message] = []
+    there = (message for message in messages if message.content is not None)
+    for prefix, run in groupby(there, key=_zip_prefix):
+        entries = list(run)
+        if prefix is None or len(entries) < 2:
+            expanded += [replace(entry, each=_split_steps(entry.each)) for entry in entries]
+        else:
+            expanded += [_strip_prefix(entry, prefix) for entry in entries]
+    return tuple(expanded)
+
+
+def _split_steps(each: tuple[Path, ...]) -> tuple[Path, ...]:
+    return tuple(compile_path(steps_text(path.steps)) for path in each)
+
+
+def _zip_prefix(message: Message) -> str | None:
+    """The prefix that an entry shares with its neighbours, None if it has a form of its own."""
+    prefix = _value_prefix(message.content)
+    if prefix is None or message.each or not isinstance(message.role, str):
+        return None
+    mask = message.loss_mask
+    # Read from elsewhere in the row, a loss mask has no place among the elements.
+    return None if isinstance(mask, Value) and _value_prefix(mask) != prefix else prefix
+
+
+def _value_prefix(value: Value | None) -> str | None:
+    """A bare path up to its first wildcard; None for any other value."""
+    path = value.path if value and value.bare else None
+    if path is None or path.first_wildcard is None:
+        return None
+    return steps_text(path.steps[: path.first_wildcard + 1])
+
+
+def _strip_prefix(message: Message, prefix: str) -> Message:
+    mask = message.loss_mask
+    return replace(
+        message,
+        content=_cut_value(message.content),
+        each=(compile_path(prefix),),
+        loss_mask=_cut_value(mask) if isinstance(mask, Value) else mask,
+    )
+
+
+def _cut_value(value: Value | None) -> Value | None:
+    """A bare path without its prefix."""
+    path = value.path if value else None
+    if path is None or path.first_wildcard is None:
+        return value
+    rest = path.steps[path.first_wildcard + 1 :]
+    return Value(kind="path", path=compile_path(steps_text(rest)))
+
+
+def compile_messages(messages: tuple[Message, ...], stats: PathStats) -> Messages:
+    """All entries of `messages` as one function of a record's node."""
+    blocks = [
+        _compile_block(each, list(entries), stats)
+        for each, entries in groupby(expand_zip(messages), key=lambda m: m.each)
+    ]
+
+    def emit(node: Node) -> tuple[list[Turn], bool]:
+        turns: list[Turn] = []
+        ragged = False
+        for block in blocks:
+            emitted, uneven = block(node)
+            turns += emitted
+            ragged = ragged or uneven
+        return turns, ragged
+
+    return emit
+
+
+def _compile_block(each: tuple[Path, ...], messages: list[Message], stats: PathStats) -> Messages:
+    entries = [_compile_entry(message, stats) for message in messages]
+
+    def at(nodes: list[Node]) -> tuple[list[Turn], bool]:
+        turns: list[Turn] = []
+        ragged = False
+        for position, node in enumerate(nodes):
+            before = len(turns)
+            spoke = 0
+            for entry in entries:
+                said = entry(node, position)
+                spoke += bool(said)
+                turns += said
+            ragged = ragged or (len(turns) > before and spoke < len(entries))
+        return turns, ragged
+
+    def once(node: Node) -> tuple[list[Turn], bool]:
+        return [turn for entry in entries for turn in entry(node, 0)], False
+
+    if not each:
+        return once
+    return lambda node: at(each_nodes(each, node))
+
+
+def _compile_entry(message: Message, stats: PathStats) -> Entry:
+    if message.content is None:
+        return lambda _node, _position: []
+    content = compile_text(message.content, stats)
+    mask = _compile_mask(message.loss_mask, stats)
+    role = message.role
+    if isinstance(role, RoleSplit):
+        return _compile_split(role, content, mask, message)
+    if isinstance(role, RoleFromData):
+        return _compile_data_role_entry(_compile_data_role(role, stats), content, mask)
+
+    def entry(node: Node, position: int) -> list[Turn]:
+        text = content(node)
+        if text is None or is_blank(text):
+            return []
+        spoken = role.roles[position % len(role.roles)] if isinstance(role, RoleInTurn) else role
+        return [_compile_turn(spoken, text, mask(node))]
+
+    return entry
+
+
+def _compile_turn(role: str, content: str, mask: bool | None) -> Turn:
+    return {
+        "role": role,
+        "content": content,
+        "loss_mask": role == "assistant" if mask is None else mask,
+    }
+
+
+def _compile_data_role(
+    role: RoleFromData, stats: PathStats
+) -> Callable[[Node], Role | RowError | None]:
+    """The role at a node: None leaves the message out; an error counts if something is said."""
+    hits = path_hits(role.path, stats)
+    table: dict[str, Role | None] = dict(role.map) if role.map else {name: name for name in ROLES}
+    name = role.path.text
+
+    def at(node: Node) -> Role | RowError | None:
+        found = hits(node)
+        key = json_text(found[0], name) if found and found[0] is not None else None
+        if key is None or key not in table:
+            return RowError("unmapped_value", name, found_text(key))
+        return table[key]
+
+    return at
+
+
+def _compile_data_role_entry(
+    role_at: Callable[[Node], Role | RowError | None],
+    content: Callable[[Node], str | None],
+    mask: Callable[[Node], bool | None],
+) -> Entry:
+    def entry(node: Node, _position: int) -> list[Turn]:
+        role = role_at(node)
+        if role is None:
+            return []
+        text = content(node)
+        if text is None or is_blank(text):
+            return []
+        if isinstance(role, RowError):
+            raise role
+        return [_compile_turn(role, text, mask(node))]
+
+    return entry
+
+
+def _compile_split(
+    role: RoleSplit,
+    content: Callable[[Node], str | None],
+    mask: Callable[[Node], bool | None],
+    message: Message,
+) -> Entry:
+    pattern = _marker_pattern(role.markers)
+    at_start = {marker.lstrip(): spoken for marker, spoken in reversed(role.markers.items())}
+    roles = {**at_start, **role.markers}
+    path = message.content.path.text if message.content and message.content.path else None
+
+    def entry(node: Node, _position: int) -> list[Turn]:
+        text = content(node)
+        if text is None or is_blank(text):
+            return []
+        turns = []
+        for marker, piece in _split_text(pattern, text, path):
+            spoken = roles[marker] if marker in roles else at_start[marker.lstrip()]
+            if spoken and piece:
+                turns.append(_compile_turn(spoken, piece, mask(node)))
+        return turns
+
+    return entry
+
+
+def _marker_pattern(markers: dict[str, Role | None]) -> re.Pattern[str]:
+    """Leftmost, longest marker first; at the very start its leading white space may be absent."""
+    whole = sorted(markers, key=len, reverse=True)
+    bare = sorted({m.lstrip() for m in whole} - {""}, key=lambda m: (-len(m), m))
+    at_start = r"\A\s*(?:" + "|".join(map(re.escape, bare)) + ")" if bare else ""
+    alternatives = [at_start] if at_start else []
+    return re.compile("|".join([*alternatives, *map(re.escape, whole)]))
+
+
+def _split_text(pattern: re.Pattern[str], text: str, path: str | None) -> Iterator[tuple[str, str]]:
+    matches = list(pattern.finditer(text))
+    if not matches or text[: matches[0].start()].strip():
+        raise RowError("unmarked_text", path, found_text(text))
+    ends = [match.start() for match in matches[1:]] + [len(text)]
+    for match, end in zip(matches, ends, strict=True):
+        yield match.group(), text[match.end() : end].strip()
+
+
+def _compile_mask(mask: bool | Value | None, stats: PathStats) -> Callable[[Node], bool | None]:
+    if not isinstance(mask, Value):
+        return lambda _node: mask
+    single = compile_single(mask, stats)
+    name = mask.path.text if mask.path else None
+
+    def at(node: Node) -> bool | None:
+        found = single(node)
+        if found is None or isinstance(found, bool):
+            return found
+        if isinstance(found, int | float):
+            return found != 0
+        raise RowError("not_a_number", name, found_text(found))
+
+    return at

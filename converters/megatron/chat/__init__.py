@@ -1,0 +1,1 @@
+"""Conversations as text: templates, trained spans, loss masks."""

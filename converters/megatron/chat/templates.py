@@ -1,0 +1,425 @@
+"""Chat templates that are chosen by name: well known public formats, written down for training.
+
+Each says with `{% generation %}` what the assistant writes: its content and the mark that ends its
+turn. Contents are given as they are. A chat that the format has no place for (a role, tools, an
+order of turns) is refused, never bent.
+
+The template that turns a chat into text: the tokenizer's own, a built-in one, or a file.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import orjson
+
+from ingot.converters.errors import ConversionError
+from ingot.converters.megatron.chat.rendering import (
+    MarkSet,
+    RenderedChat,
+    TemplateError,
+    TextSpan,
+    choose_marks,
+    read_marks,
+    render_chat,
+)
+from ingot.converters.megatron.chat.trained_spans import ChatMessage, SearchedChat, find_spans
+from ingot.converters.rows import Json
+
+if TYPE_CHECKING:
+    from ingot.converters.megatron.chat.template_sandbox import TemplateProgram
+    from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
+
+__all__ = ["ChatTemplate", "TemplateError", "load_template"]
+
+CHATML: Final = "chatml"  # made by render.py, byte for byte, without a template
+
+_NO_TOOLS: Final = (
+    "{%- if tools %}{{ raise_exception('this format has no place for tools') }}{% endif -%}"
+)
+_OTHER_ROLE: Final = "{{ raise_exception('this format has no place for the role ' ~ m.role) }}"
+_TURNS: Final = """\
+{%- if messages and messages[0].role == 'system' %}
+{%- set system = messages[0].content %}{% set turns = messages[1:] %}
+{%- else %}
+{%- set system = none %}{% set turns = messages %}
+{%- endif %}
+{%- for m in turns %}
+{%- if m.role != ('user' if loop.index0 is even else 'assistant') %}
+{{- raise_exception('in this format user and assistant take turns, after one system message') }}
+{%- endif %}
+{%- endfor -%}
+"""
+
+
+def _marked_roles(begin: str, header: str, end: str, between: str, roles: str, prompt: str) -> str:
+    """A format in which every message is a header that names its role, the content, an end mark."""
+    return (
+        f"{_NO_TOOLS}{begin}"
+        f"{{%- for m in messages %}}{{%- if m.role not in {roles} %}}{_OTHER_ROLE}{{% endif -%}}"
+        f"{header}"
+        "{%- if m.role == 'assistant' -%}"
+        f"{{% generation %}}{{{{- m.content -}}}}{end}{{% endgeneration %}}"
+        f"{{%- else -%}}{{{{- m.content -}}}}{end}{{%- endif -%}}"
+        f"{between}"
+        "{%- endfor -%}"
+        f"{{%- if add_generation_prompt -%}}{prompt}{{%- endif -%}}"
+    )
+
+
+_ASSISTANT: Final = "{% generation %}{{- m.content -}}{{ eos_token }}{% endgeneration %}"
+_LLAMA2: Final = (
+    f"{_NO_TOOLS}{_TURNS}"
+    "{%- for m in turns %}{%- if m.role == 'user' -%}"
+    "{{ bos_token ~ '[INST] ' }}"
+    "{%- if loop.first and system is not none -%}"
+    "{{ '<<SYS>>\n' ~ system ~ '\n<</SYS>>\n\n' }}{%- endif -%}"
+    "{{ m.content ~ ' [/INST] ' }}"
+    "{%- else -%}{% generation %}{{ m.content ~ ' ' ~ eos_token }}{% endgeneration %}{%- endif -%}"
+    "{%- endfor -%}"
+)
+_MISTRAL: Final = (
+    f"{_NO_TOOLS}{_TURNS}{{{{ bos_token }}}}"
+    "{%- for m in turns %}{%- if m.role == 'user' -%}"
+    "{{ '[INST] ' }}{%- if loop.first and system is not none -%}{{ system ~ '\n\n' }}{%- endif -%}"
+    "{{ m.content ~ '[/INST]' }}"
+    "{%- else -%}{{ ' ' }}"
+    f"{_ASSISTANT}{{%- endif -%}}{{%- endfor -%}}"
+)
+_VICUNA: Final = (
+    f"{_NO_TOOLS}{_TURNS}"
+    "{{ (system if system is not none else 'A chat between a curious user and an artificial "
+    "intelligence assistant. The assistant gives helpful, detailed, and polite answers to the "
+    "user\\'s questions.') ~ ' ' }}"
+    "{%- for m in turns %}{%- if m.role == 'user' -%}{{ 'USER: ' ~ m.content ~ ' ' }}"
+    f"{{%- else -%}}{{{{ 'ASSISTANT: ' }}}}{_ASSISTANT}{{%- endif -%}}{{%- endfor -%}}"
+    "{%- if add_generation_prompt -%}{{ 'ASSISTANT:' }}{%- endif -%}"
+)
+_ALPACA: Final = (
+    f"{_NO_TOOLS}{_TURNS}"
+    "{{ (system if system is not none else 'Below is an instruction that describes a task. Write a "
+    "response that appropriately completes the request.') ~ '\n\n' }}"
+    "{%- for m in turns %}{%- if m.role == 'user' -%}"
+    "{{ '### Instruction:\n' ~ m.content ~ '\n\n' }}"
+    f"{{%- else -%}}{{{{ '### Response:\n' }}}}{_ASSISTANT}{{{{ '\n\n' }}}}{{%- endif -%}}"
+    "{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{ '### Response:\n' }}{%- endif -%}"
+)
+_GEMMA: Final = (
+    f"{_NO_TOOLS}{_TURNS}{{{{ bos_token }}}}"
+    "{%- for m in turns %}{%- if m.role == 'user' -%}"
+    "{{ '<start_of_turn>user\n' }}"
+    "{%- if loop.first and system is not none -%}{{ system ~ '\n\n' }}{%- endif -%}"
+    "{{ m.content ~ '<end_of_turn>\n' }}"
+    "{%- else -%}{{ '<start_of_turn>model\n' }}"
+    "{% generation %}{{ m.content ~ '<end_of_turn>' }}{% endgeneration %}{{ '\n' }}{%- endif -%}"
+    "{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{ '<start_of_turn>model\n' }}{%- endif -%}"
+)
+_DEEPSEEK: Final = (
+    f"{_NO_TOOLS}{_TURNS}{{{{ bos_token }}}}"
+    "{%- if system is not none -%}{{ system }}{%- endif -%}"
+    "{%- for m in turns %}{%- if m.role == 'user' -%}{{ '<｜User｜>' ~ m.content }}"
+    f"{{%- else -%}}{{{{ '<｜Assistant｜>' }}}}{_ASSISTANT}{{%- endif -%}}{{%- endfor -%}}"
+    "{%- if add_generation_prompt -%}{{ '<｜Assistant｜>' }}{%- endif -%}"
+)
+_OPENCHAT: Final = (
+    f"{_NO_TOOLS}{_TURNS}{{{{ bos_token }}}}"
+    "{%- if system is not none -%}{{ system ~ '<|end_of_turn|>' }}{%- endif -%}"
+    "{%- for m in turns %}{%- if m.role == 'user' -%}"
+    "{{ 'GPT4 Correct User: ' ~ m.content ~ '<|end_of_turn|>' }}"
+    "{%- else -%}{{ 'GPT4 Correct Assistant: ' }}"
+    "{% generation %}{{ m.content ~ '<|end_of_turn|>' }}{% endgeneration %}{%- endif -%}"
+    "{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{ 'GPT4 Correct Assistant:' }}{%- endif -%}"
+)
+
+BUILTIN: Final[dict[str, str]] = {
+    "alpaca": _ALPACA,
+    "deepseek": _DEEPSEEK,
+    "gemma": _GEMMA,
+    "llama2": _LLAMA2,
+    "llama3": _marked_roles(
+        "{{ bos_token }}",
+        "{{ '<|start_header_id|>' ~ ('ipython' if m.role == 'tool' else m.role) "
+        "~ '<|end_header_id|>\n\n' }}",
+        "{{ '<|eot_id|>' }}",
+        "",
+        "['system', 'user', 'assistant', 'tool']",
+        "{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}",
+    ),
+    "mistral": _MISTRAL,
+    "openchat": _OPENCHAT,
+    "phi3": _marked_roles(
+        "",
+        "{{ '<|' ~ m.role ~ '|>\n' }}",
+        "{{ '<|end|>' }}",
+        "{{ '\n' }}",
+        "['system', 'user', 'assistant']",
+        "{{ '<|assistant|>\n' }}",
+    ),
+    "phi4": _marked_roles(
+        "",
+        "{{ '<|im_start|>' ~ m.role ~ '<|im_sep|>' }}",
+        "{{ '<|im_end|>' }}",
+        "",
+        "['system', 'user', 'assistant']",
+        "{{ '<|im_start|>assistant<|im_sep|>' }}",
+    ),
+    "vicuna": _VICUNA,
+    "zephyr": _marked_roles(
+        "",
+        "{{ '<|' ~ m.role ~ '|>\n' }}",
+        "{{ eos_token }}",
+        "{{ '\n' }}",
+        "['system', 'user', 'assistant']",
+        "{{ '<|assistant|>\n' }}",
+    ),
+}
+
+
+TemplateSources: TypeAlias = dict[str, str]  # `default`, and perhaps `tool_use`
+_RULES: Final = 1  # how records become variables and spans; raised when that changes
+_HINT: Final = (
+    "give a Jinja template, a tokenizer_config.json, a chat_template.json, or one of "
+    + ", ".join(sorted([CHATML, *BUILTIN]))
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChatTemplate:
+    """Renders chats; usable from any thread.
+
+    Attributes:
+        name: `chatml` or another built-in one, `tokenizer`, or the name of the file.
+        sha256: of the template and of everything else that decides what it renders.
+        takes_tools: it looks at tool definitions; if not, a record's are left out.
+    """
+
+    name: str
+    sha256: str
+    takes_tools: bool
+    _programs: "Mapping[str, TemplateProgram]" = field(
+        repr=False
+    )  # none = ChatML, made without Jinja
+    _special: Mapping[str, Json] = field(repr=False)
+
+    def render(
+        self,
+        messages: Iterable[dict[str, Json]],
+        *,
+        system: str | None = None,
+        tools: str | None = None,
+    ) -> RenderedChat:
+        """Render the messages of an SFT record (`role`, `content`, `loss_mask`)."""
+        given = list(messages)
+        if not self._programs:
+            return render_chat(given, system=system, tools=tools)
+        chat = _chat_variables(given, system)
+        parsed = _parse_tools(tools)
+        program = self._programs.get("tool_use" if parsed else "default", self._programs["default"])
+        render = _Rendering(
+            program=program,
+            special=self._special,
+            chat=chat,
+            tools=parsed,
+            chars=sum(len(one["content"]) for one in chat.messages) + len(tools or ""),
+        )
+        text = render(chat.messages, False)
+        return RenderedChat(text=text, spans=_search_spans(render, text, chat))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Rendering:
+    """One record's template, limits and variables but the messages."""
+
+    program: "TemplateProgram"
+    special: Mapping[str, Json]
+    chat: SearchedChat
+    tools: Json
+    chars: int
+
+    def __call__(
+        self, messages: Sequence[ChatMessage], prompt: bool, marks: MarkSet | None = None
+    ) -> str:
+        variables = {
+            **self.special,
+            "messages": list(messages),
+            "tools": self.tools,
+            "documents": None,
+            "add_generation_prompt": prompt,
+        }
+        return self.program.run(
+            variables, messages=len(self.chat.messages), chars=self.chars, marks=marks
+        )
+
+    def without_eos(self, text: str) -> "_Rendering | None":
+        """The same with an empty EOS token; None if there is none, or the text holds it."""
+        eos = self.special.get("eos_token")
+        if not eos or eos in text:
+            return None
+        return replace(self, special={**self.special, "eos_token": ""})
+
+
+def load_template(given: str | None, loaded: "TokenizerFile") -> ChatTemplate:
+    """The template of a build."""
+    special = _special_tokens(loaded.config)
+    if given is None and loaded.chat_template is None:
+        return _chatml_template()
+    if given is None:
+        sources = _own_sources(loaded)
+        return _compile_template("tokenizer", str(loaded.path), sources, special)
+    if given == CHATML:
+        return _chatml_template()
+    if given in BUILTIN:
+        marks = {"bos_token": "<s>", "eos_token": "</s>", **special}
+        return _compile_template(given, given, {"default": BUILTIN[given]}, marks)
+    sources, config = _file_sources(Path(given))
+    special = {**_special_tokens(config), **special}
+    return _compile_template(Path(given).name, given, sources, special)
+
+
+def _chatml_template() -> ChatTemplate:
+    return ChatTemplate(
+        name=CHATML,
+        sha256=hashlib.sha256(f"{CHATML} {_RULES}".encode()).hexdigest(),
+        takes_tools=True,
+        _programs={},
+        _special={},
+    )
+
+
+def _compile_template(
+    name: str, where: str, sources: TemplateSources, special: dict[str, Json]
+) -> ChatTemplate:
+    from ingot.converters.megatron.chat.template_sandbox import TemplateProgram
+
+    programs: dict[str, TemplateProgram] = {}
+    for part, source in sources.items():
+        try:
+            programs[part] = TemplateProgram(source)
+        except TemplateError as error:
+            place = where if len(sources) == 1 else f"{where}, template {part}"
+            raise ConversionError(place, f"not a chat template: {error}", _HINT) from error
+    facts = {"rules": _RULES, "sources": sources, "special": special}
+    return ChatTemplate(
+        name=name,
+        sha256=hashlib.sha256(orjson.dumps(facts, option=orjson.OPT_SORT_KEYS)).hexdigest(),
+        takes_tools=any("tools" in program.names for program in programs.values()),
+        _programs=programs,
+        _special=special,
+    )
+
+
+def _own_sources(loaded: "TokenizerFile") -> TemplateSources:
+    stated = loaded.config.get("chat_template")
+    named = _select_templates(stated) if isinstance(stated, list) else {}
+    own = loaded.chat_template or ""
+    return named if named.get("default") == own else {"default": own}
+
+
+def _select_templates(stated: list[Any]) -> TemplateSources:
+    """Of a list of `{"name", "template"}` those that are used."""
+    pairs = {
+        one["name"]: one["template"]
+        for one in stated
+        if isinstance(one, dict) and isinstance(one.get("template"), str) and "name" in one
+    }
+    return {name: pairs[name] for name in ("default", "tool_use") if name in pairs}
+
+
+def _file_sources(path: Path) -> tuple[TemplateSources, dict[str, Json]]:
+    """The templates of a file, and the configuration that it is."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConversionError(str(path), f"cannot be read: {error.strerror}", _HINT) from error
+    except ValueError as error:
+        raise ConversionError(str(path), f"not UTF-8 text: {error}", _HINT) from error
+    if path.suffix != ".json":
+        return {"default": text}, {}
+    try:
+        config = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConversionError(str(path), f"not JSON: {error}", _HINT) from error
+    stated = config.get("chat_template") if isinstance(config, dict) else None
+    sources = _select_templates([{"name": "default", "template": stated}])
+    if isinstance(stated, list):
+        sources = _select_templates(stated)
+    if "default" not in sources:
+        raise ConversionError(str(path), "holds no chat_template", _HINT)
+    return sources, config
+
+
+def _special_tokens(config: Mapping[str, Json]) -> dict[str, Json]:
+    """The variables that a `tokenizer_config.json` gives to its template."""
+    extra = config.get("extra_special_tokens")
+    stated = {**config, **(extra if isinstance(extra, dict) else {})}
+    texts = {
+        name: token.get("content") if isinstance(token, dict) else token
+        for name, token in stated.items()
+        if name.endswith("_token")
+    }
+    return {name: text for name, text in texts.items() if isinstance(text, str)}
+
+
+def _chat_variables(given: Sequence[dict[str, Json]], system: str | None) -> SearchedChat:
+    messages = [{"role": one["role"], "content": one["content"] or ""} for one in given]
+    named = [f"messages[{i}]" for i in range(len(given))]
+    first = 0
+    if system is not None:
+        messages.insert(0, {"role": "system", "content": system})
+        named.insert(0, "system")
+        first = 1
+    trained = [first + i for i, one in enumerate(given) if one["loss_mask"]]
+    return SearchedChat(messages=messages, trained=trained, named=named)
+
+
+def _parse_tools(tools: str | None) -> Json:
+    if tools is None:
+        return None
+    try:
+        parsed = json.loads(tools, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise TemplateError(f"tools is not JSON: {error}") from error
+    if not isinstance(parsed, list):
+        raise TemplateError("tools is not a list of tool definitions")
+    return parsed
+
+
+def _refuse_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON value")
+
+
+def _search_spans(render: _Rendering, text: str, chat: SearchedChat) -> tuple[TextSpan, ...]:
+    if not chat.trained:
+        return ()
+    rest, spans = list(chat.trained), []
+    if render.program.generation:
+        spans = _generation_spans(render, text, chat)
+        rest = [i for i in rest if chat.messages[i]["role"] != "assistant"]
+    prompts = "add_generation_prompt" in render.program.names
+    others = SearchedChat(messages=chat.messages, trained=rest, named=chat.named)
+    found = find_spans(render, text, others, prompts=prompts, without_eos=render.without_eos)
+    return tuple(sorted([*spans, *found], key=lambda span: (span.start, span.end)))
+
+
+def _generation_spans(render: _Rendering, text: str, chat: SearchedChat) -> list[TextSpan]:
+    """The spans of `{% generation %}` blocks of trained messages: the k-th of the k-th assistant's."""
+    marks = choose_marks([text, *(one["content"] for one in chat.messages)])
+    clean, places = read_marks(render(chat.messages, False, marks), marks)
+    if clean != text:
+        raise TemplateError("the template changes with marks around its generation blocks")
+    trained = frozenset(chat.trained)
+    own = [i for i, one in enumerate(chat.messages) if one["role"] == "assistant"]
+    kept = [i in trained for i in own]
+    if not any(kept):
+        return []
+    if len(places) != len(own) and not all(kept):
+        problem = f"{len(places)} generation blocks for {len(own)} messages of the assistant"
+        raise TemplateError(f"{problem}, of which some are not trained")
+    taken = [places[k] for k in sorted(places) if len(places) != len(own) or kept[k]]
+    return [TextSpan(start=start, end=end, trained=True) for start, end in taken if start < end]

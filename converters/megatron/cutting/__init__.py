@@ -1,1 +1,0 @@
-"""Very long texts cut into pieces whose ids, one after another, are the ids of the whole."""

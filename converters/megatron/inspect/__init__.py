@@ -1,0 +1,1 @@
+"""What one does with a finished token data set."""

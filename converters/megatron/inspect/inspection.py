@@ -1,0 +1,436 @@
+"""How long the documents of a data set are: exact figures from any number of lengths.
+
+The lengths are counted digit by digit of 16 bits, so that a percentile of 10^8 documents takes two
+or three passes and half a megabyte, and no sorting.
+
+Documents of a data set as a person reads them, cut where sequences and training begin.
+What is in a finished data set: its header, how long its documents are, what they say.
+"""
+
+import contextlib
+import dataclasses
+import itertools
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ingot.converters.errors import ConversionError
+from ingot.converters.megatron.indexed_dataset import (
+    INDEX_VERSION,
+    IndexedDataSet,
+    IndexedReader,
+    IntegerArray,
+    document_token_counts,
+    dtype_code,
+    number_stretches,
+    open_data_set,
+    sequence_starts,
+)
+from ingot.converters.rows import Json
+
+if TYPE_CHECKING:
+    from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
+
+LengthStretches: TypeAlias = Callable[[], Iterator[npt.NDArray[Any]]]
+
+LENGTH_PERCENTILES: Final = (50, 90, 99)
+_DIGIT: Final = 16
+_BITS: Final = 63
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LengthBin:
+    """Lengths from `low` to `high`, both included, and how many there are."""
+
+    low: int
+    high: int
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LengthFigures:
+    """What there is to say about many lengths in tokens.
+
+    Attributes:
+        count: how many.
+        least, most, mean: of all of them; 0 without any.
+        median, p90, p99: the smallest length that 50, 90, 99 % do not exceed.
+        bins: powers of two, from the first to the last that is not empty.
+    """
+
+    count: int
+    least: int
+    most: int
+    mean: float
+    median: int
+    p90: int
+    p99: int
+    bins: tuple[LengthBin, ...]
+
+
+def measure_lengths(lengths: LengthStretches) -> LengthFigures:
+    """Figures of lengths."""
+    count, total, least, most = 0, 0, 0, 0
+    powers = np.zeros(_BITS + 1, np.int64)
+    edges = 1 << np.arange(_BITS, dtype=np.int64)
+    for some in lengths():
+        low = int(some.min())
+        least, most = low if not count else min(least, low), max(most, int(some.max()))
+        count, total = count + len(some), total + int(some.sum(dtype=np.int64))
+        powers += np.bincount(np.searchsorted(edges, some, "right"), minlength=_BITS + 1)
+    ranks = [max(1, math.ceil(count * share / 100)) for share in LENGTH_PERCENTILES]
+    median, p90, p99 = (_find_ranked(lengths, rank, most) if count else 0 for rank in ranks)
+    return LengthFigures(
+        count=count,
+        least=least,
+        most=most,
+        mean=total / count if count else 0.0,
+        median=median,
+        p90=p90,
+        p99=p99,
+        bins=_make_bins(powers),
+    )
+
+
+def _find_ranked(lengths: LengthStretches, rank: int, most: int) -> int:
+    """The `rank`-th smallest length, from 1: one pass per digit, the highest first."""
+    found = 0
+    for shift in range(most.bit_length() // _DIGIT * _DIGIT, -1, -_DIGIT):
+        counts = np.zeros(1 << _DIGIT, np.int64)
+        for some in lengths():
+            digits = some.astype(np.int64) >> shift
+            inside = digits[digits >> _DIGIT == found]
+            counts += np.bincount(inside & ((1 << _DIGIT) - 1), minlength=1 << _DIGIT)
+        upto = np.cumsum(counts)
+        digit = int(np.searchsorted(upto, rank))
+        rank -= int(upto[digit - 1]) if digit else 0
+        found = found << _DIGIT | digit
+    return found
+
+
+def _make_bins(powers: npt.NDArray[np.int64]) -> tuple[LengthBin, ...]:
+    filled = np.flatnonzero(powers)
+    if not len(filled):
+        return ()
+    return tuple(
+        LengthBin(low=1 << power >> 1, high=(1 << power) - 1, count=int(powers[power]))
+        for power in range(int(filled[0]), int(filled[-1]) + 1)
+    )
+
+
+SAMPLE_TOKENS: Final = 240  # of a document that is a sample
+DOCUMENT_TOKENS: Final = 20_000  # of a document that is asked for
+
+DecodeIds: TypeAlias = Callable[[Sequence[int]], str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextFragment:
+    """Part of a document that is read as a whole.
+
+    Attributes:
+        sequence: number of its sequence in the document, from 0.
+        text: decoded, or the ids where there is no tokenizer.
+        trained: whether it is trained on; None without loss masks.
+    """
+
+    sequence: int
+    text: str
+    trained: bool | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DocumentSample:
+    """A document: its beginning and, if it is long, its end.
+
+    Attributes:
+        document: its number, from 0.
+        sequences: how many it has.
+        tokens: how many it has.
+        head: its beginning, or all of it.
+        left_out: tokens between the two.
+        tail: its end; empty where nothing is left out.
+    """
+
+    document: int
+    sequences: int
+    tokens: int
+    head: tuple[TextFragment, ...]
+    left_out: int
+    tail: tuple[TextFragment, ...]
+
+
+def read_samples(
+    data: IndexedDataSet, chosen: Sequence[int], loaded: "TokenizerFile | None", *, whole: bool
+) -> Iterator[DocumentSample]:
+    """Documents as they are read."""
+    from ingot.converters.megatron.tokenizer.tokenizer import decode_ids
+
+    def reads(ids: Sequence[int]) -> str:
+        return decode_ids(loaded, ids) if loaded else " ".join(map(str, ids))
+
+    most = DOCUMENT_TOKENS if whole else SAMPLE_TOKENS
+    for number in chosen:
+        first, last = data.tokens.document_indices[number : number + 2]
+        start, end = sequence_starts(data.tokens, np.array([first, last])).tolist()
+        head_end = end if end - start <= most else start + most * 3 // 4
+        tail_start = end if head_end == end else end - most // 4
+        yield DocumentSample(
+            document=number,
+            sequences=int(last - first),
+            tokens=end - start,
+            head=tuple(_split_fragments(data, (start, head_end), int(first), reads)),
+            left_out=tail_start - head_end,
+            tail=tuple(_split_fragments(data, (tail_start, end), int(first), reads)),
+        )
+
+
+def _split_fragments(
+    data: IndexedDataSet, span: tuple[int, int], first: int, reads: DecodeIds
+) -> Iterator[TextFragment]:
+    """Cut where a sequence begins, or where training begins or ends."""
+    start, end = span
+    tokens, width = data.tokens, data.tokens.dtype.itemsize
+    while start < end:
+        sequence = _sequence_at(tokens, start * width)
+        ends = min(end, (int(tokens.offsets[sequence]) // width) + int(tokens.lengths[sequence]))
+        for low, high, trained in _training_runs(data, start, ends):
+            text = reads(tokens.tokens[low:high].tolist())
+            yield TextFragment(sequence=sequence - first, text=text, trained=trained)
+        start = ends
+
+
+def _sequence_at(tokens: IndexedReader, offset: int) -> int:
+    """The last sequence that begins at or before a byte; those before it at that byte are empty."""
+    return bisect_right(tokens.offsets, offset) - 1
+
+
+def _training_runs(
+    data: IndexedDataSet, start: int, end: int
+) -> Iterator[tuple[int, int, bool | None]]:
+    if data.masks is None:
+        yield start, end, None
+        return
+    mask: Any = data.masks.tokens[start:end] != 0
+    cuts = [start, *(np.flatnonzero(np.diff(mask)) + start + 1).tolist(), end]
+    for low, high in itertools.pairwise(cuts):
+        yield low, high, bool(mask[low - start])
+
+
+SCANNED_TOKENS: Final = 1 << 30  # tokens that are counted one by one
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EodUse:
+    """Where the id stands that ends a document, in the tokens that were scanned.
+
+    Attributes:
+        id: the id.
+        ends: documents that end with it.
+        documents: documents with tokens.
+        inside: times that it stands before the end of a document.
+    """
+
+    id: int
+    ends: int
+    documents: int
+    inside: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Omissions:
+    """What of the source is not in the data set, as its facts tell it.
+
+    Attributes:
+        failed_files: files that could not be read.
+        rejected: rows that could not be tokenized.
+        filtered: rows that the limits left out.
+    """
+
+    failed_files: int
+    rejected: int
+    filtered: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Inspection:
+    """What `inspect` found.
+
+    Attributes:
+        prefix: the data set.
+        version, dtype, code: of the index: its version, the type of the ids and Megatron's code.
+        documents, empty_documents, sequences, tokens: counts.
+        document_lengths: of all documents, the empty ones included, in tokens.
+        sequence_lengths: of all sequences; None where every document has at most one.
+        packed: whether a document is a pack of texts.
+        scanned: tokens, from the first, in which `eod` and `trained` were counted.
+        eod: None where no EOD id is known.
+        trained: tokens that are trained on; None without loss masks.
+        tokenizer: what decoded the samples; None = they are ids.
+        notes: what was noticed.
+        left_out: what did not get into it; None where the facts do not tell.
+        meta: the facts of `PREFIX.meta.json`; of the files their number.
+        samples: some documents.
+    """
+
+    prefix: str
+    version: int
+    dtype: str
+    code: int
+    documents: int
+    empty_documents: int
+    sequences: int
+    tokens: int
+    document_lengths: LengthFigures
+    sequence_lengths: LengthFigures | None
+    packed: bool
+    scanned: int
+    eod: EodUse | None
+    trained: int | None
+    tokenizer: str | None
+    notes: tuple[str, ...]
+    left_out: Omissions | None
+    meta: dict[str, Json]
+    samples: tuple[DocumentSample, ...]
+
+    def to_document(self) -> dict[str, Json]:
+        """All of it as JSON."""
+        return dataclasses.asdict(self)
+
+
+def inspect_data_set(
+    prefix: Path,
+    *,
+    tokenizer: str | None = None,
+    samples: int = 3,
+    document: int | None = None,
+) -> Inspection:
+    """Look into a data set."""
+    data = open_data_set(prefix)
+    tokens = data.tokens
+    chosen = _choose_documents(data, samples, document)
+    loaded, notes = _open_tokenizer(data, tokenizer)
+    scanned = min(int(tokens.tokens.size), SCANNED_TOKENS)
+    several = any(
+        bool((np.diff(some) > 1).any())
+        for _, some in number_stretches(tokens.document_indices, overlap=1)
+    )
+    return Inspection(
+        prefix=str(prefix),
+        version=INDEX_VERSION,
+        dtype=tokens.dtype.name,
+        code=dtype_code(tokens),
+        documents=tokens.documents,
+        empty_documents=sum(int((some == 0).sum()) for some in document_token_counts(tokens)),
+        sequences=len(tokens),
+        tokens=int(tokens.tokens.size),
+        document_lengths=measure_lengths(lambda: document_token_counts(tokens)),
+        sequence_lengths=measure_lengths(lambda: (n for _, n in number_stretches(tokens.lengths)))
+        if several
+        else None,
+        packed=data.packed,
+        scanned=scanned,
+        eod=_scan_eod(data, scanned, loaded),
+        trained=_count_equal(data.masks.tokens[:scanned], 1) if data.masks else None,
+        tokenizer=loaded.given if loaded else None,
+        notes=tuple(notes),
+        left_out=_read_omissions(data.meta),
+        meta=_tokenizer_facts(data.meta),
+        samples=tuple(read_samples(data, chosen, loaded, whole=document is not None)),
+    )
+
+
+def _choose_documents(data: IndexedDataSet, samples: int, document: int | None) -> list[int]:
+    there = data.tokens.documents
+    if document is None:
+        places = np.linspace(0, there - 1, min(samples, there)).astype(int)
+        return sorted({int(place) for place in places})
+    if not 0 <= document < there:
+        problem, hint = f"no document {document}", f"there are {there:,}, from 0"
+        raise ConversionError(str(data.prefix), problem, hint)
+    return [document]
+
+
+def _open_tokenizer(
+    data: IndexedDataSet, given: str | None
+) -> "tuple[TokenizerFile | None, list[str]]":
+    """The tokenizer, and what is to be said about it."""
+    from ingot.converters.megatron.tokenizer.tokenizer import load_tokenizer
+
+    facts = data.meta.get("tokenizer")
+    facts = facts if isinstance(facts, dict) else {}
+    stated = facts.get("sha256")
+    if given:
+        loaded = load_tokenizer(given)
+        if stated in (None, loaded.sha256):
+            return loaded, []
+        return loaded, [f"{given} is not the tokenizer that the data set was built with"]
+    named = str(facts.get("file") or "")
+    for place in (named, str(data.prefix.parent / named)):
+        if named and _is_local(place):
+            with contextlib.suppress(ConversionError):
+                loaded = load_tokenizer(place)
+                if stated in (None, loaded.sha256):
+                    return loaded, []
+    return None, ["no tokenizer at hand: documents are shown as ids"]
+
+
+def _is_local(named: str) -> bool:
+    """Whether facts name a file or folder of this machine; they may be anybody's."""
+    try:
+        return Path(named).is_file() or Path(named).is_dir()
+    except OSError:
+        return False
+
+
+def _tokenizer_facts(meta: dict[str, Json]) -> dict[str, Json]:
+    files = meta.get("files")
+    return {**meta, "files": len(files)} if isinstance(files, list) else meta
+
+
+def _read_omissions(meta: dict[str, Json]) -> Omissions | None:
+    counts = meta.get("counts")
+    names = ("failed_files", "rejected", "short", "long")
+    told = [counts.get(name) for name in names] if isinstance(counts, dict) else []
+    known = [number for number in told if type(number) is int]
+    if len(known) < len(names):
+        return None
+    failed_files, rejected, short, long = known
+    return Omissions(failed_files=failed_files, rejected=rejected, filtered=short + long)
+
+
+def _scan_eod(data: IndexedDataSet, scanned: int, loaded: "TokenizerFile | None") -> EodUse | None:
+    number = data.meta.get("eod_id")
+    if number is None and loaded and "eod_id" not in data.meta:
+        number = _guess_eod(loaded)
+    if not isinstance(number, int):
+        return None
+    tokens = data.tokens
+    ends = documents = 0
+    for _, indices in number_stretches(tokens.document_indices, overlap=1):
+        places = sequence_starts(tokens, indices)
+        last = places[1:][np.diff(places) > 0] - 1
+        last = last[last < scanned]
+        documents += len(last)
+        ends += int((tokens.tokens[last] == number).sum())
+    inside = _count_equal(tokens.tokens[:scanned], number) - ends
+    return EodUse(id=number, ends=ends, documents=documents, inside=inside)
+
+
+def _guess_eod(loaded: "TokenizerFile") -> int | None:
+    from ingot.converters.megatron.tokenizer.tokenizer import find_eod
+
+    try:
+        return find_eod(loaded)
+    except ConversionError:
+        return None
+
+
+def _count_equal(numbers: IntegerArray, wanted: int) -> int:
+    return sum(int(np.count_nonzero(some == wanted)) for _, some in number_stretches(numbers))

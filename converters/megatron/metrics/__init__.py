@@ -1,0 +1,1 @@
+"""What a token build reports while it runs."""

@@ -1,0 +1,480 @@
+"""What a build takes of the machine: CPU, memory and disk of this process and its children.
+
+How fast the disk gives the input files by itself: what a build's reading is compared with.
+What a build did, in one value: amounts, rates, time by stage.
+The state of a build as Prometheus's metrics and as the fields of a log line.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ingot.converters.megatron.metrics.messages import MessageTotals, Rates
+from ingot.converters.rows import Json
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.core import Metric
+
+MB: Final = 1_000_000
+_STATUS: Final = Path("/proc/self/status")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResourceSample:
+    """Use of the machine over the time since the sample before.
+
+    Attributes:
+        cpu_pct: 100 = one core busy all the time.
+        rss: bytes in memory now; pages that processes share count in each.
+        disk_read, disk_write: MB/s from and to the disk itself (what the page cache serves is not
+            in it); 0 where the system does not say.
+        processes: how many there are.
+    """
+
+    cpu_pct: float = 0.0
+    rss: int = 0
+    disk_read: float = 0.0
+    disk_write: float = 0.0
+    processes: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _ProcessUsage:
+    """What a process has used since its start; seconds and bytes."""
+
+    cpu: float = 0.0
+    read: int = 0
+    written: int = 0
+    rss: int = 0
+
+
+class Resources:
+    """Samples this process and its children."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        import psutil
+
+        self.peak_rss = 0
+        self._process = psutil.Process()
+        self._clock = clock
+        self._at = clock()
+        self._before: dict[tuple[int, float], _ProcessUsage] = {}
+        self._before = self._look()
+
+    def sample(self) -> ResourceSample:
+        """Look now. A process that ended since the sample before is left out of the rates."""
+        now, spent = self._clock(), self._look()
+        seconds = max(now - self._at, 1e-9)
+        pairs = [(one, self._before.get(key, _ProcessUsage())) for key, one in spent.items()]
+        self._at, self._before = now, spent
+        rss = sum(one.rss for one in spent.values())
+        self.peak_rss = max(self.peak_rss, rss, _peak_bytes())
+        return ResourceSample(
+            cpu_pct=100 * sum(one.cpu - was.cpu for one, was in pairs) / seconds,
+            rss=rss,
+            disk_read=sum(one.read - was.read for one, was in pairs) / seconds / MB,
+            disk_write=sum(one.written - was.written for one, was in pairs) / seconds / MB,
+            processes=len(spent),
+        )
+
+    def _look(self) -> dict[tuple[int, float], _ProcessUsage]:
+        """What every process has used, by its id and start: ids are used again."""
+        import psutil
+
+        found = {}
+        for process in (self._process, *self._process.children(recursive=True)):
+            try:
+                with process.oneshot():
+                    found[process.pid, process.create_time()] = _process_usage(process)
+            except psutil.Error:  # it ended, or is another user's
+                continue
+        return found
+
+
+def _process_usage(process: Any) -> _ProcessUsage:  # noqa: ANN401
+    """What a psutil process has used."""
+    times = process.cpu_times()
+    read, written = _disk_bytes(process)
+    cpu = times.user + times.system
+    return _ProcessUsage(cpu=cpu, read=read, written=written, rss=process.memory_info().rss)
+
+
+def _disk_bytes(process: Any) -> tuple[int, int]:  # noqa: ANN401
+    """Bytes read and written; not every system counts them, nor tells everybody."""
+    import psutil
+
+    if not hasattr(process, "io_counters"):
+        return 0, 0
+    try:
+        counters = process.io_counters()
+    except (psutil.AccessDenied, OSError, NotImplementedError):
+        return 0, 0
+    return counters.read_bytes, counters.write_bytes
+
+
+def _peak_bytes() -> int:
+    """The most bytes this process ever had in memory; 0 where the system does not say."""
+    try:
+        status = _STATUS.read_text()
+    except OSError:
+        return 0
+    peaks = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
+    return int(peaks[0]) * 1024 if peaks else 0
+
+
+_SECONDS: Final = 0.5
+_LEAST_BYTES: Final = 32 << 20
+_BLOCK: Final = 4 << 20
+
+
+def measure_sequential_mbps(files: Iterable[Path], *, least: int = _LEAST_BYTES) -> float | None:
+    """MB/s (10^6 bytes) of reading the files one after the other, for half a second at most.
+
+    The system is asked to forget what it holds of a file first, so that it is the disk that is
+    measured; a file system that does not do so shows the speed of its cache.
+    """
+    if not hasattr(os, "posix_fadvise"):
+        return None
+    done, seconds = 0, 0.0
+    with suppress(OSError):
+        for path in files:
+            size, took = _read_for(path, _SECONDS - seconds)
+            done, seconds = done + size, seconds + took
+            if seconds >= _SECONDS:
+                break
+    return done / MB / seconds if done >= least and seconds else None
+
+
+def _read_for(path: Path, seconds: float) -> tuple[int, float]:
+    """Bytes of a file that were read within a time, and the time."""
+    room = bytearray(_BLOCK)
+    with path.open("rb", buffering=0) as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        begun, done, took = time.perf_counter(), 0, 0.0
+        while took < seconds and (size := file.readinto(room)):
+            done, took = done + size, time.perf_counter() - begun
+    return done, took
+
+
+LATENCY_PERCENTILES = (0.5, 0.9, 0.99)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StageTime:
+    """Seconds in a stage, over all threads and processes, and their share of all stages' (0-1)."""
+
+    stage: str
+    seconds: float
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunSpeed:
+    """Rates of a whole run, and what they are of what the machine could do.
+
+    Attributes:
+        read_mbps: compressed input, MB/s (10^6 bytes) of wall time.
+        text_mbps: tokenized text, MB/s of wall time.
+        tokens_per_sec: of wall time.
+        engine_mbps: what the fastest exact engine does with text in memory, if it was measured.
+        engine_share: of that, what the build kept up while it read; None where unknown.
+        disk_mbps, disk_share: the same of the disk's sequential reading and the compressed input.
+    """
+
+    read_mbps: float
+    text_mbps: float
+    tokens_per_sec: float
+    engine_mbps: float | None
+    engine_share: float | None
+    disk_mbps: float | None
+    disk_share: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BuildSummary:
+    """A finished (or stopped) build.
+
+    Attributes:
+        wall_seconds: since the watch began.
+        phases: wall seconds by phase: `start`, `read`, `merge`.
+        files, failed_files: of the input.
+        bytes_read: of the input files, compressed; text_bytes: tokenized.
+        records, documents, tokens, bytes_written: done.
+        rejected: records that failed; filtered: those left out by the options.
+        errors: by type.
+        stages: in the order of the pipeline.
+        latency_ms: of batches: `p50`, `p90`, `p99`, None without batches.
+        peak_rss_bytes: the most memory seen, of all processes together.
+        engine: that tokenized, None if the caller did not say.
+        log_lines_lost: that the log's stream did not take.
+    """
+
+    wall_seconds: float
+    phases: dict[str, float]
+    files: int
+    failed_files: int
+    bytes_read: int
+    text_bytes: int
+    records: int
+    documents: int
+    tokens: int
+    bytes_written: int
+    rejected: int
+    filtered: int
+    errors: dict[str, int]
+    speed: RunSpeed
+    stages: tuple[StageTime, ...]
+    latency_ms: dict[str, float | None]
+    peak_rss_bytes: int
+    engine: str | None
+    log_lines_lost: int
+
+    def to_document(self) -> dict[str, Json]:
+        """As JSON; seconds, rates and shares with 3 digits behind the point."""
+        rounded: dict[str, Json] = _round_value(asdict(self))
+        return rounded
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BuildMeasures:
+    """What a summary says that no message did.
+
+    Attributes:
+        engine: that tokenized.
+        engine_mbps: MB/s of text of the fastest exact engine in memory, all its processes together.
+        disk_mbps: MB/s of sequential reading from the disk of the input.
+    """
+
+    engine: str | None = None
+    engine_mbps: float | None = None
+    disk_mbps: float | None = None
+
+
+def summarize_build(
+    totals: MessageTotals, now: float, measured: BuildMeasures, *, peak: int, lost: int
+) -> BuildSummary:
+    """The summary of what the messages add up to at a time."""
+    counts = totals.counts
+    return BuildSummary(
+        wall_seconds=now - totals.started,
+        phases=totals.phases(now),
+        files=counts["files"],
+        failed_files=counts["failed_files"],
+        bytes_read=counts["bytes_read"],
+        text_bytes=counts["text_bytes"],
+        records=counts["records"],
+        documents=counts["documents"],
+        tokens=counts["tokens"],
+        bytes_written=counts["bytes_written"],
+        rejected=counts["failed_records"],
+        filtered=counts["filtered"],
+        errors=dict(sorted(totals.errors.items())),
+        speed=_run_speed(totals, now, measured),
+        stages=_stage_times(totals.stages),
+        latency_ms=latency_percentiles(totals),
+        peak_rss_bytes=peak,
+        engine=measured.engine,
+        log_lines_lost=lost,
+    )
+
+
+def latency_percentiles(totals: MessageTotals) -> dict[str, float | None]:
+    """The latencies of batches in ms: `p50`, `p90`, `p99`."""
+    return {
+        f"p{share * 100:.0f}": totals.latencies.percentile(share) for share in LATENCY_PERCENTILES
+    }
+
+
+def _run_speed(totals: MessageTotals, now: float, measured: BuildMeasures) -> RunSpeed:
+    """The rates of the run."""
+    wall = max(now - totals.started, 1e-9)
+    reading = max(totals.phases(now).get("read", wall), 1e-9)
+    read, text = totals.counts["bytes_read"] / MB, totals.counts["text_bytes"] / MB
+    return RunSpeed(
+        read_mbps=read / wall,
+        text_mbps=text / wall,
+        tokens_per_sec=totals.counts["tokens"] / wall,
+        engine_mbps=measured.engine_mbps,
+        engine_share=_share_of(text / reading, measured.engine_mbps),
+        disk_mbps=measured.disk_mbps,
+        disk_share=_share_of(read / reading, measured.disk_mbps),
+    )
+
+
+def _share_of(part: float, whole: float | None) -> float | None:
+    """The share, None of nothing."""
+    return part / whole if whole else None
+
+
+def _stage_times(seconds: dict[str, float]) -> tuple[StageTime, ...]:
+    """Every stage with its share."""
+    whole = sum(seconds.values()) or 1.0
+    return tuple(StageTime(stage=s, seconds=t, share=t / whole) for s, t in seconds.items())
+
+
+def _round_value(value: Json) -> Json:
+    """The value with its floats rounded."""
+    if isinstance(value, dict):
+        return {name: _round_value(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_round_value(one) for one in value]
+    return round(value, 3) if isinstance(value, float) else value
+
+
+_METRIC_PREFIX: Final = "parquet2mbt"
+_COUNTER_TEXTS: Final = {
+    "bytes_read": ("bytes_read", "Bytes of the input files read, compressed"),
+    "text_bytes": ("text_bytes", "Bytes of text tokenized"),
+    "records": ("records", "Records read"),
+    "documents": ("documents", "Documents written"),
+    "tokens": ("tokens", "Tokens written"),
+    "bytes_written": ("bytes_written", "Bytes written"),
+    "failed_records": ("failed_records", "Records that could not be tokenized"),
+    "filtered": ("filtered_records", "Records left out by the options"),
+    "files": ("files", "Input files finished"),
+    "failed_files": ("failed_files", "Input files that failed"),
+    "units": ("units", "Units of work finished"),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MetricsState:
+    """All there is to export, at a time."""
+
+    now: float
+    totals: MessageTotals
+    rates: Rates
+    sample: ResourceSample
+    trouble: str | None
+    lost: int
+
+
+def eta_seconds(totals: MessageTotals, rates: Rates) -> float | None:
+    """Seconds until all input is read at the rate of the last half minute, None if unknown."""
+    left = totals.planned["bytes"] - totals.counts["bytes_read"]
+    rate = rates.per_second("bytes_read")
+    if totals.phase != "read" or not totals.planned["bytes"] or rate <= 0:
+        return None
+    return max(left, 0) / rate
+
+
+def metric_fields(state: MetricsState) -> dict[str, Json]:
+    """The line `metrics` of the log: totals, rates, latencies in ms, queues, resources."""
+    totals, rates, sample = state.totals, state.rates, state.sample
+    reader, tokenizer = totals.depths()
+    eta = eta_seconds(totals, rates)
+    latencies = {
+        f"latency_ms_{name}": None if ms is None else round(ms, 2)
+        for name, ms in latency_percentiles(totals).items()
+    }
+    return {
+        "phase": totals.phase,
+        **{name: totals.counts[name] for name in _COUNTER_TEXTS},
+        "error_count": sum(totals.errors.values()),
+        "read_MBps": round(rates.per_second("bytes_read") / MB, 3),
+        "text_MBps": round(rates.per_second("text_bytes") / MB, 3),
+        "tokens_per_sec": round(rates.per_second("tokens"), 1),
+        **latencies,
+        "queue_depth_reader": reader,
+        "queue_depth_tok": tokenizer,
+        "cpu_pct": round(sample.cpu_pct, 1),
+        "mem_rss_bytes": sample.rss,
+        "disk_read_MBps": round(sample.disk_read, 3),
+        "disk_write_MBps": round(sample.disk_write, 3),
+        "seconds": round(state.now - totals.started, 3),
+        "eta_seconds": None if eta is None else round(eta, 1),
+        **({"error": state.trouble} if state.trouble else {}),
+    }
+
+
+def make_registry(collect: Callable[[], Iterable["Metric"]]) -> "CollectorRegistry":
+    """A registry of its own whose metrics are what `collect` gives when it is asked."""
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.registry import Collector
+
+    class Asked(Collector):
+        """Collects anew for every scrape."""
+
+        def collect(self) -> Iterable["Metric"]:
+            """The metrics now."""
+            return collect()
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Asked())
+    return registry
+
+
+def metric_families(state: MetricsState) -> Iterator["Metric"]:
+    """Every metric with its value."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    counts = state.totals.counts
+    for name, (shown, said) in _COUNTER_TEXTS.items():
+        yield CounterMetricFamily(f"{_METRIC_PREFIX}_{shown}", said, value=counts[name])
+    yield CounterMetricFamily(
+        f"{_METRIC_PREFIX}_log_lines_lost", "Lines of the log lost", value=state.lost
+    )
+    errors = CounterMetricFamily(f"{_METRIC_PREFIX}_error", "Errors", labels=["type"])
+    for kind, count in state.totals.errors.items():
+        errors.add_metric([_label_text(kind)], count)
+    yield errors
+    stages = CounterMetricFamily(
+        f"{_METRIC_PREFIX}_stage_seconds", "Time in stages", labels=["stage"]
+    )
+    for stage, seconds in state.totals.stages.items():
+        stages.add_metric([_label_text(stage)], seconds)
+    yield stages
+    yield from _latency_families(state.totals)
+    for name, said, value in _gauge_values(state):
+        yield GaugeMetricFamily(f"{_METRIC_PREFIX}_{name}", said, value=value)
+
+
+def _gauge_values(state: MetricsState) -> Iterator[tuple[str, str, float]]:
+    """Name, help and value of what goes up and down."""
+    totals, rates, sample = state.totals, state.rates, state.sample
+    reader, tokenizer = totals.depths()
+    read, text = rates.per_second("bytes_read") / MB, rates.per_second("text_bytes") / MB
+    yield "read_mb_per_sec", "Compressed input over the last half minute, MB/s", read
+    yield "text_mb_per_sec", "Text over the last half minute, MB/s", text
+    yield "tokens_per_sec", "Tokens over the last half minute", rates.per_second("tokens")
+    yield "queue_depth_reader", "Batches that wait to be tokenized", reader
+    yield "queue_depth_tokenizer", "Tokenized batches that wait to be written", tokenizer
+    yield "cpu_pct", "CPU of all processes, 100 = one core", sample.cpu_pct
+    yield "mem_rss_bytes", "Memory of all processes", sample.rss
+    yield "disk_read_mb_per_sec", "Read from the disk itself, MB/s", sample.disk_read
+    yield "disk_write_mb_per_sec", "Written to the disk itself, MB/s", sample.disk_write
+    yield "processes", "Processes at work", sample.processes
+    yield "input_bytes", "Bytes of input there are to read", totals.planned["bytes"]
+    yield "input_files", "Input files there are", totals.planned["files"]
+    yield "run_seconds", "Seconds since the start", state.now - totals.started
+    yield "healthy", "1 while the build is healthy", 0 if state.trouble else 1
+    eta = eta_seconds(totals, rates)
+    if eta is not None:
+        yield "eta_seconds", "Seconds until all input is read", eta
+
+
+def _latency_families(totals: MessageTotals) -> Iterator["Metric"]:
+    """The histogram of batch latencies, and its percentiles for eyes."""
+    from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
+
+    seen = totals.latencies
+    said = "Milliseconds that a batch took"
+    name = f"{_METRIC_PREFIX}_batch_latency_ms"
+    yield HistogramMetricFamily(name, said, buckets=seen.buckets(), sum_value=seen.total)
+    quantiles = GaugeMetricFamily(
+        f"{_METRIC_PREFIX}_batch_latency_quantile_ms", said, labels=["quantile"]
+    )
+    for quantile, ms in latency_percentiles(totals).items():
+        if ms is not None:
+            quantiles.add_metric([quantile], ms)
+    yield quantiles
+
+
+def _label_text(text: str) -> str:
+    """A label's value as UTF-8 can hold it, of bounded length."""
+    return text[:100].encode("utf-8", "backslashreplace").decode()

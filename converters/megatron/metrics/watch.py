@@ -1,0 +1,380 @@
+"""When a running build is in trouble: nothing moves, or nothing succeeds any more.
+
+Watches a running build: takes its messages, tells the log, the metrics and the progress bar.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Final, Literal
+
+from ingot.converters.megatron.metrics.http_server import MetricsServer
+from ingot.converters.megatron.metrics.messages import Level, LogStream, MessageTotals, Rates
+from ingot.converters.megatron.metrics.summary import (
+    BuildMeasures,
+    BuildSummary,
+    MetricsState,
+    Resources,
+    ResourceSample,
+    eta_seconds,
+    make_registry,
+    metric_families,
+    metric_fields,
+    summarize_build,
+)
+from ingot.converters.rows import Json
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AlarmLimits:
+    """How long and how often is too much.
+
+    Attributes:
+        stall_seconds: without a batch that went through, while there is work.
+        error_streak: failures in a row, of records or of files, that are still borne.
+    """
+
+    stall_seconds: float
+    error_streak: int
+
+
+class Alarms:
+    """Sees trouble in the messages, and says each once; not safe for threads.
+
+    Every method gives the `log` messages that are to be written.
+    """
+
+    def __init__(self, limits: AlarmLimits, now: float) -> None:
+        self._limits = limits
+        self._moved = now
+        self._stalled = False
+        self._streaks = {"records": 0, "files": 0}
+
+    def take(
+        self, message: dict[str, Json], totals: MessageTotals, now: float
+    ) -> list[dict[str, Json]]:
+        """Look at one message, which `totals` has in it."""
+        match message.get("kind"):
+            case "batch":
+                return self._move(now, totals)
+            case "phase" | "plan":
+                return self._move(now, totals) if "worker" not in message else []
+            case "count":
+                return self._failures(message)
+        return []
+
+    def check(self, totals: MessageTotals, now: float) -> list[dict[str, Json]]:
+        """Look at the time."""
+        if self._stalled or self._stall(totals, now) is None:
+            return []
+        self._stalled = True
+        where = _waiting_stage(totals)
+        return [
+            _log_message(
+                "warn", "stall", seconds=now - self._moved, error=where, **_queue_fields(totals)
+            )
+        ]
+
+    def trouble(self, totals: MessageTotals, now: float) -> str | None:
+        """Why the build is not healthy, None if it is."""
+        for what, streak in self._streaks.items():
+            if streak > self._limits.error_streak:
+                return f"error_rate: {streak} {what} failed in a row"
+        return self._stall(totals, now)
+
+    def _stall(self, totals: MessageTotals, now: float) -> str | None:
+        """The stall that there is now, in words."""
+        waited = now - self._moved
+        if totals.phase != "read" or waited <= self._limits.stall_seconds:
+            return None
+        return f"stall: no batch went through for {waited:.0f} s; {_waiting_stage(totals)}"
+
+    def _move(self, now: float, totals: MessageTotals) -> list[dict[str, Json]]:
+        """Something moved."""
+        waited, stalled = now - self._moved, self._stalled
+        self._moved, self._stalled = now, False
+        if not stalled:
+            return []
+        return [_log_message("info", "stall_over", seconds=waited, **_queue_fields(totals))]
+
+    def _failures(self, message: dict[str, Json]) -> list[dict[str, Json]]:
+        """Count failures in a row; a message that holds a success as well ends the row."""
+        records, failed = message.get("records", 0), message.get("failed_records", 0)
+        good = records > failed or message.get("documents", 0) > 0
+        said = self._streak("records", failed, good=good)
+        files, lost = message.get("files", 0), message.get("failed_files", 0)
+        return said + self._streak("files", lost, good=files > lost)
+
+    def _streak(self, what: str, failed: int, *, good: bool) -> list[dict[str, Json]]:
+        """Go on with a row of failures, or end it."""
+        before, limit = self._streaks[what], self._limits.error_streak
+        after = 0 if good else before + failed
+        self._streaks[what] = after
+        if before <= limit < after:
+            error = f"{after} {what} failed in a row, none succeeded"
+            return [_log_message("error", "error_rate", error=error, error_count=after)]
+        return (
+            [_log_message("info", "error_rate_over", error_count=before)]
+            if before > limit > after
+            else []
+        )
+
+
+def _log_message(level: Level, event: str, **fields: Json) -> dict[str, Json]:
+    """A `log` message of the pipeline."""
+    named = {"kind": "log", "level": level, "component": "pipeline", "event": event}
+    rounded = {n: round(v, 3) if isinstance(v, float) else v for n, v in fields.items()}
+    return {**named, **rounded}
+
+
+def _queue_fields(totals: MessageTotals) -> dict[str, Json]:
+    """The queues' depths as the log names them."""
+    reader, tokenizer = totals.depths()
+    return {"queue_depth_reader": reader, "queue_depth_tok": tokenizer}
+
+
+def _waiting_stage(totals: MessageTotals) -> str:
+    """Which stage the batches wait for."""
+    reader, tokenizer = totals.depths()
+    if tokenizer:
+        return f"{tokenizer} tokenized batches wait for the writer or for an earlier batch"
+    if reader:
+        return f"{reader} batches wait for the tokenizers, none for the writer"
+    return "both queues are empty: the reader gives nothing"
+
+
+Exporter = Literal["none", "stdout", "prometheus"]
+_LOOK: Final = 1.0  # seconds between two looks at the time
+_DRAW: Final = 0.2  # with somebody who draws progress
+_SHORTEST: Final = 0.05
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BuildProgress:
+    """How far a build is.
+
+    Attributes:
+        phase: `start`, `read`, `merge`, `done`.
+        bytes_read, bytes_total: of the input files, compressed; a total of 0 is unknown.
+        records, tokens: so far.
+        tokens_per_sec: over the last half minute.
+        eta: seconds until all input is read, None if unknown.
+        trouble: why the build is not healthy, None if it is.
+    """
+
+    phase: str
+    bytes_read: int
+    bytes_total: int
+    records: int
+    tokens: int
+    tokens_per_sec: float
+    eta: float | None
+    trouble: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WatchOptions:
+    """Where and how a build is shown.
+
+    Attributes:
+        log_level: lines below it are not written.
+        log_stream: binary stream of the log, None = standard output; not closed.
+        exporter: `stdout` writes a line `metrics` into the log, whatever its level, every
+            `interval` and at the end; `prometheus` serves HTTP; `none` does neither.
+        interval: seconds between two samples of the machine, over 0.
+        host, port: of the HTTP server; all interfaces, as a pod needs it; port 0 = any free one.
+        progress: called with the progress, from one thread; ended by an `OSError` of its own.
+        stall_seconds: without a finished batch until the build counts as stalled.
+        error_streak: records (or files) failed in a row that are still borne.
+        clock: seconds that only grow.
+    """
+
+    log_level: Level = "info"
+    log_stream: IO[bytes] | None = None
+    exporter: Exporter = "stdout"
+    interval: float = 5.0
+    host: str = "0.0.0.0"
+    port: int = 9464
+    progress: Callable[[BuildProgress], None] | None = None
+    stall_seconds: float = 300.0
+    error_streak: int = 1000
+    clock: Callable[[], float] = time.monotonic
+
+
+class Watch:
+    """The monitor of a build that is watched; a context manager, whose thread looks at the time.
+
+    Messages come from any thread; those of another process carry `worker`.
+    """
+
+    def __init__(self, options: WatchOptions) -> None:
+        now = options.clock()
+        self._options = options
+        self._clock = options.clock
+        self._lock = threading.Lock()
+        self._looking = threading.Lock()
+        self._log = LogStream(options.log_stream, options.log_level)
+        self._totals = MessageTotals(now)
+        self._alarms = Alarms(
+            AlarmLimits(stall_seconds=options.stall_seconds, error_streak=options.error_streak), now
+        )
+        self._rates = Rates()
+        self._rates.look(now, self._totals.counts)
+        self._resources = Resources(options.clock)
+        self._sample = ResourceSample()
+        self._due = now + options.interval
+        self._progress = options.progress
+        self._server: MetricsServer | None = None
+        self._thread: threading.Thread | None = None
+        self._ended = threading.Event()
+
+    def __call__(self, message: dict[str, Json]) -> None:
+        """Take one message."""
+        if message.get("kind") == "log":
+            if self._log.heard(message):
+                self._log.write(message)
+            return
+        with self._lock:
+            now = self._clock()
+            self._totals.take(message, now)
+            said = self._alarms.take(message, self._totals, now)
+        self._say(said)
+
+    def __enter__(self) -> "Watch":
+        if self._options.exporter == "prometheus":
+            registry = make_registry(self._families)
+            options = self._options
+            self._server = MetricsServer(options.host, options.port, registry, self.trouble)
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def port(self) -> int | None:
+        """The port that is served, None without a server."""
+        return self._server.port if self._server else None
+
+    def close(self) -> None:
+        """Look a last time, stop the thread and the server; again is no harm."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        self._ended.set()
+        thread.join()
+        self.look(last=True)
+        if self._server:
+            self._server.close()
+
+    def trouble(self) -> str | None:
+        """Why the build is not healthy, None if it is."""
+        with self._lock:
+            return self._alarms.trouble(self._totals, self._clock())
+
+    def look(self, *, last: bool = False) -> None:
+        """Look at the time: alarms, progress, and what is due every interval."""
+        with self._looking:
+            with self._lock:
+                now = self._clock()
+                self._rates.look(now, self._totals.counts)
+                said = self._alarms.check(self._totals, now)
+                progress = self._read_progress(now)
+            self._say(said)
+            self._show(progress)
+            if last or now >= self._due:
+                self._due = now + self._options.interval
+                self._measure()
+
+    def summary(self, measured: BuildMeasures | None = None) -> BuildSummary:
+        """What the build did until now."""
+        with self._looking:
+            self._sample = self._resources.sample()
+            with self._lock:
+                return summarize_build(
+                    self._totals,
+                    self._clock(),
+                    measured or BuildMeasures(),
+                    peak=self._resources.peak_rss,
+                    lost=self._log.lost,
+                )
+
+    def summary_log(self, summary: BuildSummary) -> None:
+        """Write the line `summary` of the log, whatever its level."""
+        self._line("summary", summary.to_document())
+
+    def _run(self) -> None:
+        """Look until it is over."""
+        pause = max(min(self._options.interval, _DRAW if self._progress else _LOOK), _SHORTEST)
+        while not self._ended.wait(pause):
+            self.look()
+
+    def _measure(self) -> None:
+        """Sample the machine; write the line `metrics`."""
+        self._sample = self._resources.sample()
+        if self._options.exporter == "stdout":
+            with self._lock:
+                shown = metric_fields(self._state())
+            self._line("metrics", shown)
+
+    def _show(self, progress: BuildProgress) -> None:
+        """Tell who draws the progress, while there is a terminal to draw on."""
+        if self._progress is None:
+            return
+        try:
+            self._progress(progress)
+        except OSError:
+            self._progress = None
+
+    def _read_progress(self, now: float) -> BuildProgress:
+        """The progress; the lock is held."""
+        totals, rates = self._totals, self._rates
+        return BuildProgress(
+            phase=totals.phase,
+            bytes_read=totals.counts["bytes_read"],
+            bytes_total=totals.planned["bytes"],
+            records=totals.counts["records"],
+            tokens=totals.counts["tokens"],
+            tokens_per_sec=rates.per_second("tokens"),
+            eta=eta_seconds(totals, rates),
+            trouble=self._alarms.trouble(totals, now),
+        )
+
+    def _state(self) -> MetricsState:
+        """All there is to export; the lock is held."""
+        now = self._clock()
+        return MetricsState(
+            now=now,
+            totals=self._totals,
+            rates=self._rates,
+            sample=self._sample,
+            trouble=self._alarms.trouble(self._totals, now),
+            lost=self._log.lost,
+        )
+
+    def _families(self) -> list["Metric"]:
+        """The metrics for one scrape."""
+        with self._lock:
+            return list(metric_families(self._state()))
+
+    def _say(self, messages: list[dict[str, Json]]) -> None:
+        """Write the lines of alarms whose level is high enough."""
+        for message in messages:
+            if self._log.heard(message):
+                self._log.write(message)
+
+    def _line(self, event: str, shown: dict[str, Json]) -> None:
+        """Write a line of the pipeline."""
+        head = {"kind": "log", "level": "info", "component": "pipeline", "event": event}
+        self._log.write({**head, **shown})

@@ -1,0 +1,1 @@
+"""Input files of a token build and their rows."""

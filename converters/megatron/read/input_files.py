@@ -1,0 +1,355 @@
+"""Names of files as texts of JSON: any bytes that a file system allows come back as they were.
+
+What a token build reads: the files in their order, and the units of work that they make.
+What a build reads out of its files: columns of texts, or unified records; what serves as such.
+"""
+
+import fnmatch
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingot.converters.errors import ConversionError, SourceError
+from ingot.converters.records.readers import kind_of_schema, read_batches
+from ingot.converters.rows import Json
+
+
+def name_to_text(name: str | Path) -> str:
+    """A name or path, one character for each of its bytes."""
+    return os.fsencode(name).decode("latin-1")
+
+
+def text_to_name(text: str) -> str:
+    """The name or path that `text_of` made the text of."""
+    return os.fsdecode(text.encode("latin-1"))
+
+
+UNIT_BYTES: Final = 64 << 20  # compressed; larger files are cut between row groups
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InputFile:
+    """A file to be read.
+
+    Attributes:
+        name: relative to the input folder, with `/`; names it in the results.
+        path: where it lies.
+        bytes: its size.
+        mtime_ns: when it was changed last, nanoseconds since 1970.
+    """
+
+    name: str
+    path: Path
+    bytes: int
+    mtime_ns: int
+
+    def to_document(self) -> dict[str, Json]:
+        """As JSON, for another process."""
+        return {
+            "name": name_to_text(self.name),
+            "path": name_to_text(self.path),
+            "bytes": self.bytes,
+            "mtime_ns": self.mtime_ns,
+        }
+
+    @staticmethod
+    def from_document(document: dict[str, Json]) -> "InputFile":
+        """The file of such a document."""
+        name, path = (text_to_name(document[key]) for key in ("name", "path"))
+        size, changed = document["bytes"], document["mtime_ns"]
+        return InputFile(name=name, path=Path(path), bytes=size, mtime_ns=changed)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unit:
+    """A piece of work, done as a whole or not at all.
+
+    Attributes:
+        number: its place in the plan.
+        file: number of its file.
+        row_groups: the row groups from, and up to; None = all of the file.
+        first_row: number of its first row in the file.
+        bytes: of the file, its share.
+    """
+
+    number: int
+    file: int
+    row_groups: tuple[int, int] | None
+    first_row: int
+    bytes: int
+
+
+def scan(folder: Path, pattern: str = "*.parquet", *, recursive: bool = True) -> list[InputFile]:
+    """The files under a folder whose name fits a glob, sorted by their relative path.
+
+    A pattern with a `/` is compared with the relative path. Hidden files and folders, and folders
+    that are links, are left out. A file given in place of the folder is taken whatever the pattern.
+    A file that cannot be looked at is among them: it fails when it is to be read.
+
+    Raises:
+        SourceError: no such folder, or no file in it fits.
+    """
+    if folder.is_file():
+        return [_stamp_file(folder.name, folder)]
+    if not folder.is_dir():
+        raise SourceError(str(folder), "no such folder", "give --input-dir an existing one")
+    found = sorted(
+        name for name in _list_names(folder, recursive) if _matches_pattern(name, pattern)
+    )
+    if not found:
+        where = "in it or its folders" if recursive else "in it"
+        problem = f"no file {where} fits {pattern!r}"
+        raise SourceError(str(folder), problem, "state --pattern, such as '*.parquet'")
+    return [_stamp_file(name, folder / name) for name in found]
+
+
+def _list_names(folder: Path, recursive: bool) -> Iterator[str]:
+    def stop(error: OSError) -> None:
+        problem = f"cannot be listed: {error.strerror or error}"
+        raise SourceError(str(error.filename), problem, "see to its permissions") from error
+
+    for root, folders, names in os.walk(folder, onerror=stop):
+        folders[:] = sorted(one for one in folders if recursive and not one.startswith("."))
+        place = Path(root).relative_to(folder)
+        yield from ((place / name).as_posix() for name in names if not name.startswith("."))
+
+
+def _matches_pattern(name: str, pattern: str) -> bool:
+    if "/" in pattern:
+        return fnmatch.fnmatchcase(name, pattern.removeprefix("./"))
+    return fnmatch.fnmatchcase(name.rpartition("/")[2], pattern)
+
+
+def stamp_files(files: Iterable[Path]) -> list[InputFile]:
+    """Files given one by one, in that order, under their own names."""
+    return [_stamp_file(file.name, file) for file in files]
+
+
+def _stamp_file(name: str, path: Path) -> InputFile:
+    try:
+        facts = path.stat()
+    except OSError:  # it has vanished, or is a link to nowhere
+        return InputFile(name=name, path=path, bytes=0, mtime_ns=0)
+    return InputFile(name=name, path=path, bytes=facts.st_size, mtime_ns=facts.st_mtime_ns)
+
+
+def open_file(file: InputFile) -> pa.NativeFile:
+    """A file, whatever its name is made of; Arrow takes names as UTF-8 alone."""
+    return pa.OSFile(os.fsencode(file.path))
+
+
+def plan_units(files: list[InputFile], *, whole_files: bool) -> list[Unit]:
+    """The units of the files, in order."""
+    units: list[Unit] = []
+    for number, file in enumerate(files):
+        for groups, first_row, size in _unit_ranges(file, whole_files):
+            units.append(
+                Unit(
+                    number=len(units),
+                    file=number,
+                    row_groups=groups,
+                    first_row=first_row,
+                    bytes=size,
+                )
+            )
+    return units
+
+
+def _unit_ranges(file: InputFile, whole: bool) -> Iterator[tuple[tuple[int, int] | None, int, int]]:
+    metadata = None if whole or file.bytes <= UNIT_BYTES else _read_footer(file)
+    if metadata is None or metadata.num_row_groups < 2:
+        yield None, 0, file.bytes
+        return
+    begin, first_row, rows = 0, 0, 0
+    share = file.bytes / max(1, metadata.num_rows)
+    for group in range(metadata.num_row_groups):
+        rows += metadata.row_group(group).num_rows
+        if rows * share >= UNIT_BYTES or group == metadata.num_row_groups - 1:
+            yield (begin, group + 1), first_row, round(rows * share)
+            begin, first_row, rows = group + 1, first_row + rows, 0
+
+
+def _read_footer(file: InputFile) -> pq.FileMetaData | None:
+    """The metadata; None where it is no Parquet file: reading it will say what is wrong."""
+    try:
+        return pq.read_metadata(open_file(file))
+    except (pa.ArrowException, OSError):
+        return None
+
+
+TEXT_COLUMNS: Final = ("text", "content", "doc")
+_SHOWN_FIELDS: Final = 20  # columns in an error
+_SHOWN_CHARS: Final = 80  # of each
+_ERROR_CHARS: Final = 300
+
+InputKind: TypeAlias = Literal["raw", "pt", "sft"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InputLayout:
+    """What is read out of every file.
+
+    Attributes:
+        kind: texts of raw columns, or unified records.
+        columns: names of the columns.
+    """
+
+    kind: InputKind
+    columns: tuple[str, ...]
+
+    def to_document(self) -> dict[str, Json]:
+        """As JSON."""
+        return {"kind": self.kind, "columns": list(self.columns)}
+
+    @staticmethod
+    def from_document(document: dict[str, Json]) -> "InputLayout":
+        """The layout of such a document."""
+        return InputLayout(kind=document["kind"], columns=tuple(document["columns"]))
+
+
+_RECORD_LAYOUTS: Final[dict[str, InputLayout]] = {
+    "pt": InputLayout(kind="pt", columns=("text",)),
+    "sft": InputLayout(kind="sft", columns=("messages", "system", "tools")),
+}
+
+
+def find_layout(files: Sequence[InputFile], text_cols: tuple[str, ...] | None) -> InputLayout:
+    """What to read, by the first file that serves: unified records, or columns that are texts."""
+    first: SourceError | None = None
+    for file in files:
+        try:
+            return _file_layout(file, text_cols)
+        except SourceError as error:
+            first = first or error
+    raise first or SourceError("", "no file to read")
+
+
+def _file_layout(file: InputFile, text_cols: tuple[str, ...] | None) -> InputLayout:
+    check_same_file(file)
+    if file.path.suffix == ".jsonl":
+        return _records_layout(_jsonl_kind(file), text_cols, file)
+    with translate_read_errors(file), open_file(file) as source, pq.ParquetFile(source) as parquet:
+        schema = parquet.schema_arrow
+    kind = kind_of_schema(schema)
+    if kind is not None:
+        return _records_layout(kind, text_cols, file)
+    columns = text_cols or _likely_column(schema, file)
+    _check_columns(schema, columns, file)
+    return InputLayout(kind="raw", columns=columns)
+
+
+def _records_layout(
+    kind: InputKind, text_cols: tuple[str, ...] | None, file: InputFile
+) -> InputLayout:
+    if text_cols and (kind, text_cols) != ("pt", ("text",)):
+        raise SourceError(
+            str(file.path), "holds unified records, whose text is known", "leave --text-cols out"
+        )
+    return _RECORD_LAYOUTS[kind]
+
+
+def _jsonl_kind(file: InputFile) -> InputKind:
+    with translate_read_errors(file):
+        batch = next(read_batches([file.path], rows=1), None)
+    if batch is None:
+        raise SourceError(str(file.path), "holds no record", "take it out, or see to it")
+    return "sft" if "messages" in batch.schema.names else "pt"
+
+
+def _likely_column(schema: pa.Schema, file: InputFile) -> tuple[str, ...]:
+    """The column that most likely holds the texts; of two alike, the one spelled as wanted."""
+    texts = [field.name for field in schema if _is_text_type(field.type)]
+    for wanted in TEXT_COLUMNS:
+        alike = [name for name in texts if name.lower() == wanted]
+        if alike:
+            return (wanted if wanted in alike else alike[0],)
+    wanted = ", ".join(TEXT_COLUMNS[:-1])
+    problem = f"has no column of texts named {wanted} or {TEXT_COLUMNS[-1]} (it has {_shown_fields(schema)})"
+    raise SourceError(str(file.path), problem, "name the columns: --text-cols")
+
+
+def _shown_fields(schema: pa.Schema) -> str:
+    shown = ", ".join(
+        f"{field.name!r}: {field.type}"[:_SHOWN_CHARS] for field in list(schema)[:_SHOWN_FIELDS]
+    )
+    return f"{shown}, ..." if len(schema) > _SHOWN_FIELDS else shown or "none"
+
+
+def _check_columns(schema: pa.Schema, columns: Sequence[str], file: InputFile) -> None:
+    for name in columns:
+        found = schema.get_all_field_indices(name)
+        if not found:
+            problem = f"has no column {name!r} (it has {_shown_fields(schema)})"
+            raise SourceError(str(file.path), problem, "see --text-cols")
+        if len(found) > 1:
+            problem = f"has {len(found)} columns {name!r}"
+            raise SourceError(str(file.path), problem, "give them names of their own")
+        kind = schema.field(found[0]).type
+        if not _is_text_type(kind):
+            problem = f"column {name!r} is {str(kind)[:_SHOWN_CHARS]}, not text"
+            raise SourceError(str(file.path), problem, "see --text-cols")
+
+
+def _is_text_type(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return _is_text_type(kind.value_type)
+    checks: tuple[Callable[[pa.DataType], bool], ...] = (
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_string_view,
+        pa.types.is_binary,
+        pa.types.is_large_binary,
+        pa.types.is_binary_view,
+        pa.types.is_null,
+    )
+    return any(check(kind) for check in checks)
+
+
+@contextmanager
+def translate_read_errors(file: InputFile) -> Iterator[None]:
+    """Translate what the readers say about a file."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise _read_error(file, "a name in it is no UTF-8") from error
+    except (pa.ArrowException, OSError) as error:
+        # The operating system's own errors carry a number; Arrow's do not.
+        raise _read_error(file, getattr(error, "strerror", None) or str(error)) from error
+    except ConversionError as error:
+        raise SourceError(error.where, error.problem, error.hint) from error
+
+
+def _read_error(file: InputFile, said: str) -> SourceError:
+    problem = f"cannot be read: {' '.join(said.split())[:_ERROR_CHARS]}"
+    return SourceError(str(file.path), problem, "mend it or take it out")
+
+
+def check_same_file(file: InputFile) -> None:
+    """See that a file is what it was when it was listed."""
+    with translate_read_errors(file):
+        facts = file.path.stat()
+    if not stat.S_ISREG(facts.st_mode):
+        raise _read_error(file, "it is no regular file")
+    if (facts.st_size, facts.st_mtime_ns) != (file.bytes, file.mtime_ns):
+        raise SourceError(str(file.path), "changed while it was to be read", "start again")
+
+
+def check_schema_fits(schema: pa.Schema, layout: InputLayout, file: InputFile) -> None:
+    """See that a Parquet file holds what is read out of every one."""
+    kind = kind_of_schema(schema) or "raw"
+    if kind != layout.kind:
+        names = {"raw": "no unified records", "pt": "PT records", "sft": "SFT records"}
+        raise SourceError(
+            str(file.path),
+            f"holds {names[kind]}, the first file {names[layout.kind]}",
+            "build one data set of each kind",
+        )
+    if kind == "raw":
+        _check_columns(schema, layout.columns, file)

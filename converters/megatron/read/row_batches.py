@@ -1,0 +1,352 @@
+"""The rows of a unit, batch by batch: text columns of any Parquet file, or unified records.
+
+Only the columns that are needed are decoded, in batches bounded by the bytes of their texts. What
+cannot be read is a `SourceError` that names the file; the file counts as failed then.
+
+Text columns of rows to one text a row: decoded, stripped, joined.
+"""
+
+import codecs
+import queue
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ingot.converters.errors import SourceError
+from ingot.converters.megatron.read.input_files import (
+    InputFile,
+    InputLayout,
+    Unit,
+    check_same_file,
+    check_schema_fits,
+    open_file,
+    translate_read_errors,
+)
+from ingot.converters.records.readers import read_batches
+
+BATCH_BYTES: Final = 4 << 20  # of decoded text
+JSONL_ROWS: Final = 1_024
+# Rows are decoded few at a time and put together by their size: the sizes in a file are those of
+# all rows of a row group together, and say nothing at all where equal texts are stored once.
+_DECODED_BYTES: Final = 256 << 10
+_DICTIONARY_ROWS: Final = 256
+_PAGE_BYTES: Final = 1 << 20  # read at a time; else a whole column of a row group would be
+_WAITING: Final = 4  # decoded batches per row group that is read ahead
+_LOOK_SECONDS: Final = 0.1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowBatch:
+    """Consecutive rows of a file.
+
+    Attributes:
+        first: number of the first, from 0.
+        table: their columns, as the layout names them.
+        row_group: where they lie, None where the file has none.
+        read: bytes of the file that they stand for.
+    """
+
+    first: int
+    table: pa.RecordBatch
+    row_group: int | None
+    read: int
+
+
+def read_rows(
+    file: InputFile, unit: Unit, layout: InputLayout, *, batch_size: int, ahead: int = 1
+) -> Iterator[RowBatch]:
+    """The rows of a unit, in order."""
+    check_same_file(file)
+    if file.path.suffix == ".jsonl":
+        yield from _jsonl_rows(file, layout, batch_size)
+        return
+    with translate_read_errors(file):
+        with open_file(file) as source, pq.ParquetFile(source) as parquet:
+            check_schema_fits(parquet.schema_arrow, layout, file)
+            metadata = parquet.metadata
+        groups = range(*(unit.row_groups or (0, metadata.num_row_groups)))
+        jobs = [_RowGroup(file, metadata, layout, group, batch_size) for group in groups]
+        first, share = unit.first_row, unit.bytes / max(1, sum(job.rows for job in jobs))
+        for group, batch in _ordered_batches(jobs, ahead):
+            yield RowBatch(
+                first=first, table=batch, row_group=group, read=round(share * batch.num_rows)
+            )
+            first += batch.num_rows
+    check_same_file(file)
+
+
+@dataclass(frozen=True, slots=True)
+class _RowGroup:
+    """A row group that is to be decoded."""
+
+    file: InputFile
+    metadata: pq.FileMetaData
+    layout: InputLayout
+    group: int
+    batch_size: int
+
+    @property
+    def rows(self) -> int:
+        count: int = self.metadata.row_group(self.group).num_rows
+        return count
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        with (
+            translate_read_errors(self.file),
+            open_file(self.file) as source,
+            pq.ParquetFile(
+                source, metadata=self.metadata, pre_buffer=False, buffer_size=_PAGE_BYTES
+            ) as parquet,
+        ):
+            few = parquet.iter_batches(
+                batch_size=self._few_rows(),
+                row_groups=[self.group],
+                columns=list(dict.fromkeys(self.layout.columns)),
+                use_threads=False,
+            )
+            for batch in _coalesce_batches(few, self.batch_size):
+                yield batch.select(list(self.layout.columns))
+
+    def _few_rows(self) -> int:
+        """Rows whose texts take about `_DECODED_BYTES`, going by the sizes of their columns."""
+        facts = self.metadata.row_group(self.group)
+        chunks = [facts.column(i) for i in range(facts.num_columns)]
+        own = [chunk for chunk in chunks if self._reads(chunk.path_in_schema)]
+        size = sum(chunk.total_uncompressed_size for chunk in own)
+        rows = max(1, _DECODED_BYTES * max(1, facts.num_rows) // max(1, size))
+        if any("DICTIONARY" in coding for chunk in own for coding in chunk.encodings):
+            rows = min(rows, _DICTIONARY_ROWS)
+        return int(min(rows, self.batch_size))
+
+    def _reads(self, path: str) -> bool:
+        return path in self.layout.columns or path.split(".")[0] in self.layout.columns
+
+
+def _coalesce_batches(few: Iterator[pa.RecordBatch], batch_size: int) -> Iterator[pa.RecordBatch]:
+    """Batches of about `BATCH_BYTES`, and no more than `batch_size` rows."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in few:
+        if held and (rows + batch.num_rows > batch_size or size + batch.nbytes > BATCH_BYTES):
+            yield _concat_batches(held)
+            held, rows, size = [], 0, 0
+        held.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        del batch  # it may be the one that does not fit into the memory twice
+    if held:
+        yield _concat_batches(held)
+
+
+def _concat_batches(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    (together,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return together
+
+
+def _ordered_batches(jobs: list[_RowGroup], ahead: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The batches of all row groups in order, with up to `ahead` of them decoded at once."""
+    if ahead <= 1 or len(jobs) <= 1:
+        for job in jobs:
+            yield from ((job.group, batch) for batch in job.batches())
+        return
+    stop = threading.Event()
+    running: list[_GroupDecoder] = []
+    with ThreadPoolExecutor(ahead) as pool:
+        try:
+            for place, job in enumerate(jobs):
+                while len(running) < min(ahead, len(jobs) - place):
+                    running.append(_GroupDecoder(jobs[place + len(running)], stop, pool))
+                yield from ((job.group, batch) for batch in running.pop(0).batches())
+        finally:
+            stop.set()
+
+
+class _GroupDecoder:
+    """A row group that a thread of its own decodes, a few batches ahead."""
+
+    def __init__(self, job: _RowGroup, stop: threading.Event, pool: ThreadPoolExecutor) -> None:
+        self._stop = stop
+        self._queue: queue.Queue[pa.RecordBatch | None] = queue.Queue(_WAITING)
+        self._done = pool.submit(self._decode, job)
+
+    def _decode(self, job: _RowGroup) -> None:
+        try:
+            for batch in job.batches():
+                self._put(batch)
+                if self._stop.is_set():
+                    return
+        finally:
+            self._put(None)
+
+    def _put(self, item: pa.RecordBatch | None) -> None:
+        while not self._stop.is_set():
+            try:
+                self._queue.put(item, timeout=_LOOK_SECONDS)
+            except queue.Full:
+                continue
+            return
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The batches as they come."""
+        while (item := self._queue.get()) is not None:
+            yield item
+        self._done.result()
+
+
+def _jsonl_rows(file: InputFile, layout: InputLayout, batch_size: int) -> Iterator[RowBatch]:
+    first = 0
+    with translate_read_errors(file):
+        for batch in read_batches([file.path], rows=min(batch_size, JSONL_ROWS)):
+            if not set(layout.columns) <= set(batch.schema.names):
+                raise SourceError(
+                    str(file.path),
+                    "holds records of another kind than the first file",
+                    "build one data set of each kind",
+                )
+            table = batch.select(list(layout.columns))
+            yield RowBatch(first=first, table=table, row_group=None, read=0)
+            first += batch.num_rows
+    yield RowBatch(
+        first=first, table=pa.RecordBatch.from_pydict({}), row_group=None, read=file.bytes
+    )
+
+
+_WINDOW: Final = 4_096
+FOUND_BYTES: Final = 100  # of what is no UTF-8, in a reject
+# What `str.strip` takes off.
+WHITE_SPACE: Final = "".join(c for c in map(chr, range(0x3001)) if c.isspace())
+
+Flags: TypeAlias = npt.NDArray[np.bool_]
+_BadValues: TypeAlias = list[tuple[int, str]]  # places, and what is there
+
+_NULL: Final = pa.scalar(None, pa.large_string())
+_EMPTY: Final = pa.scalar("", pa.large_string())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JoinedTexts:
+    """One text per row.
+
+    Attributes:
+        texts: without nulls; empty where there is none.
+        missing: which rows have a null in every column.
+        bad: places of the rows with a value that is no UTF-8, and how it begins; their text is
+            empty.
+    """
+
+    texts: pa.LargeStringArray
+    missing: Flags
+    bad: dict[int, str]
+
+
+def join_columns(table: pa.RecordBatch, *, strip: bool, separator: str) -> JoinedTexts:
+    """Join the columns of each row; a null or an empty text leaves no separator behind."""
+    bad: dict[int, str] = {}
+    columns = []
+    for column in table.columns:
+        texts, wrong = _decode_column(column)
+        columns.append(_strip_texts(texts) if strip else texts)
+        bad.update({place: found for place, found in wrong if place not in bad})
+    missing = np.ones(table.num_rows, np.bool_)
+    for column in columns:
+        missing &= column.is_null().to_numpy(zero_copy_only=False)
+    missing[list(bad)] = False
+    texts = _concatenate_columns(columns, separator)
+    if bad and len(columns) > 1:
+        kept = np.ones(table.num_rows, np.bool_)
+        kept[list(bad)] = False
+        texts = pc.if_else(pa.array(kept), texts, _EMPTY)
+    return JoinedTexts(texts=texts, missing=missing, bad=dict(sorted(bad.items())))
+
+
+def _concatenate_columns(columns: list[pa.LargeStringArray], separator: str) -> pa.LargeStringArray:
+    if len(columns) == 1:
+        return columns[0].fill_null("") if columns[0].null_count else columns[0]
+    parts = [pc.if_else(pc.equal(pc.binary_length(c), 0), _NULL, c) for c in columns]
+    # A row of nothing but nulls would be missing from what Arrow joins.
+    bare = np.logical_and.reduce([p.is_null().to_numpy(zero_copy_only=False) for p in parts])
+    parts[0] = pc.if_else(pa.array(bare), _EMPTY, parts[0])
+    between = pa.scalar(separator, pa.large_string())
+    return pc.binary_join_element_wise(*parts, between, null_handling="skip")
+
+
+def text_view(texts: pa.LargeStringArray, place: int) -> memoryview:
+    """The bytes of a text where they lie; a scalar of Arrow would be a copy."""
+    _, offsets, data = texts.buffers()
+    place += texts.offset
+    start, end = np.frombuffer(offsets, np.int64)[place : place + 2].tolist()
+    return memoryview(b"" if data is None else data)[start:end]
+
+
+def _strip_texts(texts: pa.LargeStringArray) -> pa.LargeStringArray:
+    if len(texts) != 1 or texts.null_count:
+        return pc.utf8_trim(texts, characters=WHITE_SPACE)
+    # One alone may be a very long one: it stays where it is.
+    own = text_view(texts, 0)
+    start = _leading_space(own)
+    end = len(own) - _trailing_space(own[start:])
+    base = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset]
+    offsets = pa.py_buffer(np.array([base + start, base + end], np.int64))
+    return pa.LargeStringArray.from_buffers(1, offsets, texts.buffers()[2] or pa.py_buffer(b""))
+
+
+def _leading_space(text: memoryview) -> int:
+    """Bytes of white space that UTF-8 begins with."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    found = 0
+    for start in range(0, len(text), _WINDOW):
+        block = decoder.decode(text[start : start + _WINDOW])
+        rest = block.lstrip()
+        found += len(block[: len(block) - len(rest)].encode())
+        if rest:
+            break
+    return found
+
+
+def _trailing_space(text: memoryview) -> int:
+    """Bytes of white space that UTF-8 ends with."""
+    end = len(text)
+    while end:
+        start = max(0, end - _WINDOW)
+        while text[start] & 0xC0 == 0x80:  # within a character
+            start += 1
+        block = bytes(text[start:end]).decode()
+        rest = block.rstrip()
+        end -= len(block[len(rest) :].encode())
+        if rest:
+            break
+    return len(text) - end
+
+
+def _decode_column(column: pa.Array) -> tuple[pa.LargeStringArray, _BadValues]:
+    """A column as texts; values that are no UTF-8 are null, their places and starts are given."""
+    try:
+        texts = column.cast(pa.large_string())
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        return _decode_values(column)
+    return texts, []
+
+
+def _decode_values(column: pa.Array) -> tuple[pa.LargeStringArray, _BadValues]:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary.cast(pa.large_binary()).take(column.indices)
+    texts: list[str | None] = []
+    wrong: _BadValues = []
+    for place, value in enumerate(column.cast(pa.large_binary()).to_pylist()):
+        try:
+            texts.append(None if value is None else value.decode())
+        except UnicodeDecodeError as error:
+            wrong.append((place, f"byte {error.start}: {value[:FOUND_BYTES]!r}"))
+            texts.append(None)
+    return pa.array(texts, pa.large_string()), wrong

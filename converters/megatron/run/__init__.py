@@ -1,0 +1,1 @@
+"""A token build from its recipe to its finished files."""

@@ -1,0 +1,440 @@
+"""A build done to its end: by one process or several, again where an engine was wrong.
+
+The token build: from Parquet texts or unified records to a Megatron data set.
+"""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from ingot.converters.errors import ConversionError, NoTokensError, OutputError, SourceError
+from ingot.converters.megatron.engines.engine import REFERENCES, EngineChoice, EngineWrongError
+from ingot.converters.megatron.engines.fast_engines import (
+    FAST_ENGINES,
+    VerdictCase,
+    failed_verdict,
+    keep_verdict,
+    make_verdict_case,
+    recall_verdict,
+)
+from ingot.converters.megatron.engines.guard import trim_memory
+from ingot.converters.megatron.engines.race import choose_engine
+from ingot.converters.megatron.indexed_dataset import (
+    DTYPES,
+    WRITTEN_CODES,
+    index_paths,
+    mask_prefix,
+)
+from ingot.converters.megatron.metrics.messages import Monitor, ignore_message, log_event
+from ingot.converters.megatron.options import BuildOptions, WorkOptions
+from ingot.converters.megatron.read.input_files import InputFile, Unit, find_layout, plan_units
+from ingot.converters.megatron.run.processes import run_processes
+from ingot.converters.megatron.run.recipe import (
+    Recipe,
+    TokenStats,
+    UnitRun,
+    count_results,
+    estimate_text_bytes,
+    make_recipe,
+    read_stats,
+    run_in_process,
+    sample_texts,
+    special_check_section,
+)
+from ingot.converters.megatron.tokenizer.tokenizer import check_special, load_tokenizer
+from ingot.converters.megatron.write.lanes import drop_engine, lane_numbers, recover_lanes
+from ingot.converters.megatron.write.staging import (
+    Staging,
+    assemble,
+    commit_data_set,
+    finished_units,
+    identity_difference,
+    open_staging,
+    sum_counts,
+)
+from ingot.converters.output.commit import output_errors
+from ingot.converters.progress import host_facts
+from ingot.converters.rows import Json
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """How it went.
+
+    Attributes:
+        choice: the engine that it ended with; None = everything was done before.
+        failures: by number, the files that no process survived, and why.
+    """
+
+    choice: EngineChoice | None = None
+    failures: dict[int, str] = field(default_factory=dict)
+
+
+def run_attempts(job: UnitRun) -> Outcome:
+    """Do every unit that is not finished."""
+    with output_errors(job.place.prefix):
+        recover_lanes(job.place.base)
+    wrong = _distrusted_engines(job)
+    for engine in wrong:
+        _forget_engine(job, engine, "it gave other ids than the reference elsewhere")
+    choice = None
+    while pending := job.pending():
+        choice = job.choose(pending, wrong)
+        _send_plan(job, pending)
+        try:
+            if job.work.processes > 1:
+                return Outcome(choice=choice, failures=run_processes(job, pending, choice))
+            run_in_process(job, pending, choice)
+        except EngineWrongError as error:
+            if error.engine not in FAST_ENGINES or error.engine in wrong:
+                raise _contradiction_error(job, error) from error
+            wrong |= {error.engine}
+            keep_verdict(_engine_case(job, error.engine), failed_verdict(error.text))
+            _forget_engine(job, error.engine, str(error))
+    return Outcome(choice=choice)
+
+
+def _contradiction_error(job: UnitRun, error: EngineWrongError) -> ConversionError:
+    """No engine is left that could do it otherwise."""
+    return ConversionError(
+        job.recipe.loaded.given,
+        f"the library contradicts itself about its ids: {error}",
+        "report this text and the tokenizer",
+    )
+
+
+def _send_plan(job: UnitRun, pending: Sequence[Unit]) -> None:
+    job.monitor(
+        {
+            "kind": "plan",
+            "bytes": sum(unit.bytes for unit in pending),
+            "files": len({unit.file for unit in pending}),
+            "units": len(pending),
+        }
+    )
+    job.monitor({"kind": "phase", "phase": "read"})
+
+
+def _distrusted_engines(job: UnitRun) -> frozenset[str]:
+    """Engines of finished units that are known to be wrong: a kill may have come before that."""
+    engines = {stretch.engine for stretch in finished_units(job.place.base).values()}
+    return frozenset(name for name in engines - {"", *REFERENCES} if not _is_trusted(job, name))
+
+
+def _is_trusted(job: UnitRun, engine: str) -> bool:
+    if engine not in FAST_ENGINES:
+        return False
+    verdict = recall_verdict(_engine_case(job, engine))
+    return verdict is None or verdict.passed
+
+
+def _engine_case(job: UnitRun, engine: str) -> VerdictCase:
+    return make_verdict_case(
+        FAST_ENGINES[engine], job.recipe.loaded, plain=job.recipe.options.plain
+    )
+
+
+def _forget_engine(job: UnitRun, engine: str, problem: str) -> None:
+    """What the engine wrote has to be done again."""
+    log_event(job.monitor, "error", "tokenizer", "engine_wrong", engine=engine, error=problem)
+    job.monitor({"kind": "count", "error.engine": 1})
+    with output_errors(job.place.prefix):
+        for lane in lane_numbers(job.place.base):
+            drop_engine(job.place.base, lane, engine)
+
+
+_SHOWN_FAILURES: Final = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SideFiles:
+    """Where the files beside the data set go; None = `PREFIX.rejects.jsonl`, `PREFIX.run.json`."""
+
+    rejects: Path | None = None
+    run: Path | None = None
+
+
+def build(
+    files: Sequence[InputFile],
+    tokenizer: Path | str,
+    prefix: Path,
+    options: BuildOptions | None = None,
+    work: WorkOptions | None = None,
+    *,
+    beside: SideFiles | None = None,
+    monitor: Monitor = ignore_message,
+) -> TokenStats:
+    """Tokenize files into `PREFIX.bin`, `PREFIX.idx` and `PREFIX.meta.json`.
+
+    Conversations also give `PREFIX.loss_mask.bin` and `.idx`. Rows that cannot be tokenized are
+    listed in `PREFIX.rejects.jsonl`, times and counts by stage in `PREFIX.run.json`. The data set
+    appears whole or not at all; what a build that was broken off had finished can be gone on with.
+
+    Args:
+        files: the inputs in order, see `units.scan`.
+        tokenizer: see `load_tokenizer`.
+        prefix: where to, without the endings; its folder is made.
+        options: what decides the bytes.
+        work: how the work is done.
+        beside: where the small files go.
+        monitor: hears how it goes, see `monitor`.
+
+    Raises:
+        SourceError: no file can be read.
+        ConversionError: the tokenizer or the options do not serve; no document has a token; with
+            `fail_fast` the first row that is rejected.
+        OutputError: another data set is there; what is unfinished differs; it cannot be written.
+    """
+    options, work = options or BuildOptions(), work or WorkOptions()
+    if not files:
+        raise ConversionError(str(prefix), "no file to tokenize", "name at least one")
+    twice = [name for name, count in Counter(file.name for file in files).items() if count > 1]
+    if twice:
+        raise ConversionError(twice[0], "two inputs have this name", "give them names of their own")
+    made = _Build.prepare_build(
+        files, tokenizer, prefix, options, work, beside or SideFiles(), monitor
+    )
+    with open_staging(prefix, work.tmp_dir) as place:
+        if place.beside:
+            log_event(monitor, "warn", "writer", "tmp_dir_not_used", error=place.beside)
+        place.finish_commit()
+        done = made.already_done()
+        return done or made.make(place)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Build:
+    """One build."""
+
+    files: Sequence[InputFile]
+    recipe: Recipe
+    prefix: Path
+    work: WorkOptions
+    check: dict[str, Json]
+    rejects: Path
+    run_file: Path
+    monitor: Monitor
+
+    @staticmethod
+    def prepare_build(
+        files: Sequence[InputFile],
+        tokenizer: Path | str,
+        prefix: Path,
+        options: BuildOptions,
+        work: WorkOptions,
+        beside: SideFiles,
+        monitor: Monitor,
+    ) -> "_Build":
+        """The start-up checks: tokenizer, special tokens, what the files hold."""
+        loaded = load_tokenizer(tokenizer)
+        check = check_special(
+            loaded,
+            options.special_tokens_json,
+            strict=options.strict_special_ids,
+            bos_id=options.bos_id,
+            eos_id=options.eos_id,
+        )
+        for event, fields in check.warnings():
+            log_event(monitor, "warn", "tokenizer", event, **fields)
+        layout = find_layout(files, options.text_cols)
+        recipe = make_recipe(loaded, options, layout)
+        log_event(
+            monitor,
+            "info",
+            "pipeline",
+            "checked",
+            tokenizer=loaded.given,
+            vocabulary=loaded.vocabulary,
+            dtype=recipe.rules.dtype,
+            input=layout.kind,
+            columns=list(layout.columns),
+            eod_id=recipe.rules.eod,
+        )
+        asked = options.special_tokens_json is not None
+        return _Build(
+            files=files,
+            recipe=recipe,
+            prefix=prefix,
+            work=work,
+            check=special_check_section(check if asked else None),
+            rejects=beside.rejects or prefix.with_name(f"{prefix.name}.rejects.jsonl"),
+            run_file=beside.run or prefix.with_name(f"{prefix.name}.run.json"),
+            monitor=monitor,
+        )
+
+    def identity(self) -> dict[str, Json]:
+        identity = self.recipe.identity(self.files)
+        return {**identity, "changed": {file.name: file.mtime_ns for file in self.files}}
+
+    def already_done(self) -> TokenStats | None:
+        """The stats of this very data set if it is there."""
+        _, idx_path, meta_path = index_paths(self.prefix)
+        if not idx_path.exists():
+            return None
+        then = _read_meta_document(self.run_file).get("identity")
+        differs = (
+            identity_difference(self.identity(), then)
+            if then
+            else "it is not known how it was made"
+        )
+        if not differs:
+            meta = _read_meta_document(meta_path)
+            differs = _describe_damage(self.prefix, meta)
+            if not differs:
+                log_event(self.monitor, "info", "pipeline", "already_done", file_path=str(idx_path))
+                return read_stats(meta, already_done=True)
+        if self.work.overwrite:
+            return None
+        hint = "name another prefix, or replace it with --overwrite"
+        if self.work.resume:
+            raise OutputError(str(idx_path), f"is another data set: {differs}", hint)
+        raise OutputError(str(idx_path), f"exists, and differs: {differs}", hint)
+
+    def make(self, place: Staging) -> TokenStats:
+        started = time.monotonic()
+        self._begin(place)
+        units = plan_units(list(self.files), whole_files=self.recipe.options.doc_boundary == "file")
+        job = UnitRun(
+            files=self.files,
+            units=units,
+            recipe=self.recipe,
+            work=self.work,
+            place=place,
+            choose=self._chosen,
+            monitor=self.monitor,
+        )
+        outcome = run_attempts(job)
+        self.monitor({"kind": "phase", "phase": "merge"})
+        return self._finish(place, units, outcome, started)
+
+    def _begin(self, place: Staging) -> None:
+        """Go on with what is unfinished, or clear it away."""
+        now, then = self.identity(), place.identity()
+        if not self.work.resume or then is None:
+            place.begin(now)
+            return
+        differs = identity_difference(now, then)
+        if differs:
+            raise OutputError(
+                str(self.prefix),
+                f"the unfinished build differs: {differs}",
+                "go on with what it had, or leave --resume out to start again",
+            )
+        log_event(
+            self.monitor,
+            "info",
+            "pipeline",
+            "resumed",
+            units=len(finished_units(place.base)),
+        )
+
+    def _chosen(self, units: Sequence[Unit], exclude: frozenset[str]) -> EngineChoice:
+        """The engine for these units."""
+        threads, inside = self.work.threads()
+        choice = choose_engine(
+            self.recipe.loaded,
+            self.work.tok_engine,
+            sample_texts(self.files, units, self.recipe),
+            plain=self.recipe.options.plain,
+            total_bytes=estimate_text_bytes(self.files, units),
+            exclude=exclude,
+            threads=max(threads, inside),
+            monitor=self.monitor,
+        )
+        trim_memory()  # several engines were loaded, one of them will be again
+        return choice
+
+    def _finish(
+        self, place: Staging, units: Sequence[Unit], outcome: Outcome, started: float
+    ) -> TokenStats:
+        finished = finished_units(place.base)
+        failures = outcome.failures | {
+            unit.file: finished[unit.number].failed or ""
+            for unit in units
+            if unit.number in finished and finished[unit.number].failed
+        }
+        good = [finished[unit.number] for unit in units if unit.file not in failures]
+        counts = sum_counts(good)
+        self._check_any(place, counts, failures)
+        if counts["tools_unused"]:
+            log_event(
+                self.monitor,
+                "warn",
+                "tokenizer",
+                "tools_unused",
+                records=counts["tools_unused"],
+                error="the chat template takes no tool definitions: they were left out",
+            )
+        begun = time.monotonic()
+        assembled = assemble(
+            place, good, self.recipe.rules.dtype, masks=self.recipe.masks, rejects=self.rejects
+        )
+        self._index_time(time.monotonic() - begun)
+        meta = {
+            **self.recipe.meta(),
+            **self.check,
+            **count_results(self.files, units, finished, failures),
+        }
+        engines = sorted({stretch.engine for stretch in good if stretch.engine})
+        info = {
+            "identity": self.identity(),
+            "engines": engines,
+            "seconds": round(time.monotonic() - started, 3),
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "host": host_facts(),
+        }
+        commit_data_set(place, assembled, meta=meta, run=info, run_file=self.run_file)
+        self.monitor({"kind": "phase", "phase": "done"})
+        choice = outcome.choice
+        rate = choice.rates.get(choice.engine) if choice else None
+        return replace(read_stats(meta), engine=", ".join(engines), engine_mbps=rate)
+
+    def _index_time(self, seconds: float) -> None:
+        self.monitor({"kind": "stage", "stage": "index", "seconds": seconds})
+
+    def _check_any(self, place: Staging, counts: Counter[str], failures: dict[int, str]) -> None:
+        if counts["tokens"]:
+            return
+        place.clear()
+        if len(failures) == len(self.files):
+            some = list(failures.items())[:_SHOWN_FAILURES]
+            first = "; ".join(f"{self.files[file].name}: {why}" for file, why in some)
+            raise SourceError("", f"none of {len(failures)} files can be read: {first}")
+        said = ", ".join(
+            f"{counts[name]} {name}" for name in ("rows", "empty", "short", "long", "rejected")
+        )
+        raise NoTokensError(
+            str(self.prefix),
+            f"not a single token ({said}): Megatron cannot load an empty data set",
+            "see to the columns and the limits; nothing was written",
+        )
+
+
+def _describe_damage(prefix: Path, meta: dict[str, Json]) -> str:
+    """What is missing of a data set with that `.meta.json`, by the sizes of its files."""
+    bin_path, _, meta_path = index_paths(prefix)
+    if "counts" not in meta:
+        return f"{meta_path.name} is damaged"
+    tokens = meta["counts"]["tokens"]
+    sizes = {bin_path: tokens * np.dtype(DTYPES[WRITTEN_CODES[meta["dtype"]]]).itemsize}
+    if meta["loss_mask"]:
+        sizes[index_paths(mask_prefix(prefix))[0]] = tokens
+    for path, size in sizes.items():
+        if not path.is_file() or path.stat().st_size != size:
+            return f"{path.name} is damaged"
+    return ""
+
+
+def _read_meta_document(path: Path) -> dict[str, Json]:
+    try:
+        document = json.loads(path.read_bytes())  # names of files need not be UTF-8
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}

@@ -1,0 +1,472 @@
+"""What a pipeline measures of itself: time by stage, and how full its queues are.
+
+Ids without those that a piece of a text has only because it begins a text.
+A shard through an engine: ids, loss masks, documents as they are written, rejects.
+Units through reader, tokenizers and writer: threads with bounded queues between them, in order.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingot.converters.errors import SourceError
+from ingot.converters.megatron.chat.loss_masks import LossMask, LossMasker
+from ingot.converters.megatron.engines.engine import Encoded, Engine, IdCounts
+from ingot.converters.megatron.metrics.messages import Monitor, log_event
+from ingot.converters.megatron.read.input_files import InputFile, InputLayout, Unit
+from ingot.converters.megatron.read.preparation import Preparer
+from ingot.converters.megatron.read.row_batches import RowBatch, read_rows
+from ingot.converters.megatron.text.documents import (
+    NEW_DOCUMENT,
+    DocumentRules,
+    Shard,
+    TokenizedTexts,
+    reject_row,
+    shape_documents,
+)
+from ingot.converters.megatron.write.lanes import LaneStretch
+from ingot.converters.megatron.write.unit_writer import TokenizedShard, UnitWriter
+from ingot.converters.rows import Reject
+
+
+class StageClock:
+    """Time in the reader, and in what prepares its rows."""
+
+    def __init__(self, monitor: Monitor) -> None:
+        self._monitor = monitor
+        self._reading = 0.0
+
+    def inner(self, rows: Iterator[RowBatch]) -> Iterator[RowBatch]:
+        """The same rows; their time is the reader's."""
+        while True:
+            started = time.monotonic()
+            item = next(rows, None)
+            self._reading += time.monotonic() - started
+            if item is None:
+                return
+            yield item
+
+    def outer(self, shards: Iterator[Shard]) -> Iterator[Shard]:
+        """The same shards; their time without that of their rows is the preparation's."""
+        while True:
+            started, self._reading = time.monotonic(), 0.0
+            item = next(shards, None)
+            spent = time.monotonic() - started - self._reading
+            self._monitor({"kind": "stage", "stage": "reader", "seconds": self._reading})
+            self._monitor({"kind": "stage", "stage": "preprocess", "seconds": spent})
+            if item is None:
+                return
+            yield item
+
+
+class QueueDepths:
+    """Shards that wait for a tokenizer, and for the writer."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._before = self._behind = 0
+
+    def read(self) -> None:
+        """One more waits for a tokenizer."""
+        with self._lock:
+            self._before += 1
+
+    def tokenized(self) -> None:
+        """One of them waits for the writer now."""
+        with self._lock:
+            self._before -= 1
+            self._behind += 1
+
+    def written(self) -> None:
+        """One is done."""
+        with self._lock:
+            self._behind -= 1
+
+    def depths(self) -> tuple[int, int]:
+        """How many wait for a tokenizer, and for the writer."""
+        with self._lock:
+            return self._before, self._behind
+
+
+def drop_skipped(
+    encoded: Encoded, mask: LossMask | None, skips: IdCounts
+) -> tuple[Encoded, LossMask | None]:
+    """Drop the first ids of each text, and what the mask says of them."""
+    skipped = np.minimum(skips, encoded.lengths)
+    starts = np.cumsum(encoded.lengths) - encoded.lengths
+    within = np.arange(len(encoded.ids)) - np.repeat(starts, encoded.lengths)
+    kept = within >= np.repeat(skipped, encoded.lengths)
+    left = Encoded(ids=encoded.ids[kept], lengths=encoded.lengths - skipped, failed=encoded.failed)
+    return left, None if mask is None else mask[kept]
+
+
+NOT_TOKENIZED_REASON: Final = "not_tokenized"
+
+
+def pass_empty_shard(shard: Shard) -> TokenizedShard:
+    """A shard without texts."""
+    return TokenizedShard(shard=shard, rejects=shard.rejects, tally=shard.tally)
+
+
+def tokenize_shard(
+    shard: Shard, file: str, engine: Engine, masker: LossMasker | None, rules: DocumentRules
+) -> TokenizedShard:
+    """Tokenize a shard."""
+    encoded = engine.encode(shard.texts)
+    mask = _make_mask(shard, encoded, masker, engine.name)
+    if shard.skips is not None:
+        encoded, mask = drop_skipped(encoded, mask, shard.skips)
+    sizes = _text_sizes(shard, encoded)
+    failed = tuple(
+        reject_row(file, int(shard.rows[place]), NOT_TOKENIZED_REASON, problem)
+        for place, problem in encoded.failed
+    )
+    if shard.long:
+        return TokenizedShard(
+            shard=shard,
+            encoded=encoded,
+            rejects=shard.rejects,
+            failed=failed,
+            tally={**shard.tally, **sizes},
+            tokens=len(encoded.ids),
+            engine=engine.name,
+        )
+    documents = shape_documents(_tokenized_texts(shard, encoded, mask), rules)
+    once = tuple({reject.row: reject for reject in reversed(failed)}.values())[::-1]
+    return TokenizedShard(
+        shard=shard,
+        documents=documents,
+        rejects=tuple(sorted((*shard.rejects, *once), key=lambda reject: reject.row)),
+        tally={
+            **shard.tally,
+            **sizes,
+            "rejected": shard.tally.get("rejected", 0) + len(once),
+        },
+        tokens=len(documents.tokens),
+        engine=engine.name,
+    )
+
+
+def _text_sizes(shard: Shard, encoded: Encoded) -> dict[str, int]:
+    """Characters and bytes of the texts that were tokenized."""
+    good = shard.texts
+    if encoded.failed:
+        kept = np.ones(len(good), np.bool_)
+        kept[[place for place, _ in encoded.failed]] = False
+        good = good.filter(pa.array(kept))
+    return {
+        "characters": pc.sum(pc.utf8_length(good)).as_py() or 0,
+        "text_bytes": pc.sum(pc.binary_length(good)).as_py() or 0,
+    }
+
+
+def _make_mask(
+    shard: Shard, encoded: Encoded, masker: LossMasker | None, engine: str
+) -> LossMask | None:
+    if masker is None or shard.spans is None:
+        return None
+    return masker.mask(shard.texts.to_pylist(), shard.spans, encoded, engine=engine)
+
+
+def _tokenized_texts(shard: Shard, encoded: Encoded, mask: LossMask | None) -> TokenizedTexts:
+    failed = None
+    if encoded.failed:
+        failed = np.zeros(len(shard.texts), np.bool_)
+        failed[[place for place, _ in encoded.failed]] = True
+    return TokenizedTexts(
+        ids=encoded.ids,
+        lengths=encoded.lengths,
+        kinds=shard.kinds,
+        mask=mask,
+        ends=None if mask is None else _trained_ends(shard.texts.to_pylist(), shard),
+        failed=failed,
+    )
+
+
+def _trained_ends(texts: list[str], shard: Shard) -> npt.NDArray[np.bool_]:
+    """Per conversation, whether nothing but white space follows what is trained on."""
+    assert shard.spans is not None
+    ends = np.array(
+        [
+            any(span.trained and not text[span.end :].strip() for span in spans)
+            for text, spans in zip(texts, shard.spans, strict=True)
+        ],
+        np.bool_,
+    )
+    if shard.kinds is None:
+        return ends
+    last = np.append(shard.kinds[1:] == NEW_DOCUMENT, True)
+    closing: npt.NDArray[np.bool_] = ends[last]
+    return closing
+
+
+_LOOK_SECONDS: Final = 0.2
+_WARM_UP_TEXTS: Final = pa.array(["Warm up: 1, 2, 3. 预热。"], pa.large_string())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PipelineParts:
+    """What a pipeline is made of.
+
+    Attributes:
+        files: all files, by number.
+        layout: what is read.
+        preparer: makes shards.
+        rules: of documents.
+        open_engine: makes an engine; called once in every tokenizing thread.
+        masker: makes loss masks; None = there are none. Called once in every thread, too.
+        threads: tokenizing threads.
+        batch_size: rows per batch.
+        queue_cap: shards between two stages, at most.
+        rowgroup_parallel: row groups decoded at once.
+        monitor: hears how it goes.
+    """
+
+    files: list[InputFile]
+    layout: InputLayout
+    preparer: Preparer
+    rules: DocumentRules
+    open_engine: Callable[[], Engine]
+    masker: Callable[[], LossMasker] | None
+    threads: int
+    batch_size: int
+    queue_cap: int
+    rowgroup_parallel: int
+    monitor: Monitor
+
+
+@dataclass(frozen=True, slots=True)
+class _UnitEnd:
+    """A unit is through, or its file could not be read."""
+
+    unit: Unit
+    problem: SourceError | None = None
+
+
+_Own = TypeVar("_Own")
+_Item: TypeAlias = Future[TokenizedShard] | _UnitEnd | None
+
+
+def run_units(
+    stages: PipelineParts,
+    units: Iterable[Unit],
+    writer: UnitWriter,
+    *,
+    fail_fast: bool = False,
+    no_more: Callable[[], None] | None = None,
+) -> Iterator[tuple[Unit, LaneStretch]]:
+    """Do the units in order; gives each when it is done."""
+    pipeline = _Pipeline(stages)
+    try:
+        yield from pipeline.run(units, writer, fail_fast)
+    finally:
+        if no_more is not None:
+            no_more()
+        pipeline.close()
+
+
+class _Pipeline:
+    def __init__(self, stages: PipelineParts) -> None:
+        self._stages = stages
+        self._room = threading.Semaphore(2 * stages.queue_cap + stages.threads)
+        self._ordered: queue.Queue[_Item] = queue.Queue()
+        self._stop = threading.Event()
+        self._local = threading.local()
+        self._reader = ThreadPoolExecutor(1, "reader")
+        self._tokenizers = ThreadPoolExecutor(stages.threads, "tokenizer")
+        self._depths = QueueDepths()
+
+    def run(
+        self, units: Iterable[Unit], writer: UnitWriter, fail_fast: bool
+    ) -> Iterator[tuple[Unit, LaneStretch]]:
+        for _ in range(self._stages.threads):
+            self._tokenizers.submit(self._warm_up)
+        reading = self._reader.submit(self._read_all, units)
+        while (item := self._ordered.get()) is not None:
+            if isinstance(item, _UnitEnd):
+                yield item.unit, self._end(item, writer, fail_fast)
+            else:
+                self._write(item.result(), writer)
+        reading.result()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._tokenizers.shutdown(cancel_futures=True)
+        self._reader.shutdown(cancel_futures=True)
+
+    # In the reader's thread
+
+    def _read_all(self, units: Iterable[Unit]) -> None:
+        try:
+            for unit in units:
+                self._read(unit)
+                if self._stop.is_set():
+                    return
+        finally:
+            self._ordered.put(None)
+
+    def _read(self, unit: Unit) -> None:
+        problem = None
+        try:
+            for shard in self._shards(unit):
+                if not self._has_room():
+                    return
+                self._depths.read()
+                self._ordered.put(self._tokenizers.submit(self._tokenize, unit, shard))
+        except SourceError as error:
+            problem = error
+        self._ordered.put(_UnitEnd(unit, problem))
+
+    def _shards(self, unit: Unit) -> Iterator[Shard]:
+        stages = self._stages
+        file = stages.files[unit.file]
+        clock = StageClock(stages.monitor)
+        rows = read_rows(
+            file,
+            unit,
+            stages.layout,
+            batch_size=stages.batch_size,
+            ahead=stages.rowgroup_parallel,
+        )
+        yield from clock.outer(stages.preparer.prepare(file.name, clock.inner(rows)))
+
+    def _has_room(self) -> bool:
+        while not self._stop.is_set():
+            if self._room.acquire(timeout=_LOOK_SECONDS):
+                return True
+        return False
+
+    # In the tokenizers' threads
+
+    def _tokenize(self, unit: Unit, shard: Shard) -> TokenizedShard:
+        if not len(shard.texts):
+            self._depths.tokenized()
+            self._log_rejects(unit, shard.rejects)
+            return pass_empty_shard(shard)
+        engine = self._own("engine", self._stages.open_engine)
+        masker = self._own("masker", self._stages.masker) if self._stages.masker else None
+        started = time.monotonic()
+        name = self._stages.files[unit.file].name
+        done = tokenize_shard(shard, name, engine, masker, self._stages.rules)
+        seconds = time.monotonic() - started
+        self._depths.tokenized()
+        self._log_rejects(unit, (*done.rejects, *done.failed))
+        self._log_batch(name, done, seconds)
+        return replace(done, seconds=seconds)
+
+    def _log_rejects(self, unit: Unit, rejects: tuple[Reject, ...]) -> None:
+        """One line for the rows that end here; `PREFIX.rejects.jsonl` lists each."""
+        if rejects:
+            log_event(
+                self._stages.monitor,
+                "warn",
+                "tokenizer",
+                "records_rejected",
+                file_path=self._stages.files[unit.file].name,
+                error=f"row {rejects[0].row}: {rejects[0].reason}",
+                error_count=len(rejects),
+            )
+
+    def _log_batch(self, name: str, done: TokenizedShard, seconds: float) -> None:
+        reader, tokenizer = self._depths.depths()
+        log_event(
+            self._stages.monitor,
+            "trace",
+            "tokenizer",
+            "batch",
+            file_path=name,
+            batch_size=len(done.shard.texts),
+            tokens=done.tokens,
+            latency_ms=round(1000 * seconds, 3),
+            queue_depth_reader=reader,
+            queue_depth_tok=tokenizer,
+        )
+
+    def _warm_up(self) -> None:
+        """Load the engine and let it make its tables while the first rows are read."""
+        self._own("engine", self._stages.open_engine).encode(_WARM_UP_TEXTS)
+
+    def _own(self, name: str, make: Callable[[], _Own]) -> _Own:
+        """What every thread has of its own, made when it is needed first."""
+        if not hasattr(self._local, name):
+            setattr(self._local, name, make())
+        own: _Own = getattr(self._local, name)
+        return own
+
+    # In the caller's thread
+
+    def _write(self, tokenized: TokenizedShard, writer: UnitWriter) -> None:
+        started = time.monotonic()
+        writer.write(tokenized)
+        self._room.release()
+        self._depths.written()
+        self._tell(tokenized, time.monotonic() - started)
+
+    def _tell(self, tokenized: TokenizedShard, seconds: float) -> None:
+        monitor, shard, tally = self._stages.monitor, tokenized.shard, tokenized.tally
+        if shard.read:
+            row_group, size = shard.row_group, shard.read
+            log_event(monitor, "trace", "reader", "rows_read", row_group=row_group, bytes_read=size)
+        if tokenized.seconds:
+            monitor({"kind": "stage", "stage": "write", "seconds": seconds})
+            monitor({"kind": "stage", "stage": "tokenize", "seconds": tokenized.seconds})
+            monitor({"kind": "batch", "ms": 1000 * tokenized.seconds})
+            reader, tokenizer = self._depths.depths()
+            monitor({"kind": "depth", "reader": reader, "tokenizer": tokenizer})
+        documents = tokenized.documents
+        monitor(
+            {
+                "kind": "count",
+                "bytes_read": shard.read,
+                "bytes_written": 0 if documents is None else documents.tokens.nbytes,
+                "text_bytes": tally.get("text_bytes", 0),
+                "records": tally.get("rows", 0),
+                "tokens": tokenized.tokens,
+                "documents": _count_complete(shard) if documents is None else len(documents.sizes),
+                "failed_records": tally.get("rejected", 0),
+                "filtered": tally.get("short", 0) + tally.get("long", 0),
+            }
+        )
+
+    def _end(self, item: _UnitEnd, writer: UnitWriter, fail_fast: bool) -> LaneStretch:
+        unit, monitor = item.unit, self._stages.monitor
+        file = self._stages.files[unit.file]
+        monitor({"kind": "count", "units": 1})
+        if item.problem is None:
+            stretch = writer.finish(unit.number)
+            log_event(
+                monitor,
+                "debug",
+                "writer",
+                "unit_done",
+                file_path=file.name,
+                records=stretch.facts["rows"],
+                tokens=stretch.facts["tokens"],
+            )
+            return stretch
+        if fail_fast:
+            raise item.problem
+        log_event(
+            monitor,
+            "error",
+            "reader",
+            "batch_decode_failed",
+            file_path=file.name,
+            error=str(item.problem),
+        )
+        monitor({"kind": "count", "error.read": 1})
+        return writer.fail(unit.number, item.problem.problem)  # where it lies is not the data's
+
+
+def _count_complete(shard: Shard) -> int:
+    """Long documents that a shard completes."""
+    return int(shard.closes and not shard.dropped)

@@ -1,0 +1,405 @@
+"""A build with everything resolved: ids, template, what is read; and what it is known by.
+
+The units of a build that are to be done, and the way to do them in this process.
+Some of the user's own text: what the engines are raced on, and how much there is in all.
+What a finished data set says about itself: the counts of its files, and of the whole.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+
+from ingot.converters.errors import ConversionError, SourceError
+from ingot.converters.megatron.chat.loss_masks import LossMasker
+from ingot.converters.megatron.chat.templates import ChatTemplate, load_template
+from ingot.converters.megatron.engines.engine import Engine, EngineChoice
+from ingot.converters.megatron.engines.guard import open_engine
+from ingot.converters.megatron.indexed_dataset import TokenDtype, token_dtype
+from ingot.converters.megatron.metrics.messages import Monitor
+from ingot.converters.megatron.options import BuildOptions, WorkOptions
+from ingot.converters.megatron.read.input_files import InputFile, InputLayout, Unit
+from ingot.converters.megatron.read.preparation import Preparer
+from ingot.converters.megatron.read.row_batches import read_rows
+from ingot.converters.megatron.run.pipeline import PipelineParts, run_units
+from ingot.converters.megatron.text.documents import LONG_CHARS, DocumentRules
+from ingot.converters.megatron.text.long_texts import Cutter
+from ingot.converters.megatron.tokenizer.tokenizer import (
+    SpecialCheck,
+    TokenizerFile,
+    find_eod,
+    tokenizer_frame,
+)
+from ingot.converters.megatron.write.lanes import Lane, LaneStretch
+from ingot.converters.megatron.write.staging import Staging, finished_units, sum_counts
+from ingot.converters.megatron.write.unit_writer import UNIT_COUNTS, UnitWriter
+from ingot.converters.output.commit import output_errors
+from ingot.converters.rows import Json
+
+RECIPE_VERSION: Final = (
+    2  # of what makes the bytes; a data set of another version is not gone on with
+)
+_LARGEST_UINT16: Final = 2**16 - 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recipe:
+    """What makes documents of rows.
+
+    Attributes:
+        loaded: the tokenizer.
+        options: as the user gave them.
+        layout: what is read.
+        rules: of documents.
+        template: renders conversations; None where there are none.
+    """
+
+    loaded: TokenizerFile
+    options: BuildOptions
+    layout: InputLayout
+    rules: DocumentRules
+    template: ChatTemplate | None
+
+    @property
+    def masks(self) -> bool:
+        """Whether loss masks are written."""
+        return self.template is not None and self.options.loss_mask
+
+    def preparer(self, shards: int = 1) -> Preparer:
+        """What makes texts of rows."""
+        cutter = Cutter(self.loaded, plain=self.options.plain, limit=LONG_CHARS)
+        return Preparer(
+            layout=self.layout,
+            options=self.options,
+            cutter=cutter,
+            template=self.template,
+            shards=shards,
+        )
+
+    def stages(
+        self, files: Sequence[InputFile], work: WorkOptions, choice: EngineChoice, monitor: Monitor
+    ) -> PipelineParts:
+        """A pipeline for it."""
+        threads, inside = work.threads()
+        shards = work.batch_shards or threads
+        return PipelineParts(
+            files=list(files),
+            layout=self.layout,
+            preparer=self.preparer(shards),
+            rules=self.rules,
+            open_engine=self._opener(choice, inside, work.engine_memory, monitor),
+            masker=partial(LossMasker, self.loaded, plain=self.options.plain)
+            if self.masks
+            else None,
+            threads=threads,
+            batch_size=work.batch_size,
+            queue_cap=work.queue_cap,
+            rowgroup_parallel=work.rowgroup_parallel,
+            monitor=monitor,
+        )
+
+    def _opener(
+        self, choice: EngineChoice, threads: int, memory: int, monitor: Monitor
+    ) -> Callable[[], Engine]:
+        return partial(
+            open_engine, self.loaded, choice, threads=threads, memory_limit=memory, monitor=monitor
+        )
+
+    def identity(self, files: Sequence[InputFile]) -> dict[str, Json]:
+        """What decides the bytes, as JSON; times and places are not in it."""
+        return {
+            "version": RECIPE_VERSION,
+            "tokenizer": self.loaded.sha256,
+            "bos": list(self.rules.bos),
+            "eos": list(self.rules.eos),
+            "eod_id": self.rules.eod,
+            "chat_template": _template_facts(self.template),
+            "input": self.layout.to_document(),
+            "options": self.options.to_document(),
+            "expected_special_tokens": _expected_sha256(self.options),
+            "files": {file.name: file.bytes for file in files},
+        }
+
+    def meta(self) -> dict[str, Json]:
+        """What `.meta.json` says about the making of the data set."""
+        return {
+            "version": RECIPE_VERSION,
+            "kind": self.layout.kind,
+            "dtype": self.rules.dtype,
+            "tokenizer": {
+                "file": _tokenizer_name(self.loaded),
+                "sha256": self.loaded.sha256,
+                "vocab_size": self.loaded.vocabulary,
+            },
+            "bos": list(self.rules.bos),
+            "eos": list(self.rules.eos),
+            "eod_id": self.rules.eod,
+            "columns": list(self.layout.columns),
+            "chat_template": _template_facts(self.template),
+            "loss_mask": self.masks,
+            "options": self.options.to_document(),
+        }
+
+
+def make_recipe(loaded: TokenizerFile, options: BuildOptions, layout: InputLayout) -> Recipe:
+    """Resolve what the options leave to the tokenizer."""
+    chat = layout.kind == "sft"
+    if chat and options.doc_boundary == "file":
+        raise ConversionError("", "--doc-boundary file joins texts, not conversations", "use row")
+    bos, eos = _resolve_frame(loaded, options)
+    rules = DocumentRules(
+        dtype=_resolve_dtype(loaded, options),
+        bos=bos,
+        eos=eos,
+        eod=_resolve_eod(loaded, options),
+        empty_docs=options.empty_docs,
+        min_tokens=options.min_tokens,
+        max_tokens=options.most_tokens,
+        long_docs=options.long_docs,
+        chat=chat,
+    )
+    template = load_template(options.chat_template, loaded) if chat else None
+    return Recipe(loaded=loaded, options=options, layout=layout, rules=rules, template=template)
+
+
+def _resolve_frame(
+    loaded: TokenizerFile, options: BuildOptions
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    if not options.add_special_tokens:
+        return (), ()
+    stated = options.bos_id is not None and options.eos_id is not None
+    before, behind = ([], []) if stated else tokenizer_frame(loaded)
+    bos = before if options.bos_id is None else [_check_known(loaded, options.bos_id)]
+    eos = behind if options.eos_id is None else [_check_known(loaded, options.eos_id)]
+    return tuple(bos), tuple(eos)
+
+
+def _resolve_eod(loaded: TokenizerFile, options: BuildOptions) -> int | None:
+    if not options.append_eod:
+        return None
+    return find_eod(loaded) if options.eos_id is None else _check_known(loaded, options.eos_id)
+
+
+def _check_known(loaded: TokenizerFile, stated: int) -> int:
+    if not 0 <= stated <= loaded.largest_id:
+        problem = f"has no id {stated}"
+        raise ConversionError(loaded.given, problem, f"ids go from 0 to {loaded.largest_id}")
+    return stated
+
+
+def _resolve_dtype(loaded: TokenizerFile, options: BuildOptions) -> TokenDtype:
+    if options.dtype == "u32":
+        return "int32"
+    if options.dtype == "auto":
+        return token_dtype(loaded.vocabulary, loaded.largest_id)
+    if loaded.largest_id > _LARGEST_UINT16:
+        problem = f"its ids go up to {loaded.largest_id}, --dtype u16 holds {_LARGEST_UINT16}"
+        raise ConversionError(loaded.given, problem, "use --dtype auto or u32")
+    return "uint16"
+
+
+def _tokenizer_name(loaded: TokenizerFile) -> str:
+    """Its name without its folder, so that equal builds give equal bytes wherever they are made."""
+    return loaded.given if loaded.given.startswith("hf://") else loaded.path.name
+
+
+def _template_facts(template: ChatTemplate | None) -> dict[str, Json] | None:
+    return None if template is None else {"name": template.name, "sha256": template.sha256}
+
+
+def _expected_sha256(options: BuildOptions) -> str | None:
+    path = options.special_tokens_json
+    return None if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def special_check_section(check: SpecialCheck | None) -> dict[str, Json]:
+    """The section of `.meta.json` on the special-token check; nothing where none was asked for."""
+    return {} if check is None else {"special_tokens_check": check.to_document()}
+
+
+# The engine for the units that are to be done, without those that were wrong before.
+EngineChooser = Callable[[Sequence[Unit], frozenset[str]], EngineChoice]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnitRun:
+    """Units that are to be done.
+
+    Attributes:
+        files: all files, by number.
+        units: the whole plan; those that are finished in a lane are left out.
+        recipe: what makes documents.
+        work: how the work is done.
+        place: where the lanes lie.
+        choose: picks the engine.
+        monitor: hears how it goes.
+    """
+
+    files: Sequence[InputFile]
+    units: Sequence[Unit]
+    recipe: Recipe
+    work: WorkOptions
+    place: Staging
+    choose: EngineChooser
+    monitor: Monitor
+
+    def pending(self) -> list[Unit]:
+        """The units that are not finished."""
+        finished = finished_units(self.place.base)
+        return [unit for unit in self.units if unit.number not in finished]
+
+
+class FileTally:
+    """Tells of every file that is through."""
+
+    def __init__(self, pending: Sequence[Unit], monitor: Monitor) -> None:
+        self._left = Counter(unit.file for unit in pending)
+        self._failed: set[int] = set()
+        self._monitor = monitor
+
+    def done(self, unit: Unit, *, failed: bool) -> None:
+        """A unit of a file is done, or cannot be."""
+        self._left[unit.file] -= 1
+        if failed and unit.file not in self._failed:
+            self._failed.add(unit.file)
+            self._monitor({"kind": "count", "failed_files": 1})
+        elif not self._left[unit.file] and unit.file not in self._failed:
+            self._monitor({"kind": "count", "files": 1})
+
+
+def run_in_process(job: UnitRun, pending: Sequence[Unit], choice: EngineChoice) -> None:
+    """Do the units in this process, in the first lane."""
+    stages = job.recipe.stages(job.files, job.work, choice, job.monitor)
+    with output_errors(job.place.prefix), Lane(base=job.place.base) as lane:
+        writer = UnitWriter(
+            lane, job.recipe.rules, pack=job.recipe.options.pack, fail_fast=job.work.fail_fast
+        )
+        files = FileTally(pending, job.monitor)
+        for unit, stretch in run_units(stages, pending, writer, fail_fast=job.work.fail_fast):
+            files.done(unit, failed=stretch.failed is not None)
+
+
+SAMPLE_BYTES: Final = 2 << 20
+_UNITS: Final = 4
+_ROWS: Final = 1_000  # that are read at a time
+_PACKED: Final = 3  # bytes of text in a byte of Parquet, roughly
+
+
+def estimate_text_bytes(files: Sequence[InputFile], units: Sequence[Unit]) -> int:
+    """About how much text is in some units, in bytes."""
+    return sum(
+        unit.bytes * (1 if files[unit.file].path.suffix == ".jsonl" else _PACKED) for unit in units
+    )
+
+
+def sample_texts(
+    files: Sequence[InputFile], units: Sequence[Unit], recipe: Recipe
+) -> pa.LargeStringArray:
+    """Texts from the beginning of a few units that lie apart, about `SAMPLE_BYTES`."""
+    texts: list[pa.LargeStringArray] = []
+    preparer = recipe.preparer()
+    some = units[:: max(1, len(units) // _UNITS)][:_UNITS]
+    for unit in some:
+        room = SAMPLE_BYTES // len(some)
+        for own in _first_texts(files[unit.file], unit, preparer):
+            texts.append(own)
+            room -= own.nbytes
+            if room <= 0:
+                break
+    return pa.concat_arrays(texts) if texts else pa.array([], pa.large_string())
+
+
+def _first_texts(file: InputFile, unit: Unit, preparer: Preparer) -> Iterator[pa.LargeStringArray]:
+    rows = read_rows(file, unit, preparer.layout, batch_size=_ROWS)
+    try:
+        for shard in preparer.prepare(file.name, rows):
+            if len(shard.texts):
+                yield shard.texts
+    except SourceError:
+        return  # it will be told when it is its turn
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TokenStats:
+    """A finished data set.
+
+    Attributes:
+        documents: documents of the data set, the empty ones that it keeps included.
+        sequences: sequences of the data set.
+        tokens: ids written; BOS, EOS and EOD included.
+        characters: characters of the tokenized texts (chats as rendered).
+        rejected: rows that could not be tokenized, each listed in the file of rejects.
+        filtered: rows that the limits left out.
+        failed_files: files that could not be read.
+        dtype: `uint16` or `int32`.
+        eod_id: the id after every document, None = none.
+        vocabulary: tokens of the tokenizer.
+        tokenizer_sha256: of the tokenizer's file.
+        already_done: the very data set was there before.
+        engine: what tokenized it; empty where nothing had to be.
+        engine_mbps: what that engine does with text in memory, all threads together, in MB/s; None
+            where it was not measured.
+    """
+
+    documents: int
+    sequences: int
+    tokens: int
+    characters: int
+    rejected: int
+    filtered: int
+    failed_files: int
+    dtype: TokenDtype
+    eod_id: int | None
+    vocabulary: int
+    tokenizer_sha256: str
+    already_done: bool = False
+    engine: str = ""
+    engine_mbps: float | None = None
+
+
+def count_results(
+    files: Sequence[InputFile],
+    units: Sequence[Unit],
+    finished: Mapping[int, LaneStretch],
+    failures: Mapping[int, str],
+) -> dict[str, Json]:
+    """The `counts` and the `files` of `.meta.json`."""
+    by_file: dict[int, list[LaneStretch]] = {}
+    for unit in units:
+        if unit.file not in failures:
+            by_file.setdefault(unit.file, []).append(finished[unit.number])
+    entries: list[dict[str, Json]] = []
+    for number, file in enumerate(files):
+        entry: dict[str, Json] = {"path": file.name, "bytes": file.bytes}
+        if number in failures:
+            entries.append({**entry, "status": "failed", "error": failures[number]})
+        else:
+            entries.append(
+                {**entry, "status": "done", **_shown_counts(sum_counts(by_file[number]))}
+            )
+    counts = sum_counts([stretch for some in by_file.values() for stretch in some])
+    of_files = {"files": len(files), "failed_files": len(failures)}
+    return {"counts": {**of_files, **_shown_counts(counts)}, "files": entries}
+
+
+def _shown_counts(counts: Counter[str]) -> dict[str, int]:
+    return {name: counts[name] for name in UNIT_COUNTS}
+
+
+def read_stats(meta: Mapping[str, Json], *, already_done: bool = False) -> TokenStats:
+    """The stats of a data set with that `.meta.json`."""
+    counts = meta["counts"]
+    names = ("documents", "sequences", "tokens", "characters", "rejected", "failed_files")
+    return TokenStats(
+        **{name: counts[name] for name in names},
+        filtered=counts["short"] + counts["long"],
+        dtype=meta["dtype"],
+        eod_id=meta["eod_id"],
+        vocabulary=meta["tokenizer"]["vocab_size"],
+        tokenizer_sha256=meta["tokenizer"]["sha256"],
+        already_done=already_done,
+    )

@@ -1,0 +1,1 @@
+"""Documents on their way to an engine: cut where no id changes."""

@@ -1,0 +1,326 @@
+"""Where the added tokens of a tokenizer.json forbid a cut: they are found before all else.
+
+Where a text may be cut for a SentencePiece model: between characters that no piece joins.
+Where a text may be cut for a tokenizer: what is proved, taken together.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+from ingot.converters.megatron.text.pre_tokenization import (
+    METASPACE,
+    NormalizerFacts,
+    SplitJudge,
+    SplitVerdict,
+    TextSides,
+    collect_bigrams,
+    is_plain,
+    read_model,
+    read_normalizer,
+    read_pre_tokenizer,
+)
+from ingot.converters.megatron.text.regex_syntax import UnprovableError
+from ingot.converters.megatron.tokenizer.libraries import (
+    catch_panics,
+    load_huggingface,
+    load_sentencepiece,
+)
+from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
+
+if TYPE_CHECKING:
+    from tokenizers import AddedToken
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AddedTokens:
+    """The characters of added tokens that matter beside a place, raw and normalized.
+
+    Attributes:
+        pairs: neighbours inside a token.
+        last: ends of the tokens that are read as such.
+        first_word, last_word: beginnings and ends of those that are read between words only.
+        first_left: beginnings of those that take white space before them.
+        last_right: ends of those that take white space behind them.
+    """
+
+    pairs: set[str]
+    last: str
+    first_word: str
+    last_word: str
+    first_left: str
+    last_right: str
+
+    def are_apart(self, x: str, y: str) -> bool:
+        """No token crosses from x to y, looks across, or takes white space from across."""
+        if x + y in self.pairs or x in self.last_word or y in self.first_word:
+            return False
+        blank_x, blank_y = x.isspace(), y.isspace()
+        taken_right = self.last_right and blank_y and (blank_x or x in self.last_right)
+        taken_left = self.first_left and blank_x and (blank_y or y in self.first_left)
+        return not (taken_right or taken_left)
+
+    def ends(self, x: str) -> bool:
+        """May a token end at x?"""
+        return x in self.last
+
+
+def read_added_tokens(loaded: TokenizerFile, plain: bool) -> AddedTokens:
+    """Analyse the added tokens; with `plain` special ones are not read as such."""
+    tokenizer = loaded.tokenizer
+    everything = tokenizer.get_added_tokens_decoder().values()
+    read = [token for token in everything if token.content and not (plain and token.special)]
+    normalize = tokenizer.normalizer.normalize_str if tokenizer.normalizer else str
+
+    def spellings(tokens: Iterable["AddedToken"]) -> list[str]:
+        forms = ((token.content, normalize(token.content)) for token in tokens)
+        return [form for pair in forms for form in pair if form]
+
+    def ends(tokens: list["AddedToken"], at: int) -> str:
+        return "".join(form[at] for form in spellings(tokens))
+
+    words = [token for token in read if token.single_word]
+    left = [token for token in read if token.lstrip]
+    right = [token for token in read if token.rstrip]
+    return AddedTokens(
+        pairs=collect_bigrams(spellings(everything)),
+        last=ends(read, -1),
+        first_word=ends(words, 0),
+        last_word=ends(words, -1),
+        first_left=ends(left, 0),
+        last_right=ends(right, -1),
+    )
+
+
+NEIGHBOUR_REACH: Final = 2
+
+# Fields of sentencepiece_model.proto.
+_TRAINER: Final = 2
+_NORMALIZER: Final = 3
+_MODEL_TYPE: Final = 3
+_SPACE_BEHIND: Final = 24
+_BYTE_FALLBACK: Final = 35
+_NORMALIZER_NAME: Final = 1
+_ESCAPED_SPACE: Final = 5
+
+_UNIGRAM: Final = 1
+_BPE: Final = 2
+# Of these it is known that no rule joins a plain character with another.
+_NORMALIZERS: Final = frozenset({b"identity", b"nfkc", b"nmt_nfkc", b"nfkc_cf", b"nmt_nfkc_cf"})
+
+_Fields: TypeAlias = dict[int, int | bytes]
+
+_VARINT: Final = 0
+_FIXED64: Final = 1
+_BYTES: Final = 2
+_MORE: Final = 0x80
+
+
+class NeighbourRules:
+    """Does nothing join a character with the one behind it?"""
+
+    def __init__(self, data: bytes) -> None:
+        """Analyse a model that loads."""
+        trainer = _inner_fields(data, _TRAINER)
+        _refuse_unknown(trainer, _inner_fields(data, _NORMALIZER))
+        self._model = load_sentencepiece(data)
+        numbers = range(self._model.get_piece_size())
+        pieces = [self._model.id_to_piece(number) for number in numbers]
+        if any(" " in piece for piece in pieces) or METASPACE not in pieces:
+            raise UnprovableError("a vocabulary with spaces in it, or without a sign for them")
+        self._pairs = collect_bigrams(pieces)
+        self._known = {
+            piece
+            for piece, number in zip(pieces, numbers, strict=True)
+            if self._is_known(piece, number)
+        }
+        self._has_bytes = bool(trainer.get(_BYTE_FALLBACK))
+
+    def _is_known(self, piece: str, number: int) -> bool:
+        model = self._model
+        special = model.is_control(number) or model.is_unknown(number) or model.is_unused(number)
+        return len(piece) == 1 and not special
+
+    def __call__(self, x: str, y: str) -> bool:
+        """No piece holds both, neither is changed, and they are not two unknown ones in a row."""
+        if not (is_plain(x) and is_plain(y) and self._stays(x) and (y == " " or self._stays(y))):
+            return False
+        y = y.replace(" ", METASPACE)
+        known = self._has_bytes or x in self._known or y in self._known
+        return known and x + y not in self._pairs
+
+    def _stays(self, char: str) -> bool:
+        """Is it no white space, and the same after normalization?"""
+        made: str = self._model.normalize(char)
+        return made.removeprefix(METASPACE) == char != METASPACE
+
+    def count(self, text: str) -> int:
+        """How many ids a text has."""
+        return len(self._model.encode(text))
+
+
+def _refuse_unknown(trainer: _Fields, normalizer: _Fields) -> None:
+    if trainer.get(_MODEL_TYPE, _UNIGRAM) != _BPE:
+        raise UnprovableError("a SentencePiece model that is not BPE")
+    if trainer.get(_SPACE_BEHIND):
+        raise UnprovableError("a SentencePiece model with the sign of a space behind words")
+    if not normalizer.get(_ESCAPED_SPACE, 1):
+        raise UnprovableError("a SentencePiece model without a sign of a space")
+    if normalizer.get(_NORMALIZER_NAME) not in _NORMALIZERS:
+        raise UnprovableError("a SentencePiece model with rules of normalization of its own")
+
+
+def _inner_fields(data: bytes, number: int) -> _Fields:
+    """The fields of one inner message; empty where it is absent."""
+    inner = dict(_read_fields(data)).get(number, b"")
+    return dict(_read_fields(inner)) if isinstance(inner, bytes) else {}
+
+
+def _read_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Numbers and values of the fields of a protocol buffer; the last of a repeated one stays."""
+    at = 0
+    while at < len(data):
+        tag, at = _read_varint(data, at)
+        value: int | bytes
+        if tag & 7 == _VARINT:
+            value, at = _read_varint(data, at)
+        else:
+            size = 8 if tag & 7 == _FIXED64 else 4
+            if tag & 7 == _BYTES:
+                size, at = _read_varint(data, at)
+            value, at = data[at : at + size], at + size
+        yield tag >> 3, value
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value, shift, at = value | (byte & ~_MORE) << shift, shift + 7, at + 1
+        if byte < _MORE:
+            return value, at
+
+
+_CACHE: Final = 1 << 16
+
+
+class _DescribedPart(Protocol):
+    """A part of a tokenizer, which the library can describe as JSON."""
+
+    def __getstate__(self) -> bytes: ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CutRules:
+    """Where texts may be cut.
+
+    Attributes:
+        reach: characters to show on each side of a place.
+        again: characters before its place that a piece begins with: `reach`, or 0 where nothing is
+            put before a text.
+        possible: may a place between these neighbours be safe?
+        safe: is the place between these characters, `reach` on either side, safe?
+        count: ids of a short text by itself; `None` where it has none.
+    """
+
+    reach: int
+    again: int
+    possible: Callable[[str, str], bool]
+    safe: Callable[[str, str], bool]
+    count: Callable[[str], int | None]
+
+
+def read_rules(loaded: TokenizerFile, *, plain: bool) -> CutRules:
+    """Analyse a tokenizer."""
+    if loaded.kind == "sentencepiece":
+        return _sentencepiece_rules(NeighbourRules(loaded.data))
+    document = json.loads(loaded.data)
+    if document["model"].get("dropout"):
+        raise UnprovableError("a model with dropout gives other ids every time")
+    normalizing = read_normalizer(_describe_part(loaded.tokenizer.normalizer))
+    splitting = read_pre_tokenizer(_describe_part(loaded.tokenizer.pre_tokenizer))
+    judges = [*splitting.stages, read_model(document["model"], splitting.space)]
+    prefixed = normalizing.prefixed or splitting.prefixed
+    possible, safe = _combine_rules(
+        normalizing, read_added_tokens(loaded, plain), partial(_judge_stages, judges), prefixed
+    )
+    return CutRules(
+        reach=normalizing.reach,
+        again=normalizing.reach if prefixed else 0,
+        possible=possible,
+        safe=lru_cache(maxsize=_CACHE)(safe),
+        count=lru_cache(maxsize=_CACHE)(_IdCounter(loaded, plain)),
+    )
+
+
+def _sentencepiece_rules(apart: NeighbourRules) -> CutRules:
+    def safe(left: str, right: str) -> bool:
+        return possible(left[-1], right[0]) and all(map(is_plain, left + right))
+
+    possible = lru_cache(maxsize=_CACHE)(apart)
+    count = lru_cache(maxsize=_CACHE)(apart.count)
+    return CutRules(
+        reach=NEIGHBOUR_REACH, again=NEIGHBOUR_REACH, possible=possible, safe=safe, count=count
+    )
+
+
+def _combine_rules(
+    normalizing: NormalizerFacts, added: AddedTokens, together: SplitJudge, prefixed: bool
+) -> tuple[Callable[[str, str], bool], Callable[[str, str], bool]]:
+    """What two neighbours tell by themselves, and what all characters within reach do."""
+
+    @lru_cache(maxsize=_CACHE)
+    def junction(x: str, y: str) -> bool:
+        return (
+            added.are_apart(x, y) and not (prefixed and added.ends(x)) and together(x, y) == "cut"
+        )
+
+    def independent(left: str, right: str) -> bool:
+        sides: TextSides | None = normalizing.apply((list(reversed(left)), list(right)))
+        return sides is not None and junction(sides[0][0][-1], sides[1][0][0])
+
+    @lru_cache(maxsize=_CACHE)
+    def possible(x: str, y: str) -> bool:
+        if not (is_plain(x) and is_plain(y) and added.are_apart(x, y)):
+            return False
+        if prefixed and added.ends(x):
+            return False  # a prefix is put behind an added token, too
+        made_x, made_y = normalizing.alone(x), normalizing.alone(y)
+        return bool(made_x and made_y) and junction(made_x[-1], made_y[0])
+
+    def safe(left: str, right: str) -> bool:
+        alike = possible(left[-1], right[0]) and all(map(is_plain, left + right))
+        return alike and independent(left, right)
+
+    return possible, safe
+
+
+def _describe_part(part: _DescribedPart | None) -> dict[str, Any] | None:
+    """The description of a normalizer or pre-tokenizer, in the library's present spelling."""
+    state: dict[str, Any] | None = None if part is None else json.loads(part.__getstate__())
+    return state
+
+
+def _judge_stages(stages: list[SplitJudge], x: str, y: str) -> SplitVerdict:
+    """The first stage that is sure to split, with none before it for which that matters."""
+    verdicts = (stage(x, y) for stage in stages)
+    return next((verdict for verdict in verdicts if verdict != "open"), "bound")
+
+
+class _IdCounter:
+    """Counts the ids of short texts."""
+
+    def __init__(self, loaded: TokenizerFile, plain: bool) -> None:
+        self._tokenizer = loaded.tokenizer
+        if plain:
+            self._tokenizer = load_huggingface.__wrapped__(loaded.data)  # its own: it is changed
+            self._tokenizer.encode_special_tokens = True
+
+    def __call__(self, text: str) -> int | None:
+        try:
+            with catch_panics():
+                return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        except Exception:  # noqa: BLE001 -- the library raises nothing more precise
+            return None

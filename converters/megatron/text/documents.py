@@ -1,0 +1,404 @@
+"""Ids of texts to documents of a data set: BOS and EOS, the limits in tokens, EOD, empty documents.
+
+Everything is done on flat arrays for a whole batch; no Python object per token or per document.
+
+Shards: texts on their way to an engine, with the row of each and what becomes of the others.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingot.converters.errors import ConversionError
+from ingot.converters.megatron.chat.rendering import TextSpan
+from ingot.converters.megatron.engines.engine import IdCounts
+from ingot.converters.megatron.indexed_dataset import DTYPES, WRITTEN_CODES, EmptyDocs, TokenDtype
+from ingot.converters.megatron.options import LongDocs
+from ingot.converters.rows import Reject
+
+# What a text is to the one before it.
+NEW_DOCUMENT: Final = 0
+NEW_SEQUENCE: Final = 1  # a further sequence of the same document
+GOES_ON: Final = 2  # the same sequence, cut where cutting changes no id
+
+Tokens: TypeAlias = npt.NDArray[Any]
+Mask: TypeAlias = npt.NDArray[np.uint8]
+Sizes: TypeAlias = npt.NDArray[np.int64]
+Flags: TypeAlias = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DocumentRules:
+    """What is put around documents, and which stay.
+
+    Attributes:
+        dtype: of the tokens as they are written.
+        bos: ids before every document that has tokens.
+        eos: ids behind it.
+        eod: the id behind every document, None = none.
+        empty_docs: see `BuildOptions`.
+        min_tokens: see `BuildOptions`.
+        max_tokens: see `BuildOptions`.
+        long_docs: see `BuildOptions`.
+        chat: documents are conversations: one that ends with the EOD id gets no second one.
+    """
+
+    dtype: TokenDtype
+    bos: tuple[int, ...] = ()
+    eos: tuple[int, ...] = ()
+    eod: int | None = None
+    empty_docs: EmptyDocs = "index"
+    min_tokens: int | None = None
+    max_tokens: int | None = None
+    long_docs: LongDocs = "filter"
+    chat: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TokenizedTexts:
+    """The ids of complete documents, before anything is done to them.
+
+    Attributes:
+        ids: of all texts, one after another.
+        lengths: ids per text.
+        kinds: what each text is to the one before it; None = each is a document.
+        mask: one byte per id, 1 = trained on; None = the data set has no loss masks.
+        ends: per document, whether its end is trained on; None without masks.
+        failed: per text, whether it could not be tokenized; None = none.
+    """
+
+    ids: Tokens
+    lengths: Sizes
+    kinds: npt.NDArray[np.uint8] | None = None
+    mask: Mask | None = None
+    ends: Flags | None = None
+    failed: Flags | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShapedDocuments:
+    """Documents as they are written.
+
+    Attributes:
+        tokens: in the type of the data set.
+        mask: one byte per token, None without loss masks.
+        lengths: tokens per sequence.
+        sizes: sequences per document.
+        tally: how many documents were `short`, `long` (left out), `truncated`, `split`, `empty`.
+    """
+
+    tokens: Tokens
+    mask: Mask | None
+    lengths: Sizes
+    sizes: Sizes
+    tally: dict[str, int] = field(default_factory=dict)
+
+
+def cast_ids(ids: Tokens, dtype: TokenDtype, where: str = "") -> Tokens:
+    """The ids in the type that is written."""
+    kind = np.dtype(DTYPES[WRITTEN_CODES[dtype]])
+    limit = np.iinfo(kind).max
+    if len(ids) and int(ids.max()) > limit:
+        raise ConversionError(
+            where, f"id {int(ids.max())} does not fit {dtype} (up to {limit})", "use --dtype u32"
+        )
+    return ids.astype(kind, copy=False)
+
+
+@dataclass(kw_only=True, slots=True)
+class _ShapingState:
+    """Documents while they are worked on: sequences, and what each document consists of."""
+
+    tokens: Tokens
+    mask: Mask | None
+    lengths: Sizes  # per sequence
+    sizes: Sizes  # sequences per document
+    ends: Flags | None
+    tally: dict[str, int]
+
+    def owners(self) -> Sizes:
+        """The document of each sequence."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+    def totals(self) -> Sizes:
+        """Tokens per document."""
+        return _group_sums(self.lengths, self.sizes)
+
+    def keep_tokens(self, kept: Flags) -> None:
+        self.tokens = self.tokens[kept]
+        if self.mask is not None:
+            self.mask = self.mask[kept]
+
+    def keep_documents(self, kept: Flags) -> None:
+        sequences = np.repeat(kept, self.sizes)
+        self.keep_tokens(np.repeat(sequences, self.lengths))
+        self.lengths, self.sizes = self.lengths[sequences], self.sizes[kept]
+        if self.ends is not None:
+            self.ends = self.ends[kept]
+
+    def insert(self, places: Sizes, values: Tokens, trained: Tokens | None) -> None:
+        """Put tokens before the places; those at one place in their order."""
+        self.tokens = np.insert(self.tokens, places, values)
+        if self.mask is not None:
+            self.mask = np.insert(self.mask, places, 0 if trained is None else trained)
+
+
+def shape_documents(texts: TokenizedTexts, rules: DocumentRules) -> ShapedDocuments:
+    """Make documents of texts; a document with a text that failed is left out."""
+    state = _group_texts(texts, cast_ids(texts.ids, rules.dtype))
+    _drop_empty_sequences(state)
+    if rules.bos or rules.eos:
+        _frame_documents(state, rules)
+    _limit_documents(state, rules)
+    _close_documents(state, rules)
+    return ShapedDocuments(
+        tokens=state.tokens,
+        mask=state.mask,
+        lengths=state.lengths,
+        sizes=state.sizes,
+        tally={name: count for name, count in state.tally.items() if count},
+    )
+
+
+def _group_texts(texts: TokenizedTexts, tokens: Tokens) -> _ShapingState:
+    """Texts that go on joined to sequences, sequences counted by document, failed ones left out."""
+    lengths = texts.lengths
+    if texts.kinds is None:
+        sizes = np.ones(len(lengths), np.int64)
+        dead = texts.failed
+    else:
+        first = np.flatnonzero(texts.kinds != GOES_ON)
+        begins = np.flatnonzero(texts.kinds == NEW_DOCUMENT)
+        sizes = np.diff(np.searchsorted(first, [*begins, len(texts.kinds)]))
+        dead = None
+        if texts.failed is not None:
+            dead = _reduce_groups(texts.failed.astype(np.int64), begins) > 0
+        lengths = _reduce_groups(lengths, first)
+    state = _ShapingState(
+        tokens=tokens, mask=texts.mask, lengths=lengths, sizes=sizes, ends=texts.ends, tally={}
+    )
+    if dead is not None and dead.any():
+        state.keep_documents(~dead)
+    return state
+
+
+def _reduce_groups(numbers: Sizes, starts: Sizes) -> Sizes:
+    if not len(starts):
+        return np.zeros(0, np.int64)
+    sums: Sizes = np.add.reduceat(numbers, starts)
+    return sums
+
+
+def _group_sums(numbers: Sizes, sizes: Sizes) -> Sizes:
+    """The sum of each group of consecutive numbers; groups may be empty."""
+    ends = np.concatenate([[0], np.cumsum(numbers)])
+    borders = np.cumsum(sizes)
+    sums: Sizes = ends[borders] - ends[borders - sizes]
+    return sums
+
+
+def _drop_empty_sequences(state: _ShapingState) -> None:
+    filled = state.lengths > 0
+    if not filled.all():
+        state.sizes = _group_sums(filled.astype(np.int64), state.sizes)
+        state.lengths = state.lengths[filled]
+
+
+def _frame_documents(state: _ShapingState, rules: DocumentRules) -> None:
+    """BOS and EOS around every document that has tokens."""
+    totals = state.totals()
+    ends = np.cumsum(totals)
+    full = totals > 0
+    before, behind = len(rules.bos), len(rules.eos)
+    places = np.concatenate(
+        [
+            np.repeat((ends - totals)[full, None], before, axis=1),
+            np.repeat(ends[full, None], behind, axis=1),
+        ],
+        axis=1,
+    ).ravel()
+    # The end of a document is trained on or not; its beginning never is.
+    trained = None
+    if state.ends is not None:
+        closing = np.repeat(state.ends[full, None].astype(np.uint8), behind, axis=1)
+        opening = np.zeros((len(closing), before), np.uint8)
+        trained = np.concatenate([opening, closing], axis=1).ravel()
+    values = np.tile(np.array([*rules.bos, *rules.eos], state.tokens.dtype), int(full.sum()))
+    state.insert(places, values, trained)
+    last = np.cumsum(state.sizes)[full] - 1
+    state.lengths = state.lengths.copy()
+    state.lengths[last - state.sizes[full] + 1] += before
+    state.lengths[last] += behind
+
+
+def _limit_documents(state: _ShapingState, rules: DocumentRules) -> None:
+    if rules.min_tokens is not None:
+        kept = state.totals() >= rules.min_tokens
+        state.tally["short"] = int((~kept).sum())
+        if not kept.all():
+            state.keep_documents(kept)
+    if rules.max_tokens is None:
+        return
+    if rules.long_docs == "split":
+        _split_sequences(state, rules.max_tokens)
+        return
+    over = state.totals() > rules.max_tokens
+    if not over.any():
+        return
+    if rules.long_docs == "filter":
+        state.tally["long"] = int(over.sum())
+        state.keep_documents(~over)
+    else:
+        state.tally["truncated"] = int(over.sum())
+        _truncate_documents(state, rules.max_tokens, over)
+
+
+def _truncate_documents(state: _ShapingState, limit: int, over: Flags) -> None:
+    owners = state.owners()
+    ends = np.cumsum(state.lengths)
+    starts = ends - state.lengths
+    document_starts = np.cumsum(state.totals()) - state.totals()
+    inside = starts - document_starts[owners]  # of each sequence in its document
+    kept = np.clip(limit - inside, 0, state.lengths)
+    positions = np.arange(len(state.tokens)) - np.repeat(starts, state.lengths)
+    state.keep_tokens(positions < np.repeat(kept, state.lengths))
+    state.lengths = kept
+    if state.ends is not None:
+        state.ends = state.ends & ~over
+    _drop_empty_sequences(state)
+
+
+def _split_sequences(state: _ShapingState, limit: int) -> None:
+    pieces = -(-state.lengths // limit)
+    if not (pieces > 1).any():
+        return
+    state.tally["split"] = int((_group_sums((pieces > 1).astype(np.int64), state.sizes) > 0).sum())
+    last = np.cumsum(pieces) - 1
+    lengths = np.full(int(pieces.sum()), limit, np.int64)
+    lengths[last] = state.lengths - (pieces - 1) * limit
+    state.sizes = _group_sums(pieces, state.sizes)
+    state.lengths = lengths
+
+
+def _close_documents(state: _ShapingState, rules: DocumentRules) -> None:
+    """Empty documents, and the EOD behind the others."""
+    empty = state.sizes == 0
+    state.tally["empty"] = int(empty.sum())
+    if rules.empty_docs == "drop" and empty.any():
+        state.keep_documents(~empty)
+        empty = np.zeros(len(state.sizes), np.bool_)
+    if rules.eod is None:
+        return
+    ends = np.cumsum(state.totals())
+    closed = np.ones(len(ends), np.bool_) if rules.empty_docs == "eod" else ~empty
+    if rules.chat and len(state.tokens):
+        closed &= empty | (state.tokens[ends - 1] != rules.eod)
+    trained = None if state.ends is None else state.ends[closed].astype(np.uint8)
+    eods = np.full(int(closed.sum()), rules.eod, state.tokens.dtype)
+    state.insert(ends[closed], eods, trained)
+    _count_eod(state, closed, empty)
+
+
+def _count_eod(state: _ShapingState, closed: Flags, empty: Flags) -> None:
+    """Count the EOD in the last sequence of each closed document; an empty one gets a sequence."""
+    last = np.cumsum(state.sizes)
+    grown = closed & ~empty
+    state.lengths = state.lengths.copy()
+    state.lengths[last[grown] - 1] += 1
+    born = closed & empty
+    if born.any():
+        state.lengths = np.insert(state.lengths, last[born], 1)
+        state.sizes = state.sizes + born
+
+
+SHARD_BYTES: Final = 1 << 20
+LONG_CHARS: Final = 1 << 18  # a longer text is cut
+
+RowNumbers: TypeAlias = npt.NDArray[np.int64]
+TextKinds: TypeAlias = npt.NDArray[np.uint8]
+
+_NO_ROWS: Final = np.zeros(0, np.int64)
+_NO_TEXTS: Final = pa.array([], pa.large_string())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shard:
+    """Texts for one call of an engine; or none, where there is only something to be counted.
+
+    Attributes:
+        texts: the texts, without nulls.
+        rows: number of the row of each; of what opens a long document, its row.
+        kinds: what each is to the one before it (see `shaping`); None = each is a document.
+        skips: leading ids of each text that are to be dropped; None where there are none.
+        spans: per text, what of it is trained on; None where nothing is a conversation.
+        long: belongs to one long document; else all its documents are complete.
+        opens: the long document begins here.
+        closes: it ends here.
+        dropped: on the shard that closes it: it is left out after all.
+        tally: what became of rows: see `writing.COUNTS`.
+        rejects: rows that end here.
+        read: bytes of the file that have been read now.
+        row_group: where the rows lie.
+    """
+
+    texts: pa.LargeStringArray = field(default_factory=lambda: _NO_TEXTS)
+    rows: RowNumbers = field(default_factory=lambda: _NO_ROWS)
+    kinds: TextKinds | None = None
+    skips: IdCounts | None = None
+    spans: tuple[tuple[TextSpan, ...], ...] | None = None
+    long: bool = False
+    opens: bool = False
+    closes: bool = False
+    dropped: bool = False
+    tally: dict[str, int] = field(default_factory=dict)
+    rejects: tuple[Reject, ...] = ()
+    read: int = 0
+    row_group: int | None = None
+
+
+def slice_shards(
+    texts: pa.LargeStringArray, rows: RowNumbers, kinds: TextKinds | None, parts: int
+) -> Iterator[Shard]:
+    """Shards of about `SHARD_BYTES`, or smaller ones where that makes fewer than `parts`.
+
+    A document is never in two of them.
+    """
+    if not len(texts):
+        return
+    ends = np.cumsum(pc.binary_length(texts).to_numpy())
+    size = max(1, min(SHARD_BYTES, -(-int(ends[-1]) // parts)))
+    own = np.maximum(ends - 1, 0) // size  # which part the last byte of each text is in
+    if kinds is not None:
+        begins = np.flatnonzero(kinds == NEW_DOCUMENT)
+        own = np.repeat(own[begins], np.diff([*begins, len(kinds)]))
+    borders = (np.flatnonzero(np.diff(own)) + 1).tolist()
+    for begin, end in zip([0, *borders], [*borders, len(texts)], strict=True):
+        yield Shard(
+            texts=texts.slice(begin, end - begin),
+            rows=rows[begin:end],
+            kinds=None if kinds is None else kinds[begin:end],
+        )
+
+
+def attach_rejects(shards: Iterable[Shard], rejects: Sequence[Reject]) -> Iterator[Shard]:
+    """Rejects with the shard that holds the rows around them, so that they stay in order."""
+    left = list(rejects)
+    for shard in shards:
+        last = max([*shard.rows[-1:], *(reject.row for reject in shard.rejects)], default=-1)
+        own = [reject for reject in left if reject.row < last]
+        if own:
+            left = left[len(own) :]
+            shard = replace(shard, rejects=(*own, *shard.rejects))
+        yield shard
+    if left:
+        yield Shard(rejects=tuple(left))
+
+
+def reject_row(name: str, row: int, reason: str, found: str) -> Reject:
+    """A row of the file `name` that ends here."""
+    return Reject(file=name, row=row, element=None, reason=reason, path=None, found=found)

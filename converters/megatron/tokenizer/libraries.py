@@ -1,0 +1,202 @@
+"""Panics of native libraries, which pass `except Exception`: pyo3 makes them BaseExceptions.
+
+What a file that is no tokenizer is instead, so that the error can say it.
+Bytes of files into what the tokenizer libraries make of them.
+What a Hugging Face tokenizer puts around every text: found out by encoding some.
+"""
+
+import binascii
+import json
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ingot.converters.errors import ConversionError
+
+if TYPE_CHECKING:
+    from sentencepiece import SentencePieceProcessor
+    from tokenizers import Tokenizer
+
+
+class PanickedError(Exception):
+    """Native code panicked; the object it panicked in may be left unusable."""
+
+
+@contextmanager
+def catch_panics() -> Iterator[None]:
+    """Turn a panic of native code into PanickedError; interrupts and exits pass."""
+    try:
+        yield
+    except BaseException as error:
+        # every extension module has a PanicException of its own, none can be imported
+        if type(error).__name__ != "PanicException":
+            raise
+        raise PanickedError(f"panic: {error}") from error
+
+
+TOKENIZER_HINT: Final = "give a Hugging Face tokenizer.json or a SentencePiece .model"
+
+# Marks of a whole file or of its start: what stands there, what it is, what to do.
+_STARTS: Final = (
+    (b"version https://git-lfs", "a Git LFS pointer, not the file", "fetch the file: git lfs pull"),
+    (b"#version:", "the merges.txt of a BPE tokenizer", "give the tokenizer.json beside it"),
+    (b"\x1f\x8b", "gzip data", "unpack it"),
+    (b"\x28\xb5\x2f\xfd", "zstandard data", "unpack it"),
+    (b"PK\x03\x04", "a zip file or weights saved by torch", TOKENIZER_HINT),
+    (b"\x80\x02", "a pickle", TOKENIZER_HINT),
+    (b"GGUF", "a GGUF model", TOKENIZER_HINT),
+    (b"\xef\xbb\xbf", "text that starts with a byte order mark", "remove the mark"),
+    (b"\xff\xfe", "UTF-16 text", "save it as UTF-8"),
+    (b"\xfe\xff", "UTF-16 text", "save it as UTF-8"),
+    (b"<", "HTML or XML, such as an error page", "download the file itself"),
+    (b"[", "a JSON list", TOKENIZER_HINT),
+)
+_TIKTOKEN_LINE: Final = re.compile(rb"[A-Za-z0-9+/]+={0,2} \d+\r?")
+_CONFIG_KEYS: Final = ("tokenizer_class", "model_max_length", "chat_template", "bos_token")
+_CAUSE_CHARACTERS: Final = 200
+
+
+def wrong_file_error(where: str, data: bytes, cause: str) -> ConversionError:
+    """The error for a file that neither library takes."""
+    found = _describe_data(data)
+    if found is None:
+        line = (cause.strip().splitlines() or ["it is damaged"])[0][:_CAUSE_CHARACTERS]
+        found = (line, TOKENIZER_HINT)
+    problem, hint = found
+    return ConversionError(where, f"not a tokenizer: {problem}", hint)
+
+
+def _describe_data(data: bytes) -> tuple[str, str] | None:
+    if not data:
+        return "it is empty", TOKENIZER_HINT
+    for start, problem, hint in _STARTS:
+        if data.startswith(start):
+            return f"it is {problem}", hint
+    if data.lstrip()[:1] == b"{":
+        return _describe_json(data)
+    line = data.split(b"\n", 1)[0]
+    if _TIKTOKEN_LINE.fullmatch(line) and _is_base64(line.split(b" ")[0]):
+        return "it is a tiktoken file", "convert it to tokenizer.json, or take the model's own one"
+    return None
+
+
+def _is_base64(text: bytes) -> bool:
+    try:
+        binascii.a2b_base64(text, strict_mode=True)
+    except binascii.Error:
+        return False
+    return True
+
+
+def _describe_json(data: bytes) -> tuple[str, str] | None:
+    """What a JSON object is, when it is no tokenizer; None where only the library knows why."""
+    try:
+        document: Any = json.loads(data)
+    except (ValueError, RecursionError) as error:  # a decoding error is a ValueError too
+        return f"it is not JSON, perhaps cut off: {error}"[:_CAUSE_CHARACTERS], "fetch it again"
+    if isinstance(document.get("model"), dict):
+        return None
+    if any(key in document for key in _CONFIG_KEYS):
+        return "it is a tokenizer_config.json", "give the tokenizer.json beside it"
+    if document and all(isinstance(value, int) for value in document.values()):
+        return "it is a vocab.json, tokens without a model", "give the tokenizer.json beside it"
+    return 'it is a JSON object without "model"', TOKENIZER_HINT
+
+
+class UnloadableError(Exception):
+    """A library does not take the bytes; its text is what the library said."""
+
+
+def read_bounded_file(path: Path, limit: int, hint: str = TOKENIZER_HINT) -> bytes:
+    """The bytes of a regular file."""
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise ConversionError(str(path), "is not a regular file", hint)
+        if found.st_size > limit:
+            raise ConversionError(str(path), f"is larger than {limit >> 20} MiB", hint)
+        return path.read_bytes()
+    except OSError as error:
+        raise ConversionError(str(path), f"cannot be read: {error.strerror}", hint) from error
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text of a JSON document has no lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=1)
+def load_huggingface(data: bytes) -> "Tokenizer":
+    """The tokenizer of a `tokenizer.json`; one object for all who ask, not to be changed."""
+    from tokenizers import Tokenizer
+
+    try:
+        with catch_panics():
+            tokenizer = Tokenizer.from_buffer(data)
+    except Exception as error:  # the library raises nothing more precise
+        raise UnloadableError(str(error)) from error
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+@lru_cache(maxsize=1)
+def load_sentencepiece(data: bytes) -> "SentencePieceProcessor":
+    """The processor of a `.model`; one object for all who ask, not to be changed."""
+    from sentencepiece import SentencePieceProcessor
+
+    model = SentencePieceProcessor()
+    try:
+        model.LoadFromSerializedProto(data)
+    except (RuntimeError, UnicodeDecodeError) as error:  # its messages quote the bytes
+        raise UnloadableError("it is no SentencePiece model, or a damaged one") from error
+    return model
+
+
+Frame: TypeAlias = tuple[list[int], list[int]]
+
+# What nearly every tokenizer can encode; the first words of the vocabulary serve the others.
+_PROBES: Final = ("", "a", "b", "the quick brown fox", "1 + 2 = 3\n", "床前明月光")
+_PROBE_TOKENS: Final = 64
+
+
+class _UnencodableError(Exception):
+    """The tokenizer does not encode a text."""
+
+
+def common_frame(tokenizer: "Tokenizer") -> Frame | None:
+    """The ids before and behind, the same for every text; None where there is no one such pair."""
+    vocabulary = sorted(tokenizer.get_vocab(with_added_tokens=False))[:_PROBE_TOKENS]
+    common: list[Frame] | None = None
+    for text in (*_PROBES, *vocabulary):
+        try:
+            frames = _find_frames(tokenizer, text)
+        except _UnencodableError:
+            continue
+        common = [one for one in frames if common is None or one in common]
+    return common[0] if common is not None and len(common) == 1 else None
+
+
+def _find_frames(tokenizer: "Tokenizer", text: str) -> list[Frame]:
+    """Every way to read the ids with special tokens as a frame around those without."""
+    plain = _encode_ids(tokenizer, text, special=False)
+    framed = _encode_ids(tokenizer, text, special=True)
+    size = len(plain)
+    places = range(len(framed) - size + 1)
+    return [(framed[:p], framed[p + size :]) for p in places if framed[p : p + size] == plain]
+
+
+def _encode_ids(tokenizer: "Tokenizer", text: str, *, special: bool) -> list[int]:
+    try:
+        with catch_panics():
+            return tokenizer.encode(text, add_special_tokens=special).ids
+    except Exception as error:  # the library raises nothing more precise
+        raise _UnencodableError(text) from error

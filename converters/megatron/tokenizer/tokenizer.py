@@ -1,0 +1,463 @@
+"""Tokenizers as the builder needs them: a `tokenizer.json` or a SentencePiece `.model`, its facts.
+
+What a file is decides its content, not its name. Truncation and padding that a `tokenizer.json`
+may carry are never applied. An `added_tokens.json` beside a `.model` counts for nothing: its ids
+are those of `sentencepiece` itself.
+
+The check of special tokens: what a training expects of a tokenizer, and what it has.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from ingot.converters.errors import ConversionError
+from ingot.converters.megatron.tokenizer.libraries import (
+    TOKENIZER_HINT,
+    UnloadableError,
+    common_frame,
+    is_unicode,
+    load_huggingface,
+    load_sentencepiece,
+    read_bounded_file,
+    wrong_file_error,
+)
+from ingot.converters.rows import Json
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+# Names under which tokenizers in wide use keep the token that ends a document, in this order.
+EOD_TOKENS: Final = (
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<｜end▁of▁sentence｜>",
+    "</s>",
+    "<eos>",
+    "<|eos|>",
+    "<EOS>",
+    "[EOS]",
+    "<|im_end|>",
+    "<|eot_id|>",
+)
+
+# The largest tokenizers in use are 40 MB; a library takes many times that in memory to load one.
+LARGEST_TOKENIZER: Final = 256 << 20
+LARGEST_CONFIG: Final = 16 << 20
+HUB_SCHEME: Final = "hf://"
+_SHOWN: Final = 20  # special tokens in a message
+_IDS: Final = 1 << 31  # beyond what a data set can hold
+
+TokenizerKind: TypeAlias = Literal["huggingface", "sentencepiece"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TokenizerFile:
+    """A tokenizer that loads, and its facts; it can be pickled.
+
+    Attributes:
+        given: as the user named it, a path or `hf://REPO[@REVISION]`.
+        path: the file on this machine.
+        kind: which library reads it.
+        data: its bytes.
+        sha256: of them.
+        vocabulary: number of tokens, added ones included.
+        largest_id: largest id it can give; beyond `vocabulary - 1` where the ids have holes.
+        special: texts of its special tokens and their ids (of a `.model`: its control symbols).
+        config: `tokenizer_config.json` beside it, empty without.
+        chat_template: `chat_template.jinja` beside it, else the one in `config`.
+    """
+
+    given: str
+    path: Path
+    kind: TokenizerKind
+    data: bytes = field(repr=False)
+    sha256: str
+    vocabulary: int
+    largest_id: int
+    special: dict[str, int] = field(repr=False)
+    config: dict[str, Json] = field(repr=False)
+    chat_template: str | None = field(repr=False)
+
+    @property
+    def tokenizer(self) -> "Tokenizer":
+        """The `tokenizers.Tokenizer`, shared by all who ask."""
+        return load_huggingface(self.data)
+
+
+def load_tokenizer(given: str | Path) -> TokenizerFile:
+    """Load a tokenizer."""
+    path = _locate_file(given)
+    data = read_bounded_file(path, LARGEST_TOKENIZER)
+    try:
+        kind, tokens, special = _read_facts(data)
+    except UnloadableError as error:
+        raise wrong_file_error(str(given), data, str(error)) from error
+    if not tokens:
+        raise ConversionError(str(given), "the tokenizer has no tokens", "train it first")
+    if max(tokens) >= _IDS:
+        raise ConversionError(str(given), f"its id {max(tokens)} is no int32", "mend its ids")
+    config = _read_config(path.with_name("tokenizer_config.json"))
+    return TokenizerFile(
+        given=str(given),
+        path=path,
+        kind=kind,
+        data=data,
+        sha256=hashlib.sha256(data).hexdigest(),
+        vocabulary=len(tokens),
+        largest_id=max(tokens),
+        special=special,
+        config=config,
+        chat_template=_read_chat_template(path.with_name("chat_template.jinja"), config),
+    )
+
+
+def _locate_file(given: str | Path) -> Path:
+    if isinstance(given, str) and given.startswith(HUB_SCHEME):
+        from ingot.converters.megatron.tokenizer.hub import fetch_tokenizer
+
+        return fetch_tokenizer(given)
+    path = Path(given)
+    if not path.is_dir():
+        return path
+    for name in ("tokenizer.json", "tokenizer.model"):
+        if (path / name).is_file():
+            return path / name
+    raise ConversionError(
+        str(given), "the folder has no tokenizer.json and no tokenizer.model", TOKENIZER_HINT
+    )
+
+
+def _read_facts(data: bytes) -> tuple[TokenizerKind, Sequence[int], dict[str, int]]:
+    """The kind, the ids of all tokens, the special ones."""
+    if data.lstrip()[:1] == b"{":
+        tokenizer = load_huggingface(data)
+        ids = list(tokenizer.get_vocab(with_added_tokens=True).values())
+        added = tokenizer.get_added_tokens_decoder()
+        return "huggingface", ids, {t.content: n for n, t in added.items() if t.special}
+    model = load_sentencepiece(data)
+    numbers = range(model.get_piece_size())
+    try:
+        pieces = [model.id_to_piece(n) for n in numbers]
+    except UnicodeDecodeError as error:
+        raise UnloadableError(f"a piece of the model is damaged: {error}") from error
+    return "sentencepiece", numbers, {pieces[n]: n for n in numbers if model.is_control(n)}
+
+
+def _read_config(path: Path) -> dict[str, Json]:
+    if not path.is_file():
+        return {}
+    try:
+        config: Any = json.loads(read_bounded_file(path, LARGEST_CONFIG, "mend or remove it"))
+    except (ValueError, RecursionError) as error:
+        raise ConversionError(str(path), f"not JSON: {error}", "mend or remove it") from error
+    if not isinstance(config, dict):
+        raise ConversionError(str(path), "not a JSON object", "mend or remove it")
+    return config
+
+
+def _read_chat_template(path: Path, config: dict[str, Json]) -> str | None:
+    if path.is_file():
+        try:
+            return read_bounded_file(path, LARGEST_CONFIG, "mend or remove it").decode()
+        except UnicodeDecodeError as error:
+            raise ConversionError(str(path), f"not UTF-8: {error}", "mend or remove it") from error
+    stated = _config_template(config)
+    if stated is not None and not is_unicode(stated):
+        raise ConversionError(
+            str(path.with_name("tokenizer_config.json")),
+            "its chat_template is no valid Unicode",
+            "mend or remove it",
+        )
+    return stated
+
+
+def _config_template(config: dict[str, Json]) -> str | None:
+    stated = config.get("chat_template")
+    if isinstance(stated, list):  # named templates
+        named = (one for one in stated if isinstance(one, dict) and one.get("name") == "default")
+        stated = next(named, {}).get("template")
+    return stated if isinstance(stated, str) else None
+
+
+def find_eod(loaded: TokenizerFile) -> int:
+    """The id that ends a document.
+
+    The `eos_token` of the configuration beside the tokenizer, else the end-of-sentence piece of a
+    `.model`, else the first of `EOD_TOKENS` that is a special token.
+    """
+    stated = _configured_eos(loaded.config)
+    if stated is not None:
+        return _resolve_stated_eod(loaded, stated)
+    if loaded.kind == "sentencepiece" and load_sentencepiece(loaded.data).eos_id() >= 0:
+        return int(load_sentencepiece(loaded.data).eos_id())
+    found = next((loaded.special[name] for name in EOD_TOKENS if name in loaded.special), None)
+    if found is None:
+        names = sorted(loaded.special)
+        shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+        raise ConversionError(
+            loaded.given,
+            f"no special token that ends a document (it has {shown or 'no special tokens'})",
+            "state the id of the EOD token, or build without EOD",
+        )
+    return found
+
+
+def _configured_eos(config: dict[str, Json]) -> str | None:
+    token = config.get("eos_token")
+    content = token.get("content") if isinstance(token, dict) else token
+    return content if isinstance(content, str) else None
+
+
+def _resolve_stated_eod(loaded: TokenizerFile, token: str) -> int:
+    number = token_id(loaded, token)
+    if number is None:
+        raise ConversionError(
+            str(loaded.path.with_name("tokenizer_config.json")),
+            f"its eos_token {token!r} is not in {loaded.path.name}",
+            "state the id of the EOD token, or put files of one tokenizer together",
+        )
+    return number
+
+
+def token_id(loaded: TokenizerFile, text: str) -> int | None:
+    """The id of a token by its text as the vocabulary spells it; None where there is none."""
+    if not is_unicode(text):
+        return None  # the libraries take no lone surrogates
+    if loaded.kind == "huggingface":
+        return load_huggingface(loaded.data).token_to_id(text)
+    model = load_sentencepiece(loaded.data)
+    number = int(model.piece_to_id(text))  # of the unknown piece for what is no piece
+    return number if model.id_to_piece(number) == text else None
+
+
+def tokenizer_frame(loaded: TokenizerFile) -> tuple[list[int], list[int]]:
+    """The ids that the tokenizer itself puts before and behind a text.
+
+    Of a `tokenizer.json`: what `encode(add_special_tokens=True)` adds. Of a `.model`, where
+    `sentencepiece` adds nothing by itself: its BOS and its EOS, unless `add_bos_token` or
+    `add_eos_token` in the configuration beside it is false.
+    """
+    if loaded.kind == "sentencepiece":
+        model = load_sentencepiece(loaded.data)
+        ends = ((model.bos_id(), "add_bos_token"), (model.eos_id(), "add_eos_token"))
+        before, behind = (
+            [int(number)] if number >= 0 and loaded.config.get(switch) is not False else []
+            for number, switch in ends
+        )
+        return before, behind
+    found = common_frame(load_huggingface(loaded.data))
+    if found is None or max(found[0] + found[1], default=0) > loaded.largest_id:
+        raise ConversionError(
+            loaded.given,
+            "its post-processor does more than to put constant ids around a text",
+            "state --bos-id and --eos-id",
+        )
+    return found
+
+
+def decode_ids(loaded: TokenizerFile, ids: Sequence[int]) -> str:
+    """A text to look at: special tokens by their names, `<id N>` for an id of no token."""
+    named, joined = _make_decoder(loaded)
+    parts: list[str] = []
+    for plain, run in groupby(map(int, ids), lambda number: named(number) is None):
+        numbers = list(run)
+        parts += [joined(numbers)] if plain else [named(number) or "" for number in numbers]
+    return "".join(parts)
+
+
+def _make_decoder(
+    loaded: TokenizerFile,
+) -> tuple[Callable[[int], str | None], Callable[[list[int]], str]]:
+    """How an id is shown by itself (None: as text), and how a run of the others is joined."""
+    if loaded.kind == "huggingface":
+        tokenizer = load_huggingface(loaded.data)
+
+        def is_token(number: int) -> bool:
+            return tokenizer.id_to_token(number) is not None
+
+        names: dict[int, str] = {}  # the library itself shows special tokens
+
+        def joined(numbers: list[int]) -> str:
+            return tokenizer.decode(numbers, skip_special_tokens=False)
+
+    else:
+        names = {number: text for text, number in loaded.special.items()}
+        model = load_sentencepiece(loaded.data)
+
+        def joined(numbers: list[int]) -> str:
+            return str(model.decode(numbers))
+
+        def is_token(number: int) -> bool:
+            return True  # its ids have no holes
+
+    def named(number: int) -> str | None:
+        if 0 <= number <= loaded.largest_id and is_token(number):
+            return names.get(number)
+        return f"<id {number}>"
+
+    return named, joined
+
+
+LARGEST_SPECIAL_FILE: Final = 4 << 20
+_SPECIAL_HINT: Final = 'give a JSON object of tokens and their ids, {"<|im_start|>": 73441}'
+_SHOWN_special: Final = 80
+_DIGITS: Final = 100  # of a number that is read at all
+_IDS_special: Final = 1 << 31  # beyond what a data set can hold
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SpecialCheck:
+    """What came of the check.
+
+    Attributes:
+        tokenizer_path: the tokenizer as the user named it.
+        strict: whether a difference is an error.
+        checked: how many tokens were stated.
+        missing: stated tokens that the tokenizer does not have, with their stated ids.
+        mismatched: stated tokens with another id: the stated one, the one it has.
+        odd: stated BOS and EOS ids that are no special tokens: option, id.
+    """
+
+    tokenizer_path: str
+    strict: bool
+    checked: int = 0
+    missing: dict[str, int] = field(default_factory=dict)
+    mismatched: dict[str, tuple[int, int]] = field(default_factory=dict)
+    odd: tuple[tuple[str, int], ...] = ()
+
+    def to_document(self) -> dict[str, Json]:
+        """The section `special_tokens_check` of `.meta.json`."""
+        return {
+            "tokenizer_path": self.tokenizer_path,
+            "strict": self.strict,
+            "checked": self.checked,
+            "missing": list(self.missing),
+            "mismatched": {
+                token: {"expected_id": expected, "actual_id": actual}
+                for token, (expected, actual) in self.mismatched.items()
+            },
+        }
+
+    def warnings(self) -> Iterator[tuple[str, dict[str, Json]]]:
+        """Events for the log, level `warn` and component `tokenizer`, and their fields."""
+        for token, expected in self.missing.items():
+            yield (
+                "special_token_missing",
+                {"token": token, "expected_id": expected, "actual_id": None},
+            )
+        for token, (expected, actual) in self.mismatched.items():
+            yield (
+                "special_token_mismatch",
+                {"token": token, "expected_id": expected, "actual_id": actual},
+            )
+        for option, number in self.odd:
+            yield "special_id_not_special", {"option": option, "actual_id": number}
+
+
+def check_special(
+    loaded: TokenizerFile,
+    path: Path | None,
+    *,
+    strict: bool,
+    bos_id: int | None = None,
+    eos_id: int | None = None,
+) -> SpecialCheck:
+    """Compare what is expected of special tokens with what a tokenizer has."""
+    expected = {} if path is None else _read_expected(path)
+    actual = {token: token_id(loaded, token) for token in expected}
+    check = SpecialCheck(
+        tokenizer_path=loaded.given,
+        strict=strict,
+        checked=len(expected),
+        missing={token: number for token, number in expected.items() if actual[token] is None},
+        mismatched={
+            token: (number, has)
+            for token, number in expected.items()
+            if (has := actual[token]) is not None and has != number
+        },
+        odd=tuple(_find_odd(loaded, {"--bos-id": bos_id, "--eos-id": eos_id})),
+    )
+    if strict and (check.missing or check.mismatched):
+        raise _refusal_error(check)
+    return check
+
+
+def _find_odd(loaded: TokenizerFile, stated: dict[str, int | None]) -> Iterator[tuple[str, int]]:
+    """Stated ids that are no special tokens."""
+    special = frozenset(loaded.special.values())
+    for option, number in stated.items():
+        if number is None or number in special:
+            continue
+        if not 0 <= number <= loaded.largest_id:
+            raise ConversionError(
+                loaded.given,
+                f"has no id {number}, which {option} states",
+                f"its ids go from 0 to {loaded.largest_id}",
+            )
+        yield option, number
+
+
+def _refusal_error(check: SpecialCheck) -> ConversionError:
+    problems = [f"{token!r} is missing, expected {n}" for token, n in check.missing.items()]
+    problems += [
+        f"{token!r} is {actual}, expected {expected}"
+        for token, (expected, actual) in check.mismatched.items()
+    ]
+    return ConversionError(
+        check.tokenizer_path,
+        f"{len(problems)} of {check.checked} special tokens differ: {'; '.join(problems)}",
+        "update added_tokens of tokenizer.json, or take the tokenizer of the right repository",
+    )
+
+
+def _read_expected(path: Path) -> dict[str, int]:
+    data = read_bounded_file(path, LARGEST_SPECIAL_FILE, _SPECIAL_HINT)
+    try:
+        document: Any = json.loads(
+            data, object_pairs_hook=_refuse_duplicates(path), parse_int=_parse_integer(path)
+        )
+    except RecursionError as error:
+        raise ConversionError(str(path), "not JSON: nested too deeply", _SPECIAL_HINT) from error
+    except ValueError as error:  # a decoding error is one, too
+        raise ConversionError(str(path), f"not JSON: {error}", _SPECIAL_HINT) from error
+    if not isinstance(document, dict):
+        raise ConversionError(str(path), "not a JSON object", _SPECIAL_HINT)
+    for token, number in document.items():
+        if not is_unicode(token):
+            raise ConversionError(str(path), f"{token!r} is no valid Unicode", _SPECIAL_HINT)
+        if type(number) is not int or not 0 <= number < _IDS_special:  # a bool is an int
+            shown = json.dumps(number)[:_SHOWN_special]
+            raise ConversionError(str(path), f"the id of {token!r} is {shown}", _SPECIAL_HINT)
+    return document
+
+
+def _parse_integer(path: Path) -> Callable[[str], int]:
+    """Integers of a length that Python reads."""
+
+    def read(digits: str) -> int:
+        if len(digits) > _DIGITS:
+            problem = f"a number of {len(digits):,} digits in it is no id"
+            raise ConversionError(str(path), problem, _SPECIAL_HINT)
+        return int(digits)
+
+    return read
+
+
+def _refuse_duplicates(path: Path) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
+    """Objects without a key that stands twice: which id was meant is not guessed."""
+
+    def built(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in found:
+                problem = f"{key!r} stands in it twice"
+                raise ConversionError(str(path), problem, "remove one of them")
+            found[key] = value
+        return found
+
+    return built

@@ -1,1 +1,0 @@
-"""What a running token build shows: log lines, metrics, health, alarms, progress, a summary."""

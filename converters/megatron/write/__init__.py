@@ -1,0 +1,1 @@
+"""Tokens on their way to `.bin/.idx` files."""

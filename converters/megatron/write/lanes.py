@@ -1,0 +1,359 @@
+"""The journal of a lane: which units are finished, and which stretches of the files are theirs.
+
+A line of JSON is appended for every finished unit, when its content is in the files. Other lines
+say that everything before them is on the disk (`synced`), or has to be done again (`wrong_engine`,
+`again`). What lies behind the last good line counts for nothing.
+
+After a crash of the machine, content may be missing of files whose length is right. So units after
+the last sync carry checksums, which `recover` compares before a build goes on.
+
+The unfinished output of one process: files that only grow, and a journal of finished units.
+"""
+
+import contextlib
+import json
+import os
+import time
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Final
+
+from ingot.converters.megatron.text.documents import ShapedDocuments
+from ingot.converters.rows import Json
+
+LANE_FILES: Final = ("bin", "lengths", "documents", "mask", "rejects")
+_BLOCK: Final = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LaneStretch:
+    """A finished unit in its lane.
+
+    Attributes:
+        unit: its number.
+        lane: the lane.
+        spans: for every file of the lane, bytes from and to.
+        engine: what tokenized it.
+        facts: counts of what became of its rows.
+        failed: what was wrong with its file; the stretch is empty then.
+    """
+
+    unit: int
+    lane: int
+    spans: dict[str, tuple[int, int]]
+    engine: str
+    facts: dict[str, int]
+    failed: str | None = None
+
+    def line(self, crcs: dict[str, int]) -> dict[str, Json]:
+        """What the journal says of it; `crcs` are the checksums of its content."""
+        return {
+            "unit": self.unit,
+            "spans": self.spans,
+            "engine": self.engine,
+            "facts": self.facts,
+            "failed": self.failed,
+            "crcs": crcs,
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Journal:
+    """What a journal says.
+
+    Attributes:
+        stretches: the finished units, by number.
+        ends: how long every file of the lane is up to its last good unit, the journal too.
+    """
+
+    stretches: dict[int, LaneStretch]
+    ends: dict[str, int]
+
+
+def lane_file(base: Path, lane: int, kind: str) -> Path:
+    """A file of a lane: `BASE.bin.tmp` in the first, `BASE.bin-1.tmp` in the next."""
+    number = f"-{lane}" if lane else ""
+    return base.with_name(f"{base.name}.{kind}{number}.tmp")
+
+
+def lane_numbers(base: Path) -> list[int]:
+    """Numbers of the lanes that there are."""
+    head, tail = f"{base.name}.journal", ".tmp"
+    found = [0] if lane_file(base, 0, "journal").exists() else []
+    for path in base.parent.iterdir():
+        if path.name.startswith(f"{head}-") and path.name.endswith(tail):
+            number = path.name.removeprefix(f"{head}-").removesuffix(tail)
+            found += [int(number)] if number.isdecimal() else []
+    return sorted(found)
+
+
+def read_journal(base: Path, lane: int, *, check: bool = False) -> Journal:
+    """Read a journal up to the first unit whose content is gone."""
+    lines = list(_read_lines(lane_file(base, lane, "journal")))
+    synced = max((place for place, (_, one) in enumerate(lines) if "synced" in one), default=-1)
+    sizes = {kind: _file_size(lane_file(base, lane, kind)) for kind in LANE_FILES}
+    stretches: dict[int, LaneStretch] = {}
+    ends = dict.fromkeys((*LANE_FILES, "journal"), 0)
+    for place, (size, document) in enumerate(lines):
+        if "unit" in document:
+            stretch = _read_stretch(document, lane)
+            crcs = document["crcs"] if check and place > synced else None
+            if not _is_content_there(base, stretch, sizes, crcs):
+                break
+            stretches[stretch.unit] = stretch
+            ends.update({kind: end for kind, (_, end) in stretch.spans.items()})
+        stretches = _drop_units(stretches, document)
+        ends["journal"] += size
+    return Journal(stretches=stretches, ends=ends)
+
+
+def recover_lanes(base: Path) -> None:
+    """Make the lanes of a build that was broken off hold what is sure, and nothing else.
+
+    Files that could not be read are to be tried again.
+    """
+    for lane in lane_numbers(base):
+        journal = read_journal(base, lane, check=True)
+        for kind, end in journal.ends.items():
+            path = lane_file(base, lane, kind)
+            if _file_size(path) > end:
+                os.truncate(path, end)
+        if any(stretch.failed is not None for stretch in journal.stretches.values()):
+            _append_line(base, lane, {"again": "failed"})
+
+
+def drop_engine(base: Path, lane: int, engine: str) -> None:
+    """Note, on the disk, that what an engine tokenized in a lane has to be done again."""
+    _append_line(base, lane, {"wrong_engine": engine})
+
+
+def _append_line(base: Path, lane: int, line: dict[str, Json]) -> None:
+    end = read_journal(base, lane).ends["journal"]
+    with lane_file(base, lane, "journal").open("ab") as journal:
+        journal.truncate(end)
+        journal.write(encode_line(line))
+        journal.flush()
+        os.fsync(journal.fileno())
+
+
+def encode_line(line: dict[str, Json]) -> bytes:
+    """A line of JSON; names of files that are no Unicode are escaped in it."""
+    return json.dumps(line).encode() + b"\n"
+
+
+def _read_lines(journal: Path) -> Iterator[tuple[int, dict[str, Json]]]:
+    """The good lines from the beginning, and how long each is."""
+    try:
+        content = journal.read_bytes()
+    except FileNotFoundError:
+        return
+    for line in content.split(b"\n")[:-1]:
+        try:
+            document = json.loads(line)
+        except ValueError:
+            return
+        yield len(line) + 1, document
+
+
+def _drop_units(
+    stretches: dict[int, LaneStretch], document: dict[str, Json]
+) -> dict[int, LaneStretch]:
+    """The units but those that a line wants to be done again."""
+    if "wrong_engine" in document:
+        wrong = document["wrong_engine"]
+        return {number: one for number, one in stretches.items() if one.engine != wrong}
+    if "again" in document:
+        return {number: one for number, one in stretches.items() if one.failed is None}
+    return stretches
+
+
+def _read_stretch(document: dict[str, Json], lane: int) -> LaneStretch:
+    spans = {kind: (start, end) for kind, (start, end) in document["spans"].items()}
+    return LaneStretch(
+        unit=document["unit"],
+        lane=lane,
+        spans=spans,
+        engine=document["engine"],
+        facts=document["facts"],
+        failed=document["failed"],
+    )
+
+
+def _file_size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _is_content_there(
+    base: Path, stretch: LaneStretch, sizes: dict[str, int], crcs: dict[str, int] | None
+) -> bool:
+    """Whether the content of a unit is in the files of its lane."""
+    if any(sizes[kind] < end for kind, (_, end) in stretch.spans.items()):
+        return False
+    return crcs is None or all(
+        _stretch_checksum(lane_file(base, stretch.lane, kind), start, end) == crcs[kind]
+        for kind, (start, end) in stretch.spans.items()
+    )
+
+
+def _stretch_checksum(path: Path, start: int, end: int) -> int:
+    found = 0
+    for block in file_blocks(path, start, end):
+        found = zlib.crc32(block, found)
+    return found
+
+
+def file_blocks(path: Path, start: int, end: int) -> Iterator[bytes]:
+    """A stretch of a file, piece by piece."""
+    if start == end:
+        return
+    with path.open("rb") as file:
+        file.seek(start)
+        while start < end:
+            block = file.read(min(_BLOCK, end - start))
+            if not block:
+                raise OSError(f"{path.name} lacks {end - start} bytes")
+            start += len(block)
+            yield block
+
+
+SYNC_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LaneMark:
+    """A place in a lane that one can go back to."""
+
+    ends: dict[str, int]
+    crcs: dict[str, int]
+
+
+@dataclass(kw_only=True)
+class Lane:
+    """A lane that is written: `append` what a unit gives, then `finish` it, or `rollback`."""
+
+    base: Path
+    number: int = 0
+    _files: dict[str, BinaryIO] = field(default_factory=dict)
+    _ends: dict[str, int] = field(default_factory=dict)
+    _unit: dict[str, int] = field(default_factory=dict)
+    _crcs: dict[str, int] = field(default_factory=dict)
+    _synced: float = 0.0
+
+    def __enter__(self) -> "Lane":
+        self._ends = read_journal(self.base, self.number).ends
+        try:
+            for kind in (*LANE_FILES, "journal"):
+                file = lane_file(self.base, self.number, kind).open("ab")
+                self._files[kind] = file
+                file.truncate(self._ends[kind])
+        except OSError:
+            self._close()
+            raise
+        self._begin()
+        self._synced = time.monotonic()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        for file in self._files.values():
+            with contextlib.suppress(OSError):  # what was not flushed belongs to no finished unit
+                file.close()
+
+    def _begin(self) -> None:
+        self._unit = dict(self._ends)
+        self._crcs = dict.fromkeys(LANE_FILES, 0)
+
+    def append(self, documents: ShapedDocuments) -> None:
+        """Append documents."""
+        self.extend(documents.tokens, documents.mask)
+        self.close_documents(documents.lengths, documents.sizes)
+
+    def extend(self, tokens: Any, mask: Any | None) -> None:  # noqa: ANN401
+        """Append tokens (in the written type) of sequences that are counted later."""
+        self._write("bin", tokens.data)
+        if mask is not None:
+            self._write("mask", mask.data)
+
+    def close_documents(self, lengths: Any, sizes: Any) -> None:  # noqa: ANN401
+        """Say how long the next sequences are, and how many each next document has."""
+        self._write("lengths", lengths.astype("<i4").data)
+        self._write("documents", sizes.astype("<i4").data)
+
+    def reject(self, lines: bytes) -> None:
+        """Append lines of rejects."""
+        self._write("rejects", lines)
+
+    def _write(self, kind: str, data: Any) -> None:  # noqa: ANN401
+        size = memoryview(data).nbytes
+        if size:
+            self._files[kind].write(data)
+            self._ends[kind] += size
+            self._crcs[kind] = zlib.crc32(data, self._crcs[kind])
+
+    def mark(self) -> LaneMark:
+        """The present place, for `rollback`."""
+        return LaneMark(ends=dict(self._ends), crcs=dict(self._crcs))
+
+    def rollback(self, mark: LaneMark | None = None) -> None:
+        """Go back to a mark, or to the beginning of the unit; of the rejects only to the latter."""
+        kinds = [kind for kind in LANE_FILES if mark is None or kind != "rejects"]
+        mark = mark or LaneMark(ends=dict(self._unit), crcs=dict.fromkeys(LANE_FILES, 0))
+        for kind in kinds:
+            self._crcs[kind] = mark.crcs[kind]
+            if self._ends[kind] != mark.ends[kind]:
+                self._files[kind].flush()
+                self._files[kind].truncate(mark.ends[kind])
+                self._ends[kind] = mark.ends[kind]
+
+    def finish(self, unit: int, engine: str, facts: dict[str, int]) -> LaneStretch:
+        """Close a unit: what was appended since the last one is its own."""
+        return self._note(unit, engine, facts, None)
+
+    def fail(self, unit: int, problem: str, facts: dict[str, int]) -> LaneStretch:
+        """Close a unit whose file cannot be read: it gives nothing."""
+        self.rollback()
+        return self._note(unit, "", facts, problem)
+
+    def _note(
+        self, unit: int, engine: str, facts: dict[str, int], failed: str | None
+    ) -> LaneStretch:
+        for kind in LANE_FILES:
+            self._files[kind].flush()
+        stretch = LaneStretch(
+            unit=unit,
+            lane=self.number,
+            spans={kind: (self._unit[kind], self._ends[kind]) for kind in LANE_FILES},
+            engine=engine,
+            facts=facts,
+            failed=failed,
+        )
+        self._line(stretch.line(self._crcs))
+        self._begin()
+        if time.monotonic() - self._synced > SYNC_SECONDS:
+            self.sync()
+        return stretch
+
+    def _line(self, line: dict[str, Json]) -> None:
+        self._files["journal"].write(encode_line(line))
+        self._files["journal"].flush()
+
+    def sync(self) -> None:
+        """Wait until everything finished is on the disk, and say so in the journal."""
+        for kind in LANE_FILES:
+            os.fdatasync(self._files[kind].fileno())
+        self._line({"synced": True})
+        os.fdatasync(self._files["journal"].fileno())
+        self._synced = time.monotonic()

@@ -1,0 +1,228 @@
+"""Several data sets put together to one, as `add_index` of Megatron's own builder does it.
+
+The tokens are one after another, the documents go on where those before end. Nothing is decoded and
+nothing is held: memory does not grow with the data sets.
+"""
+
+import errno
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ingot.converters.errors import ConversionError, OutputError
+from ingot.converters.megatron.indexed_dataset import (
+    IndexCounts,
+    IndexedDataSet,
+    IndexedReader,
+    IntegerArray,
+    dtype_code,
+    index_bytes,
+    index_paths,
+    mask_prefix,
+    number_stretches,
+    open_data_set,
+    write_index,
+)
+from ingot.converters.output.commit import encode_json, output_errors, sync_path
+from ingot.converters.rows import Json
+
+_PIECE: Final = 1 << 24  # bytes that are copied at once
+_NO_RANGES: Final = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
+_SAME_FACTS: Final = ("kind", "eod_id", "bos", "eos", "tokenizer", "columns", "chat_template")
+
+
+@dataclass(frozen=True, slots=True)
+class _JoinedNumbers:
+    """Numbers of several indexes as one, in stretches, as often as wanted."""
+
+    readers: Sequence[IndexedReader]
+    part: Callable[[IndexedReader], Iterator[IntegerArray]]
+
+    def __iter__(self) -> Iterator[IntegerArray]:
+        return (some for reader in self.readers for some in self.part(reader))
+
+
+def merge_data_sets(prefixes: Sequence[Path], out: Path, *, overwrite: bool = False) -> IndexCounts:
+    """Put data sets together: `OUT.bin`, `OUT.idx`, `OUT.meta.json`, loss masks if all have them.
+
+    Everything is staged under `.tmp` names; the `.idx` is renamed last.
+    """
+    _check_place(prefixes, out, overwrite=overwrite)
+    sets = [open_data_set(prefix) for prefix in prefixes]
+    for one in sets:
+        _check_fits(sets[0], one)
+    if not any(one.tokens.tokens.size for one in sets):
+        raise ConversionError(str(out), "no tokens: an empty data set cannot be loaded")
+    paths = _data_set_files(out)
+    staged = [path.with_name(path.name + ".tmp") for path in paths]
+    with output_errors(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with output_errors(out):
+            counts = _stage_result(sets, staged)
+            _commit_result(paths, staged, masked=sets[0].masks is not None)
+    finally:
+        for path in staged:
+            path.unlink(missing_ok=True)
+    return counts
+
+
+def _check_place(prefixes: Sequence[Path], out: Path, *, overwrite: bool) -> None:
+    if not prefixes:
+        raise ConversionError("", "nothing to merge", "name the prefixes of data sets")
+    idx_path = index_paths(out)[1]
+    written = {path.resolve() for path in _data_set_files(out)}
+    for prefix in prefixes:
+        if written & {path.resolve() for path in _data_set_files(prefix)}:
+            raise OutputError(str(out), f"would replace {prefix}", "name another prefix")
+    if idx_path.exists() and not overwrite:
+        raise OutputError(str(idx_path), "exists", "name another prefix or overwrite it")
+
+
+def _data_set_files(prefix: Path) -> list[Path]:
+    """The files of a data set: the masks' `.bin` and `.idx`, `.bin`, `.idx`, `.meta.json`."""
+    return [*index_paths(mask_prefix(prefix))[:2], *index_paths(prefix)]
+
+
+def _check_fits(first: IndexedDataSet, other: IndexedDataSet) -> None:
+    where, like = str(other.prefix), f"than {first.prefix}"
+    ours, theirs = other.tokens.dtype.name, first.tokens.dtype.name
+    if ours != theirs:
+        raise ConversionError(where, f"ids of another type {like}: {ours}, {theirs}")
+    if (other.masks is None) != (first.masks is None):
+        has, lacks = (first, other) if first.masks else (other, first)
+        problem = f"no loss masks, and {has.prefix} has some"
+        raise ConversionError(str(lacks.prefix), problem, "merge data sets of one kind")
+    hashes = [_tokenizer_hash(first), _tokenizer_hash(other)]
+    if None not in hashes and hashes[0] != hashes[1]:
+        raise ConversionError(where, f"built with another tokenizer {like}")
+    if other.packed != first.packed:
+        raise ConversionError(where, f"packed otherwise {like}", "merge data sets of one kind")
+    idx_path = index_paths(other.prefix)[1]
+    if idx_path.stat().st_size != index_bytes(other.tokens):
+        problem = "more behind the documents (a multimodal data set has modes there)"
+        raise ConversionError(str(idx_path), problem, "merge it with Megatron's own tool")
+
+
+def _tokenizer_hash(data: IndexedDataSet) -> Json:
+    facts = data.meta.get("tokenizer")
+    return facts.get("sha256") if isinstance(facts, dict) else None
+
+
+def _stage_result(sets: Sequence[IndexedDataSet], staged: Sequence[Path]) -> IndexCounts:
+    """Write everything under the staged names: masks, then tokens, then facts."""
+    mask_bin, mask_idx, bin_path, idx_path, meta_path = staged
+    masks = [one.masks for one in sets if one.masks is not None]
+    if masks:
+        _stage_part(masks, [mask_prefix(one.prefix) for one in sets], mask_bin, mask_idx)
+    counts = _stage_part(
+        [one.tokens for one in sets], [one.prefix for one in sets], bin_path, idx_path
+    )
+    meta_path.write_bytes(encode_json(_merged_meta(sets, counts), sort_keys=False))
+    sync_path(meta_path)
+    return counts
+
+
+def _stage_part(
+    readers: Sequence[IndexedReader], prefixes: Sequence[Path], bin_path: Path, idx_path: Path
+) -> IndexCounts:
+    _copy_files([index_paths(prefix)[0] for prefix in prefixes], bin_path)
+    lengths = _JoinedNumbers(
+        readers, lambda reader: (some for _, some in number_stretches(reader.lengths))
+    )
+    return write_index(
+        idx_path, dtype_code(readers[0]), lengths, _JoinedNumbers(readers, _document_sizes)
+    )
+
+
+def _document_sizes(reader: IndexedReader) -> Iterator[IntegerArray]:
+    """Sequences per document."""
+    import numpy as np
+
+    for _, indices in number_stretches(reader.document_indices, overlap=1):
+        yield np.diff(indices)
+
+
+def _copy_files(sources: Iterable[Path], target: Path) -> None:
+    with target.open("wb", buffering=0) as out:
+        for source in sources:
+            with source.open("rb", buffering=0) as file:
+                left = os.fstat(file.fileno()).st_size
+                while left and (done := _copy_piece(file, out, min(left, _PIECE))):
+                    left -= done
+                if left:
+                    raise ConversionError(str(source), "became shorter while it was read")
+        os.fsync(out.fileno())
+
+
+def _copy_piece(source: Any, target: Any, size: int) -> int:  # noqa: ANN401 - raw files
+    """Copy from where both files stand, in the kernel if it can; the bytes copied."""
+    try:
+        return os.copy_file_range(source.fileno(), target.fileno(), size)
+    except OSError as error:
+        if error.errno not in _NO_RANGES:
+            raise
+    piece = source.read(size)
+    rest = memoryview(piece)
+    while rest:
+        rest = rest[target.write(rest) :]
+    return len(piece)
+
+
+def _merged_meta(sets: Sequence[IndexedDataSet], counts: IndexCounts) -> dict[str, Json]:
+    """The facts of the result: what all the parts agree on, and where it is from."""
+    metas = [one.meta for one in sets]
+    same = _agreed_facts(metas, _SAME_FACTS)
+    options = [meta.get("options") for meta in metas]
+    agreed = [one for one in options if isinstance(one, dict)]
+    if len(agreed) == len(metas):
+        same["options"] = _agreed_facts(agreed, list(agreed[0]))
+        if sets[0].packed:  # in packs of several sizes texts are still sequences
+            same["options"]["pack"] = max(one["pack"] for one in agreed)
+    return {
+        "version": 1,
+        "dtype": sets[0].tokens.dtype.name,
+        **same,
+        "counts": _counts_section(counts),
+        "merged": [
+            {
+                "name": one.prefix.name,
+                "idx_sha256": _file_sha256(index_paths(one.prefix)[1]),
+                "counts": _counts_section(one.tokens.counts),
+            }
+            for one in sets
+        ],
+    }
+
+
+def _agreed_facts(metas: Sequence[dict[str, Json]], keys: Iterable[str]) -> dict[str, Json]:
+    first = metas[0]
+    alike = [key for key in keys if all(key in m and m[key] == first.get(key) for m in metas)]
+    return {key: first[key] for key in alike}
+
+
+def _counts_section(counts: IndexCounts) -> dict[str, Json]:
+    return {name: getattr(counts, name) for name in ("documents", "sequences", "tokens")}
+
+
+def _file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _commit_result(paths: Sequence[Path], staged: Sequence[Path], *, masked: bool) -> None:
+    """Give everything its name, the `.idx` last: without it there is no data set."""
+    mask_bin, mask_idx, bin_path, idx_path, meta_path = paths
+    renames = dict(zip(paths, staged, strict=True))
+    idx_path.unlink(missing_ok=True)  # an old index must never stand beside new tokens
+    for path in (mask_bin, mask_idx):
+        if masked:
+            renames[path].replace(path)
+        else:
+            path.unlink(missing_ok=True)
+    for path in (bin_path, meta_path, idx_path):
+        renames[path].replace(path)
+    sync_path(idx_path.parent)

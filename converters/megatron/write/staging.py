@@ -1,0 +1,456 @@
+"""Where an unfinished data set lies, and how it takes its names.
+
+Beside the prefix, small:
+
+    PREFIX.build.tmp       what is being built (to be compared by a resume) and where its files
+                           lie; locked while somebody builds
+    PREFIX.commit.tmp      the renames that finish it: written when all files are on the disk
+
+Beside the prefix too, or in the folder for temporary files, under one base name:
+
+    BASE.bin.tmp, ...      the lanes, see `lanes`
+    BASE.idx.tmp, ...      the small files, when everything is there
+
+No name but `KIND.tmp` or `KIND-N.tmp` follows the prefix, so no data set `a.b` has a file that
+could be one of `a`.
+
+`.bin` takes its name first and `.idx` last; a data set without its `.idx` is not there. A build
+that was killed between two renames is finished by the next one.
+
+A data set put together from the lanes: tokens in the order of the units, index, names.
+"""
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from ingot.converters.errors import OutputError
+from ingot.converters.megatron.indexed_dataset import (
+    MASK_CODE,
+    WRITTEN_CODES,
+    IndexCounts,
+    TokenDtype,
+    index_paths,
+    mask_prefix,
+    write_index,
+)
+from ingot.converters.megatron.read.input_files import name_to_text, text_to_name
+from ingot.converters.megatron.write.lanes import (
+    LANE_FILES,
+    LaneStretch,
+    file_blocks,
+    lane_file,
+    lane_numbers,
+    read_journal,
+)
+from ingot.converters.output.commit import encode_json, output_errors, sync_path
+from ingot.converters.rows import Json
+
+LOCK_SECONDS: Final = 10.0  # processes of a killed build end by themselves within this time
+_LOOK_SECONDS: Final = 0.1
+_SHOWN: Final = 5
+_LOCK: Final = "build"
+_COMMIT: Final = "commit"
+_KINDS: Final = (
+    *(_LOCK, "order", _COMMIT, "probe", "journal", *LANE_FILES),
+    *("idx", "mask_idx", "meta", "run", "merged_bin", "merged_mask", "merged_rejects"),
+)
+_ENDING: Final = re.compile(rf"\.({'|'.join(_KINDS)})(-[0-9]+)?\.tmp", re.ASCII)
+
+
+@dataclass(kw_only=True, slots=True)
+class Staging:
+    """The place of an unfinished data set, locked.
+
+    Attributes:
+        prefix: where the data set is going to be.
+        base: what its unfinished large files begin with.
+        wanted: what those of a new build begin with.
+        lock: descriptor of the lock; processes that write here inherit it.
+        beside: why the folder for temporary files was not used; empty if it was, or none was named.
+    """
+
+    prefix: Path
+    base: Path
+    wanted: Path
+    lock: int
+    beside: str = ""
+
+    def file(self, kind: str) -> Path:
+        """An unfinished file: `BASE.KIND.tmp`."""
+        return _unfinished_file(self.base, kind)
+
+    def identity(self) -> dict[str, Json] | None:
+        """What is being built here, as the unfinished build noted it; None if there is none."""
+        return _read_note(self.prefix).get("identity")
+
+    def begin(self, identity: dict[str, Json]) -> None:
+        """Remove what is unfinished, and note what is to be built."""
+        with output_errors(self.prefix):
+            self.clear()
+            # Files of another build must not come back beside this identity after a power cut.
+            self._sync_folders()
+            self.base = self.wanted
+            noted = {"base": name_to_text(self.base.absolute()), "identity": identity}
+            place = _unfinished_file(self.prefix, _LOCK)
+            place.write_bytes(encode_json(noted, sort_keys=False))
+            sync_path(place)
+
+    def clear(self) -> None:
+        """Remove all unfinished files but the lock; the commit last, so that it can be finished."""
+        last = [_unfinished_file(self.prefix, kind) for kind in (_COMMIT, _LOCK)]
+        for path in [*_list_unfinished(self.base), *_list_unfinished(self.prefix)]:
+            if path not in last:
+                path.unlink(missing_ok=True)
+        last[0].unlink(missing_ok=True)
+
+    def commit(self, renames: list[tuple[Path, Path]], stale: list[Path]) -> None:
+        """Give files their names, the last of them making the data set be there."""
+        for _, to in renames:
+            if to.exists() and not to.is_file():
+                raise OutputError(str(to), "is no file that can be replaced", "name another")
+        with output_errors(self.prefix):
+            order = {
+                "stale": [name_to_text(path.absolute()) for path in stale],
+                "renames": [[name_to_text(path.absolute()) for path in pair] for pair in renames],
+            }
+            written = _unfinished_file(self.prefix, "order")
+            written.write_bytes(encode_json(order))
+            sync_path(written)
+            written.replace(_unfinished_file(self.prefix, _COMMIT))
+            self._sync_folders()
+            self.finish_commit()
+
+    def finish_commit(self) -> bool:
+        """Carry out a commit, also one that a killed build began; whether there was one."""
+        order = _read_note_document(_unfinished_file(self.prefix, _COMMIT))
+        if not order:
+            return False
+        with output_errors(self.prefix):
+            _rename_all(order)
+            self._sync_folders()
+            self.clear()
+        return True
+
+    def _sync_folders(self) -> None:
+        for folder in {self.prefix.parent, self.base.parent}:
+            sync_path(folder)
+
+
+def _rename_all(order: dict[str, Json]) -> None:
+    renames = [
+        (Path(text_to_name(source)), Path(text_to_name(to))) for source, to in order["renames"]
+    ]
+    left = [(source, to) for source, to in renames if source.exists()]
+    # What was renamed before the build was killed is no file of an older data set.
+    new = {to for source, to in renames if not source.exists()}
+    gone = [path for path in map(Path, map(text_to_name, order["stale"])) if path not in new]
+    if not left:
+        return
+    for path in gone:  # the old index first
+        path.unlink(missing_ok=True)
+    for folder in {path.parent for path in gone}:
+        sync_path(folder)
+    for source, to in left:
+        source.replace(to)
+
+
+def _unfinished_file(base: Path, kind: str) -> Path:
+    return base.with_name(f"{base.name}.{kind}.tmp")
+
+
+def _read_note(prefix: Path) -> dict[str, Json]:
+    """What the unfinished build noted, `{}` if there is none."""
+    return _read_note_document(_unfinished_file(prefix, _LOCK))
+
+
+def _read_note_document(path: Path) -> dict[str, Json]:
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _list_unfinished(base: Path) -> list[Path]:
+    """The unfinished files of a base, in no order."""
+    if not base.parent.is_dir():
+        return []
+    return [
+        path
+        for path in base.parent.iterdir()
+        if path.name.startswith(base.name) and _ENDING.fullmatch(path.name, len(base.name))
+    ]
+
+
+@contextmanager
+def open_staging(prefix: Path, tmp_dir: Path | None) -> Iterator[Staging]:
+    """The locked place of the unfinished data set of a prefix; its folder is made.
+
+    An unfinished build is found where its files lie, whatever `tmp_dir` is now.
+    """
+    _check_name(prefix)
+    with output_errors(prefix):
+        prefix.parent.mkdir(parents=True, exist_ok=True)
+        lock = _lock_prefix(_unfinished_file(prefix, _LOCK), prefix)
+        try:
+            wanted, beside = _staging_base(prefix, tmp_dir)
+        except OSError:
+            os.close(lock)
+            raise
+    base = _read_note(prefix).get("base")
+    place = Staging(
+        prefix=prefix,
+        base=wanted if base is None else Path(text_to_name(base)),
+        wanted=wanted,
+        lock=lock,
+        beside=beside,
+    )
+    try:
+        yield place
+    finally:
+        own = _unfinished_file(prefix, _LOCK)
+        if set(_list_unfinished(place.base)) | set(_list_unfinished(prefix)) <= {own}:
+            own.unlink(missing_ok=True)
+        os.close(lock)
+
+
+def _check_name(prefix: Path) -> None:
+    hint = "give a prefix such as out/corpus"
+    if prefix.name in ("", ".."):
+        raise OutputError(str(prefix), "names no data set", hint)
+    if prefix.name.endswith(".loss_mask"):
+        raise OutputError(str(prefix), "is a name for loss masks", hint)
+
+
+def _staging_base(prefix: Path, tmp_dir: Path | None) -> tuple[Path, str]:
+    """What the large files begin with; and why they are not in the folder for temporary files."""
+    if tmp_dir is None:
+        return prefix, ""
+    tmp_dir.mkdir(parents=True, exist_ok=True)
+    place = hashlib.sha256(os.fsencode(prefix.absolute())).hexdigest()[:8]
+    base = tmp_dir / f"{prefix.name}.{place}"
+    probe = _unfinished_file(base, "probe")
+    probe.touch()
+    try:
+        # The only sure way to know: two mounts may be of one device.
+        probe.replace(_unfinished_file(prefix, "probe"))
+    except OSError as error:
+        probe.unlink()
+        if error.errno != errno.EXDEV:
+            raise
+        return prefix, f"{tmp_dir} is on another file system than {prefix.parent}"
+    _unfinished_file(prefix, "probe").unlink()
+    return base, ""
+
+
+def _lock_prefix(path: Path, prefix: Path) -> int:
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            if time.monotonic() > deadline:
+                raise OutputError(
+                    str(prefix), "another build is writing it", "wait for it, or end it"
+                ) from error
+            time.sleep(_LOOK_SECONDS)
+            continue
+        if _is_still_named(path, descriptor):
+            return descriptor
+        os.close(descriptor)
+
+
+def _is_still_named(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def identity_difference(now: dict[str, Json], then: dict[str, Json]) -> str:
+    """What differs between two identities, in words; empty if nothing does."""
+    said = [_describe_difference(*one) for one in _differing_parts(now, then, "")]
+    more = f" and {len(said) - _SHOWN} more" if len(said) > _SHOWN else ""
+    return "; ".join(said[:_SHOWN]) + more
+
+
+def _differing_parts(now: Json, then: Json, name: str) -> Iterator[tuple[str, Json, Json]]:
+    if isinstance(now, dict) and isinstance(then, dict):
+        for key in sorted(now.keys() | then.keys()):
+            yield from _differing_parts(
+                now.get(key), then.get(key), f"{name}.{key}" if name else key
+            )
+        if name == "files" and now == then and [*now] != [*then]:
+            yield "the order of the files", [*now], [*then]
+    elif now != then:
+        yield name, now, then
+
+
+def _describe_difference(name: str, now: Json, then: Json) -> str:
+    kind, _, file = name.partition(".")
+    if kind == "changed" and now is not None and then is not None:
+        return f"{file} was changed in between"  # nanoseconds tell nobody anything
+    return f"{name} is {_format_value(now)}, was {_format_value(then)}"
+
+
+def _format_value(value: Json) -> str:
+    text = "absent" if value is None else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else f"{text[:80]}…"
+
+
+_COPY_BYTES: Final = 8 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredNumbers:
+    """The numbers of one kind in all stretches, in the order of the units; see `Numbers`."""
+
+    base: Path
+    kind: str
+    stretches: tuple[LaneStretch, ...]
+
+    def __iter__(self) -> Iterator[np.ndarray[Any, np.dtype[np.int32]]]:
+        """The numbers as int32, block by block."""
+        for stretch in self.stretches:
+            start, end = stretch.spans[self.kind]
+            path = lane_file(self.base, stretch.lane, self.kind)
+            yield from (np.frombuffer(block, "<i4") for block in file_blocks(path, start, end))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Assembly:
+    """What is ready to take its names.
+
+    Attributes:
+        renames: files and their names, the `.idx` last.
+        counts: of the data set.
+    """
+
+    renames: tuple[tuple[Path, Path], ...]
+    counts: IndexCounts
+
+
+def finished_units(base: Path) -> dict[int, LaneStretch]:
+    """All units that are finished in any lane."""
+    return {
+        number: stretch
+        for lane in lane_numbers(base)
+        for number, stretch in read_journal(base, lane).stretches.items()
+    }
+
+
+def sum_counts(stretches: Sequence[LaneStretch]) -> Counter[str]:
+    """The counts of several units together."""
+    counts: Counter[str] = Counter()
+    for stretch in stretches:
+        counts.update(stretch.facts)
+    return counts
+
+
+def assemble(
+    place: Staging,
+    stretches: Sequence[LaneStretch],
+    dtype: TokenDtype,
+    *,
+    masks: bool,
+    rejects: Path,
+) -> Assembly:
+    """Bring the stretches of the lanes together; everything is on the disk afterwards."""
+    bin_path, idx_path, _ = index_paths(place.prefix)
+    renames = []
+    with output_errors(place.prefix):
+        renames.append((_gather_file(place, stretches, "bin"), bin_path))
+        lengths, documents = (
+            StoredNumbers(base=place.base, kind=kind, stretches=tuple(stretches))
+            for kind in ("lengths", "documents")
+        )
+        counts = write_index(place.file("idx"), WRITTEN_CODES[dtype], lengths, documents)
+        if masks:
+            mask_bin, mask_idx, _ = index_paths(mask_prefix(place.prefix))
+            renames.append((_gather_file(place, stretches, "mask"), mask_bin))
+            write_index(place.file("mask_idx"), MASK_CODE, lengths, documents)
+            renames.append((place.file("mask_idx"), mask_idx))
+        if any(_span_size(stretch, "rejects") for stretch in stretches):
+            renames.append((_gather_file(place, stretches, "rejects"), rejects))
+    return Assembly(renames=(*renames, (place.file("idx"), idx_path)), counts=counts)
+
+
+def commit_data_set(
+    place: Staging,
+    assembled: Assembly,
+    *,
+    meta: dict[str, Json],
+    run: dict[str, Json],
+    run_file: Path,
+) -> None:
+    """Write the two documents, then give everything its name."""
+    _, idx_path, meta_path = index_paths(place.prefix)
+    *first, last = assembled.renames
+    with output_errors(place.prefix):
+        for kind, document in (("meta", meta), ("run", run)):
+            # As it is, for the order of the files is part of what was built.
+            place.file(kind).write_bytes(encode_json(document, sort_keys=kind == "meta"))
+            sync_path(place.file(kind))
+    documents = [(place.file("run"), run_file), (place.file("meta"), meta_path)]
+    mask_bin, mask_idx, _ = index_paths(mask_prefix(place.prefix))
+    rejects = place.prefix.with_name(f"{place.prefix.name}.rejects.jsonl")
+    place.commit([*first, *documents, last], [idx_path, mask_idx, mask_bin, rejects])
+
+
+def _span_size(stretch: LaneStretch, kind: str) -> int:
+    start, end = stretch.spans[kind]
+    return end - start
+
+
+def _gather_file(place: Staging, stretches: Sequence[LaneStretch], kind: str) -> Path:
+    """One file of all stretches: the first lane's own where that is it already."""
+    own = lane_file(place.base, 0, kind)
+    spans = [
+        (stretch.lane, *stretch.spans[kind]) for stretch in stretches if _span_size(stretch, kind)
+    ]
+    if _is_whole_file(spans, own.stat().st_size if own.exists() else 0):
+        sync_path(own)
+        return own
+    merged = place.file(f"merged_{kind}")
+    with merged.open("wb") as out:
+        for lane, start, end in spans:
+            with lane_file(place.base, lane, kind).open("rb") as source:
+                copy_stretch(source.fileno(), out.fileno(), start, end - start)
+    sync_path(merged)
+    return merged
+
+
+def _is_whole_file(spans: Sequence[tuple[int, int, int]], size: int) -> bool:
+    reached = 0
+    for lane, start, end in spans:
+        if lane or start != reached:
+            return False
+        reached = end
+    return reached == size
+
+
+def copy_stretch(source: int, out: int, start: int, size: int) -> None:
+    """Append a stretch of one open file to another, inside the kernel where it can do that."""
+    while size:
+        try:
+            done = os.copy_file_range(source, out, min(size, _COPY_BYTES), offset_src=start)
+        except OSError:
+            done = os.write(out, os.pread(source, min(size, _COPY_BYTES), start))
+        if not done:
+            raise OSError(f"{size} bytes are missing")
+        start, size = start + done, size - done

@@ -1,1 +1,0 @@
-"""Streams of records: how they are framed, compressed, opened, read and written."""

@@ -1,1 +1,0 @@
-"""What is in a stream: rows to read, and figures."""

@@ -1,1 +1,0 @@
-"""Arrow tables of examples: made of rows, and rows made of them."""

@@ -1,1 +1,0 @@
-"""The wire format of Protocol Buffers in kernels: what a record says, as places in its bytes."""

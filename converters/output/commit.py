@@ -1,0 +1,449 @@
+"""Two folders trade places in one step, where the operating system can do that.
+
+Linux has renameat2 with RENAME_EXCHANGE; a file system that lacks it (some network ones) and other
+systems say no, and the caller goes the longer way.
+
+A folder appears whole or not at all.
+"""
+
+import ctypes
+import errno
+import fcntl
+import json
+import os
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.rows import Json
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+
+
+def exchange_folders(one: Path, other: Path) -> bool:
+    """Let two existing paths trade places atomically; False where that cannot be done here."""
+    try:
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError):
+        return False
+    first, second = os.fsencode(one), os.fsencode(other)
+    done: int = renameat2(_AT_FDCWD, first, _AT_FDCWD, second, ctypes.c_uint(_RENAME_EXCHANGE))
+    return done == 0
+
+
+MANIFEST = "manifest.json"
+RUN = "run.json"
+
+_HINTS = {
+    errno.ENOSPC: "the disk is full: free some space and run the same command again, "
+    "finished parts are kept",
+    errno.EDQUOT: "the disk quota is used up: free some space and run the same command again, "
+    "finished parts are kept",
+    errno.EACCES: "choose a destination that you may write to",
+    errno.EPERM: "choose a destination that you may write to",
+    errno.EROFS: "the file system is read-only: choose another destination",
+    errno.ENOTDIR: "a part of the path is a file: choose another destination",
+    errno.EEXIST: "a part of the path is a file: choose another destination",
+    errno.EBUSY: "the destination is a mount point: choose a folder inside it",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}
+
+
+@contextmanager
+def output_errors(where: Path | str) -> Iterator[None]:
+    """Translate what the operating system says while `where` is written."""
+    try:
+        yield
+    except OSError as error:
+        problem = f"cannot be written: {error.strerror or error}"
+        raise OutputError(str(where), problem, _HINTS.get(error.errno or 0, "")) from error
+
+
+def encode_json(document: Json, *, sort_keys: bool = True) -> bytes:
+    """A JSON document as the files of a result hold it: sorted keys, indented, UTF-8.
+
+    What UTF-8 cannot hold (a byte of a file's name that is no text) is escaped as JSON allows.
+    """
+    text = json.dumps(document, ensure_ascii=False, indent=2, sort_keys=sort_keys, allow_nan=False)
+    return f"{text}\n".encode(errors="backslashreplace")
+
+
+def sync_path(path: Path) -> None:
+    """Wait until a file's content or a folder's entries are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems cannot sync a folder; their renames are durable by themselves.
+        if error.errno != errno.EINVAL:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def sync_tree(folder: Path) -> None:
+    """Sync every file and folder under `folder`, the folder itself last."""
+    for root, _, names in os.walk(folder, topdown=False):
+        for name in names:
+            sync_path(Path(root, name))
+        sync_path(Path(root))
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or not at all, also after a power cut."""
+    unfinished = path.with_name(f".{path.name}.{uuid4().hex[:8]}.tmp")
+    try:
+        unfinished.write_bytes(content)
+        sync_path(unfinished)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinishedResult:
+    """A committed result: its folder, its manifest and its run.json (empty where that is gone)."""
+
+    folder: Path
+    manifest: dict[str, Json]
+    run: dict[str, Json]
+
+
+def _load_object(path: Path) -> dict[str, Json] | None:
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _own_manifest(folder: Path) -> dict[str, Json] | None:
+    """The manifest of a folder that ingot wrote, damaged or not."""
+    manifest = _load_object(folder / MANIFEST)
+    versions = manifest.get("versions") if manifest else None
+    return manifest if isinstance(versions, dict) and "ingot" in versions else None
+
+
+def _has_all_files(folder: Path, manifest: dict[str, Json]) -> bool:
+    try:
+        return all((folder / f["path"]).stat().st_size == f["bytes"] for f in manifest["files"])
+    except (OSError, KeyError, TypeError):
+        return False
+
+
+def find_finished(folder: Path) -> FinishedResult | None:
+    """The finished result in a folder; None if there is none or a file of it is gone or cut.
+
+    Files are checked by presence and size; `sha256sum` against the manifest is the thorough check.
+    """
+    manifest = _own_manifest(folder)
+    if manifest is None or not _has_all_files(folder, manifest):
+        return None
+    return FinishedResult(folder=folder, manifest=manifest, run=_load_object(folder / RUN) or {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Destination:
+    """The destination and its hidden siblings."""
+
+    out: Path
+
+    def sibling(self, kind: str) -> Path:
+        return self.out.with_name(f".{self.out.name}.ingot-{kind}")
+
+    @property
+    def old(self) -> Path:
+        return self.sibling("old")
+
+    def stages(self) -> list[Path]:
+        return self._siblings("stage-")
+
+    def trash(self) -> list[Path]:
+        return self._siblings("trash-")
+
+    def _siblings(self, kind: str) -> list[Path]:
+        # Not a glob: the name may hold its special characters.
+        start = self.sibling(kind).name
+        return sorted(p for p in self.out.parent.iterdir() if p.name.startswith(start))
+
+    def discard(self, folder: Path) -> None:
+        """Delete a folder so that a half deleted one is never taken for a whole one."""
+        gone = self.sibling(f"trash-{uuid4().hex[:8]}")
+        folder.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagedResult:
+    """One run's hold on a destination.
+
+    Attributes:
+        out: the destination, resolved.
+        work: folder for finished shards and temporary files; not part of the result.
+        result: folder that becomes the destination.
+        done: the equal result that is there already (then there is nothing to do), else None.
+        resumed: an unfinished equal run was found; `work` holds what it had finished.
+        notes: what was put right before this run, for people.
+    """
+
+    out: Path
+    work: Path
+    result: Path
+    done: FinishedResult | None = None
+    resumed: bool = False
+    notes: tuple[str, ...] = ()
+
+    def commit(self, manifest: dict[str, Json], run: dict[str, Json]) -> None:
+        """Write run.json and, last, manifest.json, and give the result its name."""
+        places = _Destination(out=self.out)
+        with output_errors(self.out):
+            (self.result / RUN).write_bytes(encode_json(run))
+            sync_tree(self.result)
+            write_file(self.result / MANIFEST, encode_json(manifest))
+            sync_path(self.result)
+            _swap(places, self.result)
+            shutil.rmtree(self.work.parent, ignore_errors=True)
+
+
+def _swap(places: _Destination, result: Path) -> None:
+    """New in, old out, in one step where the system can; else old aside, new in, old deleted.
+
+    An empty folder is no old result: it is renamed over.
+    """
+    replaced = _own_manifest(places.out) is not None
+    if replaced and exchange_folders(result, places.out):
+        sync_path(places.out.parent)
+        places.discard(result)
+        return
+    if replaced:
+        places.out.rename(places.old)
+    try:
+        result.rename(places.out)
+    except OSError:
+        if replaced:
+            places.old.rename(places.out)
+        raise
+    sync_path(places.out.parent)
+    if replaced:
+        with suppress(OSError):  # the result is in place; the next run tries again
+            places.discard(places.old)
+
+
+def _recover(places: _Destination) -> list[str]:
+    """Finish what a crash left between the renames of a replacement, and empty the trash."""
+    for gone in places.trash():
+        shutil.rmtree(gone, ignore_errors=True)
+    if not places.old.exists():
+        return []
+    if _own_manifest(places.out) is not None:
+        places.discard(places.old)
+        return []
+    if places.out.exists() and not _is_empty(places.out):
+        return []  # somebody else's files stand there: what was put aside stays where it is
+    ready = [stage / "result" for stage in places.stages() if find_finished(stage / "result")]
+    (ready[0] if ready else places.old).rename(places.out)
+    if ready:
+        places.discard(places.old)
+        return ["finished the replacement that a crash had interrupted"]
+    return ["put back the result that a crash had left aside"]
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
+
+
+def remove_result(folder: Path) -> bool:
+    """Delete a result, so that a half deleted one is never taken for a whole one."""
+    places = _Destination(out=Path(os.path.realpath(folder)))
+    with _hold_lock(places), output_errors(folder):
+        if _own_manifest(places.out) is None or _foreign_files(places.out):
+            return False
+        _clear_stages(places, keep=None)
+        places.discard(places.out)
+        return True
+
+
+def check_destination(out: Path) -> None:
+    """See that a destination could be written, before anything costly is done for it.
+
+    Whether the result that lies there is the one to be made is not asked yet; `stage` does.
+    """
+    with output_errors(out):
+        if out.exists() and not _is_empty(out):
+            _check_own(out)
+            return
+        parent = next((p for p in out.resolve().parents if p.exists()), Path("/"))
+    if not os.access(parent, os.W_OK | os.X_OK):
+        problem = f"cannot be written: no permission in {parent}"
+        raise OutputError(str(out), problem, _HINTS[errno.EACCES])
+
+
+def _check_own(out: Path) -> None:
+    if not out.is_dir():
+        raise OutputError(str(out), "is a file", "choose a folder that does not exist yet")
+    if _own_manifest(out) is None:
+        problem = "holds files that ingot did not write"
+        raise OutputError(str(out), problem, "choose a folder that does not exist yet")
+
+
+def _check_free(out: Path, overwrite: bool, difference: str | None) -> None:
+    if not out.exists() or _is_empty(out):
+        return
+    _check_own(out)
+    if not overwrite:
+        problem = f"holds another result: {difference}" if difference else "holds a damaged result"
+        raise OutputError(str(out), problem, "choose another folder, or replace it: --overwrite")
+    if foreign := _foreign_files(out):
+        problem = f"holds files that are not of the result, such as {foreign[0]}"
+        raise OutputError(str(out), problem, "move them away, or choose another folder")
+
+
+def _foreign_files(out: Path) -> list[str]:
+    """Files in a result that its manifest does not list: replacing it would delete them."""
+    listed = (_own_manifest(out) or {}).get("files")
+    if not isinstance(listed, list):
+        return []
+    own = {one.get("path") for one in listed if isinstance(one, dict)} | {MANIFEST, RUN}
+    files = (path for path in sorted(out.rglob("*")) if path.is_file())
+    return [name for path in files if (name := path.relative_to(out).as_posix()) not in own]
+
+
+@contextmanager
+def _hold_lock(places: _Destination) -> Iterator[None]:
+    """Hold the destination's lock; the operating system frees it when the process dies."""
+    path = places.sibling("lock")
+    with output_errors(places.out):
+        descriptor = _take_lock(path, places.out)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _take_lock(path: Path, out: Path) -> int:
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.read(descriptor, 200).decode(errors="replace").strip()
+            os.close(descriptor)
+            problem = f"another run is writing there ({holder or 'just started'})"
+            raise OutputError(str(out), problem, "wait for it or choose another folder") from error
+        except OSError:
+            os.close(descriptor)
+            raise
+        if _is_same_file(path, descriptor):
+            os.truncate(descriptor, 0)
+            os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
+            return descriptor
+        # The holder before us removed the file between our open and our lock: that lock is void.
+        os.close(descriptor)
+
+
+def _is_same_file(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _clear_stages(places: _Destination, keep: Path | None) -> list[str]:
+    """Remove unfinished runs but `keep`."""
+    stale = [stage for stage in places.stages() if stage != keep]
+    for stage in stale:
+        places.discard(stage)
+    if not stale:
+        return []
+    return [f"removed {len(stale)} unfinished run(s) of another input, mapping or options"]
+
+
+def _open_stage(places: _Destination, key: str, notes: list[str]) -> StagedResult:
+    folder = places.sibling(f"stage-{key[:16]}")
+    notes += _clear_stages(places, keep=folder)
+    if find_finished(folder / "result"):
+        # Killed at the very end: what lies there may be the new result or, exchanged, the old one.
+        places.discard(folder)
+    resumed = folder.exists()
+    staged = StagedResult(
+        out=places.out,
+        work=folder / "work",
+        result=folder / "result",
+        resumed=resumed,
+        notes=tuple(notes),
+    )
+    staged.work.mkdir(parents=True, exist_ok=True)
+    staged.result.mkdir(exist_ok=True)
+    for cut in staged.result.glob(f".{MANIFEST}.*.tmp"):  # killed while the manifest was written
+        cut.unlink()
+    return staged
+
+
+def _clean_failed_run(places: _Destination, staged: StagedResult, *, keep: bool) -> None:
+    """After an error: parts that serve a later run stay, everything else goes."""
+    if keep and staged.work.is_dir() and any(staged.work.iterdir()):
+        return
+    if staged.work.parent.exists():
+        places.discard(staged.work.parent)
+
+
+@contextmanager
+def stage(
+    out: Path,
+    *,
+    key: str,
+    difference: Callable[[FinishedResult], str | None],
+    overwrite: bool = False,
+    keep_work: bool = False,
+) -> Iterator[StagedResult]:
+    """Take hold of a destination, for one run.
+
+    The destination must not exist (an empty folder is accepted), or hold an equal result (then
+    `Staged.done` is set and the caller has nothing to do), or hold another result of ingot and
+    `overwrite` be true. Folders with foreign files are never replaced. A symbolic link is
+    followed.
+
+    If the caller's block raises a SourceError or ConversionError nothing stays; after any other
+    error (disk full, interrupt), and with `keep_work` after these too, what lies in `Staged.work`
+    stays for the next run with the same key.
+    """
+    places = _Destination(out=Path(os.path.realpath(out)))
+    with output_errors(out):
+        places.out.parent.mkdir(parents=True, exist_ok=True)
+    with _hold_lock(places):
+        with output_errors(out):
+            notes = _recover(places)
+        there = find_finished(places.out)
+        differs = difference(there) if there else None
+        if there is not None and differs is None:
+            with output_errors(out):
+                notes += _clear_stages(places, keep=None)
+            gone = places.out
+            yield StagedResult(
+                out=places.out, work=gone, result=gone, done=there, notes=tuple(notes)
+            )
+            return
+        with output_errors(out):
+            _check_free(places.out, overwrite, differs)
+            staged = _open_stage(places, key, notes)
+        try:
+            yield staged
+        except (SourceError, ConversionError):
+            _clean_failed_run(places, staged, keep=keep_work)
+            raise
+        except OutputError as error:
+            _clean_failed_run(places, staged, keep=True)
+            if not Path(error.where).is_relative_to(staged.work.parent):
+                raise
+            # People know the destination, not the hidden folder beside it.
+            raise OutputError(str(out), error.problem, error.hint) from error
+        except BaseException:
+            _clean_failed_run(places, staged, keep=True)
+            raise

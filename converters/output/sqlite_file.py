@@ -1,0 +1,69 @@
+"""SQLite files in the folder of ingot's own state: made on first use, for their owner only."""
+
+import errno
+import os
+import sqlite3
+from pathlib import Path
+
+from ingot.converters.errors import OutputError
+
+_BUSY_S = 30.0
+
+
+def open_database(file: Path) -> sqlite3.Connection:
+    """A connection to the file, in WAL mode so that several processes may write; any thread's.
+
+    The file gets mode 600, a folder that is not there yet 700. What is deleted is overwritten.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+        file.chmod(0o600)
+        return _configure(sqlite3.connect(file, timeout=_BUSY_S, check_same_thread=False))
+    except (OSError, sqlite3.Error) as error:
+        raise database_error(file, error) from error
+
+
+def database_error(file: Path, error: OSError | sqlite3.Error) -> OutputError:
+    """The error in words, with what to do about it."""
+    said = getattr(error, "strerror", None) or str(error)
+    hint = disk_full_hint(error) or "set INGOT_HOME to a folder that you may write to"
+    return OutputError(str(file), f"cannot be used: {said}", hint)
+
+
+def disk_full_hint(error: OSError | sqlite3.Error) -> str:
+    """What to do where the disk is full, "" where it is not."""
+    if isinstance(error, OSError):
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    else:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        is_full = code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+    return "free some space on the disk and run again" if is_full else ""
+
+
+def _configure(connection: sqlite3.Connection) -> sqlite3.Connection:
+    try:
+        _set_wal_mode(connection)
+        connection.execute("PRAGMA secure_delete=ON")  # a forgotten run leaves no names behind
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def _set_wal_mode(connection: sqlite3.Connection) -> None:
+    """Waits for others itself: SQLite's own waiting does not cover a change of the mode."""
+    import tenacity
+
+    waiting = tenacity.Retrying(
+        retry=tenacity.retry_if_exception(_is_busy),
+        wait=tenacity.wait_random(0.005, 0.05),
+        stop=tenacity.stop_after_delay(_BUSY_S),
+        reraise=True,
+    )
+    waiting(connection.execute, "PRAGMA journal_mode=WAL")
+
+
+def _is_busy(error: BaseException) -> bool:
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and code & 0xFF == sqlite3.SQLITE_BUSY

@@ -1,0 +1,16 @@
+"""Unified records on disk: schemas, writers and readers. See docs/output.md."""
+
+from typing import TYPE_CHECKING
+
+from ingot.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from ingot.converters.records.readers import read_batches, read_records
+    from ingot.converters.records.writers import RecordWriter
+
+__all__ = ["RecordWriter", "read_batches", "read_records"]
+
+__getattr__ = lazy_names(
+    __name__,
+    {"RecordWriter": "writers", "read_batches": "readers", "read_records": "readers"},
+)

@@ -1,0 +1,249 @@
+"""zz_readback.
+
+Unified records from JSONL files, and what is wrong with a line that holds none.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingot.converters.errors import ConversionError
+from ingot.converters.records.schema import (
+    KINDS,
+    RECORD_KEY,
+    Record,
+    RecordKind,
+    to_batch,
+    to_records,
+)
+from ingot.converters.rows import Json
+
+# ---body---
+READ_ROWS: Final = 1_000
+
+
+def record_files(location: Path | Sequence[Path]) -> list[Path]:
+    """The parts of a folder, by number; files given as such, in the order given."""
+    if not isinstance(location, Path):
+        return [file for item in location for file in record_files(item)]
+    if location.is_dir():
+        parts = [f for f in location.glob("part-*") if f.suffix in (".parquet", ".jsonl")]
+        return sorted(parts, key=lambda part: (len(part.stem), part.name))  # 99999 before 100000
+    if not location.is_file():
+        raise ConversionError(str(location), "no such file or folder", "name a folder of records")
+    return [location]
+
+
+def read_batches(
+    location: Path | Sequence[Path], *, rows: int = READ_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """Stream records as batches of `PT_SCHEMA` or `SFT_SCHEMA`, at most `rows` each, file by file.
+
+    Args:
+        location: a folder of parts or files, Parquet or JSONL.
+        rows: records per batch; a batch of JSONL is also cut at 16 MiB of lines.
+
+    Raises:
+        ConversionError: a file is missing, cut, or holds no unified records.
+    """
+    for file in record_files(location):
+        if file.suffix == ".parquet":
+            yield from _parquet_batches(file, rows)
+        else:
+            yield from read_line_batches(file, rows)
+
+
+def read_records(location: Path | Sequence[Path]) -> Iterator[Record]:
+    """Stream records as dicts, the same from Parquet and JSONL (`tools` only if it is not null).
+
+    Raises:
+        ConversionError: a file is missing, cut, or holds no unified records.
+    """
+    for file in record_files(location):
+        if file.suffix == ".parquet":
+            for batch in _parquet_batches(file, READ_ROWS):
+                yield from to_records(batch)
+        else:
+            for _, records in read_lines(file, READ_ROWS):
+                yield from records
+
+
+def kind_of_schema(schema: pa.Schema) -> RecordKind | None:
+    """`pt` or `sft` as the Parquet metadata key `ingot.record` says, else None."""
+    stated = (schema.metadata or {}).get(RECORD_KEY, b"")
+    return next((kind for kind in KINDS if kind.encode() == stated), None)
+
+
+def _parquet_batches(file: Path, rows: int) -> Iterator[pa.RecordBatch]:
+    try:
+        with pq.ParquetFile(file, pre_buffer=False) as parquet:  # else the file is in memory
+            kind = kind_of_schema(parquet.schema_arrow)
+            if kind is None or not parquet.schema_arrow.equals(KINDS[kind].schema):
+                raise _no_records_error(file)
+            for batch in parquet.iter_batches(batch_size=rows):
+                batch.validate(full=True)  # Parquet readers do not look whether a text is UTF-8
+                yield batch.replace_schema_metadata(KINDS[kind].schema.metadata)
+    except (pa.ArrowException, OSError) as error:
+        raise ConversionError(
+            str(file), f"not a readable Parquet file: {error}", "write the records again"
+        ) from error
+
+
+def _no_records_error(file: Path) -> ConversionError:
+    return ConversionError(
+        str(file), "holds no unified records", "convert the data set first: `ingot convert`"
+    )
+
+
+READ_BYTES: Final = 16 << 20  # of lines per batch
+
+_BOM: Final = b"\xef\xbb\xbf"
+_WRITE_AGAIN: Final = "write the records again"
+_SHAPES: Final = "docs/tokens.md shows both shapes"
+_MAIN: Final[dict[RecordKind, str]] = {"sft": "messages", "pt": "text"}  # the key that tells
+_FOUND: Final = {
+    type(None): "null",
+    bool: "a truth value",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+    dict: "an object",
+}
+_WANTED: Final[dict[pa.DataType, tuple[tuple[type, ...], str]]] = {
+    pa.string(): ((str,), "a text"),
+    pa.bool_(): ((bool,), "true or false"),
+    pa.int64(): ((int,), "a whole number of 64 bits"),
+    pa.float64(): ((int, float), "a number"),
+}
+
+
+def read_lines(file: Path, rows: int) -> Iterator[tuple[int, list[Record]]]:
+    """The records of a file, at most `rows` or about `READ_BYTES` at once, with their first line.
+
+    A byte order mark at the start is passed over.
+    """
+    batch: list[Record] = []
+    first = 1
+    size = 0
+    for number, line in enumerate(_file_lines(file), start=1):
+        batch.append(_parse_record(file, number, line))
+        size += len(line)
+        if len(batch) == rows or size >= READ_BYTES:
+            yield first, batch
+            batch, size, first = [], 0, number + 1
+    if batch:
+        yield first, batch
+
+
+def read_line_batches(file: Path, rows: int) -> Iterator[pa.RecordBatch]:
+    """The same as batches of the schema of the first record's kind."""
+    kind: RecordKind | None = None
+    for first, records in read_lines(file, rows):
+        kind = kind or kind_of(records[0])
+        try:
+            yield to_batch(records, kind, where=str(file))
+        except ConversionError as error:
+            raise _misfit_error(file, first, records, kind) from error
+
+
+def kind_of(record: Record) -> RecordKind:
+    """The kind of a record as its keys tell it."""
+    return "sft" if "messages" in record else "pt"
+
+
+def _file_lines(file: Path) -> Iterator[bytes]:
+    try:
+        with file.open("rb") as lines:
+            first = next(lines, b"").removeprefix(_BOM)
+            if first:
+                yield first
+            yield from lines
+    except OSError as error:
+        raise ConversionError(str(file), f"cannot be read: {error.strerror}") from error
+
+
+def _parse_record(file: Path, number: int, line: bytes) -> Record:
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        problem = f"line {number}: {_parse_problem(line, error)}"
+        raise ConversionError(str(file), problem, _WRITE_AGAIN) from error
+    if not isinstance(record, dict):
+        problem = f"line {number}: no unified record, {_FOUND[type(record)]} and no object"
+        raise ConversionError(str(file), problem, _SHAPES)
+    if not ({"text", "messages"} & record.keys()):
+        problem = f"line {number}: no unified record, it has neither text nor messages"
+        raise ConversionError(str(file), problem, "convert the data set first: `ingot convert`")
+    return record
+
+
+def _parse_problem(line: bytes, error: orjson.JSONDecodeError) -> str:
+    if not line.strip():
+        return "empty"
+    try:
+        line.decode()
+    except UnicodeDecodeError as undecoded:
+        return f"no UTF-8 at byte {undecoded.start + 1}"
+    return f"not JSON: {error.msg}, at character {error.colno}"
+
+
+def _misfit_error(
+    file: Path, first: int, records: list[Record], kind: RecordKind
+) -> ConversionError:
+    """The first of some records, not all of which fit, that does not."""
+    for number, record in enumerate(records, start=first):
+        try:
+            to_batch([record], kind, where="")
+        except ConversionError:
+            problem = f"line {number}: {_misfit_problem(record, kind)}"
+            return ConversionError(str(file), problem, _SHAPES)
+    last = first + len(records) - 1
+    problem = f"lines {first} to {last}: too much text for one batch"
+    return ConversionError(str(file), problem, "write shorter records")
+
+
+def _misfit_problem(record: Record, kind: RecordKind) -> str:
+    """What keeps a record from fitting."""
+    if _MAIN[kind] not in record:
+        return f"a {kind_of(record)} record in a file of {kind} records"
+    fields = [one for one in KINDS[kind].schema if one.name in record or one.name != "tools"]
+    said = _type_problem(record, pa.struct(fields), "")
+    return f"a {kind} record that does not fit its schema{f': {said}' if said else ''}"
+
+
+def _type_problem(value: Json, wanted: pa.DataType, path: str) -> str | None:
+    """The first place below `path` that is not of the type that is wanted, in words."""
+    if pa.types.is_struct(wanted):
+        return _object_problem(value, wanted, path)
+    if pa.types.is_list(wanted):
+        if not isinstance(value, list):
+            return f"{path} is {_FOUND[type(value)]}, not a list"
+        found = (
+            _type_problem(one, wanted.value_type, f"{path}[{n}]") for n, one in enumerate(value)
+        )
+        return next(filter(None, found), None)
+    types, name = _WANTED[wanted]
+    if value is None or (type(value) in types and _is_of_type(value, wanted)):
+        return None
+    return f"{path} is {_FOUND[type(value)]}, not {name}"
+
+
+def _object_problem(value: Json, wanted: pa.DataType, path: str) -> str | None:
+    if not isinstance(value, dict):
+        return f"{path} is {_FOUND[type(value)]}, not an object"
+    for field in wanted:
+        place = f"{path}.{field.name}" if path else field.name
+        if field.name not in value:
+            return f"{place} is missing"
+        if said := _type_problem(value[field.name], field.type, place):
+            return said
+    return None
+
+
+def _is_of_type(value: Json, wanted: pa.DataType) -> bool:
+    return wanted != pa.int64() or value in range(-(1 << 63), 1 << 63)

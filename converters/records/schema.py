@@ -1,0 +1,246 @@
+"""The two kinds of unified records: their Arrow schemas, and dicts to columns and to JSON lines."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingot.converters.errors import ConversionError
+from ingot.converters.rows import Json
+
+Record = dict[str, Json]
+RecordKind = Literal["pt", "sft"]
+CharCounts = npt.NDArray[np.int64]
+
+RECORD_KEY: Final = b"ingot.record"  # key-value metadata of a Parquet part: "pt" or "sft"
+
+META_TYPE: Final = pa.struct(
+    [
+        ("source", pa.string()),
+        ("language", pa.string()),
+        ("timestamp", pa.string()),
+        ("token_count", pa.int64()),
+        ("quality_score", pa.float64()),
+        ("original_id", pa.string()),
+    ]
+)
+MESSAGE_TYPE: Final = pa.struct(
+    [("role", pa.string()), ("content", pa.string()), ("loss_mask", pa.bool_())]
+)
+MESSAGES_TYPE: Final = pa.list_(pa.field("element", MESSAGE_TYPE))
+
+PT_SCHEMA: Final = pa.schema(
+    [("text", pa.string()), ("meta", META_TYPE)], metadata={RECORD_KEY: b"pt"}
+)
+SFT_SCHEMA: Final = pa.schema(
+    [
+        ("messages", MESSAGES_TYPE),
+        ("system", pa.string()),
+        ("tools", pa.string()),
+        ("meta", META_TYPE),
+    ],
+    metadata={RECORD_KEY: b"sft"},
+)
+
+
+def _pt_columns(records: Sequence[Record]) -> list[pa.Array]:
+    return [_string_array([r["text"] for r in records]), _meta_column(records)]
+
+
+def _sft_columns(records: Sequence[Record]) -> list[pa.Array]:
+    return [
+        _messages_column([r["messages"] for r in records]),
+        _string_array([r["system"] for r in records]),
+        _string_array([r.get("tools") for r in records]),
+        _meta_column(records),
+    ]
+
+
+def _string_array(values: list[str | None]) -> pa.Array:
+    return pa.array(values, pa.string())
+
+
+def _messages_column(conversations: list[list[Record]]) -> pa.Array:
+    """`list<struct>` from flat columns: many times faster than `pa.array` of dicts."""
+    offsets = [0]
+    for messages in conversations:
+        offsets.append(offsets[-1] + len(messages))
+    flat = [message for messages in conversations for message in messages]
+    columns = [pa.array([m[f.name] for m in flat], f.type) for f in MESSAGE_TYPE]
+    structs = pa.StructArray.from_arrays(columns, fields=list(MESSAGE_TYPE))
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs, type=MESSAGES_TYPE)
+
+
+def _meta_column(records: Sequence[Record]) -> pa.Array:
+    metas = [r["meta"] for r in records]
+    columns = [pa.array([m[f.name] for m in metas], f.type) for f in META_TYPE]
+    return pa.StructArray.from_arrays(columns, fields=list(META_TYPE))
+
+
+def _order_pt(record: Record) -> Record:
+    return {"text": record["text"], "meta": _order_meta(record["meta"])}
+
+
+def _order_sft(record: Record) -> Record:
+    keys = MESSAGE_TYPE.names
+    ordered: Record = {
+        "messages": [{key: message[key] for key in keys} for message in record["messages"]],
+        "system": record["system"],
+    }
+    if record.get("tools") is not None:
+        ordered["tools"] = record["tools"]
+    ordered["meta"] = _order_meta(record["meta"])
+    return ordered
+
+
+def _order_meta(meta: Record) -> Record:
+    ordered = {key: meta[key] for key in META_TYPE.names}
+    if ordered["quality_score"] is not None:
+        ordered["quality_score"] = float(ordered["quality_score"])  # 1 is a double in Parquet too
+    return ordered
+
+
+def _pt_chars(record: Record) -> int:
+    return len(record["text"])
+
+
+def _sft_chars(record: Record) -> int:
+    fixed = len(record["system"] or "") + len(record.get("tools") or "")
+    return fixed + sum([len(message["content"]) for message in record["messages"]])
+
+
+def _pt_batch_chars(batch: pa.RecordBatch) -> CharCounts:
+    return _text_lengths(batch.column("text"))
+
+
+def _sft_batch_chars(batch: pa.RecordBatch) -> CharCounts:
+    messages = batch.column("messages")
+    contents = _text_lengths(pc.struct_field(messages.flatten(), "content"))
+    ends = np.cumsum(pc.list_value_length(messages).to_numpy())
+    before = np.concatenate(([0], np.cumsum(contents)))
+    turns = np.diff(before[np.concatenate(([0], ends)).astype(np.int64)])
+    return _text_lengths(batch.column("system")) + _text_lengths(batch.column("tools")) + turns
+
+
+def _text_lengths(texts: pa.Array) -> CharCounts:
+    lengths: CharCounts = pc.fill_null(pc.utf8_length(texts), 0).to_numpy().astype(np.int64)
+    return lengths
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kind:
+    """What there is to know about one kind of record.
+
+    Attributes:
+        schema: the Arrow schema of its Parquet parts.
+        columns: records to the arrays of that schema.
+        ordered: a record to the object that a JSONL line holds, keys in their fixed order.
+        chars: characters of text in a record.
+        batch_chars: the same for every record of a batch.
+        repeats: columns with few different values: the only ones worth a Parquet dictionary.
+        long: columns of long text: statistics would only copy their values into the footer.
+    """
+
+    schema: pa.Schema
+    columns: Callable[[Sequence[Record]], list[pa.Array]]
+    ordered: Callable[[Record], Record]
+    chars: Callable[[Record], int]
+    batch_chars: Callable[[pa.RecordBatch], CharCounts]
+    repeats: tuple[str, ...]
+    long: tuple[str, ...]
+
+    @property
+    def brief(self) -> list[str]:
+        """Leaf columns (Parquet paths) that are not `long`."""
+        return [leaf for leaf in _leaves(self.schema) if leaf not in self.long]
+
+
+_META_REPEATS = ("meta.source", "meta.language")
+_MESSAGE = "messages.list.element"
+
+KINDS: Final[dict[RecordKind, Kind]] = {
+    "pt": Kind(
+        schema=PT_SCHEMA,
+        columns=_pt_columns,
+        ordered=_order_pt,
+        chars=_pt_chars,
+        batch_chars=_pt_batch_chars,
+        repeats=_META_REPEATS,
+        long=("text",),
+    ),
+    "sft": Kind(
+        schema=SFT_SCHEMA,
+        columns=_sft_columns,
+        ordered=_order_sft,
+        chars=_sft_chars,
+        batch_chars=_sft_batch_chars,
+        repeats=(f"{_MESSAGE}.role", "system", "tools", *_META_REPEATS),
+        long=(f"{_MESSAGE}.content", "system", "tools"),
+    ),
+}
+
+
+def _leaves(schema: pa.Schema) -> list[str]:
+    return [leaf for field in schema for leaf in _leaf_paths(field.name, field.type)]
+
+
+def _leaf_paths(path: str, kind: pa.DataType) -> list[str]:
+    if pa.types.is_list(kind):
+        return _leaf_paths(f"{path}.list.element", kind.value_type)
+    if pa.types.is_struct(kind):
+        return [leaf for f in kind for leaf in _leaf_paths(f"{path}.{f.name}", f.type)]
+    return [path]
+
+
+@contextlib.contextmanager
+def schema_errors(kind: RecordKind, where: str) -> Iterator[None]:
+    """Turn what goes wrong when a record does not fit its schema into a `ConversionError`."""
+    try:
+        yield
+    except (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError) as error:
+        problem = f"a {kind} record does not fit its schema: {type(error).__name__}: {error}"
+        raise ConversionError(where, problem, "docs/tokens.md shows both shapes") from error
+
+
+def to_batch(records: Sequence[Record], kind: RecordKind, *, where: str) -> pa.RecordBatch:
+    """Records (dicts) as one `RecordBatch` of the kind's schema; `where` is named in errors."""
+    with schema_errors(kind, where):
+        return pa.RecordBatch.from_arrays(KINDS[kind].columns(records), schema=KINDS[kind].schema)
+
+
+def to_records(batch: pa.RecordBatch) -> list[Record]:
+    """A batch of records as dicts (`tools` only if it is not null)."""
+    records: list[Record] = batch.to_pylist()
+    for record in records:
+        if "tools" in record and record["tools"] is None:
+            del record["tools"]
+    return records
+
+
+def join_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Batches of one schema, at least one, as one batch."""
+    if len(batches) == 1:
+        return batches[0]
+    columns = [
+        pa.concat_arrays([batch.column(place) for batch in batches])
+        for place in range(batches[0].num_columns)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
+
+
+def to_lines(records: Sequence[Record], kind: RecordKind, *, where: str) -> bytes:
+    """Records as compact JSON lines, UTF-8, keys in their fixed order; `where` for errors."""
+    ordered = KINDS[kind].ordered
+    with schema_errors(kind, where):
+        return b"".join([json_line(ordered(record)) for record in records])
+
+
+def json_line(value: Json) -> bytes:
+    """A JSON value as one compact UTF-8 line, escaped no further than JSON asks."""
+    return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)

@@ -1,0 +1,285 @@
+"""The two forms of a part: where records go until the file is closed.
+
+Unified records on disk: numbered parts as Parquet or JSONL, and the way back.
+Records into numbered parts, each closed at a bound.
+"""
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingot.converters.records.rejects import _output_context, part_name
+from ingot.converters.records.schema import (
+    KINDS,
+    Record,
+    RecordKind,
+    join_batches,
+    schema_errors,
+    to_batch,
+    to_lines,
+    to_records,
+)
+
+RecordFormat = Literal["parquet", "jsonl"]
+
+ROW_GROUP_ROWS: Final = 10_000
+ROW_GROUP_CHARS: Final = 16 << 20  # bounds what a writer holds: a row group is built in memory
+
+
+class ParquetSink:
+    """Row groups of `ROW_GROUP_ROWS` records, or fewer once they hold `ROW_GROUP_CHARS`."""
+
+    def __init__(self, path: Path, kind: RecordKind) -> None:
+        self._kind = kind
+        self._where = path.stem
+        self._file = pa.OSFile(str(path), "wb")
+        facts = KINDS[kind]
+        self._writer = pq.ParquetWriter(
+            self._file,
+            facts.schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=list(facts.repeats),
+            write_statistics=facts.brief,
+        )
+        self._batches: list[pa.RecordBatch] = []  # what waits: these first, then the records
+        self._pending: list[Record] = []
+        self._pending_rows = 0
+        self._pending_chars = 0
+
+    def write(self, records: Sequence[Record]) -> None:
+        """Append records, in order."""
+        chars = KINDS[self._kind].chars
+        with schema_errors(self._kind, self._where):
+            for record in records:
+                self._pending.append(record)
+                self._wait(1, chars(record))
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Append the records of a batch; row groups end where they do when records are written."""
+        ends = np.cumsum(KINDS[self._kind].batch_chars(batch))
+        start, before = 0, 0
+        while start < len(ends):
+            full = int(np.searchsorted(ends, before + ROW_GROUP_CHARS - self._pending_chars)) + 1
+            stop = min(start + ROW_GROUP_ROWS - self._pending_rows, full, len(ends))
+            self._settle()
+            self._batches.append(batch.slice(start, stop - start))
+            self._wait(stop - start, int(ends[stop - 1]) - before)
+            start, before = stop, int(ends[stop - 1])
+
+    def _wait(self, rows: int, chars: int) -> None:
+        self._pending_rows += rows
+        self._pending_chars += chars
+        if self._pending_rows == ROW_GROUP_ROWS or self._pending_chars >= ROW_GROUP_CHARS:
+            self._flush()
+
+    def _settle(self) -> None:
+        """Turn the records that wait into a batch."""
+        if self._pending:
+            records, self._pending = self._pending, []
+            self._batches.append(to_batch(records, self._kind, where=self._where))
+
+    def _flush(self) -> None:
+        self._settle()
+        batches, self._batches, self._pending_rows, self._pending_chars = self._batches, [], 0, 0
+        self._writer.write_batch(join_batches(batches), row_group_size=ROW_GROUP_ROWS)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes written so far plus the characters that wait."""
+        return int(self._file.tell()) + self._pending_chars
+
+    def close(self) -> None:
+        """Write what waits and finish the file."""
+        if self._pending_rows:
+            self._flush()
+        self._writer.close()
+        self._file.close()
+
+    def abandon(self) -> None:
+        """Let go of a file that nobody wants; also after a failed `close`."""
+        with contextlib.suppress(OSError, pa.ArrowException):
+            self._writer.close()
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+
+class JsonlSink:
+    """One compact JSON object per line, UTF-8, not escaped beyond what JSON asks for."""
+
+    def __init__(self, path: Path, kind: RecordKind) -> None:
+        self._kind = kind
+        self._where = path.stem
+        self._file = path.open("wb")
+        self.bytes = 0
+
+    def write(self, records: Sequence[Record]) -> None:
+        """Append records, in order."""
+        self.bytes += self._file.write(to_lines(records, self._kind, where=self._where))
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Append the records of a batch, in order."""
+        self.write(to_records(batch))
+
+    def close(self) -> None:
+        """Write what waits and finish the file."""
+        self._file.close()
+
+    def abandon(self) -> None:
+        """Let go of a file that nobody wants; also after a failed `close`."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+
+SINKS: Final[dict[str, type[ParquetSink] | type[JsonlSink]]] = {
+    "parquet": ParquetSink,
+    "jsonl": JsonlSink,
+}
+
+
+class RecordWriter:
+    """Writes one part: `with RecordWriter(folder, kind="sft") as w: w.write(records)`.
+
+    The part appears under its name when the block ends well, and leaves nothing when it does not.
+    A part that got no record is not written.
+
+    Attributes:
+        path: where the part is (going to be).
+        rows: records written.
+
+    Raises:
+        OutputError: the folder cannot be written.
+        ConversionError: a record does not fit its schema.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        kind: RecordKind,
+        format: RecordFormat = "parquet",
+        part: int = 0,
+    ) -> None:
+        self.path = folder / part_name(part, format)
+        self.rows = 0
+        self._bytes = 0
+        self._kind = kind
+        self._format = format
+        self._staged = self.path.with_name(f"{self.path.name}.tmp")
+        self._sink: ParquetSink | JsonlSink | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the part; until it is closed, what is on disk plus what waits in memory."""
+        return self._sink.bytes if self._sink else self._bytes
+
+    def write(self, records: Sequence[Record]) -> None:
+        """Append records, in order."""
+        if records:
+            with _output_context(self.path):
+                self._opened().write(records)
+            self.rows += len(records)
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Append records that are a batch of the kind's schema; the part is the same."""
+        if batch.num_rows:
+            with _output_context(self.path):
+                self._opened().write_batch(batch)
+            self.rows += batch.num_rows
+
+    def _opened(self) -> ParquetSink | JsonlSink:
+        if self._sink is None:
+            self._sink = SINKS[self._format](self._staged, self._kind)
+        return self._sink
+
+    def close(self) -> None:
+        """Finish the part: it is whole and under its name afterwards."""
+        if self._sink is None:
+            return
+        with _output_context(self.path):
+            self._sink.close()
+            self._bytes = self._staged.stat().st_size
+            self._staged.replace(self.path)
+            self._sink = None
+
+    def __enter__(self) -> "RecordWriter":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                self.close()
+        finally:
+            self._abandon()
+
+    def _abandon(self) -> None:
+        if self._sink is not None:
+            self._sink.abandon()
+            self._sink = None
+        with contextlib.suppress(OSError):
+            self._staged.unlink()
+
+
+# A part is closed before the batch that finds it at either bound.
+PART_RECORDS = 1_000_000
+PART_BYTES = 256 << 20
+
+
+class PartsWriter:
+    """Record parts in a folder, numbered from 0, each closed at its bound.
+
+    To be used in a `with` block, at whose end the last part takes its name.
+
+    Attributes:
+        rows: records written.
+    """
+
+    def __init__(self, folder: Path, *, kind: RecordKind, format: RecordFormat) -> None:
+        self.rows = 0
+        self._folder = folder
+        self._kind: RecordKind = kind
+        self._format: RecordFormat = format
+        self._number = 0
+        self._writer = self._next()
+
+    def _next(self) -> RecordWriter:
+        return RecordWriter(self._folder, kind=self._kind, format=self._format, part=self._number)
+
+    def write(self, records: Sequence[Record]) -> None:
+        """Append records, in order."""
+        self._bounded().write(records)
+        self.rows += len(records)
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Append records that are a batch of the kind's schema."""
+        self._bounded().write_batch(batch)
+        self.rows += batch.num_rows
+
+    def _bounded(self) -> RecordWriter:
+        if self._writer.rows >= PART_RECORDS or self._writer.bytes >= PART_BYTES:
+            self._writer.close()
+            self._number += 1
+            self._writer = self._next()
+        return self._writer
+
+    def __enter__(self) -> "PartsWriter":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._writer.__exit__(kind, error, trace)

@@ -1,0 +1,1 @@
+"""Recommendation data: Ali-CCP CTR, Criteo, Monolith."""

@@ -1,0 +1,154 @@
+"""The figures of preprocessed Criteo data as one HTML page, with plots."""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from ingot.converters.output import pages
+from ingot.converters.recsys.criteo.inspect.figures import (
+    DenseFigures,
+    Figures,
+    PartFigures,
+    SparseFigures,
+)
+from ingot.converters.rows import Json
+
+_HEIGHT: Final = 100.0
+_LEAST: Final = 2.5
+_COVERED: Final = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
+
+
+def render_inspect_page(told: Figures) -> str:
+    """The page, UTF-8 text. Names and texts of the folder are escaped."""
+    return pages.render_page(
+        "ingot.converters.recsys.criteo.inspect",
+        "inspect.html.j2",
+        told=told,
+        counted=told.source == "arrays",
+        parts=_part_rows(told.parts),
+        rejects=_reject_rows(told),
+        histograms=[_histogram_bars(one, told) for one in told.dense],
+        sizes=_size_bars(told),
+        curves=[_curve_points(one, _axis_end(told)) for one in told.sparse],
+        axis=f"{_axis_end(told):,}",
+        covered=coverage_steps(told.sparse),
+        tables=told.num_embeddings,
+    )
+
+
+def coverage_steps(sparse: Sequence[SparseFigures]) -> list[int]:
+    """The numbers of most frequent ids whose coverage is shown: below the most that there are."""
+    most = max((one.coverage[-1][0] for one in sparse if one.coverage), default=1)
+    return [number for number in _COVERED if number <= most]
+
+
+def bucket_label(bound: str, *, counted: bool) -> str:
+    """What a bucket of a histogram holds, by its lower bound."""
+    if bound == "negative":
+        return "below 0"
+    first = int(bound)
+    if counted:
+        return f"{first:,} to {first + 1:,}"
+    return f"{first:,}" if first < 2 else f"{first:,} to {2 * first - 1:,}"
+
+
+def _part_rows(parts: Sequence[PartFigures]) -> list[dict[str, Json]]:
+    rows = max((one.rows for one in parts), default=0) or 1
+    rate = max((one.label_rate or 0 for one in parts), default=0) or 1
+    return [
+        {"told": one, "rows": 100 * one.rows / rows, "rate": 100 * (one.label_rate or 0) / rate}
+        for one in parts
+    ]
+
+
+def _reject_rows(told: Figures) -> list[dict[str, Json]]:
+    """Rejects by reason, in all and by part."""
+    counts = told.rejects or {}
+    return [
+        {
+            "reason": reason,
+            "count": count,
+            "by_part": [(part.rejects or {}).get(reason, 0) for part in told.parts],
+        }
+        for reason, count in counts.items()
+        if count
+    ]
+
+
+def _histogram_bars(one: DenseFigures, told: Figures) -> dict[str, Json]:
+    """Bars from the first bucket to the last, also those that are empty."""
+    counted = told.source == "arrays"
+    held = dict(one.histogram)
+    bounds = _fill_bounds([bound for bound, _ in one.histogram], counted=counted)
+    counts = [held.get(bound, 0) for bound in bounds]
+    most, every = max(counts, default=1) or 1, sum(counts) or 1
+    return {
+        "name": one.name,
+        "ends": [_first_bound(bounds, counted=counted), _last_bound(bounds, counted=counted)],
+        "bars": [
+            {
+                "label": bucket_label(bound, counted=counted),
+                "share": count / every,
+                "height": _bar_height(count, most),
+            }
+            for bound, count in zip(bounds, counts, strict=True)
+        ],
+    }
+
+
+def _first_bound(bounds: Sequence[str], *, counted: bool) -> str:
+    return bucket_label(bounds[0], counted=counted).split(" to ")[0] if bounds else ""
+
+
+def _last_bound(bounds: Sequence[str], *, counted: bool) -> str:
+    """Where the last bucket ends; nothing where it is the first one and no more than that."""
+    told = bucket_label(bounds[-1], counted=counted) if bounds else ""
+    return f"to {told.split(' to ')[-1]}" if len(bounds) > 1 or " to " in told else ""
+
+
+def _bar_height(count: int, most: int) -> float:
+    """Of a bar; what is there is to be seen, however little it is."""
+    return max(_LEAST, round(_HEIGHT * count / most, 2)) if count else 0.0
+
+
+def _fill_bounds(bounds: Sequence[str], *, counted: bool) -> list[str]:
+    """The bounds with those that lie between them."""
+    if not bounds:
+        return []
+    powers = ["negative", "0", *(str(1 << power) for power in range(64))]
+    every = ["negative", *map(str, range(64))] if counted else powers
+    places = [every.index(bound) for bound in bounds if bound in every]
+    return every[min(places) : max(places) + 1] if places else []
+
+
+def _size_bars(told: Figures) -> list[dict[str, Json]]:
+    """How many ids a column has, on a logarithmic axis, and what it lacks; in percent."""
+    most = max((one.distinct or 1 for one in told.sparse), default=1)
+    return [
+        {
+            "told": one,
+            "at": round(_log_position(one.distinct or 1, most), 2),
+            "missing": None if one.missing is None else pages.share_of(one.missing, told.rows),
+        }
+        for one in told.sparse
+    ]
+
+
+def _log_position(value: int, most: int) -> float:
+    """Where a number stands between 1 and the most, in percent."""
+    return 100 * math.log10(max(value, 1)) / math.log10(max(most, 10))
+
+
+def _axis_end(told: Figures) -> int:
+    """The end of the curves' axis: a power of ten that all ids fit in."""
+    most = max((one.coverage[-1][0] for one in told.sparse if one.coverage), default=10)
+    return int(10 ** max(1, math.ceil(math.log10(most))))
+
+
+def _curve_points(one: SparseFigures, most: int) -> dict[str, Json]:
+    """The share of rows that the most frequent ids cover, as points of a curve."""
+    points = [
+        (round(_log_position(ids, most), 2), round(_HEIGHT * (1 - share), 2))
+        for ids, share in one.coverage
+    ]
+    return {"told": one, "points": " ".join(f"{x:g},{y:g}" for x, y in points)}

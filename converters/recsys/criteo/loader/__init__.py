@@ -1,0 +1,1 @@
+"""Batches of preprocessed Criteo arrays."""

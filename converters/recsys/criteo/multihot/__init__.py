@@ -1,0 +1,1 @@
+"""Multi-hot sparse features as MLPerf draws them."""

@@ -1,0 +1,275 @@
+"""What decides the tables of a multi-hot conversion.
+
+Tables of ids drawn at random: the reference's numbers, a block of rows at a time.
+Disk space, asked for before hours of work are spent.
+The tables of a multi-hot conversion: in memory, or in files that are mapped into it.
+"""
+
+import fcntl
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.output.commit import encode_json, output_errors, sync_tree
+from ingot.converters.recsys.criteo.kjt_fields import check_sizes
+from ingot.converters.recsys.training import check_integer
+from ingot.converters.rows import Json
+
+UNIFORM, PARETO = "uniform", "pareto"
+DISTRIBUTIONS: Final = (UNIFORM, PARETO)
+FEATURE, GLOBAL0 = "feature", "global0"
+SEEDINGS: Final = (FEATURE, GLOBAL0)
+VERSION: Final = 1
+"""Of how tables follow from parameters, for those that are kept."""
+MOST_IDS: Final = 1 << 20
+"""The most ids of a cell: far more than anybody wants, few enough for sums of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters:
+    """Checked parameters of F features; equal ones make equal tables.
+
+    Attributes:
+        num_embeddings: the ids of each feature are below it.
+        sizes: ids that a cell of each feature gets; 1 leaves it as it is.
+        distribution: uniform | pareto, of the ids that are added.
+        seeding: feature: the table of feature k is drawn with the seed k; global0: all tables one
+            after another with the seed 0.
+    """
+
+    num_embeddings: tuple[int, ...]
+    sizes: tuple[int, ...]
+    distribution: str
+    seeding: str
+
+    @classmethod
+    def of(
+        cls,
+        num_embeddings: Sequence[int],
+        multi_hot_size: int | None,
+        multi_hot_min_table_size: int | None,
+        multi_hot_sizes: Sequence[int] | None,
+        multi_hot_distribution_type: str,
+        seeding: str,
+    ) -> "Parameters":
+        """Parameters as `MultiHot` takes them."""
+        rows = check_sizes(num_embeddings, len(num_embeddings))
+        if not rows:
+            raise ValueError("num_embeddings: give one size for each feature")
+        check_one_of("multi_hot_distribution_type", multi_hot_distribution_type, DISTRIBUTIONS)
+        check_one_of("seeding", seeding, SEEDINGS)
+        given = (multi_hot_size is not None, multi_hot_min_table_size is not None)
+        if multi_hot_sizes is None:
+            sizes = _sizes_by_table(rows, multi_hot_size, multi_hot_min_table_size)
+        elif any(given):
+            said = "they say which features get how many ids"
+            raise ValueError(f"multi_hot_sizes: {said}: give no other size beside them")
+        else:
+            sizes = _sizes_by_feature(rows, multi_hot_sizes)
+        return cls(
+            num_embeddings=tuple(rows),
+            sizes=tuple(sizes),
+            distribution=multi_hot_distribution_type,
+            seeding=seeding,
+        )
+
+    @property
+    def widened(self) -> list[int]:
+        """The features whose cells get more than one id."""
+        return [place for place, size in enumerate(self.sizes) if size > 1]
+
+    @property
+    def table_bytes(self) -> int:
+        """Of the tables: int32."""
+        return sum(4 * self.num_embeddings[place] * self.sizes[place] for place in self.widened)
+
+    def to_json(self) -> dict[str, Json]:
+        """For a manifest."""
+        document = asdict(self)
+        return {**document, "num_embeddings": list(self.num_embeddings), "sizes": list(self.sizes)}
+
+    def digest(self) -> str:
+        """A name for the tables."""
+        document = json.dumps({**self.to_json(), "version": VERSION}, sort_keys=True)
+        return hashlib.sha256(document.encode()).hexdigest()
+
+
+def check_one_of(name: str, value: object, known: Sequence[str]) -> None:
+    """See that an argument is one of some words."""
+    if value not in known:
+        raise ValueError(f"{name}: {value!r} is not one of {', '.join(known)}")
+
+
+def _sizes_by_table(rows: list[int], size: int | None, least: int | None) -> list[int]:
+    if size is None or least is None:
+        said = "give multi_hot_size and multi_hot_min_table_size, or multi_hot_sizes"
+        raise ValueError(f"multi_hot_size: it is not said which features get how many ids: {said}")
+    size = check_integer("multi_hot_size", size, 1, MOST_IDS)
+    least = check_integer("multi_hot_min_table_size", least, 0)
+    return [size if count >= least else 1 for count in rows]
+
+
+def _sizes_by_feature(rows: list[int], sizes: Sequence[int]) -> list[int]:
+    if len(sizes) != len(rows):
+        said = f"{len(sizes)} sizes, and num_embeddings has {len(rows)} features"
+        raise ValueError(f"multi_hot_sizes: {said}: give one for each")
+    return [
+        check_integer(f"multi_hot_sizes[{place}]", size, 1, MOST_IDS)
+        for place, size in enumerate(sizes)
+    ]
+
+
+BLOCK: Final = 1 << 21
+"""About how many numbers are drawn at a time: 16 MiB of them, as they come."""
+_SHAPE: Final = 0.25
+"""Of the Pareto distribution."""
+_INT_MIN: Final = -(1 << 31)
+
+
+def feature_states(parameters: Parameters) -> Iterator[tuple[int, np.random.RandomState]]:
+    """The features to widen, each with the state that its table is drawn from, in this order.
+
+    With one seed for all, a table is drawn to its end before the next feature is asked for.
+    """
+    shared = np.random.RandomState(0)
+    for place in parameters.widened:
+        each = parameters.seeding == FEATURE
+        yield place, np.random.RandomState(place) if each else shared
+
+
+def draw_blocks(
+    state: np.random.RandomState, rows: int, size: int, distribution: str, block: int = BLOCK
+) -> Iterator[NDArray[np.int32]]:
+    """A table as int32 [n, size] blocks: the id itself, then `size - 1` drawn ones."""
+    step = max(1, block // (size - 1))
+    for start in range(0, rows, step):
+        stop = min(start + step, rows)
+        table = np.empty((stop - start, size), np.int32)
+        table[:, 0] = np.arange(start, stop, dtype=np.int32)
+        table[:, 1:] = _draw_ids(state, rows, (stop - start, size - 1), distribution)
+        yield table
+
+
+def _draw_ids(
+    state: np.random.RandomState, rows: int, shape: tuple[int, int], distribution: str
+) -> NDArray[np.int64] | NDArray[np.int32]:
+    if distribution == UNIFORM:
+        return state.randint(0, rows, size=shape, dtype=np.int64)
+    drawn = state.pareto(_SHAPE, size=shape)
+    # What a conversion of larger numbers gives is the machine's affair; on x86 it is this.
+    drawn[drawn >= 1 << 31] = _INT_MIN
+    return np.mod(drawn.astype(np.int32), np.int32(rows))
+
+
+def check_room(folder: Path, need: int, what: str) -> None:
+    """See that a folder's disk has room."""
+    free = shutil.disk_usage(folder).free
+    if free < need:
+        said = f"{need / 1e9:,.1f} GB for {what}, {free / 1e9:,.1f} are free"
+        raise OutputError(str(folder), f"the disk is too small: {said}", "choose another folder")
+
+
+Tables = list[NDArray[np.int32] | None]
+"""[n, size] of each feature that is widened, column 0 the id itself; None of the others."""
+_PARAMETERS_FILE: Final = "parameters.json"
+
+
+def draw_tables(parameters: Parameters) -> Tables:
+    """The tables, in memory."""
+    tables: Tables = [None] * len(parameters.sizes)
+    try:
+        for place, state in feature_states(parameters):
+            rows, size = parameters.num_embeddings[place], parameters.sizes[place]
+            table, at = np.empty((rows, size), np.int32), 0
+            for block in draw_blocks(state, rows, size, parameters.distribution):
+                table[at : at + len(block)] = block
+                at += len(block)
+            tables[place] = table
+    except MemoryError as error:
+        said = f"the tables take {parameters.table_bytes / 1e9:,.1f} GB of memory, and are too much"
+        raise ConversionError("", said, "give a folder to keep them in") from error
+    return tables
+
+
+def open_tables(parameters: Parameters, folder: Path) -> Tables:
+    """The tables, mapped from files that are made where they are not there yet.
+
+    They lie in a folder of their own below `folder`, named after the parameters: those of several
+    conversions do not meet. Who comes while another makes them waits for it.
+    """
+    place = folder / f"multihot-{parameters.digest()[:16]}"
+    if not place.exists():
+        with output_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            with _hold_lock(folder / f".{place.name}.lock"):
+                if not place.exists():
+                    _make_tables(parameters, place)
+    return [
+        _open_table(place / _table_name(at), (rows, size)) if size > 1 else None
+        for at, (rows, size) in enumerate(
+            zip(parameters.num_embeddings, parameters.sizes, strict=True)
+        )
+    ]
+
+
+@contextmanager
+def _hold_lock(path: Path) -> Iterator[None]:
+    """Wait for the lock; the operating system frees it when its holder dies."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _make_tables(parameters: Parameters, place: Path) -> None:
+    unfinished = place.with_name(f".{place.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)  # of a process that was killed
+    check_room(place.parent, parameters.table_bytes, "tables")
+    try:
+        unfinished.mkdir()
+        for at, state in feature_states(parameters):
+            with (unfinished / _table_name(at)).open("wb") as file:
+                _write_table(file, parameters, at, state)
+        (unfinished / _PARAMETERS_FILE).write_bytes(encode_json(parameters.to_json()))
+        sync_tree(unfinished)
+        unfinished.rename(place)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _write_table(
+    file: BinaryIO, parameters: Parameters, place: int, state: np.random.RandomState
+) -> None:
+    rows, size = parameters.num_embeddings[place], parameters.sizes[place]
+    header = {"descr": "<i4", "fortran_order": False, "shape": (rows, size)}
+    np.lib.format.write_array_header_1_0(file, header)
+    for block in draw_blocks(state, rows, size, parameters.distribution):
+        file.write(block.astype("<i4", copy=False).data)
+
+
+def _table_name(place: int) -> str:
+    return f"table_{place}.npy"
+
+
+def _open_table(path: Path, shape: tuple[int, int]) -> NDArray[np.int32]:
+    # Copy on write, and nobody writes: torch wants to be able to.
+    try:
+        table: NDArray[np.int32] = np.lib.format.open_memmap(path, "c")
+    except (OSError, ValueError) as error:
+        raise _damaged_error(path, str(error)) from error
+    if table.shape != shape or table.dtype != np.dtype("<i4"):
+        raise _damaged_error(path, f"{table.dtype} of shape {table.shape}")
+    return table
+
+
+def _damaged_error(path: Path, said: str) -> SourceError:
+    hint = f"delete {path.parent}: it is made again"
+    return SourceError(str(path), f"is no table of these parameters: {said}", hint)

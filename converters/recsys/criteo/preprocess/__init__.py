@@ -1,0 +1,1 @@
+"""Raw Criteo days to arrays and ids."""

@@ -1,0 +1,344 @@
+"""Kernels, compiled before threads call them.
+
+Raw Criteo logs to arrays, vocabularies and statistics.
+"""
+
+import json
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.json_yaml import load_json
+from ingot.converters.output.commit import StagedResult, encode_json, output_errors, stage
+from ingot.converters.output.result_files import check_unchanged, file_entry, list_files
+from ingot.converters.progress import Clock, Progress, Watch, host_facts, peak_rss
+from ingot.converters.recsys.criteo.contract import KEYS, REJECTS, STATS
+from ingot.converters.recsys.criteo.preprocess.inputs import Identity, Inputs
+from ingot.converters.recsys.criteo.preprocess.part_reader import (
+    PROBLEMS,
+    DenseSums,
+    ReadPhase,
+    part_entry,
+    stats_document,
+)
+from ingot.converters.recsys.criteo.preprocess.raw_lines import parse_block
+from ingot.converters.recsys.criteo.preprocess.row_kernels import (
+    count_buckets,
+    put_in_order,
+    sort_into_buckets,
+)
+from ingot.converters.recsys.criteo.preprocess.settings import Settings
+from ingot.converters.recsys.criteo.preprocess.shuffle import PartRows, Shuffle, write_part
+from ingot.converters.recsys.criteo.preprocess.vocabulary import Ids
+from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder
+from ingot.converters.rows import Json
+from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
+
+_ROWS = 2
+
+
+def compile_kernels() -> None:
+    """Compile in this thread what pools of threads will call; nothing where that is done.
+
+    numba fails at times where several threads compile for the first time.
+    """
+    _compile_reading()
+    _compile_shuffling()
+
+
+def _compile_reading() -> None:
+    block = parse_block(np.frombuffer(b"\t" * 39 + b"\n", np.uint8), labelled=True)
+    DenseSums().add(block.dense)
+    for grows in (True, False):
+        Ids("", grows=grows).ids(block.sparse[0])
+
+
+def _compile_shuffling() -> None:
+    places = np.arange(_ROWS, dtype=np.uint32)
+    sparse = np.zeros((SPARSE, _ROWS), np.uint32)
+    dense, labels = np.zeros((_ROWS, DENSE), np.uint32), np.zeros((_ROWS, 1), np.uint32)
+    records = np.zeros((_ROWS, 2 + DENSE + SPARSE), np.uint32)
+    count_buckets(places, _ROWS, np.zeros(1, np.int64))
+    sort_into_buckets(places, _ROWS, labels[:, 0].copy(), dense, sparse, np.zeros(1, int), records)
+    put_in_order(records, 0, labels, dense, np.zeros((_ROWS, SPARSE), np.uint32))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preprocessed:
+    """A finished run: its folder, its manifest and what it counted.
+
+    `already_done`: the folder held this very run before, nothing was done.
+    """
+
+    out: Path
+    manifest: dict[str, Json]
+    stats: dict[str, Json]
+    already_done: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def preprocess(
+    inputs: Inputs,
+    settings: Settings,
+    out: Path,
+    *,
+    resume: bool = True,
+    overwrite: bool = False,
+    progress: Watch | None = None,
+) -> Preprocessed:
+    """Write a folder of preprocessed Criteo data, see `contract`.
+
+    Memory: the maps (15 to 27 bytes a distinct value, and while one is doubled half of its slots
+    once more) or, with `encode="columns"`, the largest of them; then 4 bytes a training row; and up
+    to 0.4 GB a thread.
+
+    Args:
+        inputs: the raw files, see `find_inputs`.
+        settings: what becomes of them.
+        out: the destination, see `commit.stage`.
+        resume: go on with a run that was broken off; else it begins anew.
+        overwrite: replace another result.
+        progress: called after every block.
+
+    Raises:
+        SourceError: an input cannot be read, changed while it was read, or is no such file.
+        ConversionError: there is no row, or a reject where `settings.strict` allows none.
+        OutputError: the destination is taken or cannot be written.
+    """
+    if settings.vocab is not None and settings.vocab.resolve() == out.resolve():
+        problem = "is the run whose vocabularies are gone on with, and would be replaced"
+        raise OutputError(str(out), problem, "choose another folder")
+    identity = Identity.of(inputs, settings)
+    with stage(
+        out,
+        key=identity.key(),
+        difference=identity.difference,
+        overwrite=overwrite,
+        keep_work=True,
+    ) as staged:
+        if staged.done:
+            notes = (*staged.notes, "this result was there already: nothing to do")
+            stats = read_stats(staged.done.folder)
+            manifest = staged.done.manifest
+            return Preprocessed(
+                out=staged.out, manifest=manifest, stats=stats, already_done=True, notes=notes
+            )
+        with output_errors(staged.work):
+            run = _Run(identity, staged, progress or (lambda _: None), resume=resume)
+            try:
+                return run.run()
+            except (SourceError, ConversionError):
+                run.keep_parts()
+                raise
+
+
+def read_stats(folder: Path) -> dict[str, Json]:
+    """The stats.json of a result."""
+    path = folder / STATS
+    try:
+        return load_json(path)
+    except (OSError, ValueError) as error:
+        hint = "`ingot criteo preprocess` writes it"
+        raise SourceError(str(path), f"cannot be read: {error}", hint) from error
+
+
+class _Run:
+    """One run, from its inputs to the committed folder."""
+
+    def __init__(
+        self, identity: Identity, staged: StagedResult, watch: Watch, *, resume: bool
+    ) -> None:
+        self._identity, self._staged, self._watch = identity, staged, watch
+        self._inputs, self._settings = identity.inputs, identity.settings
+        # The first so many parts are shuffled together.
+        self._shuffled = 0 if self._settings.shuffle_seed is None else self._inputs.shuffled
+        self._work = WorkFolder(staged.work)
+        self._clock = Clock()
+        self._rows: dict[str, int] = {}
+        self._notes = [*staged.notes, *self._inputs.notes]
+        self._reading = ReadPhase(
+            self._inputs, self._settings, self._work, staged.result, self._tell
+        )
+        self._resume_run(resume=resume)
+
+    def _resume_run(self, *, resume: bool) -> None:
+        """Keep of a broken-off run what serves this one."""
+        known, parts = self._reading.resumed_parts(), len(self._inputs.parts)
+        if not resume or (known < parts and self._reading.begun()):
+            self._clear()
+        elif known:
+            self._notes.append(f"went on with a run that had read {known} of {parts} files")
+
+    def _clear(self) -> None:
+        for folder in (self._staged.work, self._staged.result):
+            shutil.rmtree(folder)
+            folder.mkdir()
+
+    def keep_parts(self) -> None:
+        """After a fault of the input: keep what was read of other files, if anything."""
+        read = self._reading.facts()[: self._reading.resumed_parts()]
+        if not any(one["rows"] for one in read):
+            shutil.rmtree(self._staged.work)
+
+    def run(self) -> Preprocessed:
+        """Do what is left of the run."""
+        compile_kernels()
+        self._clock.start("read")
+        before = self._inputs.stamps()
+        self._reading.run()
+        check_unchanged([one["stamp"] for one in self._reading.facts()], before)
+        check_unchanged(before, self._inputs.again().stamps())
+        self._check_rows()
+        self._arrange()
+        self._clock.start("hash")
+        return self._commit()
+
+    def _tell(self, stage_name: str, done: int, rows: int) -> None:
+        self._clock.start(stage_name)
+        total = {"read": len(self._inputs.parts), "shuffle": 0, "write": 0}.get(stage_name, 26)
+        self._rows[stage_name] = self._rows.get(stage_name, 0) + rows
+        so_far = self._rows[stage_name]
+        self._watch(
+            Progress(stage=stage_name, shards_done=done, shards=total, rows=so_far, records=so_far)
+        )
+
+    def _check_rows(self) -> None:
+        facts = self._reading.facts()
+        named = zip(self._inputs.parts, facts, strict=True)
+        empty = [part.name for part, one in named if not one["rows"]]
+        if len(empty) == len(facts):
+            lines = sum(one["lines"] for one in facts)
+            said = f"all {lines:,} lines are rejects" if lines else "the files are empty"
+            said = f"there is no row: {said}{self._first_reject()}"
+            raise ConversionError(self._inputs.where, said, "are these the files?")
+        if empty:
+            self._notes.append(f"without a row: {', '.join(empty)}")
+
+    def _first_reject(self) -> str:
+        for path in self._rejects():
+            with path.open(encoding="utf-8") as lines:
+                first = json.loads(next(lines))
+            where = f"{first['file']} line {first['line']}"
+            return f"; {where}: {PROBLEMS[first['reason']]}: {first['found']}"
+        return ""
+
+    def _arrange(self) -> None:
+        """Write the arrays: training days shuffled, others as they are."""
+        sources = self._sources()
+        if self._shuffled and self._work.facts("gathered") is None:
+            self._shuffle(sources[: self._shuffled])
+        for source in sources[self._shuffled :]:
+            if self._work.facts(f"placed-{source.name}") is None:
+                self._tell("write", 0, 0)
+                write_part(source, self._work, self._staged.result)
+                self._work.done(f"placed-{source.name}", {})
+            self._work.drop(source.name)
+
+    def _sources(self) -> list[PartRows]:
+        columns = self._reading.columns()
+        remapped = frozenset(
+            key for key, facts in zip(KEYS, columns, strict=True) if facts["remapped"]
+        )
+        rounded = self._settings.compat == "torchrec_f32"
+        return [
+            PartRows(
+                work=self._work,
+                name=part.name,
+                rows=facts["rows"],
+                remapped=remapped,
+                rounded=rounded and number < self._shuffled,
+            )
+            for number, (part, facts) in enumerate(
+                zip(self._inputs.parts, self._reading.facts(), strict=True)
+            )
+        ]
+
+    def _shuffle(self, sources: list[PartRows]) -> None:
+        self._tell("shuffle", 0, 0)
+        seed = self._settings.shuffle_seed or 0
+        shuffle = Shuffle(
+            [(source.name, source.rows) for source in sources],
+            self._work,
+            self._staged.result,
+            seed,
+            self._settings.workers,
+            self._settings.bucket_rows,
+        )
+        for source in sources:
+            if self._work.facts(f"scattered-{source.name}") is None:
+                shuffle.scatter(source, lambda rows: self._tell("shuffle", 0, rows))
+                self._work.done(f"scattered-{source.name}", {})
+            else:
+                shuffle.pass_over(source.rows)
+            self._work.drop(source.name)
+        shuffle.gather(lambda rows: self._tell("write", 0, rows))
+        self._work.done("gathered", {})
+
+    def _commit(self) -> Preprocessed:
+        staged, facts = self._staged, self._reading.facts()
+        stats = self._stats(facts)
+        self._write_rejects()
+        (staged.result / STATS).write_bytes(encode_json(stats, sort_keys=False))
+        inputs = [
+            self._inputs.listed(part, one["sha256"])
+            for part, one in zip(self._inputs.parts, facts, strict=True)
+        ]
+        manifest: dict[str, Json] = {
+            **self._identity.settled(),
+            "inputs": inputs,
+            "rows": stats["rows"],
+            "rejects": stats["rejects"],
+            "files": self._files(),
+        }
+        run: dict[str, Json] = {
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "host": host_facts(),
+            "encode": self._settings.encode,
+            "threads": self._settings.workers,
+            "seconds": self._clock.seconds(),
+            "peak_rss_bytes": peak_rss(),
+            "inputs": [one["stamp"] for one in facts],
+            "notes": self._notes,
+        }
+        staged.commit(manifest, run)
+        return Preprocessed(
+            out=staged.out, manifest=manifest, stats=stats, notes=tuple(self._notes)
+        )
+
+    def _stats(self, facts: list[dict[str, Json]]) -> dict[str, Json]:
+        parts = [
+            part_entry(part.name, part.entry.name, one, shuffled=number < self._shuffled)
+            for number, (part, one) in enumerate(zip(self._inputs.parts, facts, strict=True))
+        ]
+        columns = [
+            {name: value for name, value in one.items() if name != "remapped"}
+            for one in self._reading.columns()
+        ]
+        return stats_document(parts, facts, columns)
+
+    def _write_rejects(self) -> None:
+        there = self._rejects()
+        if not there:
+            return
+        with (self._staged.result / REJECTS).open("wb") as whole:
+            for path in there:
+                with path.open("rb") as part:
+                    shutil.copyfileobj(part, whole)
+
+    def _rejects(self) -> list[Path]:
+        """The files of rejects that parts have."""
+        paths = [self._work.part(part.name) / REJECTS for part in self._inputs.parts]
+        return [path for path in paths if path.exists()]
+
+    def _files(self) -> list[dict[str, Json]]:
+        """Every file of the result with its hash, several hashed at a time."""
+        result = self._staged.result
+        arrays = [path.relative_to(result) for path in result.glob("*.npy")]
+        with ThreadPoolExecutor(self._settings.workers, "hash") as pool:
+            known = list(pool.map(lambda path: file_entry(result, path), arrays))
+        return list_files(result, known)

@@ -1,0 +1,414 @@
+"""What is counted of a part while it is read, and stats.json.
+
+A part from its raw file to the work folder: parsed, its dense values transformed, ids given.
+Every part into the work folder, every column with its ids and its vocabulary.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ingot.converters.errors import ConversionError
+from ingot.converters.recsys.criteo.contract import DENSE_NAMES, HEADER, KEYS
+from ingot.converters.recsys.criteo.preprocess.column_ids import Column, finish_column
+from ingot.converters.recsys.criteo.preprocess.column_kernels import BUCKETS, measure_dense
+from ingot.converters.recsys.criteo.preprocess.inputs import Inputs, Part, open_part
+from ingot.converters.recsys.criteo.preprocess.raw_lines import (
+    LONGEST,
+    Block,
+    count_nonfinite,
+    ln3,
+    min2_in_place,
+    parse_block,
+    read_ahead,
+    read_blocks,
+    too_long_error,
+)
+from ingot.converters.recsys.criteo.preprocess.settings import Settings
+from ingot.converters.recsys.criteo.preprocess.work_folder import (
+    PartFiles,
+    WorkFolder,
+    append_values,
+    map_values,
+    remove_files,
+)
+from ingot.converters.rows import Json
+from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
+
+_INT64: Final = np.iinfo(np.int64)
+
+
+@dataclass(kw_only=True)
+class DenseSums:
+    """Sums over raw dense values, each int64[13]; `histogram` int64[13, 34], see `measure`."""
+
+    least: NDArray[np.int64] = field(default_factory=lambda: np.full(DENSE, _INT64.max))
+    most: NDArray[np.int64] = field(default_factory=lambda: np.full(DENSE, _INT64.min))
+    total: NDArray[np.int64] = field(default_factory=lambda: np.zeros(DENSE, np.int64))
+    nonfinite: NDArray[np.int64] = field(default_factory=lambda: np.zeros(DENSE, np.int64))
+    histogram: NDArray[np.int64] = field(
+        default_factory=lambda: np.zeros((DENSE, BUCKETS), np.int64)
+    )
+
+    def add(self, raw: NDArray[np.int32]) -> None:
+        """Add rows; int32[R, 13]."""
+        measure_dense(raw, self.least, self.most, self.total, self.histogram)
+
+
+@dataclass(kw_only=True)
+class PartCounts:
+    """What was counted of a part."""
+
+    rows: int = 0
+    lines: int = 0
+    rejects: Counter[str] = field(default_factory=Counter)
+    labels: Counter[str] = field(default_factory=Counter)
+    missing: NDArray[np.int64] = field(default_factory=lambda: np.zeros(DENSE + SPARSE, np.int64))
+    dense: DenseSums = field(default_factory=DenseSums)
+
+    def add_labels(self, labels: NDArray[np.int32]) -> None:
+        """Count labels; int32[R]."""
+        ones, zeros = int(np.count_nonzero(labels == 1)), int(np.count_nonzero(labels == 0))
+        self.labels.update({"0": zeros, "1": ones, "other": len(labels) - ones - zeros})
+
+    def facts(self) -> dict[str, Json]:
+        """As the marker of a finished part holds them."""
+        dense = self.dense
+        return {
+            "rows": self.rows,
+            "lines": self.lines,
+            "rejects": dict(sorted(self.rejects.items())),
+            "labels": {name: self.labels[name] for name in ("0", "1", "other")},
+            "nonfinite": dense.nonfinite.tolist(),
+            "missing": self.missing.tolist(),
+            "least": dense.least.tolist() if self.rows else None,
+            "most": dense.most.tolist() if self.rows else None,
+            "total": [int(one) for one in dense.total],
+            "histogram": dense.histogram.tolist(),
+        }
+
+
+def part_entry(name: str, file: str, facts: dict[str, Json], *, shuffled: bool) -> dict[str, Json]:
+    """A part in stats.json."""
+    return {
+        "name": name,
+        "file": file,
+        "lines": facts["lines"],
+        "rows": facts["rows"],
+        "rejects": facts["rejects"],
+        "labels": facts["labels"],
+        "nonfinite": sum(facts["nonfinite"]),
+        "dense_min": min(facts["least"]) if facts["rows"] else None,
+        "shuffled": shuffled,
+    }
+
+
+def stats_document(
+    parts: Sequence[dict[str, Json]],
+    facts: Sequence[dict[str, Json]],
+    columns: Sequence[dict[str, Json]],
+) -> dict[str, Json]:
+    """stats.json."""
+    rejects: Counter[str] = Counter()
+    for part in parts:
+        rejects.update(part["rejects"])
+    missing = _add_counts([one["missing"] for one in facts])
+    return {
+        "rows": sum(part["rows"] for part in parts),
+        "lines": sum(part["lines"] for part in parts),
+        "rejects": dict(sorted(rejects.items())),
+        "parts": list(parts),
+        "dense": [_dense_entry(at, facts, missing[at]) for at in range(DENSE)],
+        "sparse": [
+            {"name": KEYS[at], "missing": missing[DENSE + at], **columns[at]}
+            for at in range(SPARSE)
+        ],
+    }
+
+
+def _dense_entry(at: int, facts: Sequence[dict[str, Json]], missing: int) -> dict[str, Json]:
+    filled = [one for one in facts if one["rows"]]
+    histogram = _add_counts([one["histogram"][at] for one in facts])
+    bounds = ["negative", "0", *(str(1 << power) for power in range(BUCKETS - 2))]
+    return {
+        "name": DENSE_NAMES[at],
+        "missing": missing,
+        "nonfinite": sum(one["nonfinite"][at] for one in facts),
+        "min": min((one["least"][at] for one in filled), default=None),
+        "max": max((one["most"][at] for one in filled), default=None),
+        "sum": sum(one["total"][at] for one in facts),
+        "histogram": {name: n for name, n in zip(bounds, histogram, strict=True) if n},
+    }
+
+
+def _add_counts(counts: Sequence[Sequence[int]]) -> list[int]:
+    """Counts of the same things, added."""
+    return [sum(column) for column in zip(*counts, strict=True)]
+
+
+_ENOUGH: Final = 1_000
+"""Rejects without one row after which a file is another than it should be."""
+
+EncodeColumn = Callable[[int, NDArray[np.uint32]], NDArray[np.generic]]
+"""What is written for the values of a column (by number), in the order of the rows."""
+
+
+class PartReader:
+    """Reads parts into the work folder."""
+
+    def __init__(
+        self,
+        work: WorkFolder,
+        settings: Settings,
+        kind: str,
+        encode: EncodeColumn,
+        tell: Callable[[int], None],
+    ) -> None:
+        self._work, self._settings, self._kind = work, settings, kind
+        self._encode, self._tell = encode, tell
+
+    def read(self, part: Part) -> dict[str, Json]:
+        """Read a part; its facts, with the file's `sha256`."""
+        counts = PartCounts()
+        folder = self._work.fresh_part(part.name)
+        files = PartFiles(folder, part.entry.name, self._kind)
+        try:
+            with open_part(part) as source, ThreadPoolExecutor(1, "read") as reader:
+                pieces = read_blocks(source.stream, self._settings.block_bytes, part.entry.name)
+                self._pump(part, read_ahead(pieces, reader), files, counts)
+                sha256 = source.sha256()
+            files.finish(counts.rows)
+        except BaseException:
+            files.close()
+            self._work.forget_part(part.name)
+            raise
+        if self._settings.dense == "min2" and counts.rows:
+            least = int(counts.dense.least.min())
+            bad = min2_in_place(folder / "dense.npy", counts.rows, HEADER, least)
+            counts.dense.nonfinite += bad
+        return {**counts.facts(), "sha256": sha256}
+
+    def _pump(
+        self,
+        part: Part,
+        texts: Iterator[NDArray[np.uint8]],
+        files: PartFiles,
+        counts: PartCounts,
+    ) -> None:
+        """Parse blocks in several threads, take them in order."""
+        workers = self._settings.workers
+        with ThreadPoolExecutor(workers, "parse") as pool:
+            waiting: deque[Future[Block]] = deque()
+            try:
+                for text in texts:
+                    waiting.append(pool.submit(parse_block, text, labelled=part.labelled))
+                    if len(waiting) > workers:
+                        self._take(part, waiting.popleft().result(), files, counts, pool)
+                while waiting:
+                    self._take(part, waiting.popleft().result(), files, counts, pool)
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _take(
+        self,
+        part: Part,
+        block: Block,
+        files: PartFiles,
+        counts: PartCounts,
+        pool: ThreadPoolExecutor,
+    ) -> None:
+        self._check(part, block, counts)
+        tasks = [pool.submit(self._write_column, at, block, files) for at in _LONG_FIRST]
+        tasks.append(pool.submit(self._write_dense, block, files, counts))
+        files.add_rejects(block.rejects, counts.lines)
+        counts.rejects.update(block.rejects.reasons())
+        counts.missing += block.missing
+        counts.lines += block.lines
+        counts.rows += len(block.labels)
+        for task in tasks:
+            task.result()
+        self._tell(len(block.labels))
+
+    def _write_column(self, at: int, block: Block, files: PartFiles) -> None:
+        append_values(files.columns[at], self._encode(at, block.sparse[at]))
+
+    def _write_dense(self, block: Block, files: PartFiles, counts: PartCounts) -> None:
+        counts.add_labels(block.labels)
+        append_values(files.labels, block.labels)
+        counts.dense.add(block.dense)
+        if self._settings.dense == "min2":
+            append_values(files.dense, block.dense)
+            return
+        values = ln3(block.dense)
+        counts.dense.nonfinite += count_nonfinite(values)
+        append_values(files.dense, values)
+
+    def _check(self, part: Part, block: Block, counts: PartCounts) -> None:
+        where = part.entry.name
+        if block.longest > LONGEST:
+            raise too_long_error(where)
+        if not len(block.rejects):
+            return
+        first = block.rejects[0]
+        said = f"line {counts.lines + first.line + 1}: {PROBLEMS[first.reason]}: {first.found}"
+        if self._settings.strict:
+            raise ConversionError(where, said, "without --strict it becomes a reject")
+        if not counts.rows and counts.lines + block.rejects.leading() >= _ENOUGH:
+            said = f"none of the first {_ENOUGH:,} lines can be read; {said}"
+            hint = "lines are a label, 13 counts and 26 hexadecimal values between tabs"
+            raise ConversionError(where, said, hint)
+
+
+PROBLEMS: Final = {
+    "columns": "not 40 columns (39 without a label)",
+    "label": "no whole number of 32 bits",
+    "dense": "no whole number of 32 bits",
+    "sparse": "no hexadecimal number of 32 bits",
+}
+_LONG_FIRST: Final = tuple(
+    sorted(range(len(KEYS)), key=lambda at: at not in (0, 9, 19, 20, 21, 10, 11, 22))
+)
+"""Columns in the order in which work on them is begun: those with the largest vocabularies."""
+
+
+_ROWS: Final = 1 << 20
+
+ReportProgress = Callable[[str, int, int], None]
+"""Called with a stage, the parts or columns of it that are done, and rows since the last call."""
+
+
+class ReadPhase:
+    """The first two steps of a run: parts are read, columns are finished."""
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        settings: Settings,
+        work: WorkFolder,
+        result: Path,
+        tell: ReportProgress,
+    ) -> None:
+        self._inputs, self._settings = inputs, settings
+        self._work, self._result, self._tell = work, result, tell
+        self._finished = 0
+
+    def resumed_parts(self) -> int:
+        """Parts that a broken-off run read, of files that are what they were."""
+        for number, (part, stamp) in enumerate(self._stamp_parts()):
+            facts = self._work.facts(_read_step(part))
+            if facts is None or facts["stamp"] != stamp:
+                return number
+        return len(self._inputs.parts)
+
+    def begun(self) -> bool:
+        """Whether a broken-off run went on after reading."""
+        return any(self._work.facts(_finish_step(key)) is not None for key in KEYS)
+
+    def facts(self) -> list[dict[str, Json]]:
+        """What was counted of each part."""
+        return [cast(dict[str, Json], self._work.facts(_read_step(p))) for p in self._inputs.parts]
+
+    def columns(self) -> list[dict[str, Json]]:
+        """What was counted of each column."""
+        return [cast(dict[str, Json], self._work.facts(_finish_step(key))) for key in KEYS]
+
+    def run(self) -> None:
+        """Do what is left of both steps."""
+        # Parts behind one that is read anew were numbered by maps that are no more.
+        self._work.undo(_read_step(part) for part in self._inputs.parts[self.resumed_parts() :])
+        if self._settings.encode == "stream":
+            self._stream()
+        else:
+            self._read("raw", lambda at, values: values, lambda: None)
+            self._one_by_one()
+
+    def _stamp_parts(self) -> Iterator[tuple[Part, dict[str, Json]]]:
+        return zip(self._inputs.parts, self._inputs.stamps(), strict=True)
+
+    def _stream(self) -> None:
+        left = [at for at, key in enumerate(KEYS) if self._work.facts(_finish_step(key)) is None]
+        if not left:
+            return
+        done = [part.name for part in self._inputs.parts[: self.resumed_parts()]]
+        logged = self.facts()[len(done) - 1]["logged"] if done else [0] * len(KEYS)
+        columns = {at: Column(self._work, at, self._settings) for at in left}
+        try:
+            for at, column in columns.items():
+                column.open_log(logged[at])
+                for name in done:
+                    column.recount(name)
+            self._read(
+                "ids",
+                lambda at, values: columns[at].encode(values),
+                lambda: [column.logged() for column in columns.values()],
+            )
+        finally:
+            for column in columns.values():
+                column.close()
+        for at in left:
+            self._finish(columns.pop(at))
+
+    def _read(
+        self,
+        kind: str,
+        encode: Callable[[int, NDArray[np.uint32]], NDArray[Any]],
+        logged: Callable[[], list[int] | None],
+    ) -> None:
+        """Read the parts that are left."""
+        taken_up = self.resumed_parts()
+        for number, (part, stamp) in enumerate(self._stamp_parts()):
+            if number < taken_up:
+                continue
+            tell = partial(self._tell, "read", number)
+            reader = PartReader(self._work, self._settings, kind, encode, tell)
+            facts = reader.read(part)
+            self._work.sync(self._work.part(part.name))
+            self._work.done(_read_step(part), {**facts, "stamp": stamp, "logged": logged()})
+            self._tell("read", number + 1, 0)
+
+    def _one_by_one(self) -> None:
+        for at, key in enumerate(KEYS):
+            if self._work.facts(_finish_step(key)) is None:
+                column = Column(self._work, at, self._settings)
+                column.open_log(0)
+                try:
+                    for part in self._inputs.parts:
+                        self._encode(column, part, at)
+                    column.logged()
+                finally:
+                    column.close()
+                self._finish(column)
+            remove_files(self._work.column(part.name, key, "raw") for part in self._inputs.parts)
+            self._tell("columns", at + 1, 0)
+
+    def _encode(self, column: Column, part: Part, at: int) -> None:
+        raw = map_values(self._work.column(part.name, column.key, "raw"), np.uint32)
+        path = self._work.column(part.name, column.key, "ids")
+        with path.open("wb", buffering=0) as file:
+            for start in range(0, len(raw), _ROWS):
+                values = cast(NDArray[np.uint32], raw[start : start + _ROWS])
+                append_values(cast(Any, file), column.encode(values))
+                self._tell("columns", at, len(values))
+        self._work.sync(path)
+
+    def _finish(self, column: Column) -> None:
+        facts = finish_column(column, self._work, self._settings, self._result)
+        self._work.done(_finish_step(column.key), facts)
+        self._finished += 1
+        self._tell("vocabularies", self._finished, 0)
+
+
+def _read_step(part: Part) -> str:
+    return f"read-{part.name}"
+
+
+def _finish_step(key: str) -> str:
+    return f"column-{key}"

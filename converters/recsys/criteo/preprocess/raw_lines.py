@@ -1,0 +1,241 @@
+"""A stream in pieces of whole lines, read ahead.
+
+Blocks of raw lines as numbers.
+Dense values: counts to logarithms, with numpy's bits.
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ingot.converters.errors import SourceError
+from ingot.converters.recsys.criteo.preprocess.row_kernels import (
+    BAD_COLUMNS,
+    LINE,
+    REJECTS,
+    ROWS,
+    find_breaks,
+    parse_lines,
+    words_of,
+)
+from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE
+
+_PIECE: Final = 1 << 20
+LONGEST: Final = 1 << 20
+"""Bytes of a line; beyond it a file is not what it should be."""
+
+
+def read_blocks(stream: BinaryIO, size: int, where: str) -> Iterator[NDArray[np.uint8]]:
+    """Whole lines, about `size` bytes at a time; uint8[n] each."""
+    rest = b""
+    while data := _read_piece(stream, size):
+        text = b"".join([rest, *data])
+        cut = text.rfind(b"\n") + 1
+        if len(text) - cut > LONGEST:
+            raise too_long_error(where)
+        if cut:
+            yield np.frombuffer(text, np.uint8, cut)
+        rest = text[cut:]
+    if rest:
+        yield np.frombuffer(rest, np.uint8)
+
+
+def _read_piece(stream: BinaryIO, size: int) -> list[bytes]:
+    """About `size` bytes; in pieces, so that damaged data are told near the place."""
+    pieces: list[bytes] = []
+    while size > 0 and (piece := stream.read(min(size, _PIECE))):
+        pieces.append(piece)
+        size -= len(piece)
+    return pieces
+
+
+def too_long_error(where: str) -> SourceError:
+    """The error of a line beyond `LONGEST`."""
+    hint = "lines of Criteo have 40 fields between tabs: is it such a file?"
+    return SourceError(where, "a line is longer than 1 MiB", hint)
+
+
+def read_ahead(
+    pieces: Iterator[NDArray[np.uint8]], reader: ThreadPoolExecutor
+) -> Iterator[NDArray[np.uint8]]:
+    """The pieces, the next of them read while one is worked on."""
+    following = reader.submit(next, pieces, None)
+    while (piece := following.result()) is not None:
+        following = reader.submit(next, pieces, None)
+        yield piece
+
+
+REASONS: Final = ("columns", "label", "dense", "sparse")
+"""Why a line is a reject: the number of its fields, or a field that is no such number."""
+NO_LABEL: Final = -1
+"""The label of a file that has none."""
+
+_ROOM: Final = 1 << 12  # rejects at a time
+_NEWLINE, _RETURN = 10, 13
+_SHOWN: Final = 80  # bytes of a field in a reject
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reject:
+    """A line that is no row: its number from 0, why, and what stands there."""
+
+    line: int
+    reason: str
+    found: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rejects:
+    """The lines of a block that are no rows, 20 bytes each.
+
+    Attributes:
+        text: uint8[n], of the block.
+        told: uint32[m, 5], see `kernels.parsing.parse`.
+        labelled: whether lines begin with a label.
+    """
+
+    text: NDArray[np.uint8]
+    told: NDArray[np.uint32]
+    labelled: bool
+
+    def __len__(self) -> int:
+        return len(self.told)
+
+    def __getitem__(self, number: int) -> Reject:
+        line, reason, begin, end, column = self.told[number].tolist()
+        field = self.text[begin : end - self._returns(begin, end)][: _SHOWN + 1].tobytes()
+        shown = field[:_SHOWN].decode("utf-8", "backslashreplace") + "..." * (len(field) > _SHOWN)
+        what = f"{column} columns" if reason == BAD_COLUMNS else _column_name(column, self.labelled)
+        return Reject(line=line, reason=REASONS[reason], found=f"{what}: {shown}")
+
+    def _returns(self, begin: int, end: int) -> bool:
+        """Whether a field ends with the carriage return of its line's end."""
+        last = end == len(self.text) or self.text[end] == _NEWLINE
+        return last and end > begin and self.text[end - 1] == _RETURN
+
+    def __iter__(self) -> Iterator[Reject]:
+        return (self[number] for number in range(len(self)))
+
+    def reasons(self) -> dict[str, int]:
+        """How many there are by reason."""
+        counts = np.bincount(self.told[:, 1], minlength=len(REASONS)).tolist()
+        return {name: count for name, count in zip(REASONS, counts, strict=True) if count}
+
+    def leading(self) -> int:
+        """Lines before the first row of the block, or before its end."""
+        lines = self.told[:, 0]
+        return int(np.argmin(np.append(lines == np.arange(len(lines)), False)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """Lines as numbers.
+
+    Attributes:
+        lines: how many were read.
+        longest: bytes of the longest line.
+        labels: int32[R].
+        dense: int32[R, 13], missing values 0.
+        sparse: uint32[26, R], missing values 0.
+        missing: int64[39], empty fields of rows, dense then sparse.
+        rejects: the other lines.
+    """
+
+    lines: int
+    longest: int
+    labels: NDArray[np.int32]
+    dense: NDArray[np.int32]
+    sparse: NDArray[np.uint32]
+    missing: NDArray[np.int64]
+    rejects: Rejects
+
+
+def parse_block(text: NDArray[np.uint8], *, labelled: bool) -> Block:
+    """Parse whole lines."""
+    columns = int(labelled) + DENSE + SPARSE
+    words, ends, breaks = _split_lines(text)
+    # A row has at least a tab or an end a column. Pages that no row is written to cost nothing.
+    room = min(len(breaks), len(text) // columns + 1)
+    labels = np.empty(room if labelled else 0, np.int32)
+    dense = np.empty((room, DENSE), np.int32)
+    sparse = np.empty((SPARSE, room), np.uint32)
+    missing = np.zeros(columns, np.int64)
+    found = [np.empty((0, 5), np.uint32)]
+    state = np.zeros(4, np.int64)
+    while state[LINE] < len(breaks):
+        state[REJECTS] = 0
+        rejects = np.empty((_ROOM, 5), np.uint32)
+        parse_lines(text, words, ends, breaks, labels, dense, sparse, missing, rejects, state)
+        found.append(rejects[: state[REJECTS]])
+    rows = int(state[ROWS])
+    return Block(
+        lines=len(breaks),
+        longest=_longest_line(ends, breaks),
+        labels=labels[:rows] if labelled else np.full(rows, NO_LABEL, np.int32),
+        dense=dense[:rows],
+        sparse=sparse[:, :rows],
+        missing=missing[int(labelled) :],
+        rejects=Rejects(text=text, told=np.concatenate(found), labelled=labelled),
+    )
+
+
+def _split_lines(
+    text: NDArray[np.uint8],
+) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint32]]:
+    """Words, ends and breaks, see `split`."""
+    words = words_of(text)
+    ends = np.empty(len(text) + 1, np.uint32)
+    breaks = np.empty(len(text) + 1, np.uint32)
+    lines = find_breaks(text, words, ends, breaks)
+    return words, ends, breaks[:lines]
+
+
+def _longest_line(ends: NDArray[np.uint32], breaks: NDArray[np.uint32]) -> int:
+    newlines = ends[breaks - 1].astype(np.int64)
+    return int(np.diff(newlines, prepend=-1).max(initial=0)) - 1
+
+
+def _column_name(number: int, labelled: bool) -> str:
+    number -= int(labelled)
+    if number < 0:
+        return "label"
+    return f"int_{number}" if number < DENSE else f"cat_{number - DENSE}"
+
+
+_ROWS: Final = 1 << 18
+
+
+def ln3(raw: NDArray[np.int32]) -> NDArray[np.float32]:
+    """ln(x + 3) in float32; x + 3 wraps at the end of int32, ln of 0 and below are -inf and NaN."""
+    raw += 3
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log(raw, dtype=np.float32)
+
+
+def min2_in_place(path: Path, rows: int, offset: int, least: int) -> NDArray[np.int64]:
+    """Replace raw values in a file by ln(x - least + 2), with int32's wrapping."""
+    nonfinite = np.zeros(DENSE, np.int64)
+    subtract = np.int32((least - 2 + (1 << 31)) % (1 << 32) - (1 << 31))
+    for start in range(0, rows, _ROWS):
+        shape = (min(_ROWS, rows - start), DENSE)
+        at = offset + start * DENSE * 4
+        values = np.memmap(path, np.int32, "r+", at, shape)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            changed = np.log(values - subtract, dtype=np.float32)
+        nonfinite += count_nonfinite(changed)
+        values.view(np.float32)[:] = changed
+    return nonfinite
+
+
+def count_nonfinite(values: NDArray[np.float32]) -> NDArray[np.int64]:
+    """int64[13], infinities and NaNs by column."""
+    bad: NDArray[np.bool_] = ~np.isfinite(values)
+    if not bad.any():
+        return np.zeros(DENSE, np.int64)
+    counts: NDArray[np.int64] = bad.sum(axis=0, dtype=np.int64)
+    return counts

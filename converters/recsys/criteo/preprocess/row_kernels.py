@@ -1,0 +1,351 @@
+"""Raw lines to numbers.
+
+First the separators are found, then the fields between them become numbers: eight bytes at a time,
+with few branches, and no field waits for the one before it.
+
+Rows to their places, within memory.
+"""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ingot.converters.kernels.compile import kernel
+from ingot.converters.recsys.criteo.preprocess.column_kernels import bit_length
+
+BAD_COLUMNS: Final = 0
+BAD_LABEL: Final = 1
+BAD_DENSE: Final = 2
+BAD_SPARSE: Final = 3
+
+LINE, ROWS, REJECTS = 0, 1, 2
+"""Places in the state of `parse`."""
+
+_EMPTY = 3  # another: the empty fields of the line at hand, a bit for each
+_TAB, _NEWLINE, _RETURN, _MINUS = 9, 10, 13, 45
+_BAD = 1 << 40  # a field that is no such number, and beyond all that are
+
+_U = np.uint64
+# Words: eight bytes, the first one in the lowest bits. Here those of eight equal bytes.
+_ONES = _U(0x0101010101010101)
+_HIGH_BITS = _U(0x8080808080808080)
+_OTHER_BITS = _U(0x7F7F7F7F7F7F7F7F)
+_TABS = _U(0x0909090909090909)
+_NEWLINES = _U(0x0A0A0A0A0A0A0A0A)
+_ZEROS = _U(0x3030303030303030)
+_SMALL_LETTER = _U(0x2020202020202020)
+_BEFORE_A = _U(0x6060606060606060)
+_LOW_HALVES = _U(0x0F0F0F0F0F0F0F0F)
+# Added to bytes below 0x80 these set the high bit of those above 9, 6 and 0.
+_ABOVE_9 = _U(0x7676767676767676)
+_ABOVE_6 = _U(0x7979797979797979)
+_ABOVE_0 = _OTHER_BITS
+_BYTE_NUMBERS = _U(0x0001020304050607)
+_EVERY_2ND, _EVERY_4TH = _U(0x00FF00FF00FF00FF), _U(0x0000FFFF0000FFFF)
+
+
+def words_of(text: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """The eight bytes from each place of a text on, as little-endian words, without a copy."""
+    return np.ndarray((max(len(text) - 7, 0),), np.dtype("<u8"), text, strides=(1,))
+
+
+@kernel
+def find_breaks(
+    text: NDArray[np.uint8],
+    words: NDArray[np.uint64],
+    ends: NDArray[np.uint32],
+    breaks: NDArray[np.uint32],
+) -> np.int64:
+    """Find tabs and newlines."""
+    fields, lines = _U(0), _U(0)
+    for at in range(0, len(text) - 7, 8):
+        word = words[_U(at)]
+        found = _zero_bytes(word ^ _TABS) | _zero_bytes(word ^ _NEWLINES)
+        while found:
+            lowest = found & (~found + _U(1))
+            place = _U(at) + (((lowest >> _U(7)) * _BYTE_NUMBERS) >> _U(56))
+            ends[fields] = place
+            fields += _U(1)
+            if text[place] == _NEWLINE:
+                breaks[lines] = fields
+                lines += _U(1)
+            found ^= lowest
+    for at in range(len(text) // 8 * 8, len(text)):
+        if text[at] == _TAB or text[at] == _NEWLINE:
+            ends[fields] = at
+            fields += _U(1)
+            if text[at] == _NEWLINE:
+                breaks[lines] = fields
+                lines += _U(1)
+    if len(text) and text[len(text) - 1] != _NEWLINE:
+        ends[fields] = len(text)
+        breaks[lines] = fields + _U(1)
+        lines += _U(1)
+    return np.int64(lines)
+
+
+@kernel
+def _zero_bytes(word: np.uint64) -> np.uint64:
+    """The high bit of every byte that is 0."""
+    return ~(((word & _OTHER_BITS) + _OTHER_BITS) | word | _OTHER_BITS)
+
+
+@kernel
+def parse_lines(
+    text: NDArray[np.uint8],
+    words: NDArray[np.uint64],
+    ends: NDArray[np.uint32],
+    breaks: NDArray[np.uint32],
+    labels: NDArray[np.int32],
+    dense: NDArray[np.int32],
+    sparse: NDArray[np.uint32],
+    missing: NDArray[np.int64],
+    rejects: NDArray[np.uint32],
+    state: NDArray[np.int64],
+) -> None:
+    """Parse lines until they or the room for rejects end."""
+    labelled, columns = 1 if len(labels) else 0, len(missing)
+    line, row, rejected = state[0], state[1], state[2]
+    while line < len(breaks) and rejected < len(rejects):
+        first = np.int64(breaks[line - 1]) if line else 0
+        fields = np.int64(breaks[line]) - first
+        bad = -1
+        if fields == columns:
+            bad = _parse_line(text, words, ends, first, labelled, labels, dense, sparse, row, state)
+        if fields == columns and bad < 0:
+            row += 1
+            empty = state[_EMPTY]
+            while empty:
+                lowest = empty & -empty
+                missing[bit_length(lowest) - 1] += 1
+                empty ^= lowest
+        else:
+            _write_reject(ends, first, fields, bad, labelled, dense.shape[1], rejects[rejected])
+            rejects[rejected, 0] = line
+            rejected += 1
+        line += 1
+    state[0], state[1], state[2] = line, row, rejected
+
+
+@kernel
+def _parse_line(
+    text: NDArray[np.uint8],
+    words: NDArray[np.uint64],
+    ends: NDArray[np.uint32],
+    first: int,
+    labelled: int,
+    labels: NDArray[np.int32],
+    dense: NDArray[np.int32],
+    sparse: NDArray[np.uint32],
+    row: int,
+    state: NDArray[np.int64],
+) -> np.int64:
+    """Parse a line whose fields begin at `first` into a row; gives the first bad column, or -1."""
+    start = _U(ends[first - 1]) + _U(1) if first else _U(0)
+    at, ints = _U(first), _U(labelled + dense.shape[1])
+    empty = np.int64(0)
+    for column in range(ints):
+        end = _U(ends[at])
+        number = _parse_integer(text, words, start, end)
+        if number == _BAD:
+            return np.int64(column)
+        empty |= np.int64(start == end) << np.int64(column)
+        if column < _U(labelled):
+            labels[_U(row)] = number
+        else:
+            dense[_U(row), column - _U(labelled)] = number
+        start, at = end + _U(1), at + _U(1)
+    last = _U(len(sparse) - 1)
+    for place in range(last + _U(1)):
+        end = _U(ends[at])
+        if place == last and end > start and text[end - _U(1)] == _RETURN:
+            end -= _U(1)
+        number = _parse_hexadecimal(text, words, start, end)
+        if number == _BAD:
+            return np.int64(ints + place)
+        empty |= np.int64(start == end) << np.int64(ints + place)
+        sparse[place, _U(row)] = number
+        start, at = end + _U(1), at + _U(1)
+    state[_EMPTY] = empty
+    return np.int64(-1)
+
+
+@kernel
+def _parse_integer(
+    text: NDArray[np.uint8], words: NDArray[np.uint64], start: np.uint64, end: np.uint64
+) -> np.int64:
+    """The number of a decimal field, 0 for none, or `_BAD`."""
+    if end - start < _U(8) and start < _U(len(words)):
+        number: np.int64 = _parse_short_integer(words[start], end - start)
+        if number != _BAD:
+            return number
+    slow: np.int64 = _parse_any_integer(text, start, end)
+    return slow
+
+
+@kernel
+def _parse_hexadecimal(
+    text: NDArray[np.uint8], words: NDArray[np.uint64], start: np.uint64, end: np.uint64
+) -> np.int64:
+    """The number of a hexadecimal field, 0 for none, or `_BAD`."""
+    if end - start < _U(9) and start < _U(len(words)):
+        number: np.int64 = _parse_short_hexadecimal(words[start], end - start)
+        if number != _BAD:
+            return number
+    slow: np.int64 = _parse_any_hexadecimal(text, start, end)
+    return slow
+
+
+@kernel
+def _parse_short_integer(word: np.uint64, length: np.uint64) -> np.int64:
+    """The number of up to seven decimal digits that a word begins with, or `_BAD`."""
+    bits = length << _U(3)
+    # Zeros in front, so that there are eight digits; in two steps: none may shift by 64.
+    word = ((word << (_U(56) - bits)) << _U(8)) | (_ZEROS >> bits)
+    number = word ^ _ZEROS
+    if ((number + _ABOVE_9) | word) & _HIGH_BITS:
+        return np.int64(_BAD)
+    number = ((number * _U(2561)) >> _U(8)) & _EVERY_2ND
+    number = ((number * _U(6553601)) >> _U(16)) & _EVERY_4TH
+    return np.int64((number * _U(42949672960001)) >> _U(32))
+
+
+@kernel
+def _parse_short_hexadecimal(word: np.uint64, length: np.uint64) -> np.int64:
+    """The number of up to eight hexadecimal digits that a word begins with, or `_BAD`."""
+    half = length << _U(2)
+    word = ((word << (_U(32) - half)) << (_U(32) - half)) | ((_ZEROS >> half) >> half)
+    no_digit = (word ^ _ZEROS) + _ABOVE_9
+    letter = (word | _SMALL_LETTER) ^ _BEFORE_A  # a to f: 1 to 6
+    no_letter = (letter + _ABOVE_6) | ~(letter + _ABOVE_0)
+    if (word | (no_digit & no_letter)) & _HIGH_BITS:
+        return np.int64(_BAD)
+    number = (word & _LOW_HALVES) + ((word >> _U(6)) & _ONES) * _U(9)
+    number = ((number << _U(4)) | (number >> _U(8))) & _EVERY_2ND
+    number = ((number << _U(8)) | (number >> _U(16))) & _EVERY_4TH
+    return np.int64(((number << _U(16)) | (number >> _U(32))) & _U(0xFFFFFFFF))
+
+
+@kernel
+def _parse_any_integer(text: NDArray[np.uint8], start: np.uint64, end: np.uint64) -> np.int64:
+    """The decimal number of any field, or `_BAD`."""
+    negative = start < end and text[start] == _MINUS
+    if negative:
+        start += _U(1)
+    number = np.int64(_BAD) if negative and start == end else np.int64(0)
+    for place in range(start, end):
+        digit = np.int64(text[place]) - 48
+        if digit < 0 or digit > 9 or number > 1 << 31:
+            return np.int64(_BAD)
+        number = number * 10 + digit
+    if negative and number != _BAD:
+        number = -number
+    return number if -2147483648 <= number <= 2147483647 else np.int64(_BAD)
+
+
+@kernel
+def _parse_any_hexadecimal(text: NDArray[np.uint8], start: np.uint64, end: np.uint64) -> np.int64:
+    """The hexadecimal number of any field, or `_BAD`."""
+    number = np.int64(0)
+    for place in range(start, end):
+        byte = np.int64(text[place])
+        letter = (byte | 32) - 97
+        digit = byte - 48 if byte < 58 else letter + 10
+        if digit < 0 or digit > 15 or (byte >= 58 and letter < 0):
+            return np.int64(_BAD)
+        number = (number << 4) | digit
+        if number > 0xFFFFFFFF:
+            return np.int64(_BAD)
+    return number
+
+
+@kernel
+def _write_reject(
+    ends: NDArray[np.uint32],
+    first: int,
+    fields: int,
+    bad: int,
+    labelled: int,
+    dense_columns: int,
+    reject: NDArray[np.uint32],
+) -> None:
+    """Say what is wrong with the line whose fields begin at `first`, see `parse`."""
+    if bad < 0:
+        reject[1] = BAD_COLUMNS
+        begin, last = first, first + fields - 1
+        reject[4] = fields
+    else:
+        ints = labelled + dense_columns
+        reject[1] = BAD_LABEL if bad < labelled else BAD_DENSE if bad < ints else BAD_SPARSE
+        begin = last = first + bad
+        reject[4] = bad
+    reject[2] = np.int64(ends[begin - 1]) + 1 if begin else 0
+    reject[3] = ends[last]
+
+
+@kernel
+def invert_permutation(permutation: NDArray[np.uint32], done: NDArray[np.uint8]) -> None:
+    """Replace a permutation by its inverse, cycle by cycle."""
+    for start in range(len(permutation)):
+        if done[start >> 3] >> (start & 7) & 1:
+            continue
+        before, at = np.int64(start), np.int64(permutation[start])
+        while at != start:
+            following = np.int64(permutation[at])
+            permutation[at] = before
+            done[at >> 3] |= np.uint8(1 << (at & 7))
+            before = at
+            at = following
+        permutation[start] = before
+
+
+@kernel
+def count_buckets(places: NDArray[np.uint32], size: int, counts: NDArray[np.int64]) -> None:
+    """Add the rows of each bucket of `size` places to `counts`."""
+    for place in places:
+        counts[np.int64(place) // size] += 1
+
+
+@kernel
+def sort_into_buckets(
+    places: NDArray[np.uint32],
+    size: int,
+    labels: NDArray[np.uint32],
+    dense: NDArray[np.uint32],
+    sparse: NDArray[np.uint32],
+    ends: NDArray[np.int64],
+    records: NDArray[np.uint32],
+) -> None:
+    """Make records of rows, those of a bucket side by side."""
+    width = dense.shape[1]
+    for row in range(len(places)):
+        bucket = np.int64(places[row]) // size
+        record = records[ends[bucket]]
+        ends[bucket] += 1
+        record[0] = places[row]
+        record[1] = labels[row]
+        for column in range(width):
+            record[2 + column] = dense[row, column]
+        for column in range(len(sparse)):
+            record[2 + width + column] = sparse[column, row]
+
+
+@kernel
+def put_in_order(
+    records: NDArray[np.uint32],
+    first: int,
+    labels: NDArray[np.uint32],
+    dense: NDArray[np.uint32],
+    sparse: NDArray[np.uint32],
+) -> None:
+    """Put the records of a bucket, which begins at place `first`, where they belong."""
+    width = dense.shape[1]
+    for number in range(len(records)):
+        record = records[number]
+        row = np.int64(record[0]) - first
+        labels[row, 0] = record[1]
+        for column in range(width):
+            dense[row, column] = record[2 + column]
+        for column in range(sparse.shape[1]):
+            sparse[row, column] = record[2 + width + column]

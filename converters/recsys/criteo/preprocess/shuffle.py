@@ -1,0 +1,268 @@
+"""The rows of a part as they lie in the work folder, with their final ids.
+
+Parts that keep their order, from the work folder to the result.
+The exact shuffle of training days, out of core.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ingot.converters.errors import ConversionError, OutputError
+from ingot.converters.recsys.criteo.contract import (
+    FIRST_ID,
+    HEADER,
+    KEYS,
+    create_array,
+    row_bytes,
+    write_all,
+)
+from ingot.converters.recsys.criteo.preprocess.row_kernels import (
+    count_buckets,
+    invert_permutation,
+    put_in_order,
+    sort_into_buckets,
+)
+from ingot.converters.recsys.criteo.preprocess.work_folder import WorkFolder, map_values
+from ingot.converters.sources.recognizers.criteo import DENSE, SPARSE, array_name
+
+_LEAST: Final = -(1 << 31)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartRows:
+    """A part that was read.
+
+    Attributes:
+        work: where it lies.
+        name: of the part.
+        rows: that it has.
+        remapped: columns whose ids are numbers that remaps make final.
+        rounded: whether ids and labels go through float32.
+    """
+
+    work: WorkFolder
+    name: str
+    rows: int
+    remapped: frozenset[str]
+    rounded: bool
+
+    def read(
+        self, start: int, stop: int
+    ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]:
+        """Rows start..stop-1, as bits."""
+        folder = self.work.part(self.name)
+        labels = _read_slice(folder / "labels.npy", HEADER, start, stop)
+        dense = _read_slice(folder / "dense.npy", HEADER, start * DENSE, stop * DENSE)
+        if self.rounded:
+            labels = _round_to_float32(labels)
+        return labels, dense.reshape(-1, DENSE), self.sparse(start, stop)
+
+    def sparse(self, start: int, stop: int) -> NDArray[np.uint32]:
+        """uint32[26, R], the ids of rows start..stop-1."""
+        sparse = np.empty((SPARSE, stop - start), np.uint32)
+        for at, key in enumerate(KEYS):
+            ids = _read_slice(self.work.column(self.name, key, "ids"), 0, start, stop)
+            if key in self.remapped:
+                ids = self._final(key, ids)
+            sparse[at] = _round_to_float32(ids) if self.rounded else ids
+        return sparse
+
+    def _final(self, key: str, ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """Ids by number; those below the first one stay, they are of unseen values."""
+        remap = cast(NDArray[np.uint32], map_values(self.work.remap(key), np.uint32))
+        own = ids >= FIRST_ID
+        final = ids.copy()
+        final[own] = remap[ids[own] - FIRST_ID]
+        return final
+
+
+def _read_slice(path: "object", offset: int, start: int, stop: int) -> NDArray[np.uint32]:
+    return np.fromfile(str(path), np.uint32, stop - start, offset=offset + 4 * start)
+
+
+def _round_to_float32(values: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Through float32 and back, which loses what is beyond 24 bits."""
+    floats = values.view(np.int32).astype(np.float32)
+    floats[floats >= -_LEAST] = _LEAST  # where the reference runs, on x86
+    return floats.astype(np.int32).view(np.uint32)
+
+
+_ROWS: Final = 1 << 18
+
+
+def write_part(source: PartRows, work: WorkFolder, result: Path) -> None:
+    """Write the arrays of a part; they are on the disk afterwards. May be done again."""
+    path = result / array_name(source.name, "sparse")
+    create_array(path, "sparse", source.rows)
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        for start in range(0, source.rows, _ROWS):
+            columns = source.sparse(start, min(start + _ROWS, source.rows))
+            rows = np.ascontiguousarray(columns.T)
+            write_all(descriptor, rows, HEADER + start * row_bytes("sparse"))
+    finally:
+        os.close(descriptor)
+    for kind in ("dense", "labels"):
+        ready = work.part(source.name) / f"{kind}.npy"
+        if ready.exists():
+            ready.rename(result / array_name(source.name, kind))
+    work.sync(path, result)
+
+
+_WIDTH: Final = 2 + DENSE + SPARSE
+_RECORD: Final = 4 * _WIDTH
+_MOST: Final = (1 << 32) - 1
+_TOGETHER: Final = 8  # buckets that are synced and deleted at a time
+
+
+def inverse_permutation(rows: int, seed: int) -> NDArray[np.uint32]:
+    """uint32[rows], the place of each row."""
+    if rows > _MOST:
+        problem = f"{rows:,} training rows cannot be shuffled, {_MOST:,} can"
+        raise ConversionError("", problem, "choose fewer days, or --no-shuffle")
+    places = np.arange(rows, dtype=np.uint32)
+    np.random.RandomState(seed).shuffle(places)
+    invert_permutation(places, np.zeros(rows // 8 + 1, np.uint8))
+    return places
+
+
+class Shuffle:
+    """The shuffle of some parts into a result folder; every step may be broken off and redone."""
+
+    def __init__(
+        self,
+        parts: Sequence[tuple[str, int]],
+        work: WorkFolder,
+        result: Path,
+        seed: int,
+        threads: int,
+        bucket: int,
+        block: int | None = None,
+    ) -> None:
+        self._parts, self._work, self._result = tuple(parts), work, result
+        self._threads, self._bucket = threads, bucket
+        self._block = block or -(-bucket // 2)
+        self._rows = sum(rows for _, rows in parts)
+        self._places = inverse_permutation(self._rows, seed)
+        self._ends = np.zeros(-(-self._rows // bucket), np.int64)  # records of each bucket so far
+        self._read = 0  # rows so far
+
+    @property
+    def buckets(self) -> int:
+        """How many there are."""
+        return len(self._ends)
+
+    def pass_over(self, rows: int) -> None:
+        """Rows whose records a broken-off run left in the buckets."""
+        count_buckets(self._next_places(rows), self._bucket, self._ends)
+
+    def scatter(self, source: PartRows, tell: Callable[[int], None]) -> None:
+        """Append the records of a part to the buckets; they are on the disk afterwards."""
+        self._work.bucket(0).parent.mkdir(exist_ok=True)
+        written = np.zeros(self.buckets, bool)
+        with ThreadPoolExecutor(self._threads, "shuffle") as pool:
+            tasks = []
+            for start in range(0, source.rows, self._block):
+                stop = min(start + self._block, source.rows)
+                places = self._next_places(stop - start)
+                begins = self._ends.copy()
+                count_buckets(places, self._bucket, self._ends)
+                written |= self._ends > begins
+                tasks.append(pool.submit(self._scatter, source, start, places, begins))
+                if len(tasks) > self._threads:
+                    tasks.pop(0).result()
+                    tell(self._block)
+            for task in tasks:
+                task.result()
+        self._work.sync(*(self._work.bucket(int(at)) for at in np.flatnonzero(written)))
+
+    def _next_places(self, rows: int) -> NDArray[np.uint32]:
+        self._read += rows
+        return self._places[self._read - rows : self._read]
+
+    def _scatter(
+        self,
+        source: PartRows,
+        start: int,
+        places: NDArray[np.uint32],
+        begins: NDArray[np.int64],
+    ) -> None:
+        counts = np.zeros(self.buckets, np.int64)
+        count_buckets(places, self._bucket, counts)
+        ends = np.concatenate([[0], np.cumsum(counts)[:-1]])
+        records = np.empty((len(places), _WIDTH), np.uint32)
+        labels, dense, sparse = source.read(start, start + len(places))
+        sort_into_buckets(places, self._bucket, labels, dense, sparse, ends, records)
+        for number in np.flatnonzero(counts).tolist():
+            own = records[ends[number] - counts[number] : ends[number]]
+            _write_at(self._work.bucket(number), own, int(begins[number]) * _RECORD)
+
+    def gather(self, tell: Callable[[int], None]) -> None:
+        """Write the arrays of the shuffled parts, and delete each bucket that is in them.
+
+        A bucket that is not there was written by a run that was broken off.
+        """
+        for name, rows in self._parts:
+            for kind in ("dense", "labels", "sparse"):
+                create_array(self._result / array_name(name, kind), kind, rows)
+        numbers = [at for at in range(self.buckets) if self._work.bucket(at).exists()]
+        with ThreadPoolExecutor(self._threads, "shuffle") as pool:
+            for first in range(0, len(numbers), _TOGETHER):
+                some = numbers[first : first + _TOGETHER]
+                for rows in pool.map(self._gather, some):
+                    tell(rows)
+                self._drop(some)
+
+    def _drop(self, numbers: Sequence[int]) -> None:
+        # On the disk before what they were made of is gone: a power cut must not lose rows.
+        arrays = [
+            self._result / array_name(name, kind)
+            for name, _ in self._parts
+            for kind in ("dense", "labels", "sparse")
+        ]
+        self._work.sync(*arrays)
+        for number in numbers:
+            self._work.bucket(number).unlink()
+
+    def _gather(self, number: int) -> int:
+        first = number * self._bucket
+        rows = min(self._bucket, self._rows - first)
+        records = np.fromfile(self._work.bucket(number), np.uint32).reshape(-1, _WIDTH)
+        if len(records) != rows:
+            problem = f"holds {len(records):,} of {rows:,} rows: it was changed by somebody else"
+            raise OutputError(str(self._work.bucket(number)), problem, "begin anew: --no-resume")
+        values = {
+            "labels": np.empty((rows, 1), np.uint32),
+            "dense": np.empty((rows, DENSE), np.uint32),
+            "sparse": np.empty((rows, SPARSE), np.uint32),
+        }
+        put_in_order(records, first, values["labels"], values["dense"], values["sparse"])
+        for kind, array in values.items():
+            self._write(kind, first, array)
+        return rows
+
+    def _write(self, kind: str, first: int, values: NDArray[np.uint32]) -> None:
+        """Write rows of places `first`, ... into the parts that they are of."""
+        begin = 0
+        for name, rows in self._parts:
+            start, stop = max(first, begin), min(first + len(values), begin + rows)
+            if start < stop:
+                own = values[start - first : stop - first]
+                offset = HEADER + (start - begin) * row_bytes(kind)
+                _write_at(self._result / array_name(name, kind), own, offset)
+            begin += rows
+
+
+def _write_at(path: Path, values: NDArray[np.uint32], offset: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+    try:
+        write_all(descriptor, values, offset)
+    finally:
+        os.close(descriptor)

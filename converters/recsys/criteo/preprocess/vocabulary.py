@@ -1,0 +1,230 @@
+"""The ids of one column: numbers of its values in the order in which they are first seen.
+
+The vocabulary of a column: which value has which id, and how often it was seen.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from ingot.converters.errors import ConversionError, SourceError
+from ingot.converters.output.commit import MANIFEST
+from ingot.converters.recsys.criteo.contract import (
+    FIRST_ID,
+    KEYS,
+    METADATA_KEY,
+    RARE_ID,
+    vocabulary_path,
+)
+from ingot.converters.recsys.criteo.preprocess.column_kernels import (
+    assign_ids,
+    look_up_ids,
+    rehash_slots,
+    tally_ids,
+)
+
+_SLOTS: Final = 1 << 10
+_LOAD: Final = 0.7
+_MOST: Final = (1 << 31) - 1 - FIRST_ID
+_SETTLED: Final = 1 << 31
+
+
+class Ids:
+    """Values to ids `FIRST_ID`, +1, ... by first sight, and how often each was seen.
+
+    Memory: 8 bytes a slot, of which 35 to 70 % are used, and 4 bytes a value; while the table is
+    doubled, half of the slots once more.
+
+    Attributes:
+        count: distinct values.
+        unseen: rows whose value had no id and got none.
+    """
+
+    def __init__(self, key: str, *, grows: bool = True, settled: int = _SETTLED) -> None:
+        self._key = key
+        self._grows = grows
+        self._settled = settled
+        self._slots = np.zeros(_SLOTS, np.uint64)
+        self._counts = np.zeros(int(_SLOTS * _LOAD), np.uint32)
+        self._beyond: dict[int, int] = {}
+        self._since = 0
+        self.count = 0
+        self.unseen = 0
+
+    def restore(self, values: NDArray[np.uint32]) -> None:
+        """Know values, distinct and in the order of their ids, as if seen no time yet."""
+        before = self.count
+        self._assign(np.ascontiguousarray(values), np.empty(len(values), np.int32))
+        self._counts[before : self.count] = 0
+
+    def ids(self, values: NDArray[np.uint32]) -> tuple[NDArray[np.int32], NDArray[np.uint32]]:
+        """The ids of values, and the new ones among these, in order."""
+        self._settle(len(values))
+        ids = np.empty(len(values), np.int32)
+        if self._grows:
+            return ids, self._assign(values, ids)
+        self.unseen += look_up_ids(values, self._slots, FIRST_ID, RARE_ID, self._counts, ids)
+        return ids, values[:0]
+
+    def recount(self, ids: NDArray[np.int32]) -> None:
+        """Count ids that were given before, by a run that was broken off."""
+        self._settle(len(ids))
+        self.unseen += tally_ids(ids, FIRST_ID, self._counts)
+
+    def seal(self) -> None:
+        """Free the table: only counts are asked for from now on."""
+        self._slots = np.zeros(0, np.uint64)
+
+    def counts(self, start: int, stop: int) -> NDArray[np.int64]:
+        """int64[stop - start], how often the values of these numbers were seen."""
+        counts = self._counts[start:stop].astype(np.int64)
+        for number, beyond in self._beyond.items():
+            if start <= number < stop:
+                counts[number - start] += beyond
+        return counts
+
+    def _assign(self, values: NDArray[np.uint32], ids: NDArray[np.int32]) -> NDArray[np.uint32]:
+        before, place = self.count, 0
+        fresh = np.empty(len(values), np.uint32)
+        while place < len(values):
+            known = self.count
+            place, self.count = assign_ids(
+                values,
+                place,
+                self._slots,
+                len(self._counts),
+                self.count,
+                FIRST_ID,
+                self._counts,
+                ids,
+                fresh[known - before :],
+            )
+            if place < len(values):
+                self._grow()
+        return fresh[: self.count - before]
+
+    def _grow(self) -> None:
+        if self.count >= _MOST:
+            raise ConversionError("", f"{self._key} has more than {_MOST:,} distinct values")
+        larger = np.zeros(2 * len(self._slots), np.uint64)
+        rehash_slots(self._slots, larger)
+        self._slots = larger
+        counts = np.zeros(min(int(len(larger) * _LOAD), _MOST), np.uint32)
+        counts[: self.count] = self._counts[: self.count]
+        self._counts = counts
+
+    def _settle(self, rows: int) -> None:
+        """Take large counts out of their 32 bits before more rows could make one overflow."""
+        self._since += rows
+        if self._since < self._settled:
+            return
+        for number in np.flatnonzero(self._counts[: self.count] >= self._settled).tolist():
+            self._beyond[number] = self._beyond.get(number, 0) + int(self._counts[number])
+            self._counts[number] = 0
+        self._since = rows
+
+
+SCHEMA: Final = pa.schema(
+    [
+        pa.field("value", pa.uint32(), nullable=False),
+        pa.field("id", pa.int32(), nullable=False),
+        pa.field("count", pa.int64(), nullable=False),
+    ]
+)
+_HINT: Final = "give the folder of an earlier run as it was written"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vocabulary:
+    """A saved vocabulary.
+
+    Attributes:
+        values: uint32[n], in first-seen order.
+        ids: int32[n].
+        counts: int64[n].
+        next_id: of the next new value.
+    """
+
+    values: NDArray[np.uint32]
+    ids: NDArray[np.int32]
+    counts: NDArray[np.int64]
+    next_id: int
+
+    @classmethod
+    def empty(cls) -> "Vocabulary":
+        """Of a first run."""
+        return cls(
+            values=np.empty(0, np.uint32),
+            ids=np.empty(0, np.int32),
+            counts=np.empty(0, np.int64),
+            next_id=FIRST_ID,
+        )
+
+
+def load_vocabulary(folder: Path, key: str) -> Vocabulary:
+    """The vocabulary of a column in the folder of a run."""
+    path = vocabulary_path(folder, key)
+    try:
+        with pq.ParquetFile(path) as file:
+            table = file.read()
+            told = json.loads((file.metadata.metadata or {}).get(METADATA_KEY, b"null"))
+        if not isinstance(told, dict) or told.get("column") != key:
+            raise ValueError(f"its metadata are not those of {key}")
+        next_id = int(told["next_id"])
+        values, ids, counts = (_vocabulary_column(table, field) for field in SCHEMA)
+    except FileNotFoundError as error:
+        raise SourceError(str(path), "there is no such vocabulary", _HINT) from error
+    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
+        raise SourceError(str(path), f"is no vocabulary of ingot: {error}", _HINT) from error
+    found = Vocabulary(values=values, ids=ids, counts=counts, next_id=next_id)
+    _check_vocabulary(path, found)
+    return found
+
+
+def _vocabulary_column(table: pa.Table, field: pa.Field) -> NDArray[Any]:
+    column = table[field.name]
+    if column.type != field.type or column.null_count:
+        raise ValueError(f"the column {field.name} is not {field.type}")
+    values: NDArray[Any] = column.to_numpy()
+    return values
+
+
+def _check_vocabulary(path: Path, found: Vocabulary) -> None:
+    own = found.ids[found.ids != RARE_ID]
+    least, most = own.min(initial=FIRST_ID), own.max(initial=FIRST_ID - 1)
+    once = len(np.unique(found.values)) == len(found.values)
+    whole = len(own) == found.next_id - FIRST_ID == len(np.unique(own))
+    if least < FIRST_ID or most >= found.next_id or not whole or not once:
+        raise SourceError(str(path), "is damaged: ids are missing, or stand in it twice", _HINT)
+
+
+def vocabulary_digest(folder: Path) -> str:
+    """SHA-256 over the vocabularies of a folder, each held to the folder's manifest if it has one."""
+    whole, listed = hashlib.sha256(), _listed_hashes(folder)
+    for key in KEYS:
+        path = vocabulary_path(folder, key)
+        try:
+            with path.open("rb") as file:
+                found = hashlib.file_digest(file, "sha256")
+        except OSError as error:
+            raise SourceError(str(path), f"cannot be read: {error.strerror}", _HINT) from error
+        if listed and listed.get(path.relative_to(folder).as_posix()) != found.hexdigest():
+            raise SourceError(str(path), "was changed since the run that wrote it", _HINT)
+        whole.update(found.digest())
+    return whole.hexdigest()
+
+
+def _listed_hashes(folder: Path) -> dict[str, str]:
+    """The SHA-256 of every file that the folder's manifest lists; empty without a manifest."""
+    try:
+        files = json.loads((folder / MANIFEST).read_bytes())["files"]
+        return {one["path"]: one["sha256"] for one in files}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}

@@ -1,0 +1,155 @@
+"""The processed contract: its columns, their types, the ids that mean something, its profile.
+
+Columns of a split, in this order: `y_ctr`, `y_cvr`, `y_ctcvr`, `click_mask` (float32), `row_id`
+(int64), `entity_id` (string), then for every feature of the featuremap `<name>_idx` (int64, or a
+list of them) and, where the featuremap says `use_value`, `<name>_val` (float32, or a list of them).
+No cell and no element is null.
+
+What the contract's text leaves open is a choice of the featuremap, kept in the files' metadata
+under `ingot.ctr` as JSON: a `Profile`.
+
+The contract's token hash, for every distinct token once.
+Which entity belongs to which split: by a hash, so that no entity is in both.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from itertools import islice
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+from numpy.typing import NDArray
+
+from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap
+
+SCHEMA_VERSION: Final = 2
+SPLITS: Final = ("train", "valid")
+
+PAD: Final = 0
+"""Fills lists up to the longest of a batch; never in a file."""
+MISSING: Final = 1
+"""Stands for no token at all."""
+OOV: Final = 2
+"""Stands for a token outside of the vocabulary; of encoding `vocab` alone."""
+VOCAB_FIRST: Final = 3
+"""The id of the most frequent token of a vocabulary."""
+HASH_FIRST: Final = 2
+"""The id of hash 0."""
+MISSING_VALUE: Final = 1.0
+PAD_VALUE: Final = 0.0
+
+LABELS: Final = ("y_ctr", "y_cvr", "y_ctcvr", "click_mask")
+ROW_ID: Final = "row_id"
+ENTITY_ID: Final = "entity_id"
+REQUIRED: Final = (*LABELS, ROW_ID, ENTITY_ID)
+METADATA_KEY: Final = b"ingot.ctr"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """How files read the contract where its text leaves a choice.
+
+    Attributes:
+        schema_version: of the contract.
+        click_mask: clicked | exposed.
+        tail_ids: disjoint | contract.
+        funnel: keep | drop | coerce.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    click_mask: str = "clicked"
+    tail_ids: str = "disjoint"
+    funnel: str = "keep"
+
+    @classmethod
+    def of(cls, featuremap: FeatureMap) -> "Profile":
+        """The profile that a featuremap chooses."""
+        return cls(
+            click_mask=featuremap.click_mask,
+            tail_ids=featuremap.tail_ids,
+            funnel=featuremap.funnel,
+        )
+
+
+def index_column(feature: Feature) -> str:
+    """The column of a feature's ids."""
+    return f"{feature.name}_idx"
+
+
+def value_column(feature: Feature) -> str:
+    """The column of a feature's values; in the files where the featuremap says `use_value`."""
+    return f"{feature.name}_val"
+
+
+def index_type(feature: Feature) -> pa.DataType:
+    """The type of a feature's ids."""
+    return _list_type(pa.int64()) if feature.is_multi_hot else pa.int64()
+
+
+def value_type(feature: Feature) -> pa.DataType:
+    """The type of a feature's values."""
+    return _list_type(pa.float32()) if feature.is_multi_hot else pa.float32()
+
+
+def _list_type(element: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.field("element", element, nullable=False))
+
+
+def processed_schema(featuremap: FeatureMap) -> pa.Schema:
+    """The Arrow schema of a split of the contract, with its profile in the metadata."""
+    fields = [pa.field(name, pa.float32(), nullable=False) for name in LABELS]
+    fields.append(pa.field(ROW_ID, pa.int64(), nullable=False))
+    fields.append(pa.field(ENTITY_ID, pa.string(), nullable=False))
+    for feature in featuremap.features:
+        fields.append(pa.field(index_column(feature), index_type(feature), nullable=False))
+        if feature.use_value:
+            fields.append(pa.field(value_column(feature), value_type(feature), nullable=False))
+    profile = json.dumps(asdict(Profile.of(featuremap)), sort_keys=True)
+    return pa.schema(fields, metadata={METADATA_KEY: profile.encode()})
+
+
+_SIZE = 16
+_STEP = 1 << 16
+
+
+def token_hashes(tokens: Iterable[bytes], feature: Feature, seed: int) -> NDArray[np.int64]:
+    """The hash of each token, int64.
+
+    blake2b of "seed:src:field:token", 16 bytes, as a big-endian number, modulo the feature's
+    bucket.
+    """
+    prefix = b"%d:%d:%s:" % (seed, feature.src, feature.field.encode())
+    parts = list(_hash_inputs(iter(tokens), prefix, feature.hash_bucket or 1))
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def _hash_inputs(
+    tokens: Iterator[bytes], prefix: bytes, bucket: int
+) -> Iterator[NDArray[np.int64]]:
+    while some := list(islice(tokens, _STEP)):
+        digests = b"".join([blake2b(prefix + one, digest_size=_SIZE).digest() for one in some])
+        high, low = np.frombuffer(digests, ">u8").reshape(-1, 2).T.astype(np.uint64)
+        size = np.uint64(bucket)
+        # A bucket is below 2^31, so that the product of two remainders fits 64 bits.
+        carry = np.uint64((1 << 64) % bucket)
+        yield ((high % size * carry + low % size) % size).astype(np.int64)
+
+
+TRAIN, VALID = 0, 1
+"""Places in `contract.SPLITS`."""
+_RANGE = 2.0**64
+
+
+def split_of(entity: bytes, seed: int, train_fraction: float) -> int:
+    """TRAIN where xxh64("seed:entity") / 2^64 is below the fraction, else VALID."""
+    digest = xxhash.xxh64_intdigest(b"%d:%s" % (seed, entity))
+    return TRAIN if digest / _RANGE < train_fraction else VALID
+
+
+def splits_of(entities: Iterable[bytes], seed: int, train_fraction: float) -> NDArray[np.uint8]:
+    """The split of each entity, uint8."""
+    return np.fromiter((split_of(one, seed, train_fraction) for one in entities), np.uint8)

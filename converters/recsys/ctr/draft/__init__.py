@@ -1,0 +1,1 @@
+"""A featuremap drafted from the statistics of a table."""

@@ -1,0 +1,386 @@
+"""A drafted featuremap as YAML, with the reasons beside the lines.
+
+Which columns of a table are the labels, the entity and the sample's id: by name and by value.
+Which columns of a table become features, and how each is encoded, with the reasons.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ingot.converters.json_yaml import dump_yaml_line
+from ingot.converters.recsys.ctr.draft.column_profile import Profile, Sample, words_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What becomes of a column.
+
+    Attributes:
+        column: its name.
+        role: click | conversion | entity | sample | feature | left_out.
+        why: the statistics that say so.
+        feature: as the featuremap has it, None where it is none.
+    """
+
+    column: str
+    role: str
+    why: str
+    feature: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A key of `table` with its value, and why."""
+
+    key: str
+    value: Any
+    why: str
+
+
+def draft_yaml(
+    path: str, sample: Sample, table: Sequence[Line], decisions: Sequence[Decision]
+) -> str:
+    """The YAML of a draft."""
+    features = [one for one in decisions if one.feature is not None]
+    left_out = [one for one in decisions if one.role == "left_out"]
+    lines = [*_heading_text(path, sample), "table:"]
+    lines += [
+        _line_with_reason(f"  {one.key}: {dump_yaml_line(one.value)}", one.why) for one in table
+    ]
+    lines.append("features:")
+    lines += [_line_with_reason(f"  - {dump_yaml_line(one.feature)}", one.why) for one in features]
+    if left_out:
+        lines += [
+            "# Left out:",
+            *(f"#   {_comment_text(o.column)}: {_comment_text(o.why)}" for o in left_out),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _heading_text(path: str, sample: Sample) -> list[str]:
+    part = "all of its" if sample.whole else "its first"
+    name = path.rstrip("/").rpartition("/")[2]
+    lines = [
+        f"# Drafted by `ingot ctr draft` from {_comment_text(name)}: {part} {sample.rows:,} rows.",
+        "# Reasons stand beside the lines; read them, and change what you know better.",
+    ]
+    if sample.rejects:
+        lines.append(f"# {sample.rejects:,} lines have another number of cells: rejects.")
+    return lines
+
+
+def _line_with_reason(line: str, why: str) -> str:
+    return f"{line}  # {_comment_text(why)}"
+
+
+def _comment_text(text: str) -> str:
+    """Text of unknown origin on one line of YAML, where some signs may not stand at all."""
+    return "".join(char if char.isprintable() else " " for char in text)[:200]
+
+
+_CLICKS: Final = (
+    ("click", "clicked", "is_click", "is_clicked", "isclick", "clk", "click_label", "y_ctr"),
+    ("ctr_label", "label_ctr", "label_click", "has_click", "if_click", "点击", "是否点击"),
+    ("label", "target", "y", "is_like", "like", "liked"),
+)
+_PLAIN_CLICKS = 2  # so many of these groups say nothing but the click
+_CONVERSIONS: Final = (
+    ("conversion", "converted", "is_conversion", "conv", "cv", "y_cvr", "cvr_label", "label_cvr"),
+    ("purchase", "purchased", "is_purchase", "buy", "bought", "is_buy", "购买", "成交"),
+    ("order", "ordered", "is_order", "pay", "paid", "is_pay", "install", "installed"),
+    ("is_install", "is_installed", "sale", "is_trade", "deal", "label_buy", "label_purchase"),
+)
+_ENTITIES: Final = (
+    ("user_id", "userid", "uid", "user", "user_idx", "log_user_id", "user_hash", "用户", "用户id"),
+    ("member_id", "memberid", "customer_id", "customerid", "customer", "buyer_id", "account_id"),
+    ("visitor_id", "visitorid", "full_visitor_id", "person_id", "profile_id", "pin", "openid"),
+    ("device_id", "deviceid", "device", "imei", "idfa", "gaid", "cookie_id", "cookie", "client_id"),
+    ("session_id", "sessionid", "session", "device_ip", "ip"),
+)
+_PLAIN_ENTITIES = 3
+_SAMPLES: Final = (
+    ("sample_id", "sampleid", "impression_id", "impressionid", "imp_id", "request_id", "requestid"),
+    ("log_id", "logid", "row_id", "rowid", "event_id", "eventid", "record_id", "bid_id"),
+    ("id", "sid", "index", "idx", "unnamed_0"),
+)
+_OUTCOME = re.compile(
+    r"(?:^|_)(?:click|clicked|clk|like|liked|follow|followed|share|shared|comment|favou?rite|fav|"
+    r"cart|pay|paid|order|ordered|install|installed|purchase|purchased|buy|bought|convert|"
+    r"converted|conversion|finish|finished|forward|hate|exposed?|label|skip|skipped)(?:_|$)"
+)
+
+
+def names_click(name: str) -> bool:
+    """Whether a name says that the column is the click, and nothing else."""
+    return any(words_of(name) in group for group in _CLICKS[:_PLAIN_CLICKS])
+
+
+def names_user(name: str) -> bool:
+    """Whether a name says that the column is a person, or what stands for one."""
+    return any(words_of(name) in group for group in _ENTITIES[:_PLAIN_ENTITIES])
+
+
+def is_outcome(profile: Profile) -> bool:
+    """Whether a 0/1 column seems to tell what happened after the row was shown."""
+    return profile.is_label and bool(_OUTCOME.search(words_of(profile.name)))
+
+
+def find_click(profiles: Sequence[Profile]) -> tuple[Profile | None, str]:
+    """The column of the click, and what is doubtful about it."""
+    found, group = _first_match(_CLICKS, [one for one in profiles if one.is_label])
+    if found is None or group < _PLAIN_CLICKS:
+        return found, ""
+    return found, f"{found.name} is taken as the click"
+
+
+def find_conversion(profiles: Sequence[Profile], click: Profile) -> tuple[Profile | None, str]:
+    """The column of the conversion, and what is doubtful about it."""
+    others = [one for one in profiles if one.only_labels and one is not click]
+    found, _ = _first_match(_CONVERSIONS, others)
+    return found, ""
+
+
+def find_entity(profiles: Sequence[Profile]) -> tuple[Profile | None, str]:
+    """The column that splits rows, and what is doubtful about it."""
+    able = [one for one in profiles if not one.shape.many and one.tokens.distinct >= 2]
+    able = [one for one in able if not one.shape.unread and not one.shape.fraction]
+    found, group = _first_match(_ENTITIES, able)
+    if found is None:
+        found = next(
+            (one for one in able if re.search(r"(?:^|_)(?:user|uid)", _plain_profiles(one))), None
+        )
+        group = 0 if found else group
+    if found is None:
+        return None, ""
+    if found.tokens.distinct >= 0.95 * found.rows:
+        return found, f"{found.name} has a value of its own in nearly every row: rows are split"
+    if group >= _PLAIN_ENTITIES:
+        return found, f"{found.name} is taken as the entity, for want of a user"
+    return found, ""
+
+
+def find_sample(profiles: Sequence[Profile], entity: Profile) -> Profile | None:
+    """The column of the sample's id: named so, never missing, never twice."""
+    unique = [
+        one
+        for one in profiles
+        if one is not entity
+        and not one.missing
+        and not one.shape.many
+        and not one.shape.fraction
+        and one.tokens.once == one.tokens.distinct >= 2
+    ]
+    found, _ = _first_match(_SAMPLES, unique)
+    return found
+
+
+def _plain_profiles(profile: Profile) -> str:
+    return words_of(profile.name)
+
+
+def _first_match(
+    groups: Sequence[Sequence[str]], profiles: Sequence[Profile]
+) -> tuple[Profile | None, int]:
+    """The profile whose name stands first in the groups, and the number of its group."""
+    named = {words_of(one.name): one for one in reversed(profiles)}
+    for number, group in enumerate(groups):
+        for name in group:
+            if name in named:
+                return named[name], number
+    return None, len(groups)
+
+
+_SMALL = 1_000  # distinct tokens that all get an id of their own
+_BIG = 20_000  # the most that do, where none is much more frequent than the others
+_HEAD = 0.9  # share of the occurrences that the vocabulary of a hybrid holds
+_LARGEST_BUCKET = 1 << 23  # the largest of the contract
+_GROWTH = 10  # how much longer than the sample a table of unknown length is taken to be
+_CONTINUOUS = 50  # more distinct numbers with fractions than this are no categories
+_OWN = 0.9  # of the cells: more distinct tokens say nothing about another row
+_MEASURE = re.compile(
+    r"(?:^|_)(?:price|amount|cnt|count|num|score|duration|length|size|income|rate|ratio|prob|"
+    r"balance|total|sum|avg|mean|std|bid|cost|fee|salary|distance|seconds?|ms|views?|visits?)(?:_|$)"
+)
+_AFTERWARDS = re.compile(
+    r"(?:^|_)(?:rating|stars|dwell|stay|watch|watched|play|played|completion|revenue|gmv)(?:_|$)"
+)
+_ID = re.compile(r"(?:^|_)(?:id|ids|uid|sku|spu|code|key|hash|idx|md5)(?:_|$)|id$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Separators:
+    """The separators that most columns have: a table has one of each."""
+
+    token: str | None
+    value: str | None
+
+
+def separators_of(profiles: Sequence[Profile]) -> Separators:
+    """The separators of a table's lists and values."""
+    return Separators(
+        token=_most_common([one.shape.separator for one in profiles if not one.shape.unread]),
+        value=_most_common([one.shape.value_separator for one in profiles if not one.shape.unread]),
+    )
+
+
+def _most_common(marks: Sequence[str | None]) -> str | None:
+    counts = Counter(mark for mark in marks if mark)
+    return max(counts, key=lambda mark: (counts[mark], mark)) if counts else None
+
+
+def cardinality(profile: Profile) -> str:
+    """Distinct tokens and the share of cells without one."""
+    about = "" if profile.tokens.exact else "about "
+    said = [f"{about}{profile.tokens.distinct:,} distinct"]
+    if profile.missing:
+        said.append(f"{100 * profile.missing / profile.rows:.3g} % missing")
+    return ", ".join(said)
+
+
+def choose_features(
+    sample: Sample, roles: Mapping[str, str], separators: Separators, doubts: list[str]
+) -> Iterator[Decision]:
+    """What becomes of every column that is no label and no sample's id."""
+    taken: set[str] = set()
+    for place, one in enumerate(sample.profiles):
+        role = roles.get(one.name)
+        if role not in (None, "entity"):
+            continue
+        odd = _separator_problem(one, separators)
+        reason = _exclusion_reason(one, role == "entity") or odd
+        if reason is not None:
+            if odd or is_outcome(one):
+                doubts.append(f"{one.name} is left out: {reason}")
+            yield Decision(column=one.name, role="left_out", why=reason)
+            continue
+        doubts += _feature_doubts(one)
+        feature, why = _draft_feature(one, sample, _feature_name(one.name, place, taken))
+        yield Decision(column=one.name, role="feature", why=why, feature=feature)
+
+
+def _separator_problem(one: Profile, separators: Separators) -> str | None:
+    """Why its lists cannot be read with the table's separators, None where they can."""
+    for own, usual in (
+        (one.shape.separator, separators.token),
+        (one.shape.value_separator, separators.value),
+    ):
+        if own and own != usual:
+            return f"its separator is {own!r}, and that of more columns is {usual!r}"
+    return None
+
+
+def _exclusion_reason(one: Profile, is_entity: bool) -> str | None:
+    """Why a column is no feature, None where it is one."""
+    distinct, held = one.tokens.distinct, one.rows - one.missing
+    if one.shape.unread:
+        return one.shape.unread
+    if distinct == 0:
+        return "no values in the sample"
+    if distinct == 1 and not one.missing and not one.shape.many:
+        return "the same value in every row"
+    if is_outcome(one):
+        return "0 or 1, and by its name an outcome: it would tell the label"
+    if one.shape.fraction and distinct > _CONTINUOUS:
+        return f"a measure: {distinct:,} distinct numbers with fractions; there is no bucketing"
+    words = words_of(one.name)
+    if one.shape.number and distinct > _CONTINUOUS and _MEASURE.search(words):
+        return f"by its name a measure: {distinct:,} distinct numbers; there is no bucketing"
+    own = not one.shape.many and held >= 50 and distinct > _OWN * held
+    if own and not is_entity and not _ID.search(words):
+        return f"nearly every row has its own: {distinct:,} distinct in {held:,}"
+    return None
+
+
+def _feature_doubts(one: Profile) -> Iterator[str]:
+    if one.shape.doubt:
+        yield f"{one.name}: {one.shape.doubt}"
+    plain = one.shape.number and not one.shape.fraction and not _ID.search(words_of(one.name))
+    if plain and one.tokens.distinct > _SMALL and not one.shape.many:
+        yield f"{one.name}: whole numbers, taken as ids; leave it out if it measures something"
+    if _AFTERWARDS.search(words_of(one.name)):
+        yield f"{one.name}: is it known before the row is shown? else it tells the label"
+    if one.missing > 0.99 * one.rows:
+        yield f"{one.name}: {100 * one.missing / one.rows:.4g} % missing"
+    if one.odd:
+        yield f"{one.name}: {one.odd:,} tokens have no value that is a number: they are dropped"
+
+
+def _draft_feature(one: Profile, sample: Sample, name: str) -> tuple[dict[str, Any], str]:
+    feature: dict[str, Any] = {"name": name, "src": 0, "field": one.name}
+    sizes, said = _choose_encoding(one, sample)
+    feature |= sizes
+    why = [cardinality(one), said]
+    if one.shape.many:
+        lengths = one.length(0.5), one.length(0.99), one.length(1.0)
+        feature["max_len"] = _round_length(max(1, lengths[1]))
+        why.append(f"tokens a row: median {lengths[0]}, p99 {lengths[1]}, max {lengths[2]}")
+    if one.shape.value_separator is not None:
+        feature["use_value"] = True
+    return feature, "; ".join(why)
+
+
+def _choose_encoding(one: Profile, sample: Sample) -> tuple[dict[str, Any], str]:
+    """The encoding with its sizes, and why."""
+    tokens = one.tokens
+    distinct, expected = tokens.distinct, _expected_tokens(one, sample)
+    grown = f", about {expected:,} expected" if expected > 1.05 * distinct else ""
+    head = tokens.holding(_HEAD)
+    if expected <= _SMALL:
+        return {"encoding": "vocab", "vocab_num_tokens": round_up(expected)}, f"few{grown}"
+    if head * 4 <= distinct:
+        said = f"the most frequent {head:,} hold {100 * _HEAD:.0f} %{grown}"
+        sizes = {"vocab_num_tokens": round_up(head), "hash_bucket": _bucket_size(2 * expected)}
+        return {"encoding": "hybrid", **sizes}, said
+    if expected <= _BIG:
+        sizes = {"vocab_num_tokens": round_up(expected)}
+        return {"encoding": "vocab", **sizes}, f"evenly frequent{grown}"
+    said = f"many, and {100 * tokens.once / max(1, distinct):.0f} % of them once{grown}"
+    return {"encoding": "hash", "hash_bucket": _bucket_size(4 * expected)}, said
+
+
+def _expected_tokens(one: Profile, sample: Sample) -> int:
+    """Distinct tokens of the whole table, as far as the sample tells.
+
+    The share of tokens that occurred once is the share that the next token is a new one with (Good
+    and Turing); it falls as more are seen, so this is rather too many than too few.
+    """
+    distinct = one.tokens.distinct
+    if sample.whole or not one.tokens.occurrences:
+        return distinct
+    longer = sample.total / sample.rows if sample.total else _GROWTH
+    new = one.tokens.once / one.tokens.occurrences
+    return round(distinct + new * one.tokens.occurrences * math.log(max(1.0, longer)))
+
+
+def round_up(number: int) -> int:
+    """The next number that people would choose: all up to 20, then 25, 30, 40, 50, ..., 100."""
+    if number <= 20:
+        return max(1, number)
+    unit = 10 ** (len(str(number)) - 1)
+    for step in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10):
+        if number <= step * unit:
+            return int(step * unit)
+    return number
+
+
+def _bucket_size(number: int) -> int:
+    return min(_LARGEST_BUCKET, max(64, 1 << (number - 1).bit_length()))
+
+
+def _round_length(number: int) -> int:
+    step = 1 if number <= 10 else 5 if number <= 50 else 10 if number <= 200 else 50
+    return -(-number // step) * step
+
+
+def _feature_name(column: str, place: int, taken: set[str]) -> str:
+    """A name for a feature's columns that no other has."""
+    bare = re.sub(r"[^A-Za-z0-9_]+", "_", column).strip("_")[:90]
+    name = f"f0_{bare or f'c{place}'}"
+    while taken & {name, f"{name}_idx", f"{name}_val"} or re.sub("_(idx|val)$", "", name) in taken:
+        name += f"_{place}"
+    taken.add(name)
+    return name

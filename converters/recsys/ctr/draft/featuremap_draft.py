@@ -1,0 +1,252 @@
+"""Columns that know the label already: what was found out after the row was shown.
+
+A featuremap proposed for a plain table, from the statistics of a sample of it.
+"""
+
+import difflib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ingot.converters.errors import ReviewNeeded, SourceError
+from ingot.converters.recsys.ctr.draft import feature_choice as roles
+from ingot.converters.recsys.ctr.draft.column_profile import Profile, Sample, take_sample
+from ingot.converters.recsys.ctr.draft.feature_choice import (
+    Decision,
+    Line,
+    Separators,
+    cardinality,
+    choose_features,
+    draft_yaml,
+    separators_of,
+)
+from ingot.converters.recsys.ctr.featuremap import FeatureMap, parse
+from ingot.converters.recsys.ctr.table import table_cells as read
+
+_LEAST: Final = 5  # rows of a value: fewer have one label by chance
+_MOST_VALUES: Final = 0.2  # of the rows: more values than that are ids
+_NEARLY_ALL: Final = 0.99
+
+
+def leaking_columns(
+    batches: Sequence[pa.RecordBatch], columns: Sequence[str], label: str
+) -> Iterator[str]:
+    """The columns each of whose values stands beside one label only."""
+    labels = np.concatenate([read.read_labels(one[label], label) for one in batches])
+    if min((labels == 0).sum(), (labels == 1).sum()) < _LEAST:
+        return
+    for name in columns:
+        try:
+            cells = [read.cell_texts(one[name], name) for one in batches]
+        except SourceError:  # no texts: nothing to look at
+            continue
+        coded = pa.concat_arrays(cells).dictionary_encode(null_encoding="encode")
+        if _determines_label(coded.indices.to_numpy(), labels, len(coded.dictionary)):
+            yield name
+
+
+def _determines_label(codes: NDArray[np.int32], labels: NDArray[np.int8], values: int) -> bool:
+    if values < 2 or values > _MOST_VALUES * len(codes):
+        return False
+    known = labels >= 0
+    rows = np.bincount(codes[known], minlength=values)
+    ones = np.bincount(codes[known], labels[known], values)
+    pure = (rows >= _LEAST) & ((ones == 0) | (ones == rows))
+    return bool(rows[pure].sum() >= _NEARLY_ALL * rows.sum())
+
+
+ROWS: Final = 200_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChosenColumns:
+    """Columns that a person names; None = they are looked for."""
+
+    click: str | None = None
+    conversion: str | None = None
+    entity: str | None = None
+    sample: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """A proposed featuremap.
+
+    Attributes:
+        text: YAML with its reasons as comments.
+        featuremap: what it says.
+        decisions: one per column, and a second one where a column is a feature besides.
+        doubts: what a person should look at.
+        rows: rows of the sample.
+        whole: whether it is the whole table.
+    """
+
+    text: str
+    featuremap: FeatureMap
+    decisions: tuple[Decision, ...]
+    doubts: tuple[str, ...]
+    rows: int
+    whole: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """The decisions and doubts as plain JSON."""
+        return {
+            "rows": self.rows,
+            "whole": self.whole,
+            "columns": [
+                {"column": one.column, "role": one.role, "why": one.why, "feature": one.feature}
+                for one in self.decisions
+            ],
+            "doubts": list(self.doubts),
+        }
+
+
+def draft(path: str, *, rows: int | None = ROWS, chosen: ChosenColumns = ChosenColumns()) -> Draft:
+    """Propose a featuremap."""
+    sample = take_sample(path, rows)
+    found, doubts = _find_roles(path, sample, chosen)
+    separators = separators_of(sample.profiles)
+    taken = {one.column: one.role for one in found.decisions}
+    decisions = [*found.decisions, *choose_features(sample, taken, separators, doubts)]
+    doubts += _mark_leaks(sample, decisions, found.click)
+    if not any(one.feature for one in decisions):
+        raise ReviewNeeded(path, "no column is left that could be a feature", "is it a CTR log?")
+    table = _table_lines(sample, found, separators)
+    text = draft_yaml(path, sample, table, decisions)
+    return Draft(
+        text=text,
+        featuremap=parse(text, path),
+        decisions=tuple(decisions),
+        doubts=tuple(dict.fromkeys(doubts)),
+        rows=sample.rows,
+        whole=sample.whole,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Roles:
+    click: Profile
+    conversion: Profile | None
+    entity: Profile
+    sample: Profile | None
+    decisions: tuple[Decision, ...]
+
+
+def _find_roles(path: str, sample: Sample, chosen: ChosenColumns) -> tuple[_Roles, list[str]]:
+    profiles = sample.profiles
+    click, said = _named_profile(path, profiles, chosen.click) or roles.find_click(profiles)
+    doubts = [said]
+    entity, said = _named_profile(path, profiles, chosen.entity) or roles.find_entity(profiles)
+    if click is None or entity is None:
+        raise _not_found_error(path, profiles, click, entity)
+    doubts.append(said)
+    conversion, said = _named_profile(path, profiles, chosen.conversion) or roles.find_conversion(
+        profiles, click
+    )
+    if conversion is None:
+        doubts.append("no column is plainly a conversion: y_cvr is 0 in every row (--conversion)")
+    given = _named_profile(path, profiles, chosen.sample)
+    unique = given[0] if given else roles.find_sample(profiles, entity)
+    for label in (click, conversion):
+        doubts += _label_problem(path, label) if label else []
+    decisions = [Decision(column=click.name, role="click", why=_label_reason(click))]
+    if conversion:
+        why = _label_reason(conversion)
+        decisions.append(Decision(column=conversion.name, role="conversion", why=why))
+    decisions.append(Decision(column=entity.name, role="entity", why=cardinality(entity)))
+    if unique:
+        why = f"{cardinality(unique)}, none of them twice" if not given else "as it was said"
+        decisions.append(Decision(column=unique.name, role="sample", why=why))
+    held = _Roles(
+        click=click,
+        conversion=conversion,
+        entity=entity,
+        sample=unique,
+        decisions=tuple(decisions),
+    )
+    return held, [one for one in doubts if one]
+
+
+def _mark_leaks(sample: Sample, decisions: Sequence[Decision], click: Profile) -> list[str]:
+    single = [one.column for one in decisions if one.feature and "max_len" not in one.feature]
+    return [
+        f"{name} tells the click: each of its values has one label; is it known before?"
+        for name in leaking_columns(sample.head, single, click.name)
+    ]
+
+
+def _named_profile(
+    path: str, profiles: Sequence[Profile], name: str | None
+) -> tuple[Profile | None, str] | None:
+    """The profile of a column that a person named; None where none was."""
+    if name is None:
+        return None
+    names = [one.name for one in profiles]
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
+        raise SourceError(path, f"no column {name}", f"nearest: {near[0]}" if near else "")
+    return profiles[names.index(name)], ""
+
+
+def _not_found_error(
+    path: str, profiles: Sequence[Profile], click: Profile | None, entity: Profile | None
+) -> ReviewNeeded:
+    wanted, ways = [], []
+    if click is None:
+        able = ", ".join(one.name for one in profiles if one.is_label)
+        wanted.append("the click")
+        ways.append(f"--label COLUMN (0 or 1 only: {able or 'no column'})")
+    if entity is None:
+        wanted.append("the entity, by which rows are split")
+        ways.append("--entity COLUMN, such as the user's id")
+    problem = f"no column is plainly {', and none '.join(wanted)}"
+    return ReviewNeeded(path, problem, f"name it: {'; '.join(ways)}")
+
+
+def _label_problem(path: str, label: Profile) -> list[str]:
+    """What is wrong with a label; a few odd cells are rejects of the build."""
+    zeros, ones, others = label.labels
+    if others > 0.05 * label.rows or not label.rows:
+        problem = (
+            f"column {label.name} is no label: {others:,} of {label.rows:,} cells are no 0 or 1"
+        )
+        raise SourceError(path, problem, "name another column, or make one of 0 and 1")
+    said = []
+    if others:
+        said.append(f"{label.name}: {others:,} cells are neither 0 nor 1: their rows are rejects")
+    if not ones or not zeros:
+        said.append(f"{label.name} has only {'ones' if ones else 'zeros'} in the sample")
+    return said
+
+
+def _label_reason(label: Profile) -> str:
+    return f"{100 * label.labels[1] / max(1, label.rows):.3g} % are 1"
+
+
+def _table_lines(sample: Sample, found: _Roles, separators: Separators) -> list[Line]:
+    """The lines of `table`, with their reasons."""
+    why = {one.role: one.why for one in found.decisions}
+    conversion = found.conversion.name if found.conversion else None
+    lines = [
+        Line(key="entity_id", value=found.entity.name, why=why["entity"]),
+        Line(key="y_ctr", value=found.click.name, why=why["click"]),
+        Line(key="y_cvr", value=conversion, why=why.get("conversion", "no column is one")),
+    ]
+    if found.sample:
+        lines.append(Line(key="sample_id", value=found.sample.name, why=why["sample"]))
+    if separators.token:
+        lines.append(Line(key="token_separator", value=separators.token, why="in lists"))
+    if separators.value:
+        lines.append(Line(key="value_separator", value=separators.value, why="before a value"))
+    missing = Counter[str]()
+    for one in sample.profiles:
+        missing.update({text: count for text, count in one.missing_texts.items() if count})
+    if missing:
+        shown = ", ".join(f"{text} {count:,}" for text, count in sorted(missing.items()))
+        lines.append(Line(key="missing", value=["", *sorted(missing)], why=f"cells: {shown}"))
+    return lines

@@ -1,0 +1,341 @@
+"""The featuremap: which raw fields become which feature columns, and how.
+
+A YAML file that people review; `schemas/featuremap.schema.json` is its shape, `docs/ctr.md` its
+meaning. What the schema cannot say is checked here, and every problem is told at once.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+from ingot.converters import json_yaml
+from ingot.converters.errors import FeaturemapError, Problem
+from ingot.converters.json_yaml import dump_yaml_line, violations
+
+BUNDLED: Final = ("aliccp",)
+VOCAB, HASH, HYBRID = "vocab", "hash", "hybrid"
+_LARGEST = 4 << 20  # bytes of a featuremap file: some 20,000 features
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenSelect:
+    """How the tokens of a multi-value feature are ordered and cut to `max_len`.
+
+    Attributes:
+        strategy: auto (auto_mix for rows with informative values of a feature with `use_value`,
+            else topk_by_freq) | auto_mix | topk_by_freq.
+        non_one_ratio_gte: values are informative if at least this share is not 1.0,
+        value_std_gte: or if their population standard deviation is at least this.
+        value_fraction: share of `max_len`, rounded up, that auto_mix takes by value before it
+            goes on by frequency.
+    """
+
+    strategy: str = "auto"
+    non_one_ratio_gte: float = 0.05
+    value_std_gte: float = 0.001
+    value_fraction: float = 2 / 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Feature:
+    """One feature of the contract; see the schema for the attributes."""
+
+    name: str
+    src: int
+    field: str
+    encoding: str
+    vocab_num_tokens: int | None = None
+    hash_bucket: int | None = None
+    max_len: int | None = None
+    use_value: bool = False
+    column: str | None = None
+    token_select: TokenSelect = TokenSelect()
+
+    @property
+    def is_multi_hot(self) -> bool:
+        """Whether a row holds a list of ids."""
+        return self.max_len is not None
+
+    @property
+    def source(self) -> tuple[int, str]:
+        """Where its tokens come from; features with the same share one vocabulary."""
+        return self.src, self.field
+
+    def num_embeddings(self, tail_ids: str = "disjoint") -> int:
+        """One more than the largest id that the feature can have."""
+        vocabulary = (self.vocab_num_tokens or 0) + 3
+        bucket = self.hash_bucket or 0
+        if self.encoding == VOCAB:
+            return vocabulary
+        if self.encoding == HASH:
+            return 2 + bucket
+        return vocabulary + bucket if tail_ids == "disjoint" else max(vocabulary, 2 + bucket)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """The columns of a plain table, and how its text cells are split; see the schema."""
+
+    entity_id: str
+    y_ctr: str
+    y_cvr: str | None
+    sample_id: str | None = None
+    token_separator: str = ","
+    value_separator: str = ":"
+    missing: tuple[str, ...] = ("",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureMap:
+    """A checked featuremap; see the schema for the attributes. `text` is the file as it was."""
+
+    features: tuple[Feature, ...]
+    split_seed: int = 20260121
+    train_ratio: float = 0.95
+    hash_seed: int = 17
+    click_mask: str = "clicked"
+    tail_ids: str = "disjoint"
+    funnel: str = "keep"
+    token_select: TokenSelect = TokenSelect()
+    table: Table | None = None
+    text: str = field(default="", compare=False, repr=False)
+
+    @cached_property
+    def sources(self) -> tuple[tuple[int, str], ...]:
+        """Every (src, field) that a feature reads, once, in the features' order."""
+        return tuple(dict.fromkeys(feature.source for feature in self.features))
+
+    def of_src(self, src: int) -> tuple[Feature, ...]:
+        """The features of the skeleton or table (0), or of the common features (1)."""
+        return tuple(feature for feature in self.features if feature.src == src)
+
+    @cached_property
+    def sha256(self) -> str:
+        """The hash of what the featuremap says, whatever its file looks like."""
+        document = json.dumps(to_document(self), sort_keys=True, ensure_ascii=True)
+        return hashlib.sha256(document.encode()).hexdigest()
+
+
+def load(name: str | Path) -> FeatureMap:
+    """The bundled featuremap of that name, or the one in a file.
+
+    Args:
+        name: a name of `BUNDLED`, or the path of a YAML file.
+
+    Raises:
+        FeaturemapError: no such file, no YAML, against the schema, or contradicting itself.
+    """
+    where = str(name)
+    if where in BUNDLED:
+        bundled = resources.files("ingot.schemas") / "featuremaps" / f"{where}.yaml"
+        return parse(bundled.read_text("utf-8"), where)
+    path = Path(name)
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise _unreadable_error(where, f"larger than {_LARGEST >> 20} MiB: no featuremap")
+        return parse(path.read_text("utf-8"), where)
+    except (OSError, ValueError) as error:  # no UTF-8, or a name that no file can have
+        said = getattr(error, "strerror", None) or "not UTF-8"
+        said = said if isinstance(error, OSError | UnicodeDecodeError) else str(error)
+        known = f"; there is {', '.join(BUNDLED)} and the path of any file"
+        raise _unreadable_error(where, f"cannot be read: {said}{known}") from error
+
+
+def parse(text: str, where: str) -> FeatureMap:
+    """A featuremap from its YAML."""
+    try:
+        document = json_yaml.read_yaml(text)
+    except ValueError as error:
+        said = " ".join(str(error).split())[:300]
+        raise _unreadable_error(where, f"no YAML: {said}") from error
+    problems = list(_check_shape(document))
+    if not problems:
+        problems = list(_contradictions(document))
+    if problems:
+        raise FeaturemapError(where, tuple(problems))
+    return replace(_build_featuremap(document), text=text)
+
+
+def to_document(featuremap: FeatureMap) -> dict[str, Any]:
+    """The featuremap as plain JSON that the schema accepts, every default written out."""
+    document: dict[str, Any] = {
+        "featuremap_version": 1,
+        "split_seed": featuremap.split_seed,
+        "train_ratio": featuremap.train_ratio,
+        "hash_seed": featuremap.hash_seed,
+        "vocab_first_id": 3,
+        "hash_first_id": 2,
+        "click_mask": featuremap.click_mask,
+        "tail_ids": featuremap.tail_ids,
+        "funnel": featuremap.funnel,
+    }
+    if featuremap.table is not None:
+        document["table"] = {**asdict(featuremap.table), "missing": list(featuremap.table.missing)}
+    document["features"] = [_feature_document(feature) for feature in featuremap.features]
+    return document
+
+
+def _feature_document(feature: Feature) -> dict[str, Any]:
+    document = asdict(feature)
+    if feature.column is None:
+        del document["column"]
+    if not feature.is_multi_hot:
+        del document["token_select"]
+    return document
+
+
+def dump(document: Mapping[str, Any], *, heading: str = "") -> str:
+    """A featuremap's document as YAML that `parse` reads, a feature on a line."""
+    rest = [(key, value) for key, value in document.items() if key not in ("features", "table")]
+    lines = [heading.rstrip("\n")] if heading else []
+    lines += [f"{key}: {dump_yaml_line(value)}" for key, value in rest]
+    if "table" in document:
+        lines += [
+            "table:",
+            *(f"  {key}: {dump_yaml_line(one)}" for key, one in document["table"].items()),
+        ]
+    lines += ["features:", *(f"  - {dump_yaml_line(one)}" for one in document["features"])]
+    return "\n".join(lines) + "\n"
+
+
+def _unreadable_error(where: str, said: str) -> FeaturemapError:
+    return FeaturemapError(where, (Problem("", "unreadable", "a featuremap", said),))
+
+
+_WHOLE = frozenset({"split_seed", "hash_seed", "vocab_num_tokens", "hash_bucket", "max_len"})
+_TEXTS = frozenset({"field", "column", "entity_id", "y_ctr", "y_cvr", "sample_id", "missing"})
+
+
+def _check_shape(document: object) -> Iterator[Problem]:
+    """What the JSON Schema says, and the trap of YAML's numbers."""
+    if not isinstance(document, dict):
+        yield Problem("", "schema", "keys and values", type(document).__name__)
+        return
+    for pointer, message in violations("featuremap", document):
+        is_text = _TEXTS.intersection(pointer.split("/"))
+        unquoted = is_text and "is not of type 'string'" in message
+        hint = " (quote it: '110_14' is a text, 110_14 a number)" if unquoted else ""
+        yield Problem(pointer, "schema", "what docs/ctr.md says", message[:300] + hint)
+    yield from _check_values("", document)
+
+
+def _check_values(at: str, value: object) -> Iterator[Problem]:
+    """What a schema takes and nobody can use: NaN, 5.0 for a count, halves of characters."""
+    if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
+        yield Problem(at, "schema", "whole characters", ascii(value))
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            yield Problem(at, "schema", "a finite number", str(value))
+        elif at.rpartition("/")[2] in _WHOLE:
+            yield Problem(at, "schema", "a whole number without a point", str(value))
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _check_values(f"{at}/{key}", inner)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _check_values(f"{at}/{index}", inner)
+
+
+_SIZES = {
+    VOCAB: (True, False),
+    HASH: (False, True),
+    HYBRID: (True, True),
+}
+
+
+def _contradictions(document: Mapping[str, Any]) -> Iterator[Problem]:
+    """What a schema cannot say of a featuremap."""
+    names: dict[str, int] = {}
+    for index, one in enumerate(document["features"]):
+        at = f"/features/{index}"
+        name = one["name"]
+        if name in names:
+            got = f"{name}, as feature {names[name]}"
+            yield Problem(f"{at}/name", "repeated", "a name of its own", got)
+        names.setdefault(name, index)
+        yield from _feature_contradictions(at, one)
+    taken = {f"{name}_idx" for name in names} | {f"{name}_val" for name in names}
+    for name in names.keys() & taken:
+        yield Problem(f"/features/{names[name]}/name", "repeated", "no other's column", name)
+    if "table" in document:
+        yield from _table_contradictions(document["table"], document["features"])
+
+
+def _table_contradictions(
+    table: Mapping[str, Any], features: Sequence[Mapping[str, Any]]
+) -> Iterator[Problem]:
+    """What cannot be of a plain table: common features, labels that are features, ..."""
+    roles: dict[str, str] = {}
+    for key in ("entity_id", "y_ctr", "y_cvr", "sample_id"):
+        column = table.get(key)
+        if column is not None and roles.setdefault(column, key) != key:
+            expected = f"another column than {roles[column]}"
+            yield Problem(f"/table/{key}", "contradiction", expected, column)
+    of_field: dict[str, str] = {}
+    for index, one in enumerate(features):
+        at, field_name = f"/features/{index}", one["field"]
+        column = one.get("column") or field_name
+        if one.get("src", 0) != 0:
+            expected = "0: a table has no common features"
+            yield Problem(f"{at}/src", "contradiction", expected, "1")
+        if roles.get(column) in ("y_ctr", "y_cvr"):
+            expected = f"no label, as {column} is the table's {roles[column]}"
+            key = "column" if one.get("column") else "field"
+            yield Problem(f"{at}/{key}", "contradiction", expected, column)
+        if of_field.setdefault(field_name, column) != column:
+            expected = f"{of_field[field_name]}, as of the other feature of field {field_name}"
+            yield Problem(f"{at}/column", "contradiction", expected, column)
+    tokens, values = table.get("token_separator", ","), table.get("value_separator", ":")
+    if tokens in values:
+        expected = f"no text with the token_separator {tokens!r} in it"
+        yield Problem("/table/value_separator", "contradiction", expected, repr(values))
+
+
+def _feature_contradictions(at: str, one: Mapping[str, Any]) -> Iterator[Problem]:
+    src = one.get("src", 0)
+    if not one["name"].startswith(f"f{src}_"):
+        yield Problem(f"{at}/name", "contradiction", f"f{src}_..., as src is {src}", one["name"])
+    for key, wanted in zip(
+        ("vocab_num_tokens", "hash_bucket"), _SIZES[one["encoding"]], strict=True
+    ):
+        given = one.get(key)
+        if wanted and given is None:
+            expected = f"a number, as encoding is {one['encoding']}"
+            yield Problem(f"{at}/{key}", "contradiction", expected, "nothing")
+        if not wanted and given is not None:
+            expected = f"nothing, as encoding is {one['encoding']}"
+            yield Problem(f"{at}/{key}", "contradiction", expected, str(given))
+    multi = one.get("max_len") is not None
+    if one.get("is_multi_hot", multi) != multi:
+        expected = "a number" if one["is_multi_hot"] else "nothing"
+        got = str(one.get("max_len") or "nothing")
+        yield Problem(f"{at}/max_len", "contradiction", f"{expected}, as is_multi_hot says", got)
+    if "token_select" in one and not multi:
+        expected = "a max_len to select for"
+        yield Problem(f"{at}/token_select", "contradiction", expected, "a single value")
+
+
+_CONSTANT = ("featuremap_version", "vocab_first_id", "hash_first_id")
+
+
+def _build_featuremap(document: Mapping[str, Any]) -> FeatureMap:
+    rest = {key: value for key, value in document.items() if key not in _CONSTANT}
+    general = rest.pop("token_select", {})
+    table = rest.pop("table", None)
+    features = []
+    for one in rest.pop("features"):
+        given = {key: value for key, value in one.items() if key != "is_multi_hot"}
+        select = TokenSelect(**{**general, **given.pop("token_select", {})})
+        features.append(Feature(**{"src": 0, **given, "token_select": select}))
+    if table is not None:
+        missing = tuple(table.get("missing", ("",)))
+        table = Table(**{**table, "missing": missing})
+    return FeatureMap(
+        features=tuple(features), token_select=TokenSelect(**general), table=table, **rest
+    )

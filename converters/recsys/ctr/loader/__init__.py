@@ -1,0 +1,1 @@
+"""Batches of a processed CTR data set."""

@@ -1,0 +1,227 @@
+"""Which rows make which batch, and who delivers it: arithmetic only.
+
+An epoch is one sequence of positions 0..N-1: the row groups in the files' order or, where
+shuffled, in an order drawn from (seed, epoch). Rank r takes a contiguous range of it. Its range is
+cut into K batches, K the same on every rank. Shuffling is within windows, which are runs of whole
+batches. So batch k of a rank has fixed rows, whoever reads it, and a position within an epoch is
+the set of batches still to deliver.
+
+The batches of a rank by their number, as the workers make them.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ingot.converters.errors import IngotError
+from ingot.converters.recsys.ctr.loader.collation import collate_columns, pack
+from ingot.converters.recsys.ctr.loader.split_files import Split, StoredFeature
+from ingot.converters.recsys.ctr.loader.stored_rows import (
+    CachedRows,
+    ParquetRows,
+    RowBuffer,
+    Rows,
+    join_batches,
+    read_pieces,
+)
+from ingot.converters.recsys.training import (
+    BatchRun,
+    RowSequence,
+    WorkerFailure,
+    in_worker,
+    permutation,
+)
+
+_GROUPS, _WINDOW = 0, 1  # what a permutation is of; parts of its seed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How the rows of a split become the batches of one rank.
+
+    Attributes:
+        rows: N, of the split.
+        batch_size: rows of a full batch, B.
+        rank, world_size: which range of the sequence.
+        drop_last: whether all batches are full, rows beyond them left out; else the last ones of
+            a rank may be smaller, none is empty.
+        shuffle: whether the order is drawn.
+        shuffle_buffer: rows of a window, rounded up to whole batches.
+        seed: of the order.
+    """
+
+    rows: int
+    batch_size: int
+    rank: int = 0
+    world_size: int = 1
+    drop_last: bool = False
+    shuffle: bool = False
+    shuffle_buffer: int = 65536
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        least = self.rows // self.world_size
+        if self.drop_last and not self.batches:
+            said = f"{self.rows:,} rows over {self.world_size} ranks leave no batch of"
+            raise ValueError(f"drop_last: {said} {self.batch_size}: take a smaller batch_size")
+        if not least:
+            said = f"{self.rows:,} rows cannot be shared by {self.world_size} ranks"
+            raise ValueError(f"world_size: {said}: take fewer")
+        if least < self.batches:  # with batch_size 1 alone: else a full batch gives a row away
+            said = f"{self.rows:,} rows over {self.world_size} ranks give unequal counts"
+            raise ValueError(f"batch_size 1: {said}: take drop_last=True or larger batches")
+
+    @cached_property
+    def batches(self) -> int:
+        """K, on every rank."""
+        if self.drop_last:
+            return self.rows // self.world_size // self.batch_size
+        return -(-self.rows // (self.world_size * self.batch_size))
+
+    @cached_property
+    def range(self) -> tuple[int, int]:
+        """The positions of this rank; sizes differ by at most one."""
+        start = self.rows * self.rank // self.world_size
+        return start, self.rows * (self.rank + 1) // self.world_size
+
+    @property
+    def dropped(self) -> int:
+        """Rows of the epoch that no rank delivers."""
+        kept = self.batches * self.batch_size * self.world_size if self.drop_last else self.rows
+        return self.rows - kept
+
+    def first(self, batch: int) -> int:
+        """The position of a batch's first row; of batch K, the position behind the last."""
+        start, stop = self.range
+        position = start + batch * self.batch_size
+        if self.drop_last:
+            return position
+        return min(position, stop - (self.batches - batch))  # each later batch keeps a row
+
+    @property
+    def window(self) -> int:
+        """Batches of a window."""
+        return -(-self.shuffle_buffer // self.batch_size)
+
+    def window_of(self, batch: int) -> BatchRun:
+        """The batches of the window that a batch is in."""
+        start = batch // self.window * self.window
+        return start, min(start + self.window, self.batches)
+
+    def group_order(self, groups: int, epoch: int) -> npt.NDArray[np.int64]:
+        """int64[groups], the row groups in the order of an epoch."""
+        if not self.shuffle:
+            return np.arange(groups, dtype=np.int64)
+        return permutation(groups, self.seed, epoch, _GROUPS)
+
+    def window_order(self, rows: int, epoch: int, window: BatchRun) -> npt.NDArray[np.int64]:
+        """int64[rows], the rows of a window in the order of an epoch."""
+        return permutation(rows, self.seed, epoch, _WINDOW, self.rank, window[0])
+
+
+Collate = Callable[[list[dict[str, Any]]], Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """All that a worker needs to know.
+
+    Attributes:
+        split: where the rows are.
+        plan: which of them make a batch.
+        features: those that are read.
+        jagged: whether lists stay jagged.
+        cache: the file to read in place of Parquet.
+        collate: makes a batch of row dicts in place of the vectorised path.
+    """
+
+    split: Split
+    plan: Plan
+    features: tuple[StoredFeature, ...]
+    jagged: bool
+    cache: Path | None
+    collate: Collate | None
+
+
+@dataclass(kw_only=True)
+class _Window:
+    """The shuffled window at hand: its `rows`, and the `order` to take them in."""
+
+    epoch: int
+    batches: BatchRun
+    rows: RowBuffer
+    order: npt.NDArray[np.int64]
+
+
+class Batches:
+    """The batches of a rank by (epoch, number): torch's data set, of which each worker has a copy.
+
+    What it gives is a batch, in a worker `Packed`, or `Failed`.
+
+    Any order gives the right batches; ascending order decodes every row once.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._rows: Rows | None = None
+        self._sequence: tuple[int, RowSequence] | None = None
+        self._window: _Window | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Batches, (self._source,)
+
+    def __len__(self) -> int:
+        return self._source.plan.batches
+
+    def __getitem__(self, place: tuple[int, int]) -> Any:  # noqa: ANN401
+        try:
+            columns = self._columns(*place)
+        except IngotError as error:
+            return WorkerFailure(error=error)
+        source = self._source
+        if source.collate is not None:
+            return source.collate(columns.to_pylist())
+        batch = collate_columns(columns, source.features, jagged=source.jagged)
+        return pack(batch) if in_worker() else batch
+
+    def _columns(self, epoch: int, batch: int) -> Any:  # noqa: ANN401
+        """The record batch of a batch."""
+        plan = self._source.plan
+        start, stop = plan.first(batch), plan.first(batch + 1)
+        if not plan.shuffle:
+            return join_batches(list(self._read(epoch, start, stop)))
+        window = self._window_of(epoch, batch)
+        before = plan.first(window.batches[0])
+        return window.rows.take(window.order[start - before : stop - before])
+
+    def _window_of(self, epoch: int, batch: int) -> _Window:
+        plan, held = self._source.plan, self._window
+        batches = plan.window_of(batch)
+        if held is not None and (held.epoch, held.batches) == (epoch, batches):
+            return held
+        self._window = held = None  # before the next one is read: one is in memory
+        rows = RowBuffer(self._read(epoch, plan.first(batches[0]), plan.first(batches[1])))
+        order = plan.window_order(len(rows), epoch, batches)
+        self._window = _Window(epoch=epoch, batches=batches, rows=rows, order=order)
+        return self._window
+
+    def _read(self, epoch: int, start: int, stop: int) -> Iterator[Any]:
+        if self._rows is None:
+            self._rows = _open_rows(self._source)
+        if self._sequence is None or self._sequence[0] != epoch:
+            groups = self._source.split.groups
+            sizes = np.array([group.rows for group in groups], np.int64)
+            order = self._source.plan.group_order(len(groups), epoch)
+            self._sequence = epoch, RowSequence(sizes, order)
+        return read_pieces(self._rows, self._sequence[1], start, stop)
+
+
+def _open_rows(source: Source) -> Rows:
+    if source.cache is not None:
+        return CachedRows(source.split, source.cache, source.features)
+    return ParquetRows(source.split, source.features, threads=not in_worker())

@@ -1,0 +1,328 @@
+"""The rows of a split as dicts, for a `DataLoader` of torch's own with `collate_fn`.
+
+Batches of a split for training: `build_dataloader`.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ingot.converters.recsys.ctr.loader.batches import Batches, Collate, Plan, Source
+from ingot.converters.recsys.ctr.loader.collation import Batch, Packed, feature_meta_of, unpack
+from ingot.converters.recsys.ctr.loader.split_files import Split, locate_split
+from ingot.converters.recsys.ctr.loader.stored_rows import ParquetRows, ensure_cache, read_rows
+from ingot.converters.recsys.training import (
+    EpochPlan,
+    ResumableLoader,
+    RowSequence,
+    check_integer,
+    import_torch,
+    resolve_rank,
+    torch_missing_error,
+)
+
+if TYPE_CHECKING:
+    from torch.utils.data import IterableDataset
+else:
+    try:
+        from torch.utils.data import IterableDataset
+    except ImportError:  # every module loads with the core alone; the class says what is missing
+        IterableDataset = None
+
+_ROWS: Final = 1024  # that are Python objects at a time
+_Rows: Any = object if IterableDataset is None else IterableDataset
+
+
+class ProcessedIterDataset(_Rows):  # type: ignore[misc]
+    """The rows of a split as dicts of the contract's columns, in the files' order.
+
+        DataLoader(ProcessedIterDataset("ctr/train"), batch_size=1024, collate_fn=collate_fn)
+
+    Every row comes once, whatever the number of workers and ranks: a worker reads one stretch of
+    its rank's rows. With several workers each forms batches of its own rows, so that each may end
+    on a smaller one: the batches may be more than `len(DataLoader)`, of which torch warns. An error
+    of a worker is a RuntimeError to the caller: torch makes it so. `build_dataloader` has neither
+    of it and is many times as fast; this is for code that wants the rows.
+
+    Args:
+        data: the folder of a split, or of a built set with `split`, or one Parquet file.
+        split: train | valid, where `data` holds both.
+        features: names of those that are read; None for all.
+        rank, world_size: which part of the rows; None for those of torch.distributed if it is
+            initialised, else the only part.
+
+    Attributes:
+        feature_meta: per feature `is_multi_hot` and `use_value`, as `collate_fn` takes it.
+
+    Raises:
+        SourceError: as `locate`; while reading, cells or files that cannot be taken.
+        ValueError: an unknown feature, a rank that cannot be, WORLD_SIZE set and no rank known.
+        ConversionError: torch is not installed.
+    """
+
+    def __init__(
+        self,
+        data: str | os.PathLike[str],
+        *,
+        split: str | None = None,
+        features: Sequence[str] | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+    ) -> None:
+        if IterableDataset is None:
+            raise torch_missing_error()
+        rank, world_size = resolve_rank(rank, world_size)
+        self._split: Split = locate_split(data, split)
+        self._features = self._split.select(features)
+        self.feature_meta = feature_meta_of(self._features)
+        self._range = Plan(
+            rows=self._split.rows, batch_size=self._split.rows, rank=rank, world_size=world_size
+        ).range
+
+    def __len__(self) -> int:
+        """The rows of this rank."""
+        return self._range[1] - self._range[0]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        from torch.utils.data import get_worker_info
+
+        info = get_worker_info()
+        number, workers = (info.id, info.num_workers) if info else (0, 1)
+        start, rows = self._range[0], len(self)
+        return self._rows(start + rows * number // workers, start + rows * (number + 1) // workers)
+
+    def _rows(self, start: int, stop: int) -> Iterator[dict[str, Any]]:
+        sizes = np.array([group.rows for group in self._split.groups], np.int64)
+        sequence = RowSequence(sizes, np.arange(len(sizes)))
+        source = ParquetRows(self._split, self._features)
+        for first in range(start, stop, _ROWS):
+            yield from read_rows(source, sequence, first, min(first + _ROWS, stop)).to_pylist()
+
+
+def build_dataloader(
+    data: str | os.PathLike[str],
+    batch_size: int = 1024,
+    shuffle: bool = False,
+    num_workers: int = 0,
+    *,
+    split: str | None = None,
+    features: Sequence[str] | None = None,
+    shuffle_buffer: int = 65536,
+    seed: int = 0,
+    epoch: int = 0,
+    rank: int | None = None,
+    world_size: int | None = None,
+    drop_last: bool = False,
+    jagged: bool = False,
+    cache: str | os.PathLike[str] | None = None,
+    collate_fn: Collate | None = None,
+    pin_memory: bool = False,
+    persistent_workers: bool = False,
+    prefetch_factor: int | None = None,
+    multiprocessing_context: Any = None,  # noqa: ANN401
+    timeout: float = 0,
+) -> "ProcessedLoader":
+    """Batches of a processed split, as section 4 of the contract has them.
+
+    Order: not shuffled, the rows come as the files have them. Shuffled, the row groups are
+    permuted and then rows are drawn within windows of `shuffle_buffer` rows, which a worker holds
+    in memory: smaller row groups and larger windows mix better. Within a batch rows keep the order
+    they were read in. Which rows make a batch depends on the data, seed, epoch, batch_size,
+    shuffle_buffer, rank and world_size, not on the workers. With several workers each reads one
+    stretch of the rank's batches and they deliver in turn, so that the order of the batches depends
+    on their number.
+
+    Args:
+        data: the folder of a split (`DIR/train`), of a built set with `split`, or a Parquet file.
+        batch_size: rows of a batch. Without `drop_last` the last one is smaller, or, where a rank
+            has a row less than others, the last two.
+        shuffle: see above; the order is another one in each epoch.
+        num_workers: processes that read; 0 for this one.
+        split: train | valid, where `data` holds both.
+        features: names of those that are read, in any order; None for all.
+        shuffle_buffer: rows of a window, rounded up to whole batches. 65,536 rows of the 23
+            features of Ali-CCP take some 200 MB in each worker; none where they are cached.
+        seed: of the order, from 0.
+        epoch: the first one, from 0; it goes on by itself after each full pass, see
+            `ProcessedLoader.set_epoch`.
+        rank: which contiguous part of the epoch's order; None for torch.distributed's if it is
+            initialised, else the only part.
+        world_size: how many parts; None likewise. Every rank gets as many batches, and every row
+            is on one rank.
+        drop_last: full batches only; `ProcessedLoader.dropped_rows` are left out over all ranks.
+        jagged: whether multi-value features stay jagged: `idx` LongTensor[sum of len], `len`,
+            `offsets` LongTensor[B + 1], `val` FloatTensor[sum of len] or None, `type` "jagged".
+        cache: a folder for an uncompressed copy that is mapped into memory in place of decoding
+            Parquet. It is made at the first call, in the time of a pass, takes about twice the
+            disk space of the Parquet files and may be deleted when nobody reads it.
+        collate_fn: makes a batch of row dicts in place of the vectorised path; it costs a Python
+            object per row and token.
+        pin_memory: whether batches are copied to page-locked memory; nothing happens without CUDA.
+        persistent_workers: whether workers stay from one pass to the next.
+        prefetch_factor: batches that a worker reads ahead; None for torch's default, 2.
+        multiprocessing_context: how workers start, such as "spawn"; None for torch's default.
+        timeout: seconds to wait for a worker's batch; 0 for ever.
+
+    Raises:
+        SourceError: no contract folder, columns or types that are not the contract's; while
+            iterating, a file that is gone, was changed or holds null cells.
+        ValueError: an argument that cannot be, an unknown feature, rows that do not give every
+            rank a batch, WORLD_SIZE set and no rank known.
+        OutputError: the cache cannot be written.
+        ConversionError: torch is not installed.
+    """
+    batch_size = check_integer("batch_size", batch_size, 1)
+    num_workers = check_integer("num_workers", num_workers, 0)
+    shuffle_buffer = check_integer("shuffle_buffer", shuffle_buffer, 1)
+    seed, epoch = check_integer("seed", seed, 0), check_integer("epoch", epoch, 0)
+    if jagged and collate_fn is not None:
+        raise ValueError("jagged: a collate_fn of your own decides what a batch is; give one only")
+    import_torch()
+    rank, world_size = resolve_rank(rank, world_size)
+    found = locate_split(data, split)
+    chosen = found.select(features)
+    plan = Plan(
+        rows=found.rows,
+        batch_size=batch_size,
+        rank=rank,
+        world_size=world_size,
+        drop_last=bool(drop_last),
+        shuffle=bool(shuffle),
+        shuffle_buffer=shuffle_buffer,
+        seed=seed,
+    )
+    source = Source(
+        split=found,
+        plan=plan,
+        features=chosen,
+        jagged=jagged,
+        cache=ensure_cache(found, Path(cache)) if cache is not None else None,
+        collate=collate_fn,
+    )
+    return ProcessedLoader(
+        source,
+        epoch,
+        num_workers=num_workers,
+        pin_memory=pin_memory,
+        persistent_workers=persistent_workers,
+        prefetch_factor=prefetch_factor,
+        multiprocessing_context=multiprocessing_context,
+        timeout=timeout,
+    )
+
+
+class ProcessedLoader:
+    """Batches of a split: what `build_dataloader` returns, used as torch's DataLoader is.
+
+    It holds a DataLoader and is none itself: frameworks deal the samples of a DataLoader to ranks,
+    and here that is done already.
+
+    Attributes:
+        batch_size, drop_last, num_workers, rank, world_size: as given or found.
+        feature_meta: per feature `is_multi_hot` and `use_value`.
+        rows: of the split.
+        dropped_rows: of an epoch that no rank delivers; 0 without `drop_last`.
+    """
+
+    def __init__(self, source: Source, epoch: int, *, num_workers: int, **options: Any) -> None:  # noqa: ANN401
+        self._plan = source.plan
+        self.num_workers = num_workers
+        self.feature_meta = feature_meta_of(source.features)
+        self.rows = source.split.rows
+        course = _make_course(source.plan, source.split, num_workers)
+        seed, options["num_workers"] = source.plan.seed, num_workers
+        self._passes = ResumableLoader(Batches(source), course, epoch=epoch, seed=seed, **options)
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of a full batch."""
+        return self._plan.batch_size
+
+    @property
+    def drop_last(self) -> bool:
+        """Whether all batches are full."""
+        return self._plan.drop_last
+
+    @property
+    def rank(self) -> int:
+        """Which part of the epoch's order."""
+        return self._plan.rank
+
+    @property
+    def world_size(self) -> int:
+        """How many parts there are."""
+        return self._plan.world_size
+
+    @property
+    def dropped_rows(self) -> int:
+        """Rows of an epoch that no rank delivers."""
+        return self._plan.dropped
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the pass under way, else of the next one."""
+        return self._passes.epoch
+
+    def __len__(self) -> int:
+        """Batches of a whole epoch on this rank, and on every other."""
+        return self._plan.batches
+
+    def __iter__(self) -> Iterator[Batch]:
+        """A pass: what a loaded state left of the epoch, else the epoch from its beginning.
+
+        A pass to the end goes on to the next epoch; one that was left begins the epoch anew.
+        """
+        return map(_unpack_batch, self._passes)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Go to an epoch: the next pass begins with it.
+
+        The epoch that the loader is at keeps its position, so that a training loop may call this
+        at the head of every epoch, also of the one that it goes on with after `load_state_dict`.
+
+        Raises:
+            ValueError: no whole number from 0.
+        """
+        self._passes.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where this rank stands, as plain JSON: the batches not yet handed to the caller.
+
+        What workers read ahead does not count. Take it in the process that iterates, one of each
+        rank. After a whole pass it is the beginning of the next epoch.
+        """
+        return self._passes.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where a state was taken; the next pass delivers what was left of its epoch.
+
+        With as many workers the batches come in the very order of the undisturbed pass; with
+        another number every remaining batch comes once, in the order of that number. Data in
+        another folder are the same data if their files are.
+
+        Raises:
+            ValueError: no state of this loader, or one of other data, batch_size, seed, ranks,
+                shuffle or drop_last; every difference is named.
+        """
+        self._passes.load_state_dict(state)
+
+
+def _unpack_batch(batch: Any) -> Batch:  # noqa: ANN401
+    unpacked: Batch = unpack(batch) if isinstance(batch, Packed) else batch
+    return unpacked
+
+
+def _make_course(plan: Plan, split: Split, workers: int) -> EpochPlan:
+    names = ["batch_size", "drop_last", "rank", "world_size", "shuffle"]
+    if plan.shuffle:
+        names += ["seed", "window"]
+    return EpochPlan(
+        batches=plan.batches,
+        streams=max(workers, 1),
+        settings={name: getattr(plan, name) for name in names},
+        data={"rows": split.rows, "files": len(split.files), "fingerprint": split.fingerprint},
+        names={"window": "batches of a shuffle_buffer"},
+    )

@@ -1,0 +1,291 @@
+"""Where a split lies: its Parquet files, held against the contract's columns.
+
+What the tensors depend on is checked: the columns, their types, one layout in all files. Whether
+the values keep the contract's other rules is `ingot ctr validate`'s to say.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingot.converters.errors import SourceError
+from ingot.converters.recsys.ctr.contract import (
+    ENTITY_ID,
+    LABELS,
+    METADATA_KEY,
+    REQUIRED,
+    ROW_ID,
+    SPLITS,
+)
+
+_VALIDATE: Final = "`ingot ctr validate` names every broken rule"
+_IDX, _VAL = "_idx", "_val"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredFeature:
+    """A feature as the files have it.
+
+    Attributes:
+        name: its prefix.
+        is_multi_hot: whether a row holds a list of ids.
+        use_value: whether there is a column of values.
+    """
+
+    name: str
+    is_multi_hot: bool
+    use_value: bool
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Its columns in the files."""
+        index = f"{self.name}{_IDX}"
+        return (index, f"{self.name}{_VAL}") if self.use_value else (index,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowGroup:
+    """A row group: `number` in `files[file]`, its `rows`, the `first` of them in the split."""
+
+    file: int
+    number: int
+    rows: int
+    first: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """The files of a split, as their footers tell.
+
+    Attributes:
+        where: the folder, for messages.
+        files: Parquet files in the order of their names.
+        sizes: their bytes.
+        groups: the row groups with rows, in the files' order.
+        features: in the order of the first file's columns.
+        fingerprint: of every file's name, size, rows and footer, which holds the sizes and
+            statistics of all its parts; the folder's own place does not enter.
+    """
+
+    where: str
+    files: tuple[Path, ...]
+    sizes: tuple[int, ...]
+    groups: tuple[RowGroup, ...]
+    features: tuple[StoredFeature, ...]
+    fingerprint: str
+
+    @property
+    def rows(self) -> int:
+        """Rows of all files."""
+        return self.groups[-1].first + self.groups[-1].rows if self.groups else 0
+
+    def select(self, names: Sequence[str] | None) -> tuple[StoredFeature, ...]:
+        """The features of these names, in the files' order; all for None."""
+        if names is None:
+            return self.features
+        known = {feature.name for feature in self.features}
+        for name in names:
+            if name not in known:
+                near = get_close_matches(name, known, 1) or sorted(known)[:3]
+                said = f"{self.where} has no feature {name!r}; it has {', '.join(near)}"
+                raise ValueError(said + (", ..." if len(known) > len(near) else ""))
+        return tuple(feature for feature in self.features if feature.name in set(names))
+
+
+def columns_of(features: Sequence[StoredFeature]) -> list[str]:
+    """The contract's columns with these features, in its order."""
+    return [*REQUIRED, *(column for feature in features for column in feature.columns)]
+
+
+def locate_split(data: str | os.PathLike[str], split: str | None = None) -> Split:
+    """Find a split and read the footers of its files."""
+    folder = Path(data) if split is None else Path(data) / split
+    files = _find_files(folder)
+    sizes: list[int] = []
+    groups: list[RowGroup] = []
+    digest = hashlib.sha256()
+    first: _Layout | None = None
+    for number, path in enumerate(files):
+        footer = _read_footer(path)
+        _check_same(first, footer.layout, path, files[0])
+        first = first or footer.layout
+        groups.extend(_row_groups(number, footer.metadata, groups[-1] if groups else None))
+        sizes.append(footer.size)
+        told = f"{path.name}\0{footer.size}\0{footer.metadata.num_rows}\0{footer.digest}\n"
+        digest.update(told.encode("utf-8", "surrogateescape"))
+    if first is None or not groups:
+        raise SourceError(str(folder), "holds no rows", "build the split again")
+    return Split(
+        where=str(folder),
+        files=files,
+        sizes=tuple(sizes),
+        groups=tuple(groups),
+        features=first.features,
+        fingerprint=digest.hexdigest(),
+    )
+
+
+def _find_files(folder: Path) -> tuple[Path, ...]:
+    if folder.is_file():
+        return (folder,)
+    if not folder.is_dir():
+        raise SourceError(str(folder), "there is no such folder", _missing_advice(folder.parent))
+    try:
+        found = sorted(path for path in folder.glob("*.parquet") if path.name[0] not in "._")
+    except OSError as error:
+        raise SourceError(str(folder), f"cannot be listed: {error.strerror}") from error
+    if not found:
+        raise SourceError(str(folder), "holds no *.parquet files", _missing_advice(folder))
+    return tuple(found)
+
+
+def _missing_advice(folder: Path) -> str:
+    there = [name for name in SPLITS if (folder / name).is_dir()]
+    if there:
+        return f"say which split: split={' or split='.join(map(repr, there))}"
+    return "`ingot ctr build` writes the folders train and valid"
+
+
+def _row_groups(file: int, metadata: Any, last: RowGroup | None) -> Iterator[RowGroup]:  # noqa: ANN401
+    first = last.first + last.rows if last else 0
+    for number in range(metadata.num_row_groups):
+        rows = metadata.row_group(number).num_rows
+        if rows:
+            yield RowGroup(file=file, number=number, rows=rows, first=first)
+        first += rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Layout:
+    """What all files of a split have in common."""
+
+    features: tuple[StoredFeature, ...]
+    profile: bytes | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Footer:
+    """What a file's end tells; `size` are the bytes of the file, `digest` a hash of the footer."""
+
+    layout: _Layout
+    metadata: Any
+    digest: str
+    size: int
+
+
+def _read_footer(path: Path) -> _Footer:
+    try:
+        with path.open("rb") as stream:
+            size = stream.seek(0, os.SEEK_END)
+            digest = _footer_hash(stream, size)
+            opened = pq.ParquetFile(stream)
+            schema, metadata = opened.schema_arrow, opened.metadata
+    except FileNotFoundError as error:
+        raise missing_error(path) from error
+    except OSError as error:
+        raise SourceError(str(path), f"cannot be read: {error.strerror or error}") from error
+    except pa.ArrowException as error:
+        raise SourceError(str(path), f"is no Parquet file: {error}") from error
+    profile = (schema.metadata or {}).get(METADATA_KEY)
+    layout = _Layout(features=_stored_features(schema, path), profile=profile)
+    return _Footer(layout=layout, metadata=metadata, digest=digest, size=size)
+
+
+def _footer_hash(stream: BinaryIO, end: int) -> str:
+    stream.seek(max(end - 8, 0))
+    length = int.from_bytes(stream.read(4), "little")
+    stream.seek(max(end - 8 - length, 0))
+    return hashlib.sha256(stream.read(length)).hexdigest()
+
+
+def changed_error(path: Path) -> SourceError:
+    """The error of a file that is another one now."""
+    said = "was changed since the split was opened"
+    return SourceError(str(path), said, "leave the files as they are while they are read")
+
+
+def missing_error(path: Path) -> SourceError:
+    """The error of a file that is not there any more."""
+    said = "is gone since the split was opened"
+    return SourceError(str(path), said, "leave the files as they are while they are read")
+
+
+def _check_same(first: _Layout | None, layout: _Layout, path: Path, other: Path) -> None:
+    if first is None or layout == first:
+        return
+    if layout.profile != first.profile:
+        said = f"has another {METADATA_KEY.decode()} in its metadata than {other.name}"
+        raise SourceError(str(path), said, "keep the files of one build in a folder")
+    mine, others = set(layout.features), set(first.features)
+    names = sorted({feature.name for feature in mine ^ others})
+    if not names:  # the same columns in another order are read by name
+        return
+    said = f"its columns of {', '.join(names[:5])} are not those of {other.name}"
+    raise SourceError(str(path), said, "keep the files of one build in a folder")
+
+
+def _stored_features(schema: Any, path: Path) -> tuple[StoredFeature, ...]:  # noqa: ANN401
+    """The features that a file's columns tell, after every column was held to the contract."""
+    types = {field.name: field.type for field in schema}
+    problems = [*_repeated_names(schema.names), *_check_required(types)]
+    names = [name.removesuffix(_IDX) for name in types if name.endswith(_IDX)]
+    features = []
+    for name in names:
+        problems += _problems(name, types)
+        multi = _element_type(types[f"{name}{_IDX}"]) is not None
+        valued = f"{name}{_VAL}" in types
+        features.append(StoredFeature(name=name, is_multi_hot=multi, use_value=valued))
+    declared = set(columns_of(features))
+    problems += [f"{name} is no column of the contract" for name in types if name not in declared]
+    if not features:
+        problems.append("no feature column, <name>_idx")
+    if problems:
+        more = f" and {len(problems) - 6} more" if len(problems) > 6 else ""
+        raise SourceError(str(path), "; ".join(problems[:6]) + more, _VALIDATE)
+    return tuple(features)
+
+
+def _repeated_names(names: Sequence[str]) -> list[str]:
+    return [f"the column {name} stands twice" for name in {*names} if names.count(name) > 1]
+
+
+def _check_required(types: dict[str, Any]) -> Iterator[str]:
+    wanted = {**dict.fromkeys(LABELS, pa.float32()), ROW_ID: pa.int64(), ENTITY_ID: pa.string()}
+    for name, kind in wanted.items():
+        found = types.get(name)
+        if found is None:
+            yield f"no column {name}"
+        elif found != kind and not (name == ENTITY_ID and pa.types.is_large_string(found)):
+            yield f"{name} is {_type_name(found)}, not {_type_name(kind)}"
+
+
+def _problems(name: str, types: dict[str, Any]) -> Iterator[str]:
+    """What is wrong with the types of a feature's columns."""
+    index, value = types[f"{name}{_IDX}"], types.get(f"{name}{_VAL}")
+    element = _element_type(index)
+    if (index if element is None else element) != pa.int64():
+        yield f"{name}{_IDX} is {_type_name(index)}, not int64 or a list of it"
+    if value is None:
+        return
+    if (_element_type(value) is None) != (element is None):
+        yield f"{name}{_VAL} is {_type_name(value)}, {name}{_IDX} {_type_name(index)}: a list and no list"
+    elif (_element_type(value) or value) != pa.float32():
+        yield f"{name}{_VAL} is {_type_name(value)}, not float32 or a list of it"
+
+
+def _type_name(kind: Any) -> str:  # noqa: ANN401
+    """A type by the contract's names: Arrow says float and double."""
+    return re.sub(r"\bfloat\b", "float32", re.sub(r"\bdouble\b", "float64", str(kind)))
+
+
+def _element_type(kind: Any) -> Any:  # noqa: ANN401
+    """The type of a list's elements, None for what is no list."""
+    return kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else None

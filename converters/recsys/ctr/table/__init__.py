@@ -1,0 +1,1 @@
+"""Plain tables as blocks of raw tokens."""

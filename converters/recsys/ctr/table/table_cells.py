@@ -1,0 +1,434 @@
+"""What the sources of a build give: rows of a block with the raw tokens of every field.
+
+Cells of a plain table to labels, texts and the tokens of a feature: whole columns at a time.
+"""
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ingot.converters.errors import SourceError
+from ingot.converters.sources.formats.arrow import storage_array, time_text_array, value_converter
+
+MALFORMED: Final = ("no_id", "no_value", "bad_number", "not_utf8")
+"""Why a token is dropped: no separator before its id, none before its value, a value that is no
+number, bytes that are no UTF-8."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reject:
+    """A row that is not written.
+
+    Attributes:
+        file: its name.
+        row: its number from 0 in the file.
+        reason: columns | label | entity_id | ...
+        found: what was there, shortened.
+    """
+
+    file: str
+    row: int
+    reason: str
+    found: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RawTokens:
+    """The tokens of one field over n rows, in the rows' order, as the data has them.
+
+    Attributes:
+        offsets: int32[n + 1]; row i has tokens offsets[i]:offsets[i + 1].
+        tokens: Arrow large_binary[m], the token texts in UTF-8.
+        values: float32[m], finite; what was NaN or infinite is 0.0.
+    """
+
+    offsets: NDArray[np.int32]
+    tokens: pa.LargeBinaryArray
+    values: NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RawBlock:
+    """Rows of a table.
+
+    Attributes:
+        rows: int64[n], the numbers of the rows in the file, from 0.
+        clicks: uint8[n], 0 or 1.
+        purchases: uint8[n], 0 or 1.
+        entities: Arrow large_binary[n], UTF-8.
+        samples: uint64[n], a hash of each sample's id, or None where there is none.
+        tokens: one per source of the featuremap, in the order of `FeatureMap.sources`.
+        malformed: tokens that were dropped, by reason.
+        not_finite: values that were NaN or infinite.
+        rejects: rows of the block that are left out of it.
+    """
+
+    rows: NDArray[np.int64]
+    clicks: NDArray[np.uint8]
+    purchases: NDArray[np.uint8]
+    entities: pa.LargeBinaryArray
+    samples: NDArray[np.uint64] | None
+    tokens: tuple[RawTokens, ...]
+    malformed: dict[str, int] = field(default_factory=dict)
+    not_finite: int = 0
+    rejects: tuple[Reject, ...] = ()
+
+
+FALSE: Final = ("0", "0.0", "false", "False", "FALSE")
+TRUE: Final = ("1", "1.0", "true", "True", "TRUE")
+_IDS: Final = ("token", "id", "key")
+_VALUES: Final = ("value", "weight", "score")
+_EXACT = 1 << 53  # below it a float is a whole number exactly, and JSON writes it without exponent
+_NUMERALS: Final = np.zeros(256, dtype=bool)
+_NUMERALS[list(b"0123456789+-.eE")] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellFormat:
+    """How the cells of a column become tokens.
+
+    Attributes:
+        many: whether a text cell holds several tokens.
+        valued: whether a token carries its value.
+        token_separator: between the tokens of a text cell.
+        value_separator: between a token and its value, at its last place.
+        missing: texts of a cell that stand for no token.
+    """
+
+    many: bool = False
+    valued: bool = False
+    token_separator: bytes = b","
+    value_separator: bytes = b":"
+    missing: tuple[bytes, ...] = (b"",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokens:
+    """What the cells of a column held.
+
+    Attributes:
+        tokens: of every row.
+        malformed: tokens that were dropped, by reason.
+        not_finite: values that were NaN or infinite.
+    """
+
+    tokens: RawTokens
+    malformed: dict[str, int]
+    not_finite: int
+
+
+def cell_texts(column: pa.Array, where: str) -> pa.LargeBinaryArray:
+    """The cells as text in UTF-8, null where there is none."""
+    column = storage_array(column)
+    kind = column.type
+    if _is_bytes(kind):
+        return column.cast(pa.large_binary())
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
+        return column.cast(pa.large_string()).cast(pa.large_binary())
+    if pa.types.is_floating(kind):
+        return _float_texts(column)
+    if pa.types.is_nested(kind):
+        problem, hint = f"cells of type {kind} are no tokens", "leave the column out"
+        raise SourceError(where, problem, hint)
+    return _other_texts(column)
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(
+        text
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    )
+
+
+def _float_texts(column: pa.Array) -> pa.LargeBinaryArray:
+    """Floats as JSON writes them: whole ones at once, the others once for each number."""
+    numbers = column.to_numpy(zero_copy_only=False).astype(np.float64)
+    known = ~np.isnan(numbers)
+    near = np.where(known & (np.abs(numbers) < _EXACT), numbers, 0.5)
+    whole = near == np.floor(near)
+    whole &= ~(np.signbit(near) & (near == 0))  # -0.0 is none
+    if not whole[known].all():
+        return _distinct_texts(column.filter(pa.array(known)), known, _float_text)
+    plain = pa.array(near.astype(np.int64), mask=~known).cast(pa.large_string())
+    ending = pa.scalar(".0", pa.large_string())
+    return pc.binary_join_element_wise(plain, ending, pa.scalar("", pa.large_string())).cast(
+        pa.large_binary()
+    )
+
+
+def _float_text(number: pa.Scalar) -> str:
+    """The shortest text that reads as the number, in its own width; all digits of a whole one."""
+    kind, value = number.type, number.as_py()
+    if value.is_integer() and abs(value) < _EXACT:  # as a column of whole numbers has it
+        return json.dumps(float(value))
+    if pa.types.is_float32(kind) or pa.types.is_float16(kind):
+        narrow = np.float32 if pa.types.is_float32(kind) else np.float16
+        value = float(str(narrow(value)))
+    return json.dumps(value)
+
+
+def _other_texts(column: pa.Array) -> pa.LargeBinaryArray:
+    """Times, decimals and the like, as the readers give them."""
+    if pa.types.is_temporal(column.type):
+        return time_text_array(column).cast(pa.large_binary())
+    convert = value_converter(column.type)
+
+    def spelled(cell: pa.Scalar) -> str:
+        value = convert(cell.as_py())
+        return value if isinstance(value, str) else json.dumps(value)
+
+    known = column.is_valid().to_numpy(zero_copy_only=False)
+    return _distinct_texts(column.drop_null(), known, spelled)
+
+
+def _distinct_texts(
+    cells: pa.Array,
+    known: NDArray[np.bool_],
+    spelled: Any,  # noqa: ANN401 - scalar to text
+) -> pa.LargeBinaryArray:
+    """Texts made once for each distinct cell, null where nothing is `known`."""
+    coded = cells.dictionary_encode()
+    words = pa.array([spelled(one).encode() for one in coded.dictionary], pa.large_binary())
+    places = np.zeros(len(known), dtype=np.int64)
+    places[known] = coded.indices.to_numpy()
+    return words.take(pa.array(places, mask=~known))
+
+
+def read_labels(column: pa.Array, where: str) -> NDArray[np.int8]:
+    """int8[n]: 0, 1, or -1 where a cell is none of the two."""
+    cells = cell_texts(column, where)
+    out = np.full(len(cells), -1, dtype=np.int8)
+    for label, spellings in enumerate((FALSE, TRUE)):
+        out[is_among(cells, tuple(one.encode() for one in spellings))] = label
+    return out
+
+
+def is_among(cells: pa.LargeBinaryArray, wanted: tuple[bytes, ...]) -> NDArray[np.bool_]:
+    """bool[n]: whether a cell is one of the texts; null is none."""
+    found = pc.is_in(cells, value_set=pa.array(wanted, pa.large_binary()))
+    return cast("NDArray[np.bool_]", found.to_numpy(zero_copy_only=False))
+
+
+def is_text(cells: pa.LargeBinaryArray) -> NDArray[np.bool_]:
+    """bool[n]: whether the bytes are UTF-8; null is."""
+    try:
+        cells.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        return np.array([_is_utf8(cell) for cell in cells.to_pylist()], dtype=bool)
+    return np.ones(len(cells), dtype=bool)
+
+
+def _is_utf8(cell: bytes | None) -> bool:
+    try:
+        (cell or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class _FoundTokens:
+    """Tokens with the row of each: parents int64[m], ids [m], numbers [m] or None."""
+
+    parents: NDArray[np.int64]
+    ids: pa.LargeBinaryArray
+    numbers: NDArray[np.float64] | None = None
+
+    def where(self, kept: NDArray[np.bool_]) -> "_FoundTokens":
+        if kept.all():
+            return self
+        numbers = None if self.numbers is None else self.numbers[kept]
+        ids = self.ids.filter(pa.array(kept))
+        return _FoundTokens(parents=self.parents[kept], ids=ids, numbers=numbers)
+
+
+def read_tokens(column: pa.Array, how: CellFormat, where: str) -> Tokens:
+    """The tokens of n cells.
+
+    A list's elements are tokens, or objects of a token and its value (`token`, `id` or `key`, and
+    `value`, `weight` or `score`), or the entries of a map. A text is one token, or, with `many`,
+    those between its separators; null and empty elements are none. With `valued` a token ends at
+    its last value separator; one without is dropped from a list (`no_value`) and has the value 1.0
+    alone. Nothing is stripped.
+    """
+    column, dropped = storage_array(column), Counter[str]()
+    if _is_list(column.type):
+        found = _list_tokens(column, how, where, dropped)
+        alone = False
+    else:
+        cells = cell_texts(column, where)
+        alone = not how.many
+        found = _text_tokens(cells, how)
+    if how.valued and found.numbers is None:
+        found = _split_values(found, how, alone, dropped)
+    good = is_text(found.ids)
+    dropped["not_utf8"] += int((~good).sum())
+    return _finish_tokens(found.where(good), len(column), dropped)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    plain = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return bool(plain or pa.types.is_fixed_size_list(kind) or pa.types.is_map(kind))
+
+
+def _finish_tokens(found: _FoundTokens, rows: int, dropped: Counter[str]) -> Tokens:
+    offsets = np.zeros(rows + 1, dtype=np.int32)
+    np.cumsum(np.bincount(found.parents, minlength=rows), out=offsets[1:])
+    if found.numbers is None:
+        values, odd = np.ones(len(found.parents), dtype=np.float32), 0
+    else:
+        values, odd = round_to_finite(found.numbers)
+    return Tokens(
+        tokens=RawTokens(offsets=offsets, tokens=found.ids, values=values),
+        malformed={reason: count for reason, count in dropped.items() if count},
+        not_finite=odd,
+    )
+
+
+def round_to_finite(numbers: NDArray[np.float64]) -> tuple[NDArray[np.float32], int]:
+    """The numbers rounded to float32, what is then NaN or infinite as 0.0, and how many were."""
+    with np.errstate(over="ignore"):
+        values = numbers.astype(np.float32)
+    odd = ~np.isfinite(values)
+    values[odd] = 0.0
+    return values, int(odd.sum())
+
+
+def _text_tokens(cells: pa.LargeBinaryArray, how: CellFormat) -> _FoundTokens:
+    """The tokens of text cells."""
+    held = cells.is_valid().to_numpy(zero_copy_only=False) & ~is_among(cells, how.missing)
+    rows = np.flatnonzero(held)
+    kept = cells.filter(pa.array(held))
+    if not how.many:
+        return _FoundTokens(parents=rows, ids=kept)
+    lists = pc.split_pattern(kept, how.token_separator)
+    found = _FoundTokens(parents=rows[_parent_rows(lists)], ids=lists.flatten())
+    return found.where(_byte_lengths(found.ids) > 0)
+
+
+def _parent_rows(lists: pa.Array) -> NDArray[np.int64]:
+    """int64[m]: the row of each element that `flatten` gives; null lists have none."""
+    sizes = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
+    return np.repeat(np.arange(len(lists), dtype=np.int64), sizes)
+
+
+def _byte_lengths(ids: pa.LargeBinaryArray) -> NDArray[np.int64]:
+    found = pc.binary_length(ids).to_numpy(zero_copy_only=False)
+    return cast("NDArray[np.int64]", found.astype(np.int64))
+
+
+def _list_tokens(
+    column: pa.Array, how: CellFormat, where: str, dropped: Counter[str]
+) -> _FoundTokens:
+    """The tokens of lists, and their values where the elements are objects."""
+    kind = column.type
+    if pa.types.is_map(kind):
+        pair = pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])
+        column = column.cast(pa.list_(pair))
+    elif pa.types.is_fixed_size_list(kind):
+        column = column.cast(pa.list_(kind.value_type))
+    parents, inner = _parent_rows(column), storage_array(column.flatten())
+    if not pa.types.is_struct(inner.type):
+        ids = cell_texts(inner, where)
+        return _FoundTokens(parents=parents, ids=ids).where(_is_nonempty(ids))
+    id_name, value_name = _object_fields(inner.type, where)
+    # A null object's fields may hold anything: `StructArray.field` does not look at it.
+    ids = cell_texts(pc.struct_field(inner, id_name), where)
+    held = _is_nonempty(ids)
+    found = _FoundTokens(parents=parents, ids=ids).where(held)
+    if not how.valued:
+        return found
+    values = cell_texts(pc.struct_field(inner, value_name), where).filter(pa.array(held))
+    return _with_numbers(found, values, dropped)
+
+
+def _is_nonempty(ids: pa.LargeBinaryArray) -> NDArray[np.bool_]:
+    """bool[m]: whether an element is neither null nor empty."""
+    return _byte_lengths(ids.fill_null(b"")) > 0
+
+
+def _object_fields(kind: pa.StructType, where: str) -> tuple[str, str]:
+    """The fields of an object that hold the token and its value."""
+    names = [field.name for field in kind]
+    token = next((name for name in _IDS if name in names), None)
+    value = next((name for name in _VALUES if name in names), None)
+    if token is None or value is None:
+        wanted = f"one of {', '.join(_IDS)} and one of {', '.join(_VALUES)}"
+        problem = f"objects with {', '.join(names) or 'no fields'} are no tokens"
+        raise SourceError(where, problem, f"name the fields {wanted}")
+    return token, value
+
+
+def _with_numbers(
+    found: _FoundTokens, values: pa.LargeBinaryArray, dropped: Counter[str]
+) -> _FoundTokens:
+    """The tokens with their values; those without one, or whose is no number, are dropped."""
+    held = values.is_valid().to_numpy(zero_copy_only=False)
+    dropped["no_value"] += int((~held).sum())
+    found, values = found.where(held), values.filter(pa.array(held))
+    numbers, good = read_numbers(values)
+    dropped["bad_number"] += int((~good).sum())
+    return _FoundTokens(parents=found.parents, ids=found.ids, numbers=numbers).where(good)
+
+
+def _split_values(
+    found: _FoundTokens, how: CellFormat, alone: bool, dropped: Counter[str]
+) -> _FoundTokens:
+    """The tokens split at their last value separator."""
+    pairs = pc.split_pattern(found.ids, how.value_separator, max_splits=1, reverse=True)
+    parts = pairs.flatten()
+    sizes = pc.list_value_length(pairs).to_numpy(zero_copy_only=False).astype(np.int64)
+    starts = np.cumsum(sizes) - sizes
+    both = sizes == 2
+    if alone:
+        values = pa.array(np.where(both, starts + 1, 0), mask=~both)
+        cut = _FoundTokens(parents=found.parents, ids=parts.take(pa.array(starts)))
+        return _with_numbers(cut, parts.take(values).fill_null(b"1"), dropped)
+    dropped["no_value"] += int((~both).sum())
+    cut = _FoundTokens(parents=found.parents[both], ids=parts.take(pa.array(starts[both])))
+    return _with_numbers(cut, parts.take(pa.array(starts[both] + 1)), dropped)
+
+
+def read_numbers(cells: pa.LargeBinaryArray) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Texts as Python's `float()` reads them."""
+    if _are_plain_numbers(cells):
+        try:
+            numbers = cells.cast(pa.large_string()).cast(pa.float64())
+            return numbers.to_numpy(zero_copy_only=False).copy(), np.ones(len(cells), dtype=bool)
+        except pa.ArrowInvalid:
+            pass
+    coded = cells.dictionary_encode()
+    read = [_parse_number(text) for text in coded.dictionary.to_pylist()]
+    values = np.array([number or 0.0 for number in read], dtype=np.float64)
+    known = np.array([number is not None for number in read], dtype=bool)
+    places = coded.indices.to_numpy()
+    return values[places], known[places]
+
+
+def _parse_number(text: bytes) -> float | None:
+    try:
+        return float(text.decode())
+    except ValueError:
+        return None
+
+
+def _are_plain_numbers(cells: pa.LargeBinaryArray) -> bool:
+    """Whether only digits, signs, points and exponents occur: there Arrow reads as Python does."""
+    if not len(cells):
+        return True
+    first, last = np.frombuffer(cells.buffers()[1], dtype=np.int64)[
+        [cells.offset, cells.offset + len(cells)]
+    ]
+    data = cells.buffers()[2]
+    if data is None:
+        return False
+    return bool(_NUMERALS[np.frombuffer(data, dtype=np.uint8)[first:last]].all())

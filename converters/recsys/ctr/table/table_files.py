@@ -1,0 +1,343 @@
+"""The files of a plain table, and their columns a bounded number of rows at a time.
+
+Parquet and Arrow keep their types. Cells of CSV are the bytes between the delimiters: blocks of
+whole lines are parsed by Arrow, and what it refuses is read again line by line, which tells broken
+lines from good ones. Both have one meaning, so where a block ends does not matter.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+from numpy.typing import NDArray
+
+from ingot.converters.errors import SourceError
+from ingot.converters.recsys.ctr.table.table_cells import Reject
+from ingot.converters.sources import Source, SourceFile, SourceSpec, open_source
+from ingot.converters.sources.file_rows import read_file
+from ingot.converters.sources.formats import arrow
+from ingot.converters.sources.formats.delimited import Dialect, TableReader, column_names
+from ingot.converters.sources.formats.row_chunks import EXCERPT_CHARACTERS, MAX_ROW_BYTES, BrokenRow
+from ingot.converters.sources.formats.text import read_utf8_blocks
+from ingot.converters.sources.recognizers.aliccp import ALICCP_HEAD, recognize_aliccp
+from ingot.converters.sources.storage.archives import keep_archive_open
+from ingot.converters.sources.storage.compression import open_decompressed
+from ingot.converters.sources.storage.read_errors import translate_read_errors
+
+TABLES = ("csv", "parquet", "arrow")
+_ROWS = 8192  # of a batch of a columnar file: lists of hundreds of tokens stay small
+_OPEN = 8 << 20  # bytes after which a quoted cell counts as one that never ends
+_STAND_IN = b"\x1f"  # for a delimiter of several bytes, which Arrow does not know
+_END = b"\x02 end of a block \x02"
+_BLANK_LINE = re.compile(rb"(?:\A|\n)[\t \x0b\x0c\x1c-\x1f]+\r?(?:\n|\Z)")
+_OTHER_TABLE = re.compile(r"another shape than the main files: (?:csv|parquet|arrow)\b")
+_PLACE = re.compile(r"c\d+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFile:
+    """A file of a table.
+
+    Attributes:
+        file: what the readers found out about it.
+        columns: the names of all its columns.
+        header: whether its first record holds them (CSV).
+    """
+
+    file: SourceFile
+    columns: tuple[str, ...]
+    header: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """Consecutive rows of a file.
+
+    Attributes:
+        rows: int64[n], the numbers in the file of the rows that could be read.
+        columns: those rows, the wanted columns in their order, in the types of the file.
+        read: rows of the stretch, broken ones among them.
+        rejects: the broken ones.
+    """
+
+    rows: NDArray[np.int64]
+    columns: pa.RecordBatch
+    read: int
+    rejects: tuple[Reject, ...] = ()
+
+    def part(self, start: int, stop: int) -> "Piece":
+        """The rows of numbers `start` to `stop`, which is not among them."""
+        first, last = np.searchsorted(self.rows, [start, stop])
+        return Piece(
+            rows=self.rows[first:last],
+            columns=self.columns.slice(first, last - first),
+            read=stop - start,
+            rejects=tuple(one for one in self.rejects if start <= one.row < stop),
+        )
+
+
+def open_table(path: str) -> Source:
+    """The files of a table: one, or those of a folder, a glob or an archive, in sorted order."""
+    source = open_source(path)
+    if source.files and source.files[0].facts.format in ("csv", "text"):
+        _refuse_other_files(path, source.files[0])
+    if [file.facts.format for file in source.files] == ["text"]:
+        source = source.with_spec(SourceSpec(format="csv"))
+    if not source.files or source.files[0].facts.format not in TABLES:
+        kind = source.files[0].facts.format if source.files else "nothing that can be read"
+        raise SourceError(path, f"no table: {kind}", "a table is CSV, TSV, Parquet or Arrow")
+    other = [one.name for one in source.left_out if _OTHER_TABLE.match(one.why)]
+    if other:
+        problem = f"tables of several kinds, such as {source.files[0].name} and {other[0]}"
+        raise SourceError(path, problem, "name the files of one table with a glob")
+    return source
+
+
+def _refuse_other_files(path: str, file: SourceFile) -> None:
+    where = str(file.place)
+    with keep_archive_open(), file.place.open() as raw, translate_read_errors(where):
+        kind = recognize_aliccp(open_decompressed(raw, where).read(ALICCP_HEAD))
+    if kind is not None:
+        hint = "ingot ctr build --skeleton FILE --common FILE --featuremap aliccp"
+        raise SourceError(path, f"no plain table: a raw file of Ali-CCP ({kind})", hint)
+
+
+def with_columns(file: SourceFile, wanted: Sequence[str]) -> TableFile:
+    """The file with the names of its columns, as they are known to who wants some of them.
+
+    Whether the first line of a CSV holds names is a guess of the readers'. The wanted names know
+    better: where they stand in the first line it is a header, and where they are `c0`, `c1`, ...,
+    which no header holds, there is none. Columns that are wanted need not be there.
+    """
+    facts = file.facts
+    guessed = TableFile(file=file, columns=facts.columns, header=facts.header)
+    if facts.format != "csv" or set(wanted) <= set(facts.columns):
+        return guessed
+    if facts.header:
+        places = tuple(f"c{place}" for place in range(len(facts.columns)))
+        bare = set(wanted) <= set(places) and bool(wanted)
+        return TableFile(file=file, columns=places, header=False) if bare else guessed
+    first = column_names(_first_record(file))
+    if len(first) == len(facts.columns) and set(wanted) <= set(first):
+        return TableFile(file=file, columns=first, header=True)
+    return guessed
+
+
+def _first_record(file: SourceFile) -> list[str]:
+    with keep_archive_open():
+        for stretch in read_file(file, SourceSpec()):
+            for row in stretch.values:
+                return list(row.values()) if isinstance(row, dict) else []
+    return []
+
+
+def read_pieces(table: TableFile, wanted: Sequence[str]) -> Iterator[Piece]:
+    """The rows of a file in order."""
+    with keep_archive_open():
+        if table.file.facts.format == "csv":
+            yield from _read_delimited(table, wanted)
+        else:
+            yield from _read_columnar(table, wanted)
+
+
+def _read_columnar(table: TableFile, wanted: Sequence[str]) -> Iterator[Piece]:
+    first = 0
+    for batch in _columnar_batches(table, wanted):
+        columns = pa.RecordBatch.from_arrays(list(batch.columns), names=list(wanted))
+        rows = np.arange(first, first + len(columns), dtype=np.int64)
+        yield Piece(rows=rows, columns=columns, read=len(columns))
+        first += len(columns)
+
+
+def _columnar_batches(table: TableFile, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The wanted columns of a columnar file; of names that stand twice the place counts."""
+    where = str(table.file.place)
+    places = [table.columns.index(name) for name in wanted]
+    with table.file.place.open() as raw:
+        stream = open_decompressed(raw, where)
+        if table.file.facts.format == "parquet":
+            with arrow.open_parquet(stream, where) as file:
+                names = file.schema_arrow.names
+                unique = len(set(names)) == len(names)
+                read = file.iter_batches(
+                    batch_size=_ROWS,
+                    columns=[names[place] for place in places] if unique else None,
+                    use_threads=False,
+                )
+                for batch in _read_each(read, where):
+                    yield batch.select([names[p] for p in places] if unique else places)
+        else:
+            with arrow.open_arrow(stream, where) as (_, batches):
+                for batch in _read_each(batches, where):
+                    for start in range(0, len(batch), _ROWS):
+                        yield batch.slice(start, _ROWS).select(places)
+
+
+def _read_each(batches: Iterator[pa.RecordBatch], where: str) -> Iterator[pa.RecordBatch]:
+    while True:
+        with translate_read_errors(where):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
+
+
+def _read_delimited(table: TableFile, wanted: Sequence[str]) -> Iterator[Piece]:
+    facts, where = table.file.facts, str(table.file.place)
+    dialect = Dialect(delimiter=facts.delimiter, quote=facts.quote)
+    quick, careful = (
+        _ArrowCsvReader(table.columns, dialect, wanted),
+        _CarefulCsvReader(table, dialect, wanted),
+    )
+    first = -1 if table.header else 0  # the header is the record before row 0
+    with table.file.place.open() as raw:
+        stream = open_decompressed(raw, where)
+        parts = read_utf8_blocks(stream, where, facts.encoding, facts.newline)
+        for piece in _read_blocks(_line_blocks(parts, where), first, quick, careful):
+            begun, first = first, first + piece.read
+            if first >= 0:
+                yield piece.part(0, first) if begun < 0 else piece
+
+
+def _read_blocks(
+    blocks: Iterator[bytes], first: int, quick: "_ArrowCsvReader", careful: "_CarefulCsvReader"
+) -> Iterator[Piece]:
+    """Blocks of lines to rows; one that ends inside of a quoted cell is read with the next."""
+    held = b""
+    for block in blocks:
+        held += block
+        enough = len(held) > _OPEN
+        if quick.is_open(held) and not enough:
+            continue
+        piece = quick(held, first) or careful(held, first, last=enough)
+        if piece is not None:
+            yield piece
+            first, held = first + piece.read, b""
+    if held:
+        yield from filter(None, [quick(held, first) or careful(held, first, last=True)])
+
+
+def _line_blocks(parts: Iterator[bytes], where: str) -> Iterator[bytes]:
+    """Blocks of whole lines."""
+    held = b""
+    for part in parts:
+        held += part
+        cut = held.rfind(b"\n") + 1
+        if not cut and len(held) > MAX_ROW_BYTES:
+            said = f"a line of more than {MAX_ROW_BYTES >> 20} MiB"
+            raise SourceError(where, said, "is it a table?")
+        if cut:
+            yield held[:cut]
+            held = held[cut:]
+    if held:
+        yield held
+
+
+class _ArrowCsvReader:
+    """Blocks of a CSV by Arrow; None where a block is to be read with more care."""
+
+    def __init__(self, names: Sequence[str], dialect: Dialect, wanted: Sequence[str]) -> None:
+        self._mark = dialect.delimiter.encode()
+        self._quote = dialect.quote.encode()
+        self._long = len(self._mark) > 1
+        self._parse = pa.csv.ParseOptions(
+            delimiter=_STAND_IN.decode() if self._long else dialect.delimiter,
+            quote_char=dialect.quote or False,
+            newlines_in_values=bool(dialect.quote),
+        )
+        self._names = [f"{place}" for place in range(len(names))]  # names may stand twice
+        places = [str(list(names).index(name)) for name in wanted]
+        self._convert = pa.csv.ConvertOptions(
+            column_types=dict.fromkeys(places, pa.large_binary()), include_columns=places
+        )
+        self._wanted = list(wanted)
+
+    def __call__(self, block: bytes, first: int) -> Piece | None:
+        """The rows of a block, the first of which has that number."""
+        columns = self._columns(block) if self._is_plain(block) else None
+        if columns is None:
+            return None
+        rows = np.arange(first, first + len(columns), dtype=np.int64)
+        return Piece(rows=rows, columns=columns, read=len(columns))
+
+    def is_open(self, block: bytes) -> bool:
+        """Whether a block seems to end inside of a quoted cell."""
+        return bool(self._quote) and block.count(self._quote) % 2 == 1
+
+    def _columns(self, block: bytes) -> pa.RecordBatch | None:
+        if not self._has_quotes(block):
+            return self._parsed(block.replace(self._mark, _STAND_IN) if self._long else block)
+        # Arrow closes at the end what is open there: a last line of our own shows whether it was.
+        last = self._mark.join([_END] * len(self._names))
+        columns = self._parsed(b"%b%b%b" % (block, b"" if block.endswith(b"\n") else b"\n", last))
+        if columns is None or any(one[-1].as_py() != _END for one in columns.columns):
+            return None
+        return columns.slice(0, len(columns) - 1)
+
+    def _parsed(self, block: bytes) -> pa.RecordBatch | None:
+        options = pa.csv.ReadOptions(
+            column_names=self._names, use_threads=False, block_size=len(block) + 1
+        )
+        try:
+            table = pa.csv.read_csv(
+                pa.BufferReader(block),
+                read_options=options,
+                parse_options=self._parse,
+                convert_options=self._convert,
+            )
+        except pa.ArrowInvalid:
+            return None
+        columns = [column.combine_chunks() for column in table.columns]
+        return pa.RecordBatch.from_arrays(columns, names=self._wanted)
+
+    def _is_plain(self, block: bytes) -> bool:
+        """Whether Arrow's rules are those of the readers: line ends, blank lines, delimiters."""
+        if block.count(b"\r") != block.count(b"\r\n") or not block.strip():
+            return False
+        if len(self._names) == 1 or (self._mark.isspace() and _BLANK_LINE.search(block)):
+            return False
+        return not self._long or not (self._has_quotes(block) or _STAND_IN in block)
+
+    def _has_quotes(self, block: bytes) -> bool:
+        return bool(self._quote) and self._quote in block
+
+
+class _CarefulCsvReader:
+    """Blocks of a CSV by the readers' own rules, which tell broken lines from good ones."""
+
+    def __init__(self, table: TableFile, dialect: Dialect, wanted: Sequence[str]) -> None:
+        self._table, self._dialect, self._wanted = table, dialect, list(wanted)
+
+    def __call__(self, block: bytes, first: int, *, last: bool) -> Piece | None:
+        """The rows of a block; None where it ends in a cell that may go on, unless it is `last`."""
+        names = self._table.columns
+        reader = TableReader(names, self._dialect, len(names))
+        text = block.decode("utf-8", "surrogateescape").removesuffix("\n")
+        found = reader.rows(text)
+        rest = reader.finish()
+        if rest and not last:
+            return None
+        found += rest
+        good = [place for place, row in enumerate(found) if type(row) is not BrokenRow]
+        arrays = [self._array([found[place][name] for place in good]) for name in self._wanted]
+        return Piece(
+            rows=np.array(good, dtype=np.int64) + first,
+            columns=pa.RecordBatch.from_arrays(arrays, names=self._wanted),
+            read=len(found),
+            rejects=tuple(
+                self._reject(first + place, row)
+                for place, row in enumerate(found)
+                if type(row) is BrokenRow
+            ),
+        )
+
+    def _array(self, cells: Sequence[str]) -> pa.LargeBinaryArray:
+        values = [cell.encode("utf-8", "surrogateescape") for cell in cells]
+        return pa.array(values, pa.large_binary())
+
+    def _reject(self, row: int, broken: BrokenRow) -> Reject:
+        found = f"{broken.detail}: {broken.found}"[:EXCERPT_CHARACTERS]
+        return Reject(file=self._table.file.name, row=row, reason="columns", found=found)

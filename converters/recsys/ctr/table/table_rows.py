@@ -1,0 +1,261 @@
+"""A plain table as rows with raw tokens: what a featuremap with `table` builds from.
+
+A row whose click or conversion is not 0 or 1, whose entity is missing, or whose line has another
+number of cells is a reject; so `rows` counts it, and the rows behind it keep their numbers.
+"""
+
+import difflib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+from numpy.typing import NDArray
+
+from ingot.converters.errors import FeaturemapError, Problem
+from ingot.converters.recsys.ctr.featuremap import FeatureMap
+from ingot.converters.recsys.ctr.table import table_cells as cells
+from ingot.converters.recsys.ctr.table.table_cells import RawBlock, RawTokens, Reject
+from ingot.converters.recsys.ctr.table.table_files import (
+    Piece,
+    TableFile,
+    open_table,
+    read_pieces,
+    with_columns,
+)
+from ingot.converters.sources.formats.row_chunks import EXCERPT_CHARACTERS, row_excerpt
+
+BATCH_ROWS: Final = 65536
+_BATCH_BYTES = 64 << 20  # of tokens: a block of long lists has fewer rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plan:
+    """What a featuremap wants of a table."""
+
+    entity: str
+    click: str
+    conversion: str | None
+    sample: str | None
+    missing: tuple[bytes, ...]
+    fields: tuple[tuple[str, cells.CellFormat], ...]
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that is read, once."""
+        others = [self.conversion, self.sample, *(column for column, _ in self.fields)]
+        named = [self.entity, self.click, *(one for one in others if one is not None)]
+        return tuple(dict.fromkeys(named))
+
+
+def read_table(
+    path: str, featuremap: FeatureMap, *, batch_rows: int = BATCH_ROWS
+) -> Iterator[RawBlock]:
+    """The rows of a plain table, in order; how they are batched changes nothing else."""
+    plan = _make_plan(path, featuremap)
+    source = open_table(path)
+    files = [with_columns(file, plan.columns) for file in source.files]
+    for table in files:
+        where = path if len(files) == 1 else f"{path}: {table.file.name}"
+        if problems := tuple(_unknown_columns(featuremap, table.columns)):
+            raise FeaturemapError(where, problems)
+    return _raw_blocks(files, plan, batch_rows)
+
+
+def _make_plan(path: str, featuremap: FeatureMap) -> _Plan:
+    table = featuremap.table
+    if table is None:
+        expected = "entity_id, y_ctr and y_cvr, the columns of a plain table"
+        raise FeaturemapError(path, (Problem("/table", "missing", expected, "nothing"),))
+    missing = tuple(text.encode() for text in table.missing)
+    return _Plan(
+        entity=table.entity_id,
+        click=table.y_ctr,
+        conversion=table.y_cvr,
+        sample=table.sample_id,
+        missing=missing,
+        fields=tuple(_field_format(featuremap, source, missing) for source in featuremap.sources),
+    )
+
+
+def _field_format(
+    featuremap: FeatureMap, source: tuple[int, str], missing: tuple[bytes, ...]
+) -> tuple[str, cells.CellFormat]:
+    """The column of a source, read as the features want it that share it."""
+    assert featuremap.table is not None
+    sharing = [one for one in featuremap.features if one.source == source]
+    reading = cells.CellFormat(
+        many=any(one.is_multi_hot for one in sharing),
+        valued=any(one.use_value for one in sharing),
+        token_separator=featuremap.table.token_separator.encode(),
+        value_separator=featuremap.table.value_separator.encode(),
+        missing=missing,
+    )
+    return sharing[0].column or sharing[0].field, reading
+
+
+def _unknown_columns(featuremap: FeatureMap, columns: Sequence[str]) -> Iterator[Problem]:
+    """Columns that the featuremap names and the table does not have."""
+    for pointer, name in _named_columns(featuremap):
+        if name not in columns:
+            nearest = difflib.get_close_matches(name, columns, n=1, cutoff=0.4)
+            shown = ", ".join(columns[:20]) + (", ..." if len(columns) > 20 else "")
+            expected = f"a column of the table ({shown})"
+            yield Problem(pointer, "unknown_column", expected, name, *nearest)
+
+
+def _named_columns(featuremap: FeatureMap) -> Iterator[tuple[str, str]]:
+    table = featuremap.table
+    for key in ("entity_id", "y_ctr", "y_cvr", "sample_id"):
+        if (name := getattr(table, key)) is not None:
+            yield f"/table/{key}", name
+    for index, one in enumerate(featuremap.features):
+        key = "column" if one.column else "field"
+        yield f"/features/{index}/{key}", one.column or one.field
+
+
+def _raw_blocks(files: Sequence[TableFile], plan: _Plan, batch_rows: int) -> Iterator[RawBlock]:
+    held, rows, size = list[RawBlock](), 0, 0
+    for piece, block in _small_blocks(files, plan, batch_rows):
+        if held and (rows + piece.read > batch_rows or size > _BATCH_BYTES):
+            yield _join_blocks(held)
+            held, rows, size = [], 0, 0
+        held.append(block)
+        rows += piece.read
+        size += sum(tokens.tokens.nbytes for tokens in block.tokens)
+    if held:
+        yield _join_blocks(held)
+
+
+def _small_blocks(
+    files: Sequence[TableFile], plan: _Plan, batch_rows: int
+) -> Iterator[tuple[Piece, RawBlock]]:
+    """The rows as the files give them, at most `batch_rows` at a time."""
+    first = 0  # the row before this file's
+    for table in files:
+        done = 0
+        for piece in read_pieces(table, plan.columns):
+            for start in range(done, done + piece.read, batch_rows):
+                part = piece.part(start, min(start + batch_rows, done + piece.read))
+                yield part, _raw_block(part, table, plan, first)
+            done += piece.read
+        first += done
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Labels:
+    """The required cells of n rows; -1 is no label."""
+
+    clicks: NDArray[np.int8]
+    purchases: NDArray[np.int8]
+    entities: pa.LargeBinaryArray
+    known: NDArray[np.bool_]
+
+    @property
+    def kept(self) -> NDArray[np.bool_]:
+        """bool[n]: whether a row has all of them."""
+        return (self.clicks >= 0) & (self.purchases >= 0) & self.known
+
+
+def _raw_block(piece: Piece, table: TableFile, plan: _Plan, first: int) -> RawBlock:
+    where = str(table.file.place)
+    held = _read_required(piece.columns, plan, where)
+    kept, columns = held.kept, piece.columns
+    rejects = [*piece.rejects, *_find_rejects(piece, plan, held, table.file.name)]
+    if not kept.all():
+        columns = columns.filter(pa.array(kept))
+    rows = piece.rows[kept] + first
+    read = [
+        cells.read_tokens(columns[name], how, f"{where}: column {name}")
+        for name, how in plan.fields
+    ]
+    return RawBlock(
+        rows=rows,
+        clicks=held.clicks[kept].astype(np.uint8),
+        purchases=held.purchases[kept].astype(np.uint8),
+        entities=held.entities.filter(pa.array(kept)),
+        samples=_sample_hashes(columns, plan.sample, rows, where),
+        tokens=tuple(one.tokens for one in read),
+        malformed=_sum_counts([one.malformed for one in read]),
+        not_finite=sum(one.not_finite for one in read),
+        rejects=tuple(sorted(rejects, key=lambda one: one.row)),
+    )
+
+
+def _read_required(columns: pa.RecordBatch, plan: _Plan, where: str) -> _Labels:
+    clicks = cells.read_labels(columns[plan.click], f"{where}: column {plan.click}")
+    purchases = np.zeros_like(clicks)
+    if plan.conversion is not None:
+        purchases = cells.read_labels(
+            columns[plan.conversion], f"{where}: column {plan.conversion}"
+        )
+    entities = cells.cell_texts(columns[plan.entity], f"{where}: column {plan.entity}")
+    known = entities.is_valid().to_numpy(zero_copy_only=False) & cells.is_text(entities)
+    known &= ~cells.is_among(entities, (b"", *plan.missing))
+    return _Labels(clicks=clicks, purchases=purchases, entities=entities, known=known)
+
+
+def _find_rejects(piece: Piece, plan: _Plan, held: _Labels, file: str) -> Iterator[Reject]:
+    """The rows whose required cells are wrong; of several the first counts."""
+    for place in np.flatnonzero(~held.kept).tolist():
+        if held.clicks[place] < 0:
+            reason, column = "label", plan.click
+        elif held.purchases[place] < 0:
+            reason, column = "label", plan.conversion or ""
+        else:
+            reason, column = "entity_id", plan.entity
+        cell = cells.cell_texts(piece.columns[column].slice(place, 1), column)[0].as_py()
+        said = "null" if cell is None else repr(row_excerpt(cell))
+        shown = f"{column}: {said}"[:EXCERPT_CHARACTERS]
+        yield Reject(file=file, row=int(piece.rows[place]), reason=reason, found=shown)
+
+
+def _sample_hashes(
+    columns: pa.RecordBatch, name: str | None, rows: NDArray[np.int64], where: str
+) -> NDArray[np.uint64] | None:
+    """A hash of each sample's id; rows without one differ from each other."""
+    if name is None:
+        return None
+    ids = cells.cell_texts(columns[name], f"{where}: column {name}").to_pylist()
+    texts = [one or b"\0row %d" % row for one, row in zip(ids, rows.tolist(), strict=True)]
+    return np.array([xxhash.xxh3_64_intdigest(text) for text in texts], dtype=np.uint64)
+
+
+def _sum_counts(counts: Sequence[dict[str, int]]) -> dict[str, int]:
+    total = Counter[str]()
+    for one in counts:
+        total.update(one)
+    return dict(total)
+
+
+def _join_blocks(blocks: Sequence[RawBlock]) -> RawBlock:
+    """The rows of several blocks as one."""
+    if len(blocks) == 1:
+        return blocks[0]
+    samples = [one.samples for one in blocks if one.samples is not None]
+    return RawBlock(
+        rows=np.concatenate([one.rows for one in blocks]),
+        clicks=np.concatenate([one.clicks for one in blocks]),
+        purchases=np.concatenate([one.purchases for one in blocks]),
+        entities=pa.concat_arrays([one.entities for one in blocks]),
+        samples=np.concatenate(samples) if samples else None,
+        tokens=tuple(map(_join_tokens, zip(*[one.tokens for one in blocks], strict=True))),
+        malformed=_sum_counts([one.malformed for one in blocks]),
+        not_finite=sum(one.not_finite for one in blocks),
+        rejects=tuple(reject for one in blocks for reject in one.rejects),
+    )
+
+
+def _join_tokens(parts: Sequence[RawTokens]) -> RawTokens:
+    lengths = np.concatenate([np.diff(part.offsets) for part in parts])
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    return RawTokens(
+        offsets=offsets,
+        tokens=pa.concat_arrays([part.tokens for part in parts]),
+        values=np.concatenate([part.values for part in parts]),
+    )

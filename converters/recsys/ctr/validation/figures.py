@@ -1,0 +1,482 @@
+"""What a processed folder says in figures: its stats.json, or what can be counted of its rows.
+
+    told = figures(Path("out")).to_document()
+
+A share that is not known is None; `notes` say why.
+
+The figures of a processed folder as one HTML page: no script, nothing from elsewhere.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from ingot.converters.errors import SourceError
+from ingot.converters.json_yaml import load_json
+from ingot.converters.output import pages
+from ingot.converters.recsys.ctr import contract, featuremap
+from ingot.converters.recsys.ctr.featuremap import HASH, HYBRID, VOCAB, Feature, FeatureMap
+from ingot.converters.recsys.ctr.validation import processed_folder
+from ingot.converters.recsys.ctr.validation.findings import Findings
+from ingot.converters.recsys.ctr.validation.processed_folder import (
+    FeatureCounts,
+    Folder,
+    SplitCounts,
+    cell_arrays,
+    check_columns,
+    parquet_type,
+    quantile,
+)
+from ingot.converters.rows import Json
+
+UNKNOWN: Final = "unknown"
+"""The encoding of a feature where no featuremap says it."""
+LENGTHS: Final = ("min", "mean", "p50", "p90", "p99", "max")
+_COUNTED: Final = (
+    "no stats.json: counted from the rows. Lengths are those of the written lists; what was cut, "
+    "rejected or malformed, entities and vocabularies are not known"
+)
+_NO_FEATUREMAP: Final = (
+    "no featuremap.yaml: encodings are not known, so that ids out of a vocabulary or of a tail "
+    "cannot be told"
+)
+_SHARED_TAIL: Final = "tail_ids is contract: ids of a hybrid's tail cannot be told from its head's"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitFigures:
+    """A split. Shares are None where there is nothing to divide by.
+
+    Attributes:
+        rows: impressions.
+        clicks: rows with y_ctr.
+        conversions: rows with y_cvr.
+        clicked_conversions: rows with y_ctcvr.
+        funnel_anomalies: rows with y_cvr and no y_ctr.
+        entities: distinct ones, None where they were not counted.
+        ctr: clicks / rows.
+        cvr_of_clicks: clicked_conversions / clicks.
+        cvr_of_impressions: conversions / rows.
+        ctcvr: clicked_conversions / rows.
+    """
+
+    rows: int
+    clicks: int
+    conversions: int
+    clicked_conversions: int
+    funnel_anomalies: int
+    entities: int | None
+    ctr: float | None
+    cvr_of_clicks: float | None
+    cvr_of_impressions: float | None
+    ctcvr: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureFigures:
+    """A feature in a split.
+
+    Attributes:
+        missing: share of rows without a token.
+        tokens: ids written, missing ones not counted.
+        oov: share of them out of the vocabulary; None where the encoding has no such id.
+        hashed: share of them that are hashes; None where it is not known.
+        lengths: min, mean, p50, p90, p99, max of the lists before tokens were selected (of the
+            written lists where that is not known); None for a single value.
+        cut_rows: share of rows that lost tokens.
+        tokens_kept: share of distinct tokens that stayed.
+        value_kept: share of the sum of |value| that stayed.
+    """
+
+    missing: float | None
+    tokens: int
+    oov: float | None
+    hashed: float | None
+    lengths: dict[str, float] | None
+    cut_rows: float | None
+    tokens_kept: float | None
+    value_kept: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """Everything that is known of a folder.
+
+    Attributes:
+        folder: as it was named.
+        counted: whether the rows were counted, for want of a stats.json.
+        profile: what the featuremap chooses where the contract leaves a choice.
+        features: those that there are, in order.
+        splits: by name.
+        by_feature: figures by feature and split.
+        vocab: distinct, kept, occurrences, occurrences_kept by feature, where they are known.
+        odd: what was rejected, dropped or malformed, by group and name; empty where not known.
+        notes: what is not known, and why.
+    """
+
+    folder: str
+    counted: bool
+    profile: dict[str, Json] | None
+    features: tuple[Feature, ...]
+    splits: dict[str, SplitFigures]
+    by_feature: dict[str, dict[str, FeatureFigures]]
+    vocab: dict[str, dict[str, int]]
+    odd: dict[str, dict[str, int]]
+    notes: tuple[str, ...]
+
+    def to_document(self) -> dict[str, Json]:
+        """The figures as JSON."""
+        return {
+            "folder": self.folder,
+            "source": "rows" if self.counted else processed_folder.STATS,
+            "profile": self.profile,
+            "splits": {name: asdict(one) for name, one in self.splits.items()},
+            "features": {
+                one.name: {
+                    "encoding": one.encoding,
+                    "max_len": None if one.encoding == UNKNOWN else one.max_len,
+                    "splits": {
+                        split: asdict(told) for split, told in self.by_feature[one.name].items()
+                    },
+                }
+                for one in self.features
+            },
+            "vocab": self.vocab,
+            "odd": self.odd,
+            "notes": list(self.notes),
+        }
+
+
+def read_figures(root: Path, given: FeatureMap | None = None) -> Figures:
+    """The figures of a processed folder."""
+    files = processed_folder.find_folder(root)
+    used = given or _read_featuremap(root)
+    try:
+        stats = load_json(root / processed_folder.STATS)
+    except FileNotFoundError:
+        return _figures_of_rows(files, used)
+    except (OSError, ValueError) as error:
+        where, hint = str(root / processed_folder.STATS), "delete it to have the rows counted"
+        raise SourceError(where, f"cannot be read: {error}", hint) from error
+    return _figures_of_stats(files, used, stats)
+
+
+def _read_featuremap(root: Path) -> FeatureMap | None:
+    path = root / processed_folder.FEATUREMAP
+    return featuremap.load(path) if path.is_file() else None
+
+
+def _share_of(part: Json, whole: Json) -> float | None:
+    if not isinstance(part, (int, float)) or not isinstance(whole, (int, float)) or not whole:
+        return None
+    return part / whole
+
+
+def _as_count(told: Json) -> int:
+    """A count; TypeError where it is none."""
+    if isinstance(told, bool) or not isinstance(told, int):
+        raise TypeError(f"{told!r} is no count")
+    return told
+
+
+def _as_counts(told: dict[str, Json]) -> dict[str, int]:
+    """Counts by name, without those that are null."""
+    return {key: _as_count(count) for key, count in told.items() if count is not None}
+
+
+def _split_figures(told: dict[str, Json], entities: int | None) -> SplitFigures:
+    """A split from an entry of stats.json, or of the same keys."""
+    names = ("rows", "y_ctr", "y_cvr", "y_ctcvr", "funnel_anomalies")
+    rows, clicks, bought, both, odd = (_as_count(told[name]) for name in names)
+    return SplitFigures(
+        rows=rows,
+        clicks=clicks,
+        conversions=bought,
+        clicked_conversions=both,
+        funnel_anomalies=odd,
+        entities=entities,
+        ctr=_share_of(clicks, rows),
+        cvr_of_clicks=_share_of(both, clicks),
+        cvr_of_impressions=_share_of(bought, rows),
+        ctcvr=_share_of(both, rows),
+    )
+
+
+def _feature_figures(one: Feature, told: dict[str, Json], rows: int) -> FeatureFigures:
+    """A feature from an entry of stats.json, or of the same keys; absent ones are not known."""
+    tokens = _as_count(told["tokens"])
+    hashed = {HASH: tokens, HYBRID: told.get("tail")}.get(one.encoding, 0)
+    has_oov = one.encoding == featuremap.VOCAB
+    unknown = one.encoding == UNKNOWN
+    return FeatureFigures(
+        missing=_share_of(told["missing"], rows),
+        tokens=tokens,
+        oov=_share_of(told["oov"], tokens) if has_oov else None,
+        hashed=None if unknown else _share_of(hashed, tokens),
+        lengths=_length_numbers(told.get("lengths")),
+        cut_rows=_share_of(told.get("cut_rows"), rows) if one.is_multi_hot else None,
+        tokens_kept=_share_of(tokens, told.get("distinct_before")) if one.is_multi_hot else None,
+        value_kept=_share_of(told.get("value_kept"), 1),
+    )
+
+
+def _length_numbers(told: dict[str, Json] | None) -> dict[str, float] | None:
+    """The lengths' figures; TypeError or KeyError where they are not."""
+    return None if told is None else {key: told[key] + 0 for key in LENGTHS}
+
+
+_ODD: Final = {
+    "rows": ("read", "rejected", "dropped"),
+    "entities": ("rows_of_common", "repeated", "in_rows", "unknown", "rows_of_unknown"),
+}
+
+
+def _figures_of_stats(files: Folder, used: FeatureMap | None, stats: dict[str, Json]) -> Figures:
+    """The figures of stats.json."""
+    if used is None:
+        hint = "name it with --featuremap"
+        raise SourceError(str(files.root / processed_folder.FEATUREMAP), "no such file", hint)
+    try:
+        splits = {
+            name: _split_figures(told, stats["entities"].get(name))
+            for name, told in stats["splits"].items()
+        }
+        by_feature = {
+            one.name: {
+                name: _feature_figures(one, told["features"][one.name], told["rows"])
+                for name, told in stats["splits"].items()
+            }
+            for one in used.features
+        }
+        odd = {
+            group: _as_counts({k: stats[group][k] for k in keys}) for group, keys in _ODD.items()
+        }
+        for group in ("rejects", "common_rejects", "tokens", "samples"):
+            odd[group] = _as_counts(stats.get(group) or {})
+        vocab = {name: _as_counts(told) for name, told in stats["vocab"].items()}
+    except (KeyError, TypeError, AttributeError) as error:
+        where = str(files.root / processed_folder.STATS)
+        hint = "ingot ctr validate says what; delete it to have the rows counted"
+        raise SourceError(where, f"is not as a build writes it: {error!r}", hint) from error
+    return Figures(
+        folder=str(files.root),
+        counted=False,
+        profile=asdict(contract.Profile.of(used)),
+        features=used.features,
+        splits=splits,
+        by_feature=by_feature,
+        vocab=vocab,
+        odd=odd,
+        notes=(),
+    )
+
+
+def _figures_of_rows(files: Folder, used: FeatureMap | None) -> Figures:
+    """The figures of the rows themselves."""
+    if not files.all_parts:
+        raise SourceError(str(files.root), "no Parquet file in train/ or valid/")
+    features = (
+        used.features
+        if used
+        else tuple(_guess_features(processed_folder.read_schema(files.all_parts[0])))
+    )
+    tail_ids = used.tail_ids if used else "contract"
+    counts = {split: _count_split(files, split, features, tail_ids) for split in files.parts}
+    shared = used is not None and tail_ids == "contract"
+    notes = [_COUNTED]
+    notes += [_NO_FEATUREMAP] if used is None else []
+    notes += [_SHARED_TAIL] if shared and any(one.encoding == HYBRID for one in features) else []
+    return Figures(
+        folder=str(files.root),
+        counted=True,
+        profile=asdict(contract.Profile.of(used)) if used else None,
+        features=features,
+        splits={
+            name: _split_figures(
+                {"rows": one.rows, **one.labels, "funnel_anomalies": one.funnel_anomalies}, None
+            )
+            for name, one in counts.items()
+        },
+        by_feature={
+            one.name: {
+                name: _feature_figures(one, _stats_entry(count.features[one.name]), count.rows)
+                for name, count in counts.items()
+            }
+            for one in features
+        },
+        vocab={},
+        odd={},
+        notes=tuple(notes),
+    )
+
+
+def _guess_features(schema: pa.Schema) -> Iterable[Feature]:
+    """The features that the columns of a file show, without their encodings."""
+    for one in schema:
+        if one.name.endswith("_idx"):
+            multi = pa.types.is_list(parquet_type(one.type))
+            yield Feature(
+                name=one.name.removesuffix("_idx"),
+                src=0,
+                field="",
+                encoding=UNKNOWN,
+                max_len=1 if multi else None,
+            )
+
+
+def _count_split(
+    files: Folder, split: str, features: tuple[Feature, ...], tail_ids: str
+) -> SplitCounts:
+    counts = SplitCounts(
+        features={one.name: FeatureCounts(feature=one, tail_ids=tail_ids) for one in features}
+    )
+    wanted = [*contract.LABELS, *(contract.index_column(one) for one in features)]
+    for part in files.parts[split]:
+        kinds = check_columns(
+            processed_folder.read_schema(part), FeatureMap(features=features), part.name, Findings()
+        )
+        if missing := [name for name in wanted if name not in kinds]:
+            problem = f"no column {', '.join(missing)} that can be counted"
+            raise SourceError(str(part.path), problem, "ingot ctr validate says more")
+        for _, batch in processed_folder.read_batches(part, wanted):
+            columns = {name: cell_arrays(batch.column(name), kinds[name]) for name in wanted}
+            known = {name: one for name, one in columns.items() if one is not None}
+            counts.add(batch.num_rows, known)
+    return counts
+
+
+def _stats_entry(counts: FeatureCounts) -> dict[str, Json]:
+    """What stats.json would hold of these counts, as far as rows show it."""
+    return {
+        "missing": counts.missing,
+        "tokens": counts.tokens,
+        "oov": counts.oov,
+        "tail": counts.tail if counts.has_tail else None,
+        "lengths": _length_entry(counts) if counts.feature.is_multi_hot else None,
+    }
+
+
+def _length_entry(counts: FeatureCounts) -> dict[str, float] | None:
+    lengths = counts.lengths
+    there = lengths.nonzero()[0]
+    if not len(there):
+        return None
+    total = int(lengths.sum())
+    return {
+        "min": int(there[0]),
+        "mean": float((lengths * range(len(lengths))).sum() / total),
+        "p50": quantile(lengths, 0.5),
+        "p90": quantile(lengths, 0.9),
+        "p99": quantile(lengths, 0.99),
+        "max": int(there[-1]),
+    }
+
+
+def render_stats_page(told: Figures) -> str:
+    """The page, UTF-8 text. Names and texts of the folder are escaped."""
+    return pages.render_page(
+        "ingot.converters.recsys.ctr.validation",
+        "stats.html.j2",
+        told=told,
+        missing=_figures_by_split(told, "missing"),
+        ids=[_id_shares(one, _main_split_figures(told, one)) for one in told.features],
+        lengths=_length_axis(told),
+        kept=[
+            _kept_shares(one, _main_split_figures(told, one))
+            for one in told.features
+            if one.is_multi_hot
+        ],
+        vocab=_vocabulary_shares(told),
+        odd={group: counts for group, counts in told.odd.items() if counts},
+        names={one.name: _feature_kind(one) for one in told.features},
+    )
+
+
+def _feature_kind(one: Feature) -> str:
+    """What a feature is, in a few words."""
+    if one.encoding == UNKNOWN:
+        return "list" if one.is_multi_hot else "single value"
+    sizes = {
+        VOCAB: f"{one.vocab_num_tokens:,} tokens" if one.vocab_num_tokens else "",
+        HASH: f"{one.hash_bucket:,} buckets" if one.hash_bucket else "",
+    }
+    sizes[HYBRID] = f"{one.vocab_num_tokens or 0:,} + {one.hash_bucket or 0:,}"
+    longest = f", lists up to {one.max_len}" if one.is_multi_hot else ""
+    return f"{one.encoding} {sizes[one.encoding]}{longest}{', values' if one.use_value else ''}"
+
+
+def _main_split_figures(told: Figures, one: Feature) -> FeatureFigures:
+    """A feature in train, or in the split that there is."""
+    return next(iter(told.by_feature[one.name].values()))
+
+
+def _figures_by_split(told: Figures, name: str) -> list[dict[str, Json]]:
+    return [
+        {
+            "name": one.name,
+            "splits": [
+                {"split": split, "share": getattr(figures, name)}
+                for split, figures in told.by_feature[one.name].items()
+            ],
+        }
+        for one in told.features
+    ]
+
+
+def _id_shares(one: Feature, figures: FeatureFigures) -> dict[str, Json]:
+    """How the ids of tokens divide into vocabulary, hash and OOV; `known` false if unknown."""
+    hashed, oov = figures.hashed, figures.oov or 0.0
+    known = hashed is not None and bool(figures.tokens)
+    own = 1 - (hashed or 0.0) - oov
+    parts = [("own", own), ("hashed", hashed or 0.0), ("oov", oov)]
+    return {
+        "name": one.name,
+        "known": known,
+        "parts": [{"kind": kind, "share": share} for kind, share in parts],
+    }
+
+
+def _length_axis(told: Figures) -> dict[str, Json]:
+    """Where quantiles stand on a logarithmic axis from 1 (0 stands there too), in percent."""
+    rows: list[dict[str, Json]] = []
+    for one in told.features:
+        lengths = _main_split_figures(told, one).lengths
+        if one.is_multi_hot and lengths is not None:
+            longest = None if one.encoding == UNKNOWN else one.max_len
+            rows.append({"name": one.name, "max_len": longest, **lengths})
+    most = max([10.0, *(max(row["max"], row["max_len"] or 0) for row in rows)])
+    decades = math.ceil(4 * math.log10(most)) / 4  # the axis ends at a quarter of a decade
+
+    def place(length: float) -> float:
+        return round(100 * math.log10(max(length, 1.0)) / decades, 2)
+
+    for row in rows:
+        row["at"] = {key: place(row[key] or 0) for key in ("p50", "p90", "p99", "max", "max_len")}
+    ticks = [10**k for k in range(int(decades) + 1)]
+    return {"rows": rows, "ticks": [{"label": f"{t:,}", "at": place(t)} for t in ticks]}
+
+
+def _kept_shares(one: Feature, figures: FeatureFigures) -> dict[str, Json]:
+    return {
+        "name": one.name,
+        "tokens": figures.tokens_kept,
+        "value": figures.value_kept,
+        "cut_rows": figures.cut_rows,
+    }
+
+
+def _vocabulary_shares(told: Figures) -> list[dict[str, Json]]:
+    """Vocabularies, with the share of occurrences whose token has an id of its own."""
+    found = []
+    for one in told.features:
+        held = told.vocab.get(one.name)
+        if held is None:
+            continue
+        every, kept = held.get("occurrences", 0), held.get("occurrences_kept", 0)
+        share = kept / every if every and one.encoding != HASH else None
+        found.append({"name": one.name, "encoding": one.encoding, "covered": share, **held})
+    return found

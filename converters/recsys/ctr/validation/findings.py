@@ -1,0 +1,245 @@
+"""The rules of the processed contract by number, as `ingot ctr validate` checks them.
+
+The first figure is the section of the contract; 0 is its preamble, what the decisions add stands in
+the section that it settles. `docs/ctr.md` holds the same table, and a test holds the two together.
+
+What a validation finds: broken rules with counts and first places, and what was not checked.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ingot.converters.rows import Json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """One rule.
+
+    Attributes:
+        number: R, the section, a dot, a running number.
+        wants: what has to be so, in one line.
+        decided: whether the contract's text leaves it open, so that it holds for files that carry
+            a profile, and is not checked in other writers' files.
+    """
+
+    number: str
+    wants: str
+    decided: bool = False
+
+
+RULES: Final = (
+    Rule(number="R0.1", wants="train/ and valid/ are there, each with a Parquet file"),
+    Rule(number="R0.2", wants="every file can be read to its end"),
+    Rule(number="R0.3", wants="no columns but the declared ones, none twice"),
+    Rule(number="R1.1", wants="the six columns of labels and ids are there"),
+    Rule(number="R1.2", wants="y_ctr, y_cvr, y_ctcvr, click_mask are float32 scalars"),
+    Rule(number="R1.3", wants="row_id is an int64 scalar, entity_id a string"),
+    Rule(number="R1.4", wants="labels and click_mask are 0 or 1"),
+    Rule(number="R1.5", wants="y_ctcvr is y_ctr * y_cvr"),
+    Rule(number="R1.6", wants="click_mask is y_ctr (clicked), or 1 (exposed)", decided=True),
+    Rule(number="R1.7", wants="with funnel drop or coerce: no y_cvr 1 at y_ctr 0", decided=True),
+    Rule(number="R1.8", wants="no row_id twice, in all splits together"),
+    Rule(number="R1.9", wants="row_id is not negative and rises in a split", decided=True),
+    Rule(number="R1.10", wants="no entity in both splits", decided=True),
+    Rule(number="R1.11", wants="an entity is in the split that its hash says", decided=True),
+    Rule(number="R2.1", wants="every feature has its _idx column"),
+    Rule(number="R2.2", wants="a feature with use_value has its _val column"),
+    Rule(number="R2.3", wants="a feature without use_value has no _val column"),
+    Rule(number="R2.4", wants="scalars for single-value features, lists for those with max_len"),
+    Rule(number="R2.5", wants="_idx holds int64, _val float32"),
+    Rule(number="R2.6", wants="lists are at most max_len long"),
+    Rule(number="R2.7", wants="the lists of _idx and _val of a row are equally long"),
+    Rule(number="R3.1", wants="lists are not empty: no token is [1]"),
+    Rule(number="R3.2", wants="the missing id 1 stands alone in its list"),
+    Rule(number="R3.3", wants="the value beside the missing id is 1.0"),
+    Rule(number="R3.4", wants="the padding id 0 is in no file"),
+    Rule(number="R3.5", wants="ids are not negative and below the feature's number of ids"),
+    Rule(number="R3.6", wants="id 2 stands for a token out of the vocabulary, or for hash 0"),
+    Rule(number="R3.7", wants="values are finite", decided=True),
+    Rule(number="R3.8", wants="no id of a vocabulary twice in a list", decided=True),
+    Rule(
+        number="R3.9", wants="ids of a vocabulary are ids that the vocabulary gives", decided=True
+    ),
+    Rule(number="R5.1", wants="no cell and no element is null"),
+    Rule(number="R7.1", wants="featuremap.yaml is there and valid"),
+    Rule(number="R7.2", wants="the profile of every file is the featuremap's", decided=True),
+    Rule(number="R7.3", wants="vocab/: (-count, token) order, none twice, the ids", decided=True),
+    Rule(number="R7.4", wants="stats.json adds up, also with the files", decided=True),
+    Rule(number="R7.5", wants="manifest.json lists the files as they are", decided=True),
+)
+NUMBERS: Final = tuple(rule.number for rule in RULES)
+
+NOT_CHECKED: Final = (
+    "that labels, ids and values are those of the raw data (the build's own tests show that)",
+    "which tokens a longer list has lost, and the order of those that stayed",
+    "that one token stands once in a list where ids are hashes: two tokens may share one",
+    "under tail_ids contract, whether a hybrid's id is a token's own (so no R3.6, R3.8, R3.9)",
+    "click_mask against who was shown what: the raw data holds shown rows only",
+    "the batches: section 4 is the loader's, and its tests'",
+)
+"""What files alone cannot show."""
+
+
+Mask = NDArray[np.bool_]
+_LONGEST = 200  # characters of what was found
+PASSED, BROKEN, SKIPPED = "passed", "broken", "not checked"
+STATES: Final = (PASSED, BROKEN, SKIPPED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a rule is broken.
+
+    Attributes:
+        file: its path in the folder.
+        row: its number from 0 in the file, None where it is about no row.
+        column: its name, None where it is about no column.
+        found: what is there, shortened.
+    """
+
+    file: str
+    row: int | None = None
+    column: str | None = None
+    found: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.found) > _LONGEST:
+            object.__setattr__(self, "found", self.found[: _LONGEST - 1] + "…")
+
+
+@dataclass(kw_only=True)
+class Findings:
+    """Collects what is broken; holds `max_shown` places of a rule at most.
+
+    Attributes:
+        max_shown: places that are kept of each rule.
+        counts: how often each rule is broken.
+        places: the first places of each broken rule.
+        skipped: why a rule was not checked, or not everywhere, by its number.
+    """
+
+    max_shown: int = 3
+    counts: Counter[str] = field(default_factory=Counter)
+    places: dict[str, list[Place]] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+    def add(self, rule: str, place: Place) -> None:
+        """Notes that a rule is broken at a place."""
+        self.add_several(rule, 1, [place])
+
+    def add_several(self, rule: str, count: int, places: Iterable[Place]) -> None:
+        """Notes that a rule is broken `count` times; no more places are taken than are kept."""
+        if not count:
+            return
+        self.counts[rule] += count
+        kept = self.places.setdefault(rule, [])
+        kept.extend(islice(places, self.max_shown - len(kept)))
+
+    def rows(
+        self, rule: str, at: "BatchStart", column: str, bad: Mask, found: Callable[[int], object]
+    ) -> None:
+        """Notes every row of a batch where `bad` is true."""
+        rows = np.flatnonzero(bad)
+        places = (
+            Place(file=at.file, row=at.row + i, column=column, found=str(found(i)))
+            for i in map(int, rows)
+        )
+        self.add_several(rule, len(rows), places)
+
+    def skip(self, rule: str, why: str) -> None:
+        """Notes that a rule could not be checked; the first reason stays."""
+        self.skipped.setdefault(rule, why)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchStart:
+    """Where a batch begins: its file and the number of its first row there."""
+
+    file: str
+    row: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What became of a rule.
+
+    Attributes:
+        rule: the rule.
+        state: one of `STATES`.
+        count: how often it is broken: rows, elements of lists, files, or figures that differ.
+        places: the first of them.
+        why: why it was not checked, or where it was not.
+    """
+
+    rule: Rule
+    state: str
+    count: int
+    places: tuple[Place, ...]
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a validation says.
+
+    Attributes:
+        folder: as it was named.
+        profile: what the files say of themselves, None where they say nothing.
+        rows: of each split.
+        verdicts: one per rule, in order.
+        notes: what else a reader has to know.
+    """
+
+    folder: str
+    profile: dict[str, Json] | None
+    rows: dict[str, int]
+    verdicts: tuple[Verdict, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def broken(self) -> tuple[Verdict, ...]:
+        """The rules that do not hold."""
+        return tuple(one for one in self.verdicts if one.state == BROKEN)
+
+    def to_document(self) -> dict[str, Json]:
+        """The report as JSON."""
+        return {
+            "folder": self.folder,
+            "profile": self.profile,
+            "rows": self.rows,
+            "broken": [one.rule.number for one in self.broken],
+            "rules": [_verdict_document(one) for one in self.verdicts],
+            "notes": list(self.notes),
+            "not_checkable": list(NOT_CHECKED),
+        }
+
+
+def _verdict_document(one: Verdict) -> dict[str, Json]:
+    return {
+        "rule": one.rule.number,
+        "wants": one.rule.wants,
+        "state": one.state,
+        "count": one.count,
+        "why": one.why,
+        "places": [asdict(place) for place in one.places],
+    }
+
+
+def rule_verdicts(found: Findings) -> tuple[Verdict, ...]:
+    """A verdict on every rule."""
+    return tuple(_judge_rule(rule, found) for rule in RULES)
+
+
+def _judge_rule(rule: Rule, found: Findings) -> Verdict:
+    count = found.counts[rule.number]
+    why = found.skipped.get(rule.number, "")
+    state = BROKEN if count else SKIPPED if why else PASSED
+    places = tuple(found.places.get(rule.number, ()))
+    return Verdict(rule=rule, state=state, count=count, places=places, why=why)

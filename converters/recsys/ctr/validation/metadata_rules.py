@@ -1,0 +1,358 @@
+"""The rules on the vocabularies: their order, their ids, no token twice.
+
+The rules on stats.json and manifest.json: they say what the files say.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
+from numpy.typing import NDArray
+
+from ingot.converters.errors import SourceError
+from ingot.converters.json_yaml import load_json
+from ingot.converters.output.commit import MANIFEST, RUN
+from ingot.converters.recsys.ctr import contract
+from ingot.converters.recsys.ctr.contract import token_hashes
+from ingot.converters.recsys.ctr.featuremap import HASH, VOCAB, Feature, FeatureMap
+from ingot.converters.recsys.ctr.validation import processed_folder
+from ingot.converters.recsys.ctr.validation.findings import BatchStart, Findings, Mask, Place
+from ingot.converters.recsys.ctr.validation.processed_folder import (
+    FeatureCounts,
+    Part,
+    SplitCounts,
+    parquet_type,
+)
+from ingot.converters.rows import Json
+
+_BATCH: Final = 1 << 16
+COLUMNS: Final = {"token": pa.string(), "count": pa.int64(), "id": pa.int64()}
+_RULE: Final = "R7.3"
+
+
+@dataclass(frozen=True, kw_only=True)
+class VocabularyCounts:
+    """What the vocabulary of a feature holds.
+
+    Attributes:
+        distinct: its tokens.
+        kept: those that have an id of their own; 0 for a hash.
+        occurrences: sum of all counts.
+        occurrences_kept: sum of the counts of those that have an id of their own.
+    """
+
+    distinct: int
+    kept: int
+    occurrences: int
+    occurrences_kept: int
+
+
+def check_vocabularies(
+    root: Path, featuremap: FeatureMap, found: Findings
+) -> dict[str, VocabularyCounts]:
+    """Checks `vocab/` of a processed folder."""
+    known = {}
+    for feature in featuremap.features:
+        name = f"{processed_folder.VOCAB_FOLDER}/{feature.name}.parquet"
+        part = Part(split=processed_folder.VOCAB_FOLDER, path=root / name, name=name)
+        before = found.counts[_RULE]
+        try:
+            held = _VocabularyCheck(part, feature, featuremap, found).run()
+        except SourceError as error:
+            found.add(_RULE, Place(file=name, found=error.problem))
+            continue
+        if held and found.counts[_RULE] == before:
+            known[feature.name] = held
+    return known
+
+
+@dataclass
+class _VocabularyCheck:
+    """The check of one file."""
+
+    part: Part
+    feature: Feature
+    featuremap: FeatureMap
+    found: Findings
+    _last: tuple[int, bytes] | None = None
+
+    def run(self) -> VocabularyCounts | None:
+        if not self._columns():
+            return None
+        counts, hashes = [], []
+        for start, batch in processed_folder.read_batches(self.part, rows=_BATCH):
+            table = {name: batch.column(name) for name in COLUMNS}
+            if not self._nulls(table, start):
+                return None
+            tokens = table["token"].cast(pa.binary())
+            numbers = table["count"].to_numpy(zero_copy_only=False)
+            self._order(tokens, numbers, start)
+            texts = tokens.to_pylist()
+            self._ids(texts, table["id"].to_numpy(zero_copy_only=False), start)
+            hashes.append(_token_hashes(texts))
+            counts.append(numbers)
+        self._distinct(np.concatenate(hashes) if hashes else np.zeros(0, np.uint64))
+        return self._held(np.concatenate(counts) if counts else np.zeros(0, np.int64))
+
+    def _held(self, counts: NDArray[np.int64]) -> VocabularyCounts:
+        kept = min(len(counts), self.feature.vocab_num_tokens or 0)
+        return VocabularyCounts(
+            distinct=len(counts),
+            kept=kept,
+            occurrences=int(counts.sum()),
+            occurrences_kept=int(counts[:kept].sum()),
+        )
+
+    def _columns(self) -> bool:
+        schema = processed_folder.read_schema(self.part)
+        there = {one.name: parquet_type(one.type) for one in schema}
+        if there == COLUMNS and len(schema.names) == len(COLUMNS):
+            return True
+        said = ", ".join(f"{one.name} {one.type}" for one in schema)
+        wanted = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+        self.found.add(_RULE, Place(file=self.part.name, found=f"columns {said}, not {wanted}"))
+        return False
+
+    def _nulls(self, table: dict[str, pa.Array], start: int) -> bool:
+        for name, column in table.items():
+            null = column.is_null().to_numpy(zero_copy_only=False)
+            self._rows(name, null, start, lambda _: "null")
+            if null.any():
+                return False
+        return True
+
+    def _rows(self, column: str, bad: Mask, start: int, said: Any) -> None:  # noqa: ANN401
+        self.found.rows(_RULE, BatchStart(file=self.part.name, row=start), column, bad, said)
+
+    def _order(self, tokens: pa.Array, counts: NDArray[np.int64], start: int) -> None:
+        """Counts fall; where they are equal, tokens rise."""
+        self._rows("count", counts < 1, start, lambda i: f"{counts[i]}, at least 1")
+        if not len(counts):
+            return
+        last = (int(counts[0]) + 1, b"") if self._last is None else self._last
+        before = pa.concat_arrays([pa.array([last[1]], pa.binary()), tokens[:-1]])
+        rises = pc.greater(tokens, before).to_numpy(zero_copy_only=False)
+        earlier = np.concatenate([[last[0]], counts[:-1]])
+        bad = (counts > earlier) | ((counts == earlier) & ~rises)
+        self._rows("token", bad, start, lambda i: f"{_token_text(tokens[i].as_py())} out of order")
+        self._last = int(counts[-1]), tokens[-1].as_py()
+
+    def _ids(self, texts: list[bytes], ids: NDArray[np.int64], start: int) -> None:
+        wanted = self._wanted(texts, start)
+        self._rows(
+            "id",
+            ids != wanted,
+            start,
+            lambda i: f"{ids[i]}, not {wanted[i]}: {_token_text(texts[i])}",
+        )
+
+    def _wanted(self, texts: list[bytes], start: int) -> NDArray[np.int64]:
+        """The ids that the feature's encoding gives to the tokens of these ranks."""
+        ranks = np.arange(start, start + len(texts))
+        size = self.feature.vocab_num_tokens or 0
+        wanted = contract.VOCAB_FIRST + ranks
+        rest = ranks >= size
+        if self.feature.encoding == VOCAB:
+            wanted[rest] = contract.OOV
+        elif rest.any():
+            tail = self.feature.encoding != HASH and self.featuremap.tail_ids == "disjoint"
+            first = contract.VOCAB_FIRST + size if tail else contract.HASH_FIRST
+            others = texts[max(0, size - start) :]
+            wanted[rest] = first + token_hashes(others, self.feature, self.featuremap.hash_seed)
+        return wanted
+
+    def _distinct(self, hashes: NDArray[np.uint64]) -> None:
+        ordered = np.sort(hashes)
+        twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+        if not len(twice):
+            return
+        seen: set[bytes] = set()
+        for start, batch in processed_folder.read_batches(self.part, rows=_BATCH):
+            texts = batch.column("token").cast(pa.binary()).to_pylist()
+            for i in np.flatnonzero(np.isin(_token_hashes(texts), twice)).tolist():
+                if texts[i] in seen:
+                    said = f"{_token_text(texts[i])} twice"
+                    place = Place(file=self.part.name, row=start + i, column="token", found=said)
+                    self.found.add(_RULE, place)
+                seen.add(texts[i])
+
+
+def _token_hashes(texts: list[bytes]) -> NDArray[np.uint64]:
+    return np.fromiter(map(xxhash.xxh3_64_intdigest, texts), np.uint64)
+
+
+def _token_text(token: bytes) -> str:
+    return repr(token.decode("utf-8", "replace"))
+
+
+_STATS, _MANIFEST = "R7.4", "R7.5"
+_Figures = Iterator[tuple[tuple[str, ...], int]]
+
+
+def _read_document(root: Path, name: str, rule: str, found: Findings) -> dict[str, Json] | None:
+    try:
+        return load_json(root / name)
+    except FileNotFoundError:
+        found.add(rule, Place(file=name, found="no such file"))
+    except (OSError, ValueError) as error:
+        found.add(rule, Place(file=name, found=f"cannot be read: {error}"))
+    return None
+
+
+def check_stats(
+    root: Path,
+    counts: dict[str, SplitCounts],
+    entities: dict[str, int],
+    vocabularies: dict[str, VocabularyCounts],
+    found: Findings,
+) -> None:
+    """Checks that stats.json adds up, and that its figures are those of the files."""
+    stats = _read_document(root, processed_folder.STATS, _STATS, found)
+    if stats is None:
+        return
+    figures = list(_row_figures(counts, entities))
+    if _is_fitted_here(root):
+        figures += _vocabulary_figures(vocabularies)
+    for path, right in figures:
+        _compare(stats, path, right, "the files have", found)
+    _check_sums(root, stats, found)
+
+
+def _compare(
+    stats: dict[str, Json], path: tuple[str, ...], right: int, who: str, found: Findings
+) -> None:
+    said = _value_at(stats, path)
+    if isinstance(said, bool) or said != right:
+        where = f"{'.'.join(path)}: {json.dumps(said, ensure_ascii=False)}, {who} {right}"
+        found.add(_STATS, Place(file=processed_folder.STATS, found=where))
+
+
+def _value_at(document: Json, path: tuple[str, ...]) -> Json:
+    for key in path:
+        document = document.get(key) if isinstance(document, dict) else None
+    return document
+
+
+def _row_figures(counts: dict[str, SplitCounts], entities: dict[str, int]) -> _Figures:
+    for split, count in counts.items():
+        yield ("rows", split), count.rows
+        at = ("splits", split)
+        yield (*at, "rows"), count.rows
+        for name, ones in count.labels.items():
+            yield (*at, name), ones
+        yield (*at, "funnel_anomalies"), count.funnel_anomalies
+        for name, feature in count.features.items():
+            yield from _count_figures((*at, "features", name), feature)
+    for split, distinct in entities.items():
+        yield ("entities", split), distinct
+
+
+def _count_figures(at: tuple[str, ...], feature: FeatureCounts) -> _Figures:
+    yield (*at, "missing"), feature.missing
+    yield (*at, "tokens"), feature.tokens
+    yield (*at, "oov"), feature.oov
+    if feature.tail_ids == "disjoint":
+        yield (*at, "tail"), feature.tail
+
+
+def _vocabulary_figures(vocabularies: dict[str, VocabularyCounts]) -> _Figures:
+    for name, one in vocabularies.items():
+        at = ("vocab", name)
+        yield (*at, "distinct"), one.distinct
+        yield (*at, "kept"), one.kept
+        yield (*at, "occurrences"), one.occurrences
+        yield (*at, "occurrences_kept"), one.occurrences_kept
+
+
+def _is_fitted_here(root: Path) -> bool:
+    """Whether the vocabularies were fitted on this data; saved ones know other tokens too."""
+    try:
+        return load_json(root / MANIFEST).get("vocab_sha256") is None
+    except (OSError, ValueError):
+        return True
+
+
+def _check_sums(root: Path, stats: dict[str, Json], found: Findings) -> None:
+    """What has to add up in stats.json itself, and the lines of the rejects."""
+    parts = [_count_at(stats, ("rows", one)) for one in ("train", "valid", "rejected", "dropped")]
+    _compare(stats, ("rows", "read"), sum(parts), "train + valid + rejected + dropped are", found)
+    rejected, common = _total_count(stats, "rejects"), _total_count(stats, "common_rejects")
+    _compare(stats, ("rows", "rejected"), rejected, "the reasons under rejects are", found)
+    lines = _count_lines(root / processed_folder.REJECTS)
+    if lines != rejected + common:
+        said = f"{lines} lines, stats.json has {rejected} rejects and {common} common_rejects"
+        found.add(_STATS, Place(file=processed_folder.REJECTS, found=said))
+
+
+def _total_count(stats: dict[str, Json], key: str) -> int:
+    """The sum of counts by reason."""
+    reasons = stats.get(key)
+    return sum(_count_at(reasons, (one,)) for one in reasons) if isinstance(reasons, dict) else 0
+
+
+def _count_at(document: dict[str, Json], path: tuple[str, ...]) -> int:
+    said = _value_at(document, path)
+    return said if isinstance(said, int) else 0
+
+
+def _count_lines(path: Path) -> int:
+    if not path.is_file():
+        return 0
+    with path.open("rb") as stream:
+        return sum(1 for _ in stream)
+
+
+def check_manifest(root: Path, found: Findings) -> None:
+    """Checks that manifest.json lists the folder's files with their bytes and SHA-256."""
+    manifest = _read_document(root, MANIFEST, _MANIFEST, found)
+    if manifest is None:
+        return
+    entries = manifest.get("files")
+    listed = {}
+    for entry in entries if isinstance(entries, list) else []:
+        name = entry.get("path") if isinstance(entry, dict) else None
+        if isinstance(name, str) and _is_inside(name):
+            listed[name] = entry
+        else:
+            found.add(_MANIFEST, Place(file=MANIFEST, found=f"no file of the folder: {entry}"))
+    for name, entry in listed.items():
+        if said := _file_difference(root / name, entry):
+            found.add(_MANIFEST, Place(file=name, found=said))
+    for name in _own_files(root):
+        if name not in listed:
+            found.add(_MANIFEST, Place(file=name, found=f"{MANIFEST} does not list it"))
+
+
+def _is_inside(name: str) -> bool:
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts and "\0" not in name
+
+
+def _file_difference(path: Path, entry: dict[str, Json]) -> str:
+    """What is not as the manifest says, or nothing."""
+    try:
+        if (size := path.stat().st_size) != entry.get("bytes"):
+            return f"{size} bytes, {MANIFEST} says {entry.get('bytes')}"
+        with path.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return "" if digest == entry.get("sha256") else f"{MANIFEST} says another SHA-256"
+
+
+def _own_files(root: Path) -> Iterator[str]:
+    """Files that a build writes into a folder, without the two that list the others."""
+    for part in (*contract.SPLITS, processed_folder.VOCAB_FOLDER):
+        for path in sorted((root / part).glob("*.parquet")):
+            if path.name[0] != ".":
+                yield f"{part}/{path.name}"
+    for name in (processed_folder.FEATUREMAP, processed_folder.STATS, processed_folder.REJECTS):
+        if name not in (MANIFEST, RUN) and (root / name).is_file():
+            yield name

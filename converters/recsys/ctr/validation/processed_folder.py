@@ -1,0 +1,421 @@
+"""A processed folder as it lies on disk: its Parquet files, opened and read in batches.
+
+Columns of a record batch as NumPy arrays, with their nulls beside them.
+Counts what the rows of a split say: labels, and missing, OOV, tail and lengths per feature.
+The rules on a file's columns and their types, and which columns can be looked into.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from ingot.converters.errors import SourceError
+from ingot.converters.recsys.ctr import contract
+from ingot.converters.recsys.ctr.featuremap import HYBRID, VOCAB, Feature, FeatureMap
+from ingot.converters.recsys.ctr.validation.findings import Findings, Place
+
+FEATUREMAP = "featuremap.yaml"
+STATS = "stats.json"
+VOCAB_FOLDER = "vocab"
+REJECTS = "rejects.jsonl"
+BATCH_ROWS = 8192
+_UNREADABLE = (OSError, pa.ArrowException, ValueError)  # what pyarrow says of damaged files
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A Parquet file of a split.
+
+    Attributes:
+        split: train or valid.
+        path: of the file.
+        name: its path in the folder, with `/`.
+    """
+
+    split: str
+    path: Path
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folder:
+    """The files of a processed folder, by split, sorted by name."""
+
+    root: Path
+    parts: dict[str, tuple[Part, ...]] = field(default_factory=dict)
+
+    @property
+    def all_parts(self) -> tuple[Part, ...]:
+        """The files of all splits, those of train first."""
+        return tuple(part for split in contract.SPLITS for part in self.parts.get(split, ()))
+
+
+def find_folder(root: Path) -> Folder:
+    """The processed files under a folder."""
+    if not root.is_dir():
+        raise SourceError(str(root), "no such folder", "name the folder that a build wrote")
+    splits = [split for split in contract.SPLITS if (root / split).is_dir()]
+    if not splits:
+        hint = "a processed folder has train/ and valid/"
+        raise SourceError(str(root), "neither train/ nor valid/ is in it", hint)
+    return Folder(root=root, parts={split: _find_parts(root, split) for split in splits})
+
+
+def _find_parts(root: Path, split: str) -> tuple[Part, ...]:
+    files = sorted(path for path in (root / split).glob("*.parquet") if path.name[0] != ".")
+    return tuple(Part(split=split, path=path, name=f"{split}/{path.name}") for path in files)
+
+
+@contextmanager
+def translate_read_errors(name: str) -> Iterator[None]:
+    """Translates what pyarrow says of a file that is damaged, gone or no Parquet."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise SourceError(name, "no such file") from error
+    except _UNREADABLE as error:
+        said = " ".join(str(error).split())
+        raise SourceError(name, f"cannot be read: {said}") from error
+
+
+def read_schema(part: Part) -> pa.Schema:
+    """The Arrow schema of a file with its metadata; SourceError if it cannot be read."""
+    with translate_read_errors(part.name):
+        return pq.read_schema(part.path)
+
+
+def read_row_count(part: Part) -> int:
+    """The rows of a file as its footer says; SourceError if it cannot be read."""
+    with translate_read_errors(part.name):
+        return int(pq.read_metadata(part.path).num_rows)
+
+
+def read_batches(
+    part: Part, columns: list[str] | None = None, rows: int = BATCH_ROWS
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of a file in order, with the number of the first of each batch."""
+    first = 0
+    with translate_read_errors(part.name):
+        file = pq.ParquetFile(part.path, memory_map=False, pre_buffer=False)
+    with file:
+        following = iter(file.iter_batches(batch_size=rows, columns=columns))
+        while True:
+            with translate_read_errors(part.name):
+                batch = next(following, None)
+            if batch is None:
+                return
+            yield first, batch
+            first += batch.num_rows
+
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scalars:
+    """A scalar column of n rows.
+
+    Attributes:
+        values: [n]; where a cell is null, 0.
+        null: bool[n], or None where no cell is null.
+    """
+
+    values: NDArray[Any]
+    null: Mask | None
+
+    def present(self, bad: Mask) -> Mask:
+        """The mask without cells that are null."""
+        return bad if self.null is None else bad & ~self.null
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lists:
+    """A list column of n rows with m elements.
+
+    Attributes:
+        values: [m], the elements of all lists; where one is null, 0.
+        offsets: int64[n + 1]; row i has the elements offsets[i]:offsets[i + 1], none where it is
+            null.
+        null: bool[n], rows that are null, or None.
+        holes: bool[m], elements that are null, or None.
+    """
+
+    values: NDArray[Any]
+    offsets: NDArray[np.int64]
+    null: Mask | None
+    holes: Mask | None
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """int64[n]."""
+        return np.diff(self.offsets)
+
+    def row_of(self, element: NDArray[np.intp]) -> NDArray[np.intp]:
+        """The rows in which elements stand."""
+        return np.searchsorted(self.offsets, element, side="right") - 1
+
+    def present(self, bad: Mask) -> Mask:
+        """The mask of elements without those that are null."""
+        return bad if self.holes is None else bad & ~self.holes
+
+
+def cell_arrays(column: pa.Array, kind: pa.DataType) -> "Scalars | Lists | None":
+    """A column as arrays."""
+    try:
+        column = column.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+    if not pa.types.is_list(kind):
+        values, null = _number_array(column)
+        return Scalars(values=values, null=null)
+    flat, holes = _number_array(pc.list_flatten(column))
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    offsets = np.zeros(len(column) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return Lists(values=flat, offsets=offsets, null=_null_mask(column), holes=holes)
+
+
+def _number_array(column: pa.Array) -> tuple[NDArray[Any], Mask | None]:
+    null = _null_mask(column)
+    if null is not None:
+        column = pc.fill_null(column, pa.scalar(0, column.type))
+    return column.to_numpy(zero_copy_only=False), null
+
+
+def _null_mask(column: pa.Array) -> Mask | None:
+    return column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+
+
+_LONGEST = 1 << 20  # of a list whose length is told apart; max_len is at most 1,000,000
+
+
+@dataclass(kw_only=True)
+class FeatureCounts:
+    """What the ids of a feature say.
+
+    Attributes:
+        feature: of the featuremap.
+        tail_ids: disjoint or contract: then a hybrid's tail cannot be told from its head.
+        missing: rows whose only id is the missing one.
+        tokens: ids that are not the missing one.
+        oov: ids 2 of a vocabulary.
+        tail: ids of a hybrid's tail, where they are told apart.
+        lengths: how many rows have lists of 0, 1, 2, ... tokens; empty for a single value.
+    """
+
+    feature: Feature
+    tail_ids: str
+    missing: int = 0
+    tokens: int = 0
+    oov: int = 0
+    tail: int = 0
+    lengths: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @property
+    def has_tail(self) -> bool:
+        """Whether ids of a tail can be told."""
+        return self.feature.encoding == HYBRID and self.tail_ids == "disjoint"
+
+    def add(self, ids: Scalars | Lists) -> None:
+        """Takes the `_idx` column of a batch."""
+        missing = ids.present(ids.values == contract.MISSING)
+        tokens = ids.present(~missing)
+        self.missing += int(np.count_nonzero(missing))
+        self.tokens += int(np.count_nonzero(tokens))
+        if self.feature.encoding == VOCAB:
+            self.oov += int(np.count_nonzero(ids.values == contract.OOV))
+        if self.has_tail:
+            start = contract.VOCAB_FIRST + (self.feature.vocab_num_tokens or 0)
+            self.tail += int(np.count_nonzero(ids.values >= start))
+        if isinstance(ids, Lists):
+            self._add_lengths(ids, tokens)
+
+    def _add_lengths(self, ids: Lists, tokens: NDArray[np.bool_]) -> None:
+        before = np.zeros(len(tokens) + 1, np.int64)
+        np.cumsum(tokens, out=before[1:])
+        lengths = np.minimum(np.diff(before[ids.offsets]), _LONGEST)
+        counted = np.bincount(lengths, minlength=len(self.lengths))
+        counted[: len(self.lengths)] += self.lengths
+        self.lengths = counted
+
+
+@dataclass(kw_only=True)
+class SplitCounts:
+    """What the rows of a split say.
+
+    Attributes:
+        features: by name.
+        rows: in all.
+        labels: sums of the four labels, of cells that are 1.
+        funnel_anomalies: rows with y_cvr 1 and y_ctr 0.
+    """
+
+    features: dict[str, FeatureCounts]
+    rows: int = 0
+    labels: dict[str, int] = field(default_factory=lambda: dict.fromkeys(contract.LABELS, 0))
+    funnel_anomalies: int = 0
+
+    def add(self, rows: int, columns: dict[str, Scalars | Lists]) -> None:
+        """Takes a batch: its number of rows, and the columns that can be looked into."""
+        self.rows += rows
+        ones = {
+            name: columns[name].present(columns[name].values == 1)
+            for name in contract.LABELS
+            if name in columns
+        }
+        for name, one in ones.items():
+            self.labels[name] += int(np.count_nonzero(one))
+        if {"y_ctr", "y_cvr"} <= set(ones):
+            self.funnel_anomalies += int(np.count_nonzero(ones["y_cvr"] & ~ones["y_ctr"]))
+        for counts in self.features.values():
+            ids = columns.get(contract.index_column(counts.feature))
+            if ids is not None:
+                counts.add(ids)
+
+
+def quantile(lengths: NDArray[np.int64], share: float) -> int:
+    """The smallest length that at least a share of the rows do not exceed."""
+    total = int(lengths.sum())
+    wanted = max(1, int(np.ceil(share * total)))
+    return int(np.searchsorted(np.cumsum(lengths), wanted)) if total else 0
+
+
+_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+_LISTS = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredColumn:
+    """A column as the contract declares it.
+
+    Attributes:
+        name: of the column.
+        kind: its type, as `parquet_type` gives it.
+        missing: the rule that its absence breaks.
+        shape: the rule that a list in place of a scalar breaks, or the other way round.
+        type: the rule that another type of the scalars or elements breaks.
+    """
+
+    name: str
+    kind: pa.DataType
+    missing: str
+    shape: str
+    type: str
+
+
+def declared_columns(featuremap: FeatureMap | None) -> tuple[DeclaredColumn, ...]:
+    """Every column of the contract; the six of section 1 alone where no featuremap is known."""
+    columns = [_required_column(name) for name in contract.REQUIRED]
+    for feature in featuremap.features if featuremap else ():
+        columns += _feature_columns(feature)
+    return tuple(columns)
+
+
+def _required_column(name: str) -> DeclaredColumn:
+    labels = name in contract.LABELS
+    kinds = {contract.ROW_ID: pa.int64(), contract.ENTITY_ID: pa.string()}
+    rule = "R1.2" if labels else "R1.3"
+    kind = kinds.get(name, pa.float32())
+    return DeclaredColumn(name=name, kind=kind, missing="R1.1", shape=rule, type=rule)
+
+
+def _feature_columns(feature: Feature) -> Iterator[DeclaredColumn]:
+    wanted = [(contract.index_column(feature), contract.index_type(feature), "R2.1")]
+    if feature.use_value:
+        wanted.append((contract.value_column(feature), contract.value_type(feature), "R2.2"))
+    for name, kind, missing in wanted:
+        yield DeclaredColumn(
+            name=name, kind=parquet_type(kind), missing=missing, shape="R2.4", type="R2.5"
+        )
+
+
+def parquet_type(kind: pa.DataType) -> pa.DataType:
+    """The type that Parquet itself knows: large, viewed and dictionary forms are the plain ones."""
+    if pa.types.is_dictionary(kind):
+        return parquet_type(kind.value_type)
+    if any(is_list(kind) for is_list in _LISTS):
+        return pa.list_(parquet_type(kind.value_type))
+    return pa.string() if any(is_text(kind) for is_text in _TEXTS) else kind
+
+
+def check_columns(
+    schema: pa.Schema, featuremap: FeatureMap | None, file: str, found: Findings
+) -> dict[str, pa.DataType]:
+    """Checks names and types of a file's columns."""
+    wanted = {one.name: one for one in declared_columns(featuremap)}
+    times = Counter(schema.names)
+    for name in times:
+        _check_name(name, times[name], featuremap, wanted, Place(file=file, column=name), found)
+    usable = {}
+    for name, one in wanted.items():
+        if times[name] == 0:
+            found.add(one.missing, Place(file=file, column=name, found="no such column"))
+        elif times[name] == 1 and _check_type(schema.field(name).type, one, file, found):
+            usable[name] = one.kind
+    return usable
+
+
+def _check_name(
+    name: str,
+    times: int,
+    featuremap: FeatureMap | None,
+    wanted: dict[str, DeclaredColumn],
+    place: Place,
+    found: Findings,
+) -> None:
+    def add(rule: str, said: str) -> None:
+        found.add(rule, Place(file=place.file, column=place.column, found=said))
+
+    if times > 1:
+        add("R0.3", f"{times} columns of this name")
+    if name in wanted or featuremap is None:
+        return
+    spare = {contract.value_column(one) for one in featuremap.features}
+    if name in spare:
+        add("R2.3", "a column; the featuremap says use_value: false")
+    else:
+        add("R0.3", "a column that is not declared")
+
+
+def _check_type(kind: pa.DataType, one: DeclaredColumn, file: str, found: Findings) -> bool:
+    """Whether a column can be looked into; what is wrong with its type is noted."""
+    kind = parquet_type(kind)
+    if kind == one.kind:
+        return True
+    place = Place(
+        file=file, column=one.name, found=f"{_type_name(kind)}, not {_type_name(one.kind)}"
+    )
+    same_shape = pa.types.is_list(kind) == pa.types.is_list(one.kind)
+    found.add(one.type if same_shape else one.shape, place)
+    return same_shape and _is_number(_element_type(kind)) and _is_number(_element_type(one.kind))
+
+
+def _element_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_list(kind) else kind
+
+
+def _type_name(kind: pa.DataType) -> str:
+    said = str(_element_type(kind))
+    said = {"float": "float32", "double": "float64", "halffloat": "float16"}.get(said, said)
+    return f"list<{said}>" if pa.types.is_list(kind) else said
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    )

@@ -1,0 +1,487 @@
+"""The rules on labels and row numbers, batch by batch.
+
+The rules on a feature's ids and values, batch by batch.
+The rules on rows that lie far apart: a row_id once in all, an entity in one split.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+from numpy.typing import NDArray
+
+from ingot.converters.errors import SourceError
+from ingot.converters.recsys.ctr import contract
+from ingot.converters.recsys.ctr.contract import Profile
+from ingot.converters.recsys.ctr.featuremap import HASH, HYBRID, VOCAB, Feature, FeatureMap
+from ingot.converters.recsys.ctr.validation import processed_folder
+from ingot.converters.recsys.ctr.validation.findings import BatchStart, Findings, Mask, Place
+from ingot.converters.recsys.ctr.validation.processed_folder import (
+    Lists,
+    Part,
+    Scalars,
+    cell_arrays,
+)
+
+Columns = dict[str, Scalars | Lists]
+
+
+@dataclass(kw_only=True)
+class RowRules:
+    """Checks the labels and row numbers of one split.
+
+    Attributes:
+        profile: what the files say of themselves, None where they say nothing.
+        found: takes what is wrong.
+    """
+
+    profile: Profile | None
+    found: Findings
+    _last: int = field(default=-1, init=False)
+
+    def check(self, columns: Columns, at: BatchStart) -> None:
+        """Checks a batch; batches come in the order of the split."""
+        self._nulls(columns, at)
+        self._check_binary(columns, at)
+        self._check_products(columns, at)
+        self._click_mask(columns, at)
+        self._funnel(columns, at)
+        row_ids = _scalar_columns(columns, contract.ROW_ID)
+        if self.profile and row_ids is not None and len(row_ids.values):
+            self._check_rising(row_ids, at)
+
+    def _nulls(self, columns: Columns, at: BatchStart) -> None:
+        for name in contract.REQUIRED:
+            one = columns.get(name)
+            if one is not None and one.null is not None:
+                self.found.rows("R5.1", at, name, one.null, lambda _: "null")
+
+    def _check_binary(self, columns: Columns, at: BatchStart) -> None:
+        for name in contract.LABELS:
+            one = _scalar_columns(columns, name)
+            if one is not None:
+                values = one.values
+                self.found.rows(
+                    "R1.4", at, name, one.present(~_is_binary(values)), values.__getitem__
+                )
+
+    def _check_products(self, columns: Columns, at: BatchStart) -> None:
+        """y_ctcvr, where all three are 0 or 1."""
+        names = ("y_ctr", "y_cvr", "y_ctcvr")
+        if (labels := _binary_labels(columns, *names)) is None:
+            return
+        (ctr, cvr, both), good = labels
+        self.found.rows(
+            "R1.5",
+            at,
+            "y_ctcvr",
+            good & (both != ctr * cvr),
+            lambda i: f"{both[i]:g} at y_ctr {ctr[i]:g}, y_cvr {cvr[i]:g}",
+        )
+
+    def _click_mask(self, columns: Columns, at: BatchStart) -> None:
+        if (
+            self.profile is None
+            or (labels := _binary_labels(columns, "y_ctr", "click_mask")) is None
+        ):
+            return
+        (ctr, mask), good = labels
+        exposed = self.profile.click_mask == "exposed"
+        self.found.rows(
+            "R1.6",
+            at,
+            "click_mask",
+            good & (mask != (1 if exposed else ctr)),
+            lambda i: (
+                f"{mask[i]:g} at y_ctr {ctr[i]:g}, the profile is "
+                f"{'exposed' if exposed else 'clicked'}"
+            ),
+        )
+
+    def _funnel(self, columns: Columns, at: BatchStart) -> None:
+        if self.profile is None or self.profile.funnel == "keep":
+            return
+        if (labels := _binary_labels(columns, "y_ctr", "y_cvr")) is None:
+            return
+        (ctr, cvr), good = labels
+        policy = self.profile.funnel
+        self.found.rows(
+            "R1.7",
+            at,
+            "y_cvr",
+            good & (cvr == 1) & (ctr == 0),
+            lambda _: f"1 at y_ctr 0, the profile says {policy}",
+        )
+
+    def _check_rising(self, row_ids: Scalars, at: BatchStart) -> None:
+        ids: NDArray[np.int64] = row_ids.values
+        before = np.empty_like(ids)
+        before[0] = self._last
+        before[1:] = ids[:-1]
+        bad = row_ids.present((ids <= before) | (ids < 0))
+        self.found.rows("R1.9", at, contract.ROW_ID, bad, lambda i: f"{ids[i]} after {before[i]}")
+        self._last = int(ids[-1])
+
+
+def _scalar_columns(columns: Columns, name: str) -> Scalars | None:
+    one = columns.get(name)
+    return one if isinstance(one, Scalars) else None
+
+
+def _is_binary(values: NDArray[np.float32]) -> Mask:
+    binary: Mask = (values == 0) | (values == 1)
+    return binary
+
+
+def _binary_labels(
+    columns: Columns, *names: str
+) -> tuple[tuple[NDArray[np.float32], ...], Mask] | None:
+    """Label columns, and the rows where all of them are 0 or 1; None if one is not there."""
+    found = [_scalar_columns(columns, name) for name in names]
+    there = [one for one in found if one is not None]
+    if len(there) < len(names):
+        return None
+    good = np.ones(len(there[0].values), np.bool_)
+    for one in there:
+        good &= one.present(_is_binary(one.values))
+    return tuple(one.values for one in there), good
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdRanges:
+    """Which ids of a feature can occur.
+
+    Attributes:
+        end: one more than the largest.
+        head_end: one more than the largest id that a vocabulary of full size has; 3 for a hash.
+        given_end: one more than the largest id that the vocabulary at hand gives, or None.
+        two: whether id 2 stands for anything.
+        own: whether ids of the head stand for one token each.
+    """
+
+    end: int
+    head_end: int
+    given_end: int | None
+    two: bool
+    own: bool
+
+
+def id_ranges(feature: Feature, profile: Profile | None, given: int | None) -> IdRanges:
+    """The ids of a feature."""
+    tails = [profile.tail_ids] if profile else ["disjoint", "contract"]
+    head_end = contract.VOCAB_FIRST + (feature.vocab_num_tokens or 0)
+    hashes_low = feature.encoding == HASH or (feature.encoding == HYBRID and "contract" in tails)
+    return IdRanges(
+        end=max(feature.num_embeddings(one) for one in tails),
+        head_end=head_end,
+        given_end=None if given is None or hashes_low else contract.VOCAB_FIRST + given,
+        two=feature.encoding == VOCAB or hashes_low,
+        own=feature.encoding != HASH and not hashes_low,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureRules:
+    """Checks the columns of one feature.
+
+    Attributes:
+        feature: of the featuremap.
+        ranges: the ids that it can have.
+        decided: whether what the contract's text leaves open is checked too.
+        found: takes what is wrong.
+    """
+
+    feature: Feature
+    ranges: IdRanges
+    decided: bool
+    found: Findings
+
+    def check(
+        self, ids: Scalars | Lists | None, values: Scalars | Lists | None, at: BatchStart
+    ) -> None:
+        """Checks a batch."""
+        names = contract.index_column(self.feature), contract.value_column(self.feature)
+        for name, one in zip(names, (ids, values), strict=True):
+            if one is not None:
+                _Column(self.found, at, name, one).nulls()
+        if ids is not None:
+            self._ids(_Column(self.found, at, names[0], ids))
+        if values is not None:
+            column = _Column(self.found, at, names[1], values)
+            self._values(column)
+            if isinstance(values, Scalars) and isinstance(ids, Scalars):
+                self._missing(column, column.cells.present(ids.present(ids.values == 1)))
+            elif isinstance(values, Lists) and isinstance(ids, Lists):
+                self._pairs(column, ids, values)
+
+    def _ids(self, column: "_Column") -> None:
+        ids, one = column.cells.values, column.cells
+        if isinstance(one, Lists):
+            self._lengths(column, one)
+        if not len(ids):
+            return
+        ranges = self.ranges
+        if ids.min() <= 0 or ids.max() >= ranges.end:
+            column.elements("R3.4", ids == 0)
+            outside = (ids < 0) | (ids >= ranges.end)
+            column.elements("R3.5", outside, f", ids are below {ranges.end}")
+        if not ranges.two:
+            column.elements("R3.6", ids == contract.OOV, ", which stands for nothing here")
+        if self.decided and ranges.given_end is not None and ranges.given_end < ranges.head_end:
+            unknown = (ids >= ranges.given_end) & (ids < ranges.head_end)
+            column.elements("R3.9", unknown, f", the vocabulary ends at {ranges.given_end - 1}")
+
+    def _lengths(self, column: "_Column", one: Lists) -> None:
+        lengths, most = one.lengths, self.feature.max_len or 0
+        empty = lengths == 0
+        if one.null is not None:
+            empty &= ~one.null
+        column.rows("R3.1", empty, lambda _: "[]")
+        column.rows("R2.6", lengths > most, lambda i: f"{lengths[i]} elements, max_len {most}")
+        if len(one.values):
+            missing = one.present(one.values == contract.MISSING)
+            if missing.any():
+                alone = np.repeat(lengths == 1, lengths)
+                column.elements("R3.2", missing & ~alone)
+            if self.decided and self.ranges.own:
+                column.elements("R3.8", self._repeated(one), ", as before in the list")
+
+    def _repeated(self, one: Lists) -> Mask:
+        """Elements whose id of the head stands in their list already."""
+        end = self.ranges.head_end
+        head = np.flatnonzero((one.values >= contract.VOCAB_FIRST) & (one.values < end))
+        rows = np.repeat(np.arange(len(one.offsets) - 1), one.lengths)[head]
+        keys = rows * end + one.values[head]
+        if len(one.offsets) * end < 1 << 31:
+            keys = keys.astype(np.int32)  # sorts in half the time
+        repeated = np.zeros(len(one.values), np.bool_)
+        ordered = np.sort(keys)
+        if (ordered[1:] == ordered[:-1]).any():
+            order = np.argsort(keys, kind="stable")
+            again = keys[order][1:] == keys[order][:-1]
+            repeated[head[order[1:][again]]] = True
+        return repeated
+
+    def _values(self, column: "_Column") -> None:
+        values = column.cells.values
+        if self.decided and len(values) and not np.isfinite(values).all():
+            column.elements("R3.7", ~np.isfinite(values))
+
+    def _pairs(self, column: "_Column", ids: Lists, values: Lists) -> None:
+        """Lists of ids and values side by side."""
+        lengths, others = values.lengths, ids.lengths
+        uneven = lengths != others
+        for null in (ids.null, values.null):
+            if null is not None:
+                uneven &= ~null
+        column.rows("R2.7", uneven, lambda i: f"{lengths[i]} values, {others[i]} ids")
+        if np.array_equal(lengths, others):
+            self._missing(column, values.present(ids.present(ids.values == contract.MISSING)))
+
+    def _missing(self, column: "_Column", missing: Mask) -> None:
+        wrong = missing & (column.cells.values != contract.MISSING_VALUE)
+        column.elements("R3.3", wrong, " beside the missing id")
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column of a batch, and what to do with what is wrong in it."""
+
+    found: Findings
+    at: BatchStart
+    name: str
+    cells: Scalars | Lists
+
+    def rows(self, rule: str, bad: Mask, found: Callable[[int], object]) -> None:
+        self.found.rows(rule, self.at, self.name, bad, found)
+
+    def nulls(self) -> None:
+        if self.cells.null is not None:
+            self.rows("R5.1", self.cells.null, lambda _: "null")
+        if isinstance(self.cells, Lists) and self.cells.holes is not None:
+            self._of_lists("R5.1", self.cells, self.cells.holes, lambda _: "null", "")
+
+    def elements(self, rule: str, bad: Mask, why: str = "") -> None:
+        """Notes scalars or elements of lists that are bad; those that are null are not."""
+        bad = self.cells.present(bad)
+        if not bad.any():
+            return
+        values: NDArray[Any] = self.cells.values
+        if isinstance(self.cells, Lists):
+            self._of_lists(rule, self.cells, bad, values.__getitem__, why)
+        else:
+            self.rows(rule, bad, lambda i: f"{values[i]}{why}")
+
+    def _of_lists(
+        self, rule: str, lists: Lists, bad: Mask, said: Callable[[int], object], why: str
+    ) -> None:
+        elements = np.flatnonzero(bad)
+        rows = lists.row_of(elements)
+        places = (
+            Place(
+                file=self.at.file,
+                row=self.at.row + row,
+                column=self.name,
+                found=f"{said(element)} at [{element - int(lists.offsets[row])}]{why}",
+            )
+            for row, element in zip(map(int, rows), map(int, elements), strict=True)
+        )
+        self.found.add_several(rule, len(elements), places)
+
+
+_IDS_PER_PASS: Final = 1 << 23
+_BATCH: Final = 1 << 18  # rows: one column alone is read
+_SCALE: Final = 2.0**-64
+_MIX: Final = np.uint64(0x9E3779B97F4A7C15)
+_Hashes = NDArray[np.uint64]
+
+
+def check_row_ids(
+    parts: Iterable[Part], found: Findings, ids_per_pass: int = _IDS_PER_PASS
+) -> None:
+    """Checks that no row_id stands twice in the files, whatever their order."""
+    parts = list(parts)
+    passes = max(1, -(-sum(map(_row_batches, parts)) // ids_per_pass))
+    for residue in range(passes):
+        held = [
+            ids[_residues(ids, passes) == residue] for part in parts for _, ids in _id_batches(part)
+        ]
+        ordered = np.concatenate(held) if held else np.zeros(0, np.int64)
+        held.clear()
+        ordered.sort()
+        repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+        found.add_several("R1.8", len(repeated), _repetitions(parts, np.unique(repeated)))
+
+
+def _residues(ids: NDArray[np.int64], passes: int) -> NDArray[np.uint64]:
+    """In which pass an id is looked at; mixed, as ids may have a pattern."""
+    mixed: NDArray[np.uint64] = (ids.view(np.uint64) * _MIX) >> np.uint64(32)
+    return mixed % np.uint64(passes)
+
+
+def _repetitions(parts: list[Part], repeated: NDArray[np.int64]) -> Iterator[Place]:
+    """The places of ids that stood before."""
+    first: dict[int, str] = {}
+    for part in parts:
+        for rows, ids in _id_batches(part):
+            for i in np.flatnonzero(np.isin(ids, repeated)).tolist():
+                number, row = int(ids[i]), int(rows[i])
+                if number in first:
+                    said = f"{number}, as in {first[number]}"
+                    yield Place(file=part.name, row=row, column=contract.ROW_ID, found=said)
+                first.setdefault(number, f"{part.name} row {row}")
+
+
+def _row_batches(part: Part) -> int:
+    try:
+        return processed_folder.read_row_count(part)
+    except SourceError:
+        return 0
+
+
+def _id_batches(part: Part) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Rows and their ids, int64 both, without null ones, as far as the file can be read."""
+    try:
+        for start, batch in processed_folder.read_batches(part, [contract.ROW_ID], _BATCH):
+            column = cell_arrays(batch.column(0), pa.int64())
+            if not isinstance(column, Scalars):
+                continue  # R1.3 says so
+            there = column.present(np.ones(len(column.values), np.bool_))
+            yield start + np.flatnonzero(there), column.values[there]
+    except SourceError:
+        return  # R0.2 says so
+
+
+@dataclass(kw_only=True)
+class Entities:
+    """The entities of the splits, as they come along.
+
+    Attributes:
+        featuremap: its seed and fraction say which entity belongs where.
+        found: takes what is wrong.
+    """
+
+    featuremap: FeatureMap
+    found: Findings
+    _new: dict[str, list[_Hashes]] = field(default_factory=dict, init=False)
+    _known: dict[str, _Hashes] = field(default_factory=dict, init=False)
+
+    def check(self, split: str, column: pa.Array, at: BatchStart) -> None:
+        """Takes a batch of entities, and checks that each is on its side."""
+        texts = column.to_pylist()
+        hashes = entity_hashes(texts, self.featuremap.split_seed)
+        trains = hashes.astype(np.float64) * _SCALE < self.featuremap.train_ratio
+        there = np.array([text is not None for text in texts], np.bool_)
+        wrong = there & (trains if split == "valid" else ~trains)
+        self.found.rows("R1.11", at, contract.ENTITY_ID, wrong, lambda i: _short_text(texts[i]))
+        self._new.setdefault(split, []).append(hashes[there])
+        if sum(map(len, self._new[split])) > max(_BATCH, self.distinct(split, settle=False)):
+            self.distinct(split)
+
+    def distinct(self, split: str, *, settle: bool = True) -> int:
+        """How many distinct entities a split has so far."""
+        known = self._known.get(split, np.zeros(0, np.uint64))
+        if settle and self._new.get(split):
+            known = self._known[split] = np.unique(np.concatenate([known, *self._new[split]]))
+            self._new[split] = []
+        return len(known)
+
+    def check_splits(self, parts: Iterable[Part]) -> None:
+        """Checks that no entity is in both splits, once all batches were taken."""
+        for split in contract.SPLITS:
+            self.distinct(split)
+        sides = [self._known.get(split, np.zeros(0, np.uint64)) for split in contract.SPLITS]
+        both = np.intersect1d(sides[0], sides[1], assume_unique=True)
+        if not len(both):
+            return
+        parts = list(parts)
+        seed = self.featuremap.split_seed
+        trained = {
+            text
+            for part in parts
+            if part.split == "train"
+            for _, texts in _text_batches(part)
+            for text, _ in _wanted_texts(texts, seed, both)
+        }
+        for part in parts:
+            for start, texts in _text_batches(part) if part.split == "valid" else ():
+                for text, i in _wanted_texts(texts, seed, both):
+                    if text in trained:
+                        self._in_both(part, start + i, text)
+
+    def _in_both(self, part: Part, row: int, text: bytes) -> None:
+        said = f"{_short_text(text)}, also in train"
+        place = Place(file=part.name, row=row, column=contract.ENTITY_ID, found=said)
+        self.found.add("R1.10", place)
+
+
+def entity_hashes(texts: Iterable[bytes | None], seed: int) -> _Hashes:
+    """xxh64 of "seed:entity", uint64; of null that of the empty text."""
+    prefix = b"%d:" % seed
+    digest = xxhash.xxh64_intdigest
+    return np.fromiter((digest(prefix + (text or b"")) for text in texts), np.uint64)
+
+
+def _text_batches(part: Part) -> Iterator[tuple[int, list[bytes | None]]]:
+    try:
+        for start, batch in processed_folder.read_batches(part, [contract.ENTITY_ID]):
+            yield start, batch.column(0).cast(pa.binary()).to_pylist()
+    except SourceError:
+        return  # R0.2 says so
+
+
+def _wanted_texts(
+    texts: list[bytes | None], seed: int, wanted: _Hashes
+) -> Iterator[tuple[bytes, int]]:
+    """The texts whose hash is wanted, with their rows in the batch."""
+    for i in np.flatnonzero(np.isin(entity_hashes(texts, seed), wanted)).tolist():
+        text = texts[i]
+        if text is not None:
+            yield text, i
+
+
+def _short_text(text: bytes | None) -> str:
+    return (text or b"").decode("utf-8", "replace")

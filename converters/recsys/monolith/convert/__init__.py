@@ -1,0 +1,1 @@
+"""Conversions between Monolith streams and tables."""

@@ -1,0 +1,439 @@
+"""What the streams of a folder become: their names.
+
+What decides the bytes of a folder of converted streams.
+All streams of a conversion, to wherever they go.
+Streams of Monolith's messages, and Parquet tables, converted into each other.
+"""
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, Final
+
+from ingot import __version__
+from ingot.converters.errors import IngotError, OutputError, SourceError
+from ingot.converters.output.commit import FinishedResult, StagedResult, output_errors, stage
+from ingot.converters.output.result_files import check_unchanged, list_files, whole_file
+from ingot.converters.progress import Clock, Progress, Watch, host_facts, peak_rss
+from ingot.converters.recsys.monolith.convert.settings import Counts, Settings, Target
+from ingot.converters.recsys.monolith.convert.stream import (
+    Reject,
+    StreamConverter,
+    TableSink,
+    scan_columns,
+)
+from ingot.converters.recsys.monolith.frames.compression import compression_by_name
+from ingot.converters.recsys.monolith.streams import (
+    REJECTS,
+    STDIN,
+    Input,
+    Inputs,
+    find_inputs,
+    standard_input,
+)
+from ingot.converters.rows import Json
+
+_COMPRESSED_SUFFIXES: Final = (".snappy", ".zst", ".zstd", ".gz", ".zz", ".zlib")
+_KIND_SUFFIXES: Final = (".parquet", ".pq", ".pb", ".bin", ".data", ".examplebatch", ".example")
+_SUFFIX_OF: Final = {"snappy": ".snappy", "zstd": ".zst", "gzip": ".gz", "zlib": ".zz"}
+
+
+def output_name(name: str, target: Target, compression: str) -> str:
+    """What the stream that is made of one is named: its name, with the endings of what it is."""
+    path = PurePosixPath(name)
+    while path.suffix.lower() in (*_COMPRESSED_SUFFIXES, *_KIND_SUFFIXES) and path.stem:
+        path = path.with_suffix("")
+    ending = ".parquet" if target == "parquet" else ".pb" + _SUFFIX_OF.get(compression, "")
+    return str(path) + ending
+
+
+def output_names(inputs: Inputs, target: Target, compression: str) -> list[str]:
+    """What the streams that are made of these are named."""
+    names: dict[str, str] = {}
+    for file in inputs.files:
+        name = output_name(file.name, target, compression)
+        if name in names:
+            problem = f"{names[name]} and {file.name} would both become {name}"
+            raise SourceError(inputs.where, problem, "convert them one by one, or rename one")
+        names[name] = file.name
+    return list(names)
+
+
+FORMAT: Final = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """Two conversions with equal identities make the same folder."""
+
+    inputs: Inputs
+    settings: Settings
+
+    def settled(self) -> dict[str, Json]:
+        """What the manifest holds of it."""
+        return {
+            "decision": "monolith",
+            "versions": {"ingot": __version__, "monolith": FORMAT},
+            "options": self.settings.document(),
+        }
+
+    def stamps(self) -> list[dict[str, Json]]:
+        """Name, size and time of change of every input."""
+        return [file.stamp() for file in self.inputs.files]
+
+    def key(self) -> str:
+        """The staging key."""
+        document = [self.settled(), self.inputs.place, self.stamps()]
+        return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+    def difference(self, there: FinishedResult) -> str | None:
+        """What tells a finished folder from the one that this run would make, if anything."""
+        for name, ours in self.settled().items():
+            if there.manifest.get(name) != ours:
+                return _DIFFERENCES[name]
+        if there.run.get("inputs") == self.stamps():
+            return None
+        try:
+            same = there.manifest.get("inputs") == [file.entry() for file in self.inputs.files]
+        except IngotError:
+            same = False  # the run will say what is wrong with the file
+        return None if same else "other input files"
+
+
+_DIFFERENCES: Final = {
+    "decision": "another decision",
+    "versions": "another version of ingot",
+    "options": "other options",
+}
+
+
+OutputOpener = Callable[[Input], BinaryIO]
+"""Where a stream goes; what it gave is done with when the next is asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamResult:
+    """What became of one stream."""
+
+    file: Input
+    counts: Counts
+    first_bad: SourceError | None = None
+
+    def document(self) -> dict[str, Json]:
+        """As manifests and `--json` have it."""
+        return {"name": self.file.name} | self.counts.document()
+
+
+def _stream_result(file: Input, stream: StreamConverter) -> StreamResult:
+    return StreamResult(file=file, counts=stream.counts, first_bad=stream.first_bad)
+
+
+def check_any_usable(done: list[StreamResult]) -> None:
+    """See that not everything was bad."""
+    counts = total_counts(done)
+    first = next((one.first_bad for one in done if one.first_bad), None)
+    if first is None or counts.written or counts.filtered:
+        return
+    rejects = sum(counts.rejects.values())
+    problem = f"nothing in it can be used, {rejects:,} rejects; the first: {first.problem}"
+    raise SourceError(first.where, problem, "say what it is: --from, --framing, --compression")
+
+
+def total_counts(done: list[StreamResult]) -> Counts:
+    """The counts of all streams."""
+    counts = Counts()
+    for one in done:
+        counts.add(one.counts)
+    return counts
+
+
+class ConversionRun:
+    """Converts streams one after the other.
+
+    Attributes:
+        reordered: rows whose features tables have in another order.
+    """
+
+    def __init__(self, inputs: Inputs, settings: Settings, watch: Watch) -> None:
+        self._inputs, self._settings, self._watch = inputs, settings, watch
+        self._stage, self._files, self._rows = "convert", 0, 0
+        self.reordered = 0
+
+    def write(
+        self, out_of: OutputOpener, compression: str, rejects: BinaryIO | None
+    ) -> list[StreamResult]:
+        """Write every stream; `rejects` gets a line for what is bad."""
+        reject = _reject_writer(rejects)
+        if self._settings.target == "parquet":
+            return self._write_tables(out_of, reject)
+        done = []
+        for file in self._files_in("convert"):
+            stream = StreamConverter(file, self._settings, reject, self._tell)
+            stream.write(out_of(file), compression)
+            done.append(_stream_result(file, stream))
+        check_any_usable(done)
+        return done
+
+    def _write_tables(self, out_of: OutputOpener, reject: Reject) -> list[StreamResult]:
+        """Tables have one schema, so that all streams are looked at before the first is written."""
+        looked_at = (
+            StreamConverter(file, self._settings, lambda _: None, self._tell).rows()
+            for file in self._files_in("look")
+        )
+        schema, reordered = scan_columns(looked_at)
+        done = []
+        for file in self._files_in("convert"):
+            stream = StreamConverter(file, self._settings, reject, self._tell)
+            stream.write_to(TableSink(out_of(file), schema, stream.counts))
+            done.append(_stream_result(file, stream))
+        self.reordered = reordered
+        check_any_usable(done)
+        return done
+
+    def _files_in(self, stage: str) -> Iterator[Input]:
+        self._stage, self._rows = stage, 0
+        for number, file in enumerate(self._inputs.files):
+            self._files = number
+            yield file
+
+    def unmatched(self) -> tuple[str, ...]:
+        """Names and patterns of filters that no feature has."""
+        return self._settings.filters.unmatched()
+
+    def _tell(self, rows: int) -> None:
+        self._rows += rows
+        self._watch(
+            Progress(
+                stage=self._stage,
+                shards_done=self._files,
+                shards=len(self._inputs.files),
+                rows=self._rows,
+                records=self._rows,
+            )
+        )
+
+
+def _reject_writer(rejects: BinaryIO | None) -> Reject:
+    def write(reject: dict[str, Json]) -> None:
+        if rejects is not None:
+            rejects.write(json.dumps(reject).encode() + b"\n")
+
+    return write
+
+
+STDOUT: Final = "-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConversionResult:
+    """A finished conversion.
+
+    Attributes:
+        out: the file or folder; `-` for standard output.
+        counts: of all streams.
+        streams: of each stream: its name, the name of what was made of it, and its counts.
+        reordered: rows whose features tables have in another order.
+        unmatched: names and patterns of filters that no feature has.
+        rejects: the file that tells what was bad; None where nothing was.
+        already_done: the folder held this very result before, nothing was done.
+        notes: what was put right on the way, for people.
+    """
+
+    out: str
+    counts: dict[str, Json]
+    streams: tuple[dict[str, Json], ...] = ()
+    reordered: int = 0
+    unmatched: tuple[str, ...] = ()
+    rejects: Path | None = None
+    already_done: bool = False
+    notes: tuple[str, ...] = ()
+
+    def document(self) -> dict[str, Json]:
+        """As `--json` has it."""
+        return {
+            "out": self.out,
+            "already_done": self.already_done,
+            "notes": list(self.notes),
+            "rejects_file": None if self.rejects is None else str(self.rejects),
+            "counts": self.counts,
+            "reordered": self.reordered,
+            "unmatched": list(self.unmatched),
+            "streams": list(self.streams),
+        }
+
+
+def convert(
+    source: str,
+    out: str,
+    settings: Settings,
+    *,
+    overwrite: bool = False,
+    progress: Watch | None = None,
+) -> ConversionResult:
+    """Convert streams.
+
+    Memory: some blocks of 4 MiB, one record, one ExampleBatch, one row group.
+    """
+    watch = progress or (lambda _: None)
+    with _open_inputs(source, out, settings) as inputs:
+        run = ConversionRun(inputs, settings, watch)
+        if out == STDOUT:
+            return _convert_to_stdout(run, inputs, settings)
+        folder = out.endswith("/") or Path(out).is_dir()
+        if source == STDIN and folder:
+            raise OutputError(out, "is a folder", "standard input becomes a file: name it")
+        if inputs.direct and not folder:
+            return _convert_to_file(run, inputs, Path(out), settings, overwrite=overwrite)
+        return _convert_to_folder(run, inputs, Path(out), settings, overwrite=overwrite)
+
+
+@contextmanager
+def _open_inputs(source: str, out: str, settings: Settings) -> Iterator[Inputs]:
+    if source != STDIN:
+        yield find_inputs(source)
+        return
+    twice = "parquet" in (settings.source, settings.target)
+    folder = Path.cwd() if out == STDOUT else Path(out).absolute().parent
+    with standard_input(folder if twice else None) as inputs:
+        yield inputs
+
+
+def _convert_to_stdout(run: ConversionRun, inputs: Inputs, settings: Settings) -> ConversionResult:
+    """All streams, one behind the other; what is bad as lines on standard error."""
+    if settings.target == "parquet" and len(inputs.files) > 1:
+        problem = f"{len(inputs.files)} tables cannot stand one behind the other"
+        raise OutputError("standard output", problem, "name a folder")
+    stream = sys.stdout.buffer
+    done = run.write(lambda _: stream, settings.out_compression or "none", sys.stderr.buffer)
+    stream.flush()
+    return _conversion_result(STDOUT, run, done)
+
+
+def _convert_to_file(
+    run: ConversionRun, inputs: Inputs, path: Path, settings: Settings, *, overwrite: bool
+) -> ConversionResult:
+    """One stream, as a file that appears whole or not at all."""
+    if path.exists() and not overwrite:
+        raise OutputError(str(path), "is there already", "replace it: --overwrite")
+    source = Path(str(inputs.files[0].place))
+    if path.exists() and source.exists() and path.samefile(source):
+        raise OutputError(str(path), "is what is read", "choose another file")
+    compression = settings.out_compression or compression_by_name(path.name) or "none"
+    rejects = path.with_name(f"{path.name}.{REJECTS}")
+    with output_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as out, whole_file(rejects) as told:
+            done = run.write(lambda _: out, compression, told)
+        if not total_counts(done).rejects:
+            rejects.unlink()
+            return _conversion_result(str(path), run, done)
+        return _conversion_result(str(path), run, done, rejects=rejects)
+
+
+def _conversion_result(
+    out: str,
+    run: ConversionRun,
+    done: list[StreamResult],
+    rejects: Path | None = None,
+    notes: tuple[str, ...] = (),
+) -> ConversionResult:
+    return ConversionResult(
+        out=out,
+        counts=total_counts(done).document(),
+        streams=tuple(one.document() for one in done),
+        reordered=run.reordered,
+        unmatched=run.unmatched(),
+        rejects=rejects,
+        notes=notes,
+    )
+
+
+def _convert_to_folder(
+    run: ConversionRun, inputs: Inputs, out: Path, settings: Settings, *, overwrite: bool
+) -> ConversionResult:
+    """A stream for each, in a folder with a manifest."""
+    identity = Identity(inputs=inputs, settings=settings)
+    names = output_names(inputs, settings.target, settings.out_compression or "none")
+    made = dict(zip((file.name for file in inputs.files), names, strict=True))
+    with stage(
+        out, key=identity.key(), difference=identity.difference, overwrite=overwrite
+    ) as staged:
+        if staged.done:
+            return _earlier_result(staged)
+        with output_errors(staged.result):
+            return _OutputFolder(run, identity, made, staged).write()
+
+
+def _earlier_result(staged: StagedResult) -> ConversionResult:
+    manifest = staged.done.manifest if staged.done else {}
+    rejects = staged.out / REJECTS
+    return ConversionResult(
+        out=str(staged.out),
+        counts=manifest["counts"],
+        streams=tuple(manifest["streams"]),
+        reordered=manifest["reordered"],
+        unmatched=tuple(manifest["unmatched"]),
+        rejects=rejects if rejects.exists() else None,
+        already_done=True,
+        notes=(*staged.notes, "this result was there already: nothing to do"),
+    )
+
+
+class _OutputFolder:
+    """A folder that is written."""
+
+    def __init__(
+        self, run: ConversionRun, identity: Identity, made: dict[str, str], staged: StagedResult
+    ) -> None:
+        self._run, self._identity, self._made, self._staged = run, identity, made, staged
+        self._clock = Clock()
+        self._open = ExitStack()
+
+    def write(self) -> ConversionResult:
+        """Write and commit it."""
+        settings, staged = self._identity.settings, self._staged
+        before, rejects = self._identity.stamps(), staged.result / REJECTS
+        self._clock.start("convert")
+        with rejects.open("wb") as told, self._open:
+            done = self._run.write(self._file, settings.out_compression or "none", told)
+        if not (counts := total_counts(done)).rejects:
+            rejects.unlink()
+        self._clock.start("finish")
+        manifest = self._manifest(done, counts)
+        check_unchanged(before, self._again().stamps())
+        staged.commit(manifest, self._run_facts(before))
+        told_in = staged.out / REJECTS if counts.rejects else None
+        result = _conversion_result(str(staged.out), self._run, done, told_in, staged.notes)
+        return replace(result, streams=tuple(manifest["streams"]))
+
+    def _file(self, file: Input) -> BinaryIO:
+        """The file that a stream becomes; the one before it is closed."""
+        self._open.close()
+        path = self._staged.result / self._made[file.name]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return self._open.enter_context(path.open("wb"))
+
+    def _again(self) -> Identity:
+        return replace(self._identity, inputs=find_inputs(self._identity.inputs.where))
+
+    def _manifest(self, done: list[StreamResult], counts: Counts) -> dict[str, Json]:
+        return self._identity.settled() | {
+            "inputs": [file.entry() for file in self._identity.inputs.files],
+            "counts": counts.document(),
+            "reordered": self._run.reordered,
+            "unmatched": list(self._run.unmatched()),
+            "streams": [one.document() | {"made": self._made[one.file.name]} for one in done],
+            "files": list_files(self._staged.result),
+        }
+
+    def _run_facts(self, before: list[dict[str, Json]]) -> dict[str, Json]:
+        return {
+            "inputs": before,
+            "seconds": self._clock.seconds(),
+            "peak_rss_bytes": peak_rss(),
+            "host": host_facts(),
+        }

@@ -1,0 +1,355 @@
+"""What is written: streams of Examples or ExampleBatches.
+
+Rows as Parquet files of one schema.
+Examples that are written as they came.
+One stream of a conversion: its rows, and what becomes of them.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import BinaryIO, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ingot.converters.errors import SourceError
+from ingot.converters.recsys.monolith.convert.settings import Counts, Settings
+from ingot.converters.recsys.monolith.example_io import bad_record_error
+from ingot.converters.recsys.monolith.frames.compression import open_decompressed, peek_bytes
+from ingot.converters.recsys.monolith.frames.framing import MAX_SORT_ID, PARQUET, Framing
+from ingot.converters.recsys.monolith.frames.record_io import RecordReader, RecordWriter, Writable
+from ingot.converters.recsys.monolith.line_ids import MANDATORY, decode_line_ids, find_incomplete
+from ingot.converters.recsys.monolith.record_index import Bad, Places, Records, Rows
+from ingot.converters.recsys.monolith.streams import (
+    Input,
+    read_rows,
+    read_table_records,
+    read_until_error,
+)
+from ingot.converters.recsys.monolith.tables.rows_to_arrow import ParquetSink, decode_batches
+from ingot.converters.recsys.monolith.tables.schema import TableScan, TableSchema
+from ingot.converters.recsys.monolith.wire.message_writer import BatchBuilder, example_records
+from ingot.converters.recsys.monolith.wire.row_assembly import append_pieces
+from ingot.converters.recsys.monolith.wire.row_index import (
+    find_unfit_for_batches,
+    index_examples_and_doubled,
+    select_records,
+)
+from ingot.converters.rows import Json
+from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
+
+_UNKNOWN: Final = "an unknown field has the number of one that an ExampleBatch knows"
+
+
+class Sink(Protocol):
+    """Takes rows, and gives back what it could not write of them."""
+
+    def add(self, rows: Rows) -> list[Bad]:
+        """Write rows; those that cannot be written are told."""
+
+    def close(self) -> None:
+        """Write what is left."""
+
+
+def bad_row(rows: Rows, at: int, reason: str, detail: str) -> Bad:
+    """What is wrong with a row."""
+    return Bad(
+        offset=int(rows.offset[at]),
+        bytes=0,
+        record=int(rows.record[at]),
+        row=rows.row_in_batch(at),
+        reason=reason,
+        detail=detail,
+    )
+
+
+class ExampleSink:
+    """Rows as Examples."""
+
+    def __init__(
+        self, stream: Writable, settings: Settings, compression: str, counts: Counts
+    ) -> None:
+        self._writer = RecordWriter(stream, settings.out_framing, "example", compression)
+        self._framing = settings.out_framing
+        self._counts = counts
+
+    def add(self, rows: Rows) -> list[Bad]:
+        """Write rows; those that cannot be written are told."""
+        return self.write(example_records(rows), rows)
+
+    def write(self, records: Records, rows: Rows) -> list[Bad]:
+        """Write the messages of rows, one for each."""
+        sizes = records.stop - records.start
+        wrong = _find_unwritable(rows, sizes, self._framing)
+        for at in _true_indices(sizes == 0):
+            wrong[at] = bad_row(rows, at, "empty", "it says nothing")
+        good = np.ones(len(rows), np.bool_)
+        good[list(wrong)] = False
+        if wrong:
+            records = select_records(records, good)
+        if len(records):
+            self._writer.write(records)
+        self._counts.written += len(records)
+        return list(wrong.values())
+
+    def close(self) -> None:
+        """Write what compression still holds."""
+        self._writer.close()
+
+
+def _true_indices(which: NDArray[np.bool_]) -> list[int]:
+    return [int(at) for at in np.flatnonzero(which)]
+
+
+def _find_unwritable(rows: Rows, sizes: Places, framing: Framing) -> dict[int, Bad]:
+    """Rows that no frame holds, by their places: large ones, of tables, and by their keys."""
+    wrong: dict[int, Bad] = {}
+    if framing.lagrangex_header:
+        for at in _true_indices((rows.source & np.uint32(255)) != 0):
+            found = f"its low 8 bits are not 0: {rows.source[at]}"
+            wrong[at] = bad_row(rows, at, "data_source_key", found)
+    if framing.sort_id:
+        lengths = rows.sort_stop - rows.sort_start
+        for at in _true_indices(lengths > MAX_SORT_ID):
+            wrong[at] = bad_row(rows, at, "sort_id", f"{lengths[at]:,} bytes")
+    for at in _true_indices(sizes > MAX_RECORD["example"]):
+        wrong[at] = bad_row(rows, at, "size", f"{sizes[at]:,} bytes")
+    return wrong
+
+
+class ExampleBatchSink:
+    """Rows as ExampleBatches."""
+
+    def __init__(
+        self, stream: Writable, settings: Settings, compression: str, counts: Counts
+    ) -> None:
+        self._writer = RecordWriter(stream, settings.out_framing, "examplebatch", compression)
+        self._batches = BatchBuilder(settings.batch_size, shared=settings.shared)
+        self._framing = settings.out_framing
+        self._counts = counts
+
+    def add(self, rows: Rows) -> list[Bad]:
+        """Take rows; those that no batch can hold are told."""
+        features = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows.stop - rows.start)])
+        wrong = _find_unwritable(rows, np.diff(features[rows.first]), self._framing)
+        for at in _true_indices(find_unfit_for_batches(rows)):
+            wrong[at] = bad_row(rows, at, "unknown", _UNKNOWN)
+        if wrong:
+            good = np.ones(len(rows), np.bool_)
+            good[list(wrong)] = False
+            rows = rows.chosen(good)
+        if len(rows):
+            self._write(self._batches.add(rows))
+        self._counts.written += len(rows)
+        return list(wrong.values())
+
+    def _write(self, batches: Iterator[Records]) -> None:
+        for records in batches:
+            self._writer.write(records)
+            self._counts.batches += 1
+
+    def close(self) -> None:
+        """Write the last batch, and what compression still holds."""
+        self._write(self._batches.finish())
+        self._counts.early += self._batches.early
+        self._counts.filled += self._batches.filled
+        self._counts.lost_sort_ids += self._batches.lost_sort_ids
+        self._writer.close()
+
+
+def scan_columns(streams: Iterable[Iterator[Rows]]) -> tuple[TableSchema, int]:
+    """The columns that the rows of all streams need, and how many rows lose their order."""
+    scan = TableScan()
+    for stream in streams:
+        for rows in stream:
+            scan.add(rows)
+    return scan.schema(), scan.reordered
+
+
+class TableSink:
+    """Rows as the rows of a Parquet file."""
+
+    def __init__(self, to: BinaryIO, schema: TableSchema, counts: Counts) -> None:
+        self._sink, self._schema, self._counts = ParquetSink(to, schema), schema, counts
+
+    def add(self, rows: Rows) -> list[Bad]:
+        """Write rows; there is none that cannot be written."""
+        for batch in decode_batches(rows, self._schema):
+            self._sink.write(batch)
+        self._counts.written += len(rows)
+        return []
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._sink.close()
+
+
+def verbatim_records(records: Records) -> tuple[Records, Rows, list[Bad]]:
+    """The records that are Examples, untouched where that is right.
+
+    Those that say their LineId, labels or weight both in fields and in features are written anew,
+    with the fields alone: Monolith's reader would take labels twice. So are those whose
+    data_source_key stands in a lagrangex header and not in the message.
+    """
+    rows, wrong, doubled = index_examples_and_doubled(records)
+    good = rows.record - records.number
+    anew = np.flatnonzero(doubled | (records.source[good] > 0))
+    start, stop, data = records.start[good], records.stop[good], records.data
+    if len(anew):
+        which = np.zeros(len(rows), np.bool_)
+        which[anew] = True
+        made = example_records(rows.chosen(which))
+        messages = [made.message(at) for at in range(len(made))]
+        data, start[anew], stop[anew] = append_pieces(data, messages)
+    return (
+        replace(
+            records,
+            data=data,
+            start=start,
+            stop=stop,
+            sort_start=records.sort_start[good],
+            sort_stop=records.sort_stop[good],
+            source=rows.source,
+            offset=records.offset[good],
+        ),
+        rows,
+        wrong,
+    )
+
+
+Reject = Callable[[dict[str, Json]], object]
+"""Takes a reject, as rejects.jsonl has it."""
+_HINT = "--skip-bad counts what is bad, and goes on"
+
+
+class StreamConverter:
+    """One stream that is converted.
+
+    Attributes:
+        counts: what became of it so far.
+        first_bad: what is wrong with the first thing in it that was skipped.
+    """
+
+    def __init__(
+        self, file: Input, settings: Settings, reject: Reject, watch: Callable[[int], object]
+    ) -> None:
+        """Convert `file`; `reject` takes what is bad, `watch` how many rows were read."""
+        self._file, self._settings = file, settings
+        self._where = str(file.place)
+        self._reject, self._watch = reject, watch
+        self.counts = Counts()
+        self.first_bad: SourceError | None = None
+
+    def write(self, out: BinaryIO, compression: str) -> None:
+        """Write its rows as Examples or ExampleBatches."""
+        if self._settings.is_verbatim:
+            self._reframe(out, compression)
+            return
+        kind = ExampleSink if self._settings.target == "example" else ExampleBatchSink
+        self.write_to(kind(out, self._settings, compression, self.counts))
+
+    def write_to(self, sink: Sink) -> None:
+        """Give its rows to a sink, and close that. Raises as `write`."""
+        for rows in self.rows():
+            for bad in sink.add(rows):
+                self._reject_row(bad)
+        sink.close()
+
+    def _reframe(self, out: BinaryIO, compression: str) -> None:
+        sink = ExampleSink(out, self._settings, compression, self.counts)
+        with self._opened() as stream:
+            for part in self._parts(stream, "example"):
+                if isinstance(part, Bad):
+                    self._reject_record(part)
+                    continue
+                records, rows, wrong = verbatim_records(part)
+                self._read(rows)
+                for bad in wrong:
+                    self._reject_record(bad)
+                self.counts.lacking += int(find_incomplete(decode_line_ids(rows)).sum())
+                for bad in sink.write(records, rows):
+                    self._reject_row(bad)
+        sink.close()
+
+    def rows(self) -> Iterator[Rows]:
+        """Its rows that are left by filters, counted. Raises as `write`."""
+        for part in self._found():
+            if isinstance(part, Bad):
+                self._reject_bad_record(part)
+                continue
+            self._read(part)
+            rows = self._with_line_ids(part)
+            left = self._settings.filters.apply(rows, self._file.name, self.counts.filtered)
+            if len(left):
+                yield left
+
+    def _found(self) -> Iterator[Rows | Bad]:
+        """The rows of its records, or of its table."""
+        with self._opened() as stream:
+            if self._settings.source == "parquet":
+                how = self._settings.table, self._settings.fid
+                yield from read_rows(read_table_records(stream, self._where, *how), "example")
+            else:
+                kind = self._settings.source
+                yield from read_rows(self._parts(stream, kind), kind, self.counts.lost)
+
+    @contextmanager
+    def _opened(self) -> Iterator[BinaryIO]:
+        with self._file.place.open() as raw:
+            if self._settings.source == "parquet":
+                head, stream = peek_bytes(raw, self._where, len(PARQUET))
+                if head != PARQUET:
+                    raise SourceError(self._where, "is no Parquet file", "say what it is: --from")
+                yield stream
+            else:
+                compression, kind = self._settings.compression, self._settings.source
+                yield open_decompressed(raw, self._where, compression, kind)
+
+    def _parts(self, stream: BinaryIO, kind: Kind) -> Iterator[Records | Bad]:
+        reader = RecordReader(stream, self._where, self._settings.framing, kind)
+        return read_until_error(reader) if self._settings.skip_bad else iter(reader)
+
+    def _read(self, rows: Rows) -> None:
+        self.counts.rows += len(rows)
+        self._watch(len(rows))
+
+    def _with_line_ids(self, rows: Rows) -> Rows:
+        """Rows without those whose LineId lacks what it must have, where that is asked for."""
+        lacks = find_incomplete(decode_line_ids(rows))
+        self.counts.lacking += int(lacks.sum())
+        if not self._settings.require_line_id or not lacks.any():
+            return rows
+        for at in lacks.nonzero()[0]:
+            self._reject_row(bad_row(rows, int(at), "mandatory", _missing_fields(rows, int(at))))
+        return rows.chosen(~lacks)
+
+    def _reject_bad_record(self, bad: Bad) -> None:
+        if bad.row is None and self._settings.source != "parquet":
+            self._reject_record(bad)
+        else:
+            self.counts.rows += 1  # it was read, and no rows hold it
+            self._reject_row(bad)
+
+    def _reject_record(self, bad: Bad) -> None:
+        self.counts.rejected_records += 1
+        self._note(bad)
+
+    def _reject_row(self, bad: Bad) -> None:
+        self.counts.rejected_rows += 1
+        self._note(bad)
+
+    def _note(self, bad: Bad) -> None:
+        of_table = self._settings.source == "parquet"
+        error = bad_record_error(self._where, bad, _HINT, of_table=of_table)
+        if not self._settings.skip_bad:
+            raise error
+        self.first_bad = self.first_bad or error
+        self.counts.rejects[bad.reason] += 1
+        self._reject({"file": self._file.name, **dataclasses.asdict(bad)})
+
+
+def _missing_fields(rows: Rows, at: int) -> str:
+    lines = decode_line_ids(rows.part(at, at + 1))
+    return ", ".join(name for name in MANDATORY if not lines.given[name][0])

@@ -1,0 +1,365 @@
+"""Streams of Monolith for Python: Examples and ExampleBatches as protobuf objects, in and out."""
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import numpy as np
+
+from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.output.commit import output_errors
+from ingot.converters.output.result_files import whole_file
+from ingot.converters.recsys.monolith.contract import REASONS
+from ingot.converters.recsys.monolith.frames.compression import (
+    compression_by_name,
+    open_decompressed,
+)
+from ingot.converters.recsys.monolith.frames.framing import Framing
+from ingot.converters.recsys.monolith.frames.record_io import RecordReader, RecordWriter, Writable
+from ingot.converters.recsys.monolith.record_index import Bad, Records, records_of_messages
+from ingot.converters.recsys.monolith.streams import STDIN, find_inputs, read_rows
+from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
+
+if TYPE_CHECKING:
+    from ingot.schemas.monolith.example_pb2 import Example, ExampleBatch
+
+Where = str | os.PathLike[str] | BinaryIO
+"""A file, a folder, a glob or a URL, `-` for standard input or output, or an open binary stream."""
+_BUFFER_BYTES = 4 << 20
+
+
+def bad_record_error(
+    where: str,
+    bad: Bad,
+    hint: str = "skip_bad=True passes over what is bad",
+    *,
+    of_table: bool = False,
+) -> SourceError:
+    """What is wrong with a record, or a row of a table, as an error that says where."""
+    row = "" if bad.row is None else f", row {bad.row}"
+    place = f"record {bad.record}{row}, at byte {bad.offset}"
+    if of_table:
+        place = f"row {bad.record}"
+    detail = f": {bad.detail}" if bad.detail else ""
+    return SourceError(where, f"{place}: {REASONS[bad.reason]}{detail}", hint)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _StreamSource:
+    """Where streams are and how they are read; counts what is passed over."""
+
+    where: Where
+    kind: Kind
+    framing: Framing
+    compression: str | None
+    skip_bad: bool
+    rejects: Counter[str] = field(default_factory=Counter)
+
+    def records(self) -> Iterator[tuple[RecordReader, Records]]:
+        """The records of all streams, each with what reads its stream."""
+        for name, stream in _open_streams(self.where):
+            with stream:
+                data = open_decompressed(stream, name, self.compression, self.kind)
+                reader = RecordReader(data, name, self.framing, self.kind)
+                for found in reader:
+                    if isinstance(found, Bad):
+                        self.pass_over(reader, found)
+                    else:
+                        yield reader, found
+
+    def pass_over(self, reader: RecordReader, bad: Bad) -> None:
+        """Count it. Raises SourceError where nothing is to be passed over."""
+        if not self.skip_bad:
+            # What framing found is told what to do about already.
+            more = "" if bad.bytes else reader.advice()
+            detail = f"{bad.detail}; {more}" if more else bad.detail
+            raise bad_record_error(reader.where, replace(bad, detail=detail))
+        self.rejects[bad.reason] += 1
+
+    def reject_undecodable(
+        self, reader: RecordReader, records: Records, at: int, error: Exception
+    ) -> None:
+        """Pass over a record that is no message."""
+        bad = Bad(
+            offset=int(records.offset[at]),
+            bytes=0,
+            record=records.number + at,
+            row=None,
+            reason="message",
+            detail=str(error)[:200],
+        )
+        self.pass_over(reader, bad)
+
+
+def _open_streams(where: Where) -> Iterator[tuple[str, BinaryIO]]:
+    """Streams and their names; those of a folder by name, without hidden and side files."""
+    if not isinstance(where, str | os.PathLike):
+        yield str(getattr(where, "name", "stream")), cast(BinaryIO, _CallerStream(where))
+        return
+    text = os.fspath(where)
+    if text == STDIN:
+        yield "standard input", cast(BinaryIO, _CallerStream(sys.stdin.buffer))
+        return
+    for file in find_inputs(text).files:
+        yield str(file.place), file.place.open()
+
+
+class _CallerStream:
+    """A stream of the caller's: read, and never closed."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what the stream has
+        return getattr(self._stream, name)
+
+    def __enter__(self) -> "_CallerStream":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave it open."""
+
+    def close(self) -> None:
+        """Leave it open."""
+
+
+def _parse_examples(door: _StreamSource) -> Iterator["Example"]:
+    """The Examples of streams of Examples; a lagrangex header's key becomes theirs."""
+    from ingot.converters.recsys.monolith.messages import DecodeError, example_pb2
+
+    for reader, records in door.records():
+        for at in range(len(records)):
+            try:
+                example = example_pb2.Example.FromString(records.message(at))
+            except DecodeError as error:
+                door.reject_undecodable(reader, records, at, error)
+                continue
+            if records.source[at]:
+                example.data_source_key = int(records.source[at])
+            yield example
+
+
+def _parse_batches(door: _StreamSource) -> Iterator["ExampleBatch"]:
+    from ingot.converters.recsys.monolith.messages import DecodeError, example_pb2
+
+    for reader, records in door.records():
+        for at in range(len(records)):
+            try:
+                batch = example_pb2.ExampleBatch.FromString(records.message(at))
+            except DecodeError as error:
+                door.reject_undecodable(reader, records, at, error)
+                continue
+            if records.source[at]:
+                batch.data_source_key = int(records.source[at])
+            yield batch
+
+
+def _convert_examples(door: _StreamSource) -> Iterator["Example"]:
+    """The rows of ExampleBatches or Instances as Examples."""
+    from ingot.converters.recsys.monolith.messages import example_pb2
+    from ingot.converters.recsys.monolith.wire.message_writer import example_records
+
+    for reader, records in door.records():
+        for part in read_rows([records], door.kind):
+            if isinstance(part, Bad):
+                door.pass_over(reader, part)
+                continue
+            messages = example_records(part)
+            for at in range(len(messages)):
+                yield example_pb2.Example.FromString(messages.message(at))
+
+
+class ExampleReader(Iterator["Example"]):
+    """Examples, one after the other.
+
+    Attributes:
+        rejects: what was passed over so far, counted by reason (`contract.REASONS`).
+    """
+
+    def __init__(self, door: _StreamSource) -> None:
+        self.rejects = door.rejects
+        self._examples = (
+            _parse_examples(door) if door.kind == "example" else _convert_examples(door)
+        )
+
+    def __next__(self) -> "Example":
+        return next(self._examples)
+
+
+def read_examples(
+    where: Where,
+    *,
+    kind: Kind = "example",
+    framing: Framing | str = "sort_id",
+    compression: str | None = None,
+    skip_bad: bool = False,
+) -> ExampleReader:
+    """Read Examples; memory holds a few megabytes and one record.
+
+    Args:
+        where: a file, a folder (its files by name, but hidden and side files such as `_SUCCESS`), a
+            glob, a URL, `-` for standard input, or an open binary stream, which stays open.
+        kind: of the records; rows of an ExampleBatch and Instances are converted.
+        framing: how they are framed, or its name, such as `sort_id,kafka_dump` or `none`.
+        compression: none, snappy, zstd, gzip or zlib; None: told by name and content.
+        skip_bad: pass over what cannot be used, and count it.
+
+    Raises:
+        SourceError: (while it is read) a stream cannot be read, or something in it cannot be used.
+        ConversionError: an unknown framing or compression, or a package is missing.
+    """
+    return ExampleReader(_stream_source(where, kind, framing, compression, skip_bad))
+
+
+def _stream_source(
+    where: Where, kind: Kind, framing: Framing | str, compression: str | None, skip_bad: bool
+) -> _StreamSource:
+    framing = Framing.parse(framing) if isinstance(framing, str) else framing
+    if kind not in MAX_RECORD:
+        raise ConversionError("kind", f"{kind!r} is none", f"there are {', '.join(MAX_RECORD)}")
+    return _StreamSource(
+        where=where, kind=kind, framing=framing, compression=compression, skip_bad=skip_bad
+    )
+
+
+class ExampleBatchReader(Iterator["ExampleBatch"]):
+    """ExampleBatches, one after the other; `examples()` gives their rows instead.
+
+    Attributes:
+        rejects: what was passed over so far, counted by reason.
+    """
+
+    def __init__(
+        self,
+        where: Where,
+        *,
+        framing: Framing | str = "sort_id",
+        compression: str | None = None,
+        skip_bad: bool = False,
+    ) -> None:
+        """Read `where`; arguments and errors are those of `read_examples`."""
+        self._door = _stream_source(where, "examplebatch", framing, compression, skip_bad)
+        self.rejects = self._door.rejects
+        self._batches = _parse_batches(self._door)
+
+    def __next__(self) -> "ExampleBatch":
+        return next(self._batches)
+
+    def examples(self) -> ExampleReader:
+        """Their rows as Examples, from the beginning; counted in the same `rejects`."""
+        return ExampleReader(self._door)
+
+
+def write_examples(
+    where: Where,
+    examples: Iterable["Example"],
+    *,
+    framing: Framing | str = "sort_id",
+    compression: str | None = None,
+    sort_ids: Iterable[bytes] | None = None,
+) -> int:
+    """Write Examples, by default as Monolith's `FilePBDataset` reads them by default.
+
+    Args:
+        where: a file, which appears whole or not at all and replaces one of its name; `-` for
+            standard output, or an open binary stream, which stays open.
+        examples: to be written, in this order.
+        framing: how they are framed, or its name.
+        compression: none, snappy, zstd, gzip or zlib; None: by the file's name, else none.
+        sort_ids: one for each; None: empty ones where the framing has them.
+
+    Returns:
+        How many were written.
+
+    Raises:
+        ConversionError: an unknown framing or compression; sort_ids that the framing has no place
+            for, or that are more or fewer than Examples; an Example that is empty or too large, or
+            whose data_source_key no lagrangex header holds.
+        OutputError: the destination cannot be written.
+    """
+    framing = Framing.parse(framing) if isinstance(framing, str) else framing
+    if sort_ids is not None and not framing.sort_id:
+        hint = "leave them out, or choose a framing with sort_id"
+        raise ConversionError("sort_ids", f"the framing {framing} has none", hint)
+    named = compression_by_name(os.fspath(where)) if isinstance(where, str | os.PathLike) else None
+    with _open_destination(where) as stream:
+        writer = RecordWriter(stream, framing, "example", compression or named or "none")
+        for records in _pack_examples(examples, sort_ids):
+            writer.write(records)
+        writer.close()
+    return writer.records
+
+
+def _pack_examples(
+    examples: Iterable["Example"], sort_ids: Iterable[bytes] | None
+) -> Iterator[Records]:
+    """Examples as records, some megabytes at a time."""
+    held: list[tuple[bytes, bytes, int]] = []
+    size = number = 0
+    for example, sort_id in _pair_sort_ids(examples, sort_ids):
+        if example.DESCRIPTOR.name != "Example":
+            problem = f"is an {example.DESCRIPTOR.name}, no Example"
+            raise ConversionError(f"example {number + len(held)}", problem, "convert it first")
+        message = example.SerializeToString(deterministic=True)
+        if not message:
+            raise ConversionError(f"example {number + len(held)}", "has nothing in it", "drop it")
+        held.append((message, sort_id, example.data_source_key))
+        size += len(message) + len(sort_id)
+        if size >= _BUFFER_BYTES:
+            yield _join_messages(held, number)
+            number, size, held = number + len(held), 0, []
+    if held:
+        yield _join_messages(held, number)
+
+
+def _pair_sort_ids(
+    examples: Iterable["Example"], sort_ids: Iterable[bytes] | None
+) -> Iterator[tuple["Example", bytes]]:
+    if sort_ids is None:
+        yield from ((example, b"") for example in examples)
+        return
+    others, none = iter(sort_ids), object()
+    for number, example in enumerate(examples):
+        if (sort_id := next(others, none)) is none:
+            raise ConversionError(f"example {number}", "has no sort_id", "give one for each")
+        yield example, cast(bytes, sort_id)
+    if next(others, none) is not none:
+        raise ConversionError("sort_ids", "there are more than Examples", "give one for each")
+
+
+def _join_messages(held: list[tuple[bytes, bytes, int]], number: int) -> Records:
+    pieces = [piece for message, sort_id, _ in held for piece in (sort_id, message)]
+    both = records_of_messages(pieces)
+    return replace(
+        both,
+        start=both.start[1::2],
+        stop=both.stop[1::2],
+        sort_start=both.start[0::2],
+        sort_stop=both.stop[0::2],
+        source=np.array([key for _, _, key in held], np.uint32),
+        offset=both.start[0::2],
+        number=number,
+    )
+
+
+@contextmanager
+def _open_destination(where: Where) -> Iterator[Writable]:
+    """What is written to; a file gets its name at the end."""
+    if not isinstance(where, str | os.PathLike):
+        yield where
+        return
+    text = os.fspath(where)
+    if text == STDIN:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    if "://" in text:
+        raise OutputError(text, "is no file of this machine", "write a file, and copy it there")
+    path = Path(text)
+    with output_errors(path), whole_file(path) as stream:
+        yield stream

@@ -1,0 +1,223 @@
+"""What the features of rows hold: their kinds, where their values lie, how many there are.
+
+Almost every feature is one list in the form that protobuf writes; a kernel reads those. The others
+(a oneof said twice, numbers that are not packed, unknown fields, ...) are put into that form by
+protobuf itself first.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ingot.converters.kernels.compile import kernel
+from ingot.converters.recsys.monolith.record_index import Bytes, Places, Rows
+from ingot.converters.recsys.monolith.wire.format_kernels import (
+    FIXED32,
+    FIXED64,
+    LENGTH,
+    VARINT,
+    read_field,
+    read_varint,
+)
+
+_KINDS: Final = 17
+FIXED8, FIXED4, VARINTS, BYTES = range(4)
+"""What values are: 8 bytes each, 4 bytes each, varints, or byte strings."""
+SCALAR, LIST, LISTS = range(3)
+"""A value, a list of them, or lists of lists."""
+VALUES: Final = np.array(
+    [0, 0, 0, 1, 0, 2, 3, 0, 1, 0, 2, 3, 2, 1, 0, 3, 0],
+    np.int8,
+)
+"""int8[17] by kind: FIXED8, ..."""
+DEPTH: Final = np.array([0, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 0, 0, 0, 0, 2], np.int8)
+"""int8[17] by kind: SCALAR, ..."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Features:
+    """The E features of rows; places are in `data`, which begins with the rows' own bytes.
+
+    Attributes:
+        data: uint8[B]; behind the rows' bytes are features that protobuf wrote anew.
+        kind: uint8[E], numbers of `contract.FEATURE_KINDS`; 0 for raw features.
+        start: int64[E] where the payload begins: the packed numbers of a list; the bytes of the
+            one value (without a length); for `bytes_list` and lists of lists the content of the
+            list message, a sequence of fields 1 with lengths. Lists in lists of numbers are
+            messages that are empty or hold one field of packed numbers.
+        stop: int64[E] where it ends; equal to start where there is nothing.
+        count: int64[E] values of a list, lists of lists of lists, 1 for a single value.
+        strange: bool[E] whether this is not all: raw features, and those with unknown fields inside
+            or beside them. What is told of the latter is what is known of them.
+    """
+
+    data: Bytes
+    kind: NDArray[np.uint8]
+    start: Places
+    stop: Places
+    count: Places
+    strange: NDArray[np.bool_]
+
+
+def read_features(rows: Rows) -> Features:
+    """What the features of rows hold."""
+    entries = len(rows.name)
+    kind = np.zeros(entries, np.uint8)
+    start, stop, count = (np.zeros(entries, np.int64) for _ in range(3))
+    odd = np.zeros(entries, np.bool_)
+    found = kind, start, stop, count
+    _measure_entries(rows.data, rows.start, rows.stop, rows.raw, VALUES, DEPTH, *found, odd)
+    strange = rows.raw | (rows.extra_start != rows.extra_stop)
+    data = rows.data
+    if odd.any():
+        data, unknown = _rewrite_odd_features(rows, odd, *found)
+        strange |= unknown
+    return Features(data=data, kind=kind, start=start, stop=stop, count=count, strange=strange)
+
+
+def _rewrite_odd_features(
+    rows: Rows,
+    odd: NDArray[np.bool_],
+    kind: NDArray[np.uint8],
+    start: Places,
+    stop: Places,
+    count: Places,
+) -> tuple[Bytes, NDArray[np.bool_]]:
+    """Measure features of another form after protobuf wrote them anew."""
+    which = np.flatnonzero(odd)
+    # What all rows of a batch share lies in one place, and is written once.
+    _, sample, of_place = np.unique(rows.start[which], return_index=True, return_inverse=True)
+    pieces = [_reencode_feature(rows.feature(int(entry))) for entry in which[sample]]
+    sizes = np.array([len(piece) for piece, _ in pieces], np.int64)
+    ends = (len(rows.data) + np.cumsum(sizes))[of_place]
+    begins = ends - sizes[of_place]
+    unknown = np.zeros(len(odd), np.bool_)
+    unknown[which] = np.array([strange for _, strange in pieces], np.bool_)[of_place]
+    more = np.frombuffer(b"".join(piece for piece, _ in pieces), np.uint8)
+    data = np.concatenate([rows.data, more])
+    again = np.zeros(len(which), np.bool_)
+    kinds, starts, stops, counts = kind[which], start[which], stop[which], count[which]
+    found = kinds, starts, stops, counts
+    _measure_entries(data, begins, ends, again.copy(), VALUES, DEPTH, *found, again)
+    kind[which], start[which], stop[which], count[which] = found
+    unknown[which] |= again  # what stays odd is no Feature at all
+    return data, unknown
+
+
+def _reencode_feature(content: bytes) -> tuple[bytes, bool]:
+    """A `Feature` as protobuf writes it, without unknown fields, and whether there were any."""
+    from ingot.converters.recsys.monolith.messages import DecodeError, example_pb2
+
+    feature = example_pb2.Feature()
+    try:
+        feature.ParseFromString(content)
+    except DecodeError:
+        return b"", True
+    size = feature.ByteSize()
+    feature.DiscardUnknownFields()
+    return feature.SerializeToString(), feature.ByteSize() != size
+
+
+@kernel
+def _measure_entries(
+    data: Bytes,
+    first: Places,
+    last: Places,
+    skipped: NDArray[np.bool_],
+    values: NDArray[np.int8],
+    depth: NDArray[np.int8],
+    kind: NDArray[np.uint8],
+    start: Places,
+    stop: Places,
+    count: Places,
+    odd: NDArray[np.bool_],
+) -> None:
+    """Fill in `kind` .. `odd` of each `Feature` message in first..last; see `Features`."""
+    for entry in range(len(first)):
+        nowhere = max(first[entry], 0)
+        kind[entry], start[entry], stop[entry], count[entry] = 0, nowhere, nowhere, 0
+        odd[entry] = False
+        if skipped[entry] or first[entry] == last[entry]:
+            continue
+        number, wire, at, end = read_field(data, first[entry], last[entry])
+        if end != last[entry] or number >= _KINDS or wire != _wire_type(values, depth, number):
+            odd[entry] = True
+            continue
+        if depth[number] == LIST and values[number] != BYTES:
+            at = _packed_start(data, at, end)
+        many = -1 if at < 0 else _count_values(data, at, end, values[number], depth[number])
+        odd[entry] = many < 0
+        if many >= 0:
+            kind[entry], start[entry], stop[entry], count[entry] = number, at, end, many
+
+
+@kernel
+def _wire_type(values: NDArray[np.int8], depth: NDArray[np.int8], kind: int) -> int:
+    """The wire type of a field of `Feature`."""
+    if depth[kind] != SCALAR or values[kind] == BYTES:
+        return LENGTH
+    if values[kind] == VARINTS:
+        return VARINT
+    return FIXED64 if values[kind] == FIXED8 else FIXED32
+
+
+@kernel
+def _packed_start(data: Bytes, at: int, stop: int) -> int:
+    """Where the packed numbers of a list message begin; -1 if it is not one field of them."""
+    if at == stop:
+        return at
+    number, wire, at, end = read_field(data, at, stop)
+    return at if number == 1 and wire == LENGTH and end == stop else -1
+
+
+@kernel
+def _count_values(data: Bytes, at: int, stop: int, values: int, depth: int) -> int:
+    """The count of a payload; -1 if it is not of the form that protobuf writes."""
+    many: int = 1
+    if depth == LIST:
+        many = _count_list_values(data, at, stop, values)
+    elif depth == LISTS:
+        many = 0
+        while at < stop:
+            number, wire, inner, at = read_field(data, at, stop)
+            if at < 0 or number != 1 or wire != LENGTH:
+                return -1
+            if values != BYTES:
+                inner = _packed_start(data, inner, at)
+            if inner < 0 or _count_list_values(data, inner, at, values) < 0:
+                return -1
+            many += 1
+    return many
+
+
+@kernel
+def _count_list_values(data: Bytes, at: int, stop: int, values: int) -> int:
+    """Values of a list; -1 if it is not of the form that protobuf writes."""
+    many: int = 0
+    if values != BYTES:
+        many = count_packed_numbers(data, at, stop, values)
+    else:
+        while at < stop:
+            number, wire, _, at = read_field(data, at, stop)
+            if at < 0 or number != 1 or wire != LENGTH:
+                return -1
+            many += 1
+    return many
+
+
+@kernel
+def count_packed_numbers(data: Bytes, at: int, stop: int, values: int) -> int:
+    """How many packed numbers lie there; -1 where the last one is cut off."""
+    if values == FIXED8:
+        return (stop - at) // 8 if (stop - at) % 8 == 0 else -1
+    if values == FIXED4:
+        return (stop - at) // 4 if (stop - at) % 4 == 0 else -1
+    many = 0
+    while at < stop:
+        _, at = read_varint(data, at, stop)
+        if at < 0:
+            return -1
+        many += 1
+    return many

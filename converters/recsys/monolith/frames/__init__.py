@@ -1,0 +1,1 @@
+"""The frames and compressions of a stream of records."""

@@ -1,0 +1,305 @@
+"""Streams whose first bytes are looked at before they are read, whether they can go back or not.
+
+Compressed streams, as Monolith's `FilePBDataset` knows them: read and written.
+"""
+
+import io
+import zlib
+from collections.abc import Callable
+from typing import Any, BinaryIO, Final, Protocol, cast
+
+from ingot.converters.errors import ConversionError, SourceError, StorageError
+from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
+from ingot.converters.sources.storage.compression import ByteReader, Deflate, Zstd, open_unpacked
+from ingot.converters.sources.storage.read_errors import translate_read_errors
+
+
+def peek_bytes(raw: BinaryIO, where: str, size: int) -> tuple[bytes, BinaryIO]:
+    """The first bytes of a stream, and the stream with them still to come.
+
+    That it ends too early is told where it would have been, not here.
+    """
+    head, error = b"", None
+    here = raw.tell() if hasattr(raw, "seekable") and raw.seekable() else None
+    try:
+        with translate_read_errors(where):
+            while len(head) < size and (more := raw.read(size - len(head))):
+                head += more
+    except StorageError:
+        raise
+    except SourceError as found:
+        error = found
+    if here is not None:
+        with translate_read_errors(where):
+            raw.seek(here)
+        return head, raw
+    return head, cast(BinaryIO, _ReplayedStream(head, raw, error))
+
+
+class _ReplayedStream(io.RawIOBase):
+    """A stream that cannot go back, with what was read of it."""
+
+    def __init__(self, head: bytes, raw: BinaryIO, error: SourceError | None) -> None:
+        self._head = memoryview(head)
+        self._raw = raw
+        self._error = error
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Up to `size` bytes, all with -1. Raises SourceError."""
+        if size < 0:
+            return b"".join(iter(lambda: self.read(1 << 20), b""))
+        if not self._head and self._error is not None:
+            raise self._error
+        data = bytes(self._head[:size]) or self._raw.read(size)
+        self._head = self._head[len(data) :]
+        return data
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+COMPRESSIONS: Final = ("none", "snappy", "zstd", "gzip", "zlib")
+"""What streams may be compressed with, as options name it."""
+
+_SUFFIXES: Final = {
+    ".snappy": "snappy",
+    ".zst": "zstd",
+    ".zstd": "zstd",
+    ".gz": "gzip",
+    ".gzip": "gzip",
+    ".zlib": "zlib",
+    ".zz": "zlib",
+}
+_HEAD: Final = 16
+# Hadoop's own writer: as much as fits its buffers of 256 KiB where nothing can be saved.
+_BLOCK: Final = (256 << 10) - (256 << 10) // 6 - 32
+# The densest raw snappy: 64 bytes for each 3.
+_DENSEST: Final = 22
+
+
+def compression_by_name(name: str) -> str | None:
+    """The compression that the end of a name or URL promises; None where it says nothing."""
+    path = name.partition("?")[0].lower() if "://" in name else name.lower()
+    return next((kind for end, kind in _SUFFIXES.items() if path.endswith(end)), None)
+
+
+def compression_by_content(head: bytes) -> str | None:
+    """`gzip` or `zstd` by the first bytes, else None.
+
+    A size of 559,903 begins like gzip: the byte behind tells them apart, as none of those that
+    gzip has there begins a message.
+    """
+    if head.startswith(b"\x28\xb5\x2f\xfd"):
+        return "zstd"
+    if head.startswith(b"\x1f\x8b\x08") and len(head) > 8 and head[8] in b"\x00\x02\x04":
+        return "gzip"
+    return None
+
+
+def _detect_compression(where: str, head: bytes) -> str:
+    """The compression of a stream that nobody named. Raises SourceError for contradictions."""
+    named, found = compression_by_name(where), compression_by_content(head)
+    if not head or named == found:
+        return found or "none"
+    if named in ("snappy", "zlib") and found is None:
+        return named
+    if named is not None:
+        problem = f"its name says {named}, its first bytes do not"
+        raise SourceError(where, problem, f"say what it is: --compression {found or 'none'}")
+    return cast(str, found)
+
+
+def open_decompressed(
+    raw: BinaryIO, where: str, compression: str | None = None, kind: Kind = "example"
+) -> BinaryIO:
+    """The bytes of a stream, decompressed."""
+    if compression is None:
+        head, raw = peek_bytes(raw, where, _HEAD)
+        compression = _detect_compression(where, head)
+    _check_compression(compression)
+    if compression == "none":
+        return raw
+    codecs: dict[str, Callable[[ByteReader], ByteReader]] = {
+        "snappy": lambda inner: _SnappyReader(inner, MAX_RECORD[kind]),
+        "zstd": Zstd,
+        "gzip": Deflate,
+        "zlib": lambda inner: Deflate(inner, Deflate.ZLIB),
+    }
+    return open_unpacked(raw, where, compression, codecs[compression])
+
+
+def _check_compression(compression: str) -> None:
+    if compression not in COMPRESSIONS:
+        hint = f"there are {', '.join(COMPRESSIONS)}"
+        raise ConversionError("compression", f"{compression!r} is none", hint)
+
+
+class _SnappyReader:
+    """Hadoop's blocks of snappy, a chunk at a time."""
+
+    def __init__(self, raw: ByteReader, limit: int) -> None:
+        import pyarrow as pa
+
+        self._codec = pa.Codec("snappy")
+        self._raw = raw
+        self._limit = limit
+        self._left = 0
+        self._out = io.BytesIO()
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes."""
+        while size:
+            if data := self._out.read(size):
+                return data
+            if not self._left and not self._next_block():
+                return b""
+            if self._left:
+                self._out = io.BytesIO(self._chunk())
+        return b""
+
+    def _next_block(self) -> bool:
+        """Whether there is one; its length is that of what its chunks stand for."""
+        first = self._raw.read(4)
+        if not first:
+            return False
+        self._left = int.from_bytes(first + self._read_exactly(4 - len(first)))
+        self._check_limit(self._left, "block")
+        return True
+
+    def _chunk(self) -> bytes:
+        size = int.from_bytes(self._read_exactly(4))
+        self._check_limit(size, "chunk")
+        data = self._read_exactly(size)
+        length = _chunk_length(data)
+        if length > self._left or length > _DENSEST * size:
+            raise ValueError(f"a chunk says it holds {length} bytes, more than it can")
+        self._left -= length
+        return cast(bytes, self._codec.decompress(data, decompressed_size=length, asbytes=True))
+
+    def _check_limit(self, size: int, what: str) -> None:
+        if size > self._limit:
+            raise ValueError(f"a {what} of {size} bytes is over {self._limit}, Monolith's limit")
+
+    def _read_exactly(self, size: int) -> bytes:
+        """So many bytes, got as they come: a size may lie. Raises EOFError."""
+        parts = []
+        while size:
+            part = self._raw.read(min(size, 1 << 20))
+            if not part:
+                raise EOFError
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+
+def _chunk_length(chunk: bytes) -> int:
+    """What a raw chunk of snappy says that it stands for: a varint before it."""
+    length = 0
+    for place, byte in enumerate(chunk[:5]):
+        length |= (byte & 127) << 7 * place
+        if byte < 128:
+            return length
+    raise ValueError("a chunk has no length")
+
+
+class CompressedWriter(Protocol):
+    """A stream that compresses what is written to it."""
+
+    def write(self, data: bytes, /) -> object:
+        """Take some bytes."""
+
+    def close(self) -> None:
+        """Write what is held back; the stream below stays open."""
+
+
+class _Writable(Protocol):
+    def write(self, data: bytes, /) -> object: ...
+
+
+def open_compressed(raw: _Writable, compression: str) -> CompressedWriter:
+    """A stream that compresses into `raw`, which stays open; equal bytes in give equal bytes out."""
+    _check_compression(compression)
+    if compression == "snappy":
+        return _SnappyWriter(raw)
+    return _CompressedStream(raw, _COMPRESSORS[compression]())
+
+
+class _Compressor(Protocol):
+    def compress(self, data: bytes, /) -> bytes: ...
+
+    def flush(self) -> bytes: ...
+
+
+class _NoCompression:
+    """No compression."""
+
+    def compress(self, data: bytes) -> bytes:
+        return data
+
+    def flush(self) -> bytes:
+        return b""
+
+
+def _zstd_compressor() -> Any:  # noqa: ANN401 - the library does not export the class
+    import zstandard
+
+    return zstandard.ZstdCompressor().compressobj()
+
+
+_COMPRESSORS: Final[dict[str, Callable[[], _Compressor]]] = {
+    "none": _NoCompression,
+    "zstd": _zstd_compressor,
+    "gzip": lambda: zlib.compressobj(6, zlib.DEFLATED, Deflate.GZIP),  # its header has no time
+    "zlib": lambda: zlib.compressobj(6, zlib.DEFLATED, Deflate.ZLIB),
+}
+
+
+class _CompressedStream:
+    """A stream through one of the libraries' own compressors."""
+
+    def __init__(self, raw: _Writable, packer: _Compressor) -> None:
+        self._raw = raw
+        self._packer = packer
+
+    def write(self, data: bytes) -> None:
+        """Compress some bytes."""
+        if packed := self._packer.compress(data):
+            self._raw.write(packed)
+
+    def close(self) -> None:
+        """Write what is held back."""
+        if packed := self._packer.flush():
+            self._raw.write(packed)
+
+
+class _SnappyWriter:
+    """Hadoop's blocks of snappy, each of one chunk."""
+
+    def __init__(self, raw: _Writable) -> None:
+        import pyarrow as pa
+
+        self._codec = pa.Codec("snappy")
+        self._raw = raw
+        self._held = bytearray()
+
+    def write(self, data: bytes) -> None:
+        """Compress whole blocks, keep the rest."""
+        self._held += data
+        whole = len(self._held) // _BLOCK * _BLOCK
+        for at in range(0, whole, _BLOCK):
+            self._block(bytes(self._held[at : at + _BLOCK]))
+        del self._held[:whole]
+
+    def _block(self, data: bytes) -> None:
+        packed = self._codec.compress(data, asbytes=True)
+        self._raw.write(len(data).to_bytes(4) + len(packed).to_bytes(4) + packed)
+
+    def close(self) -> None:
+        """Write the last block."""
+        if self._held:
+            self._block(bytes(self._held))
+            self._held.clear()

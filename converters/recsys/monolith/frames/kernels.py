@@ -1,0 +1,171 @@
+"""The loops over the bytes of a stream: where its records are, and how they are put into frames.
+
+A framing comes as `Framing.bits`: 1 sort_id, 2 kafka_dump, 4 kafka_dump_prefix, 8 lagrangex_header.
+Input is hostile: a size is compared as an unsigned number before it is added to a place.
+"""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ingot.converters.kernels.compile import kernel
+from ingot.converters.recsys.monolith.contract import DEADBEEF
+from ingot.converters.recsys.monolith.record_index import Bytes, Places
+
+FULL: Final = 0
+"""The arrays are full, or all bytes are used up."""
+MORE: Final = 1
+"""The record goes on behind the bytes that are there."""
+SORT_ID: Final = 2
+"""The size of the sort_id is beyond its limit."""
+EMPTY: Final = 3
+"""The message has no bytes."""
+SIZE: Final = 4
+"""The size of the message is beyond its limit."""
+NEVER_WRITTEN: Final = 5
+"""The size of the message is 0xfefefefe."""
+
+_DEADBEEF: Final = np.uint64(DEADBEEF)
+
+
+@kernel
+def _read_uint64(data: Bytes, at: int) -> np.uint64:
+    value = np.uint64(0)
+    for place in range(8):
+        value |= np.uint64(data[at + place]) << np.uint64(8 * place)
+    return value
+
+
+@kernel
+def _put_uint64(value: np.uint64, out: Bytes, at: int) -> int:
+    for place in range(8):
+        out[at + place] = np.uint8((value >> np.uint64(8 * place)) & np.uint64(255))
+    return at + 8
+
+
+@kernel
+def _read_sort_id(
+    data: Bytes, at: int, bits: int, most: int
+) -> tuple[int, int, np.uint64, int, int, np.uint32]:
+    """The parts up to the sort_id; gives what `_header` gives."""
+    end = len(data)
+    none = np.uint32(0)
+    size = np.uint64(0)
+    if bits & 4:
+        if end - at < 8:
+            return MORE, at + 8, size, at, at, none
+        size = _read_uint64(data, at)
+        at += 8
+        if size == 0:
+            if end - at < 8:
+                return MORE, at + 8, size, at, at, none
+            at += 8
+    if not bits & 1:
+        return FULL, at, np.uint64(0), at, at, none
+    if size == 0:
+        if end - at < 8:
+            return MORE, at + 8, size, at, at, none
+        size = _read_uint64(data, at)
+        at += 8
+    if size > np.uint64(most):
+        return SORT_ID, at, size, at, at, none
+    stop = int(at + np.int64(size))
+    if stop > end:
+        return MORE, stop, size, at, at, none
+    return FULL, stop, size, at, stop, none
+
+
+@kernel
+def _read_header(
+    data: Bytes, at: int, bits: int, most: int
+) -> tuple[int, int, np.uint64, int, int, np.uint32]:
+    """The parts of the frame at `at` that come before its message."""
+    none = np.uint32(0)
+    end = len(data)
+    state, sort_start, sort_stop, source = FULL, at, at, none
+    if bits & 8:
+        if end - at < 8:
+            return MORE, at + 8, np.uint64(0), at, at, none
+        source = np.uint32(_read_uint64(data, at) & np.uint64(0xFFFFFF00))
+        at += 8
+    else:
+        state, at, size, sort_start, sort_stop, source = _read_sort_id(data, at, bits, most)
+        if state != FULL:
+            return state, at, size, sort_start, sort_stop, source
+    if bits & 2:
+        at += 8
+    if end - at < 8:
+        return MORE, at + 8, np.uint64(0), sort_start, sort_stop, source
+    return FULL, at + 8, _read_uint64(data, at), sort_start, sort_stop, source
+
+
+@kernel
+def scan_frames(
+    data: Bytes,
+    at: int,
+    bits: int,
+    most: int,
+    limit: int,
+    frame: Places,
+    start: Places,
+    stop: Places,
+    sort_start: Places,
+    sort_stop: Places,
+    source: NDArray[np.uint32],
+) -> tuple[int, int, int, int, np.uint64]:
+    """Find the whole records of a buffer, one behind the other, up to the first that is none."""
+    count = 0
+    nothing = np.uint64(0)
+    while count < len(start) and at < len(data):
+        state, place, size, first, last, key = _read_header(data, at, bits, most)
+        if state != FULL:
+            return count, state, at, place, size
+        if size == 0:
+            return count, EMPTY, at, place, size
+        if size == _DEADBEEF:
+            return count, NEVER_WRITTEN, at, place, size
+        if size > np.uint64(limit):
+            return count, SIZE, at, place, size
+        end = place + np.int64(size)
+        if end > len(data):
+            return count, MORE, at, end, size
+        frame[count], start[count], stop[count] = at, place, end
+        sort_start[count], sort_stop[count], source[count] = first, last, key
+        count += 1
+        at = end
+    return count, FULL, at, at, nothing
+
+
+@kernel
+def write_frames(
+    data: Bytes,
+    start: Places,
+    stop: Places,
+    sort_start: Places,
+    sort_stop: Places,
+    source: NDArray[np.uint32],
+    bits: int,
+    out: Bytes,
+) -> int:
+    """Put records into frames, as Monolith's writer does; gives the bytes of `out` that are used."""
+    at = 0
+    nothing = np.uint64(0)
+    for record in range(len(start)):
+        if bits & 8:
+            at = _put_uint64(np.uint64(source[record]), out, at)
+        if bits & 4:
+            at = _put_uint64(nothing, out, at)
+            at = _put_uint64(nothing, out, at)
+        if bits & 1:
+            size = sort_stop[record] - sort_start[record]
+            at = _put_uint64(np.uint64(size), out, at)
+            out[at : at + size] = data[sort_start[record] : sort_stop[record]]
+            at += size
+        if bits & 2:
+            at = _put_uint64(nothing, out, at)
+        size = stop[record] - start[record]
+        at = _put_uint64(np.uint64(size), out, at)
+        out[at : at + size] = data[start[record] : stop[record]]
+        at += size
+    return at

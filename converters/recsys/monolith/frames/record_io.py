@@ -1,0 +1,393 @@
+"""Records found in a stream, a block at a time.
+
+Every byte of a stream lies in a record or in a `Bad`. What cannot be a record is passed over where
+it is known how far it goes, else it takes the rest of the stream with it: nothing marks where the
+next frame begins.
+
+Records put into frames and written, as Monolith's own writer does it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ingot.converters.errors import ConversionError, SourceError
+from ingot.converters.recsys.monolith.frames.compression import open_compressed
+from ingot.converters.recsys.monolith.frames.framing import (
+    HEAD,
+    MAX_SORT_ID,
+    Framing,
+    detect_other_kind,
+    find_better_framing,
+    message_kind,
+    reading_advice,
+)
+from ingot.converters.recsys.monolith.record_index import Bad, Bytes, Records
+from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
+from ingot.converters.sources.storage.read_errors import translate_read_errors
+
+BLOCK: Final = 4 << 20
+"""Bytes that are read before their records are given."""
+_MOST: Final = 1 << 16
+_STEP: Final = 1 << 20
+_NOTHING: Final[Bytes] = np.zeros(0, np.uint8)
+# A quick look at each sort_id: the first bytes of messages that say what they are.
+_TAGS: Final = b"\x0a\x12\xa2\x09\x15\x1a\x1d\x2a"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ScanEnd:
+    """What lies behind the records that were found: a state of `kernels`, and its numbers."""
+
+    state: int
+    place: int
+    size: int
+
+
+class OtherKindError(SourceError):
+    """The records of a stream are of another kind than they were taken for."""
+
+
+class RecordReader:
+    """The records of a stream, and what is none, in its order; can be iterated once.
+
+    Gives `Records`, whose arrays stay as they are, and `Bad`s with the reasons truncated, size,
+    deadbeef, sort_id and empty. Numbers count each record, a good one or not. Memory holds a
+    block and one record, whatever a size says.
+
+    A sort_id that is itself a message, of any kind, ends the reading: such a stream has another
+    framing, and going on would lose every second record. What its bytes look like from there on
+    stands in the `Bad`'s detail.
+
+    Attributes:
+        where: what the stream is called in errors.
+
+    Attributes:
+        broken: where the record begins in which reading failed, and how many bytes of it there are;
+            known when an error was raised.
+
+    Raises while iterated:
+        SourceError: the stream cannot be read, or ends inside compressed data (after all records
+            before that point), or its first record is of another kind.
+    """
+
+    def __init__(
+        self, stream: BinaryIO, where: str, framing: Framing, kind: Kind, block: int = BLOCK
+    ) -> None:
+        """Read `stream` from where it stands; `where` names it in errors."""
+        self._stream = stream
+        self.where = where
+        self._framing = framing
+        self._kind = kind
+        self._block = block
+        self._data = _NOTHING
+        self._at = 0  # in the data
+        self._base = 0  # of the data, in the stream
+        self._number = 0
+        self._ended = False
+        self._error: SourceError | None = None
+        self.broken = (0, 0)
+        self._head = b""
+        self._looked_at = False
+        self._scratch = _scan_arrays()
+
+    def __iter__(self) -> Iterator[Records | Bad]:
+        self._fill(self._block)
+        self._head = self._data[:HEAD].tobytes()
+        while self._left():
+            records, end = self._scan()
+            mistaken = self._find_mistaken(records)
+            if mistaken is not None:
+                yield from self._refuse(records, mistaken)
+                continue
+            if len(records):
+                self._check_kind(records)
+                yield records
+            del records  # its bytes are not held while the next are read
+            yield from self._resolve(end)
+        if self._error is not None:
+            raise self._error
+
+    def advice(self) -> str:
+        """What would read the beginning of the stream better; empty where nothing is known."""
+        return reading_advice(self._head, self._framing, self._kind)
+
+    def _check_kind(self, records: Records) -> None:
+        """See that the first message is not of another kind: some read as others, as nonsense."""
+        if self._looked_at:
+            return
+        self._looked_at = True
+        start, stop = int(records.start[0]), int(records.stop[0])
+        head = records.data[start : min(stop, start + HEAD + 1)].tobytes()
+        if other := detect_other_kind(head, self._kind):
+            problem = f"its records are of kind {other}, not {self._kind}"
+            raise OtherKindError(self.where, problem, f"say what they are: --from {other}")
+
+    def _left(self) -> bool:
+        """Whether there is more of the stream; reads on where the data is used up."""
+        if self._at == len(self._data):
+            self._fill(self._block)
+        return bool(len(self._data))
+
+    def _fill(self, target: int) -> None:
+        """Drop what was used and read until `target` bytes are there, or the stream ends."""
+        data = bytearray(self._data[self._at :].data)
+        self._base += self._at
+        self._data, self._at = _NOTHING, 0
+        while len(data) < target and (more := self._read(min(self._block, target - len(data)))):
+            data += more
+        self._data = np.frombuffer(data, np.uint8)
+        self._data.flags.writeable = False
+
+    def _read(self, size: int) -> bytes:
+        """Up to `size` bytes; none at the end and after an error, which is kept."""
+        if self._ended:
+            return b""
+        try:
+            with translate_read_errors(self.where):
+                data = self._stream.read(size)
+                if data is None:
+                    raise SourceError(self.where, "has no bytes yet", "open it as a blocking file")
+        except SourceError as error:
+            self._error, data = error, b""
+        self._ended = not data
+        return data
+
+    def _scan(self) -> tuple[Records, _ScanEnd]:
+        """The next whole records of the data, at most as many as the arrays take."""
+        from ingot.converters.recsys.monolith.frames.kernels import scan_frames
+
+        limit = MAX_RECORD[self._kind]
+        count, state, at, place, size = scan_frames(
+            self._data, self._at, self._framing.bits, MAX_SORT_ID, limit, *self._scratch
+        )
+        frame, start, stop, first, last, source = (a[:count].copy() for a in self._scratch)
+        records = Records(
+            data=self._data,
+            start=start,
+            stop=stop,
+            sort_start=first,
+            sort_stop=last,
+            source=source,
+            offset=frame + self._base,
+            number=self._number,
+        )
+        self._number += int(count)
+        self._at = int(at)
+        return records, _ScanEnd(state=state, place=int(place), size=int(size))
+
+    def _find_mistaken(self, records: Records) -> int | None:
+        """The first record whose sort_id is itself a message."""
+        length = records.sort_stop - records.sort_start
+        some = np.flatnonzero(length)
+        tags = np.frombuffer(_TAGS, np.uint8)
+        some = some[np.isin(records.data[records.sort_start[some]], tags)]
+        return next((int(at) for at in some if message_kind(records.sort_id(int(at)))), None)
+
+    def _refuse(self, records: Records, at: int) -> Iterator[Records | Bad]:
+        """The records before `at`, and the rest of the stream as none."""
+        if at:
+            yield records.part(0, at)
+        self._number = records.number + at
+        self._at = int(records.offset[at]) - self._base
+        yield self._rest("sort_id", f"its sort_id is itself an {message_kind(records.sort_id(at))}")
+
+    def _resolve(self, end: _ScanEnd) -> Iterator[Bad]:
+        """Go on behind what the records end at."""
+        from ingot.converters.recsys.monolith.frames import kernels
+
+        if end.state == kernels.MORE:
+            if not self._ended:
+                self._fill(max(self._block, end.place - self._at))
+            elif self._error is None:
+                left = len(self._data) - self._at
+                wanted = end.place - self._at
+                yield self._rest("truncated", f"needs {wanted} bytes at least, {left} are left")
+            else:
+                self.broken = self._base + self._at, len(self._data) - self._at
+                self._at = len(self._data)
+        elif end.state == kernels.EMPTY:
+            yield self._pass_over("empty", end, "its size is 0")
+        elif end.state == kernels.SIZE:
+            limit = MAX_RECORD[self._kind]
+            yield self._pass_over("size", end, f"its size is {end.size}, the limit is {limit}")
+        elif end.state == kernels.NEVER_WRITTEN:
+            yield self._rest("deadbeef", "")
+        elif end.state == kernels.SORT_ID:
+            yield self._rest("sort_id", f"a sort_id of {end.size} bytes is over {MAX_SORT_ID}")
+
+    def _pass_over(self, reason: str, end: _ScanEnd, found: str) -> Bad:
+        """A record that is there and cannot be used."""
+        length = end.place - self._at + end.size
+        # One bad record does not make another framing of a stream.
+        detail = found if self._base + self._at else f"{found}{self._advice()}"
+        return self._bad(reason, detail, self._drop(length))
+
+    def _rest(self, reason: str, found: str) -> Bad:
+        """All that is left, as nothing tells where the next record begins."""
+        detail = f"{found}{self._advice()}"
+        return self._bad(reason, detail, self._drop(None))
+
+    def _bad(self, reason: str, detail: str, dropped: tuple[int, int]) -> Bad:
+        offset, count = dropped
+        number = self._number
+        self._number += 1
+        return Bad(
+            offset=offset, bytes=count, record=number, row=None, reason=reason, detail=detail
+        )
+
+    def _drop(self, most: int | None) -> tuple[int, int]:
+        """Pass over so many bytes, or all; gives where they begin and how many there were."""
+        offset = self._base + self._at
+        there = len(self._data) - self._at
+        if most is not None and most <= there:
+            self._at += most
+            return offset, most
+        self._at = len(self._data)
+        self._fill(0)
+        gone = self._skip(None if most is None else most - there)
+        self._base += gone
+        self._fill(self._block)
+        return offset, there + gone
+
+    def _skip(self, most: int | None) -> int:
+        """Bytes of the stream that were passed over unseen."""
+        if self._ended:
+            return 0
+        if (jumped := self._jump(most)) is not None:
+            return jumped
+        gone = 0
+        while most is None or gone < most:
+            data = self._read(_STEP if most is None else min(_STEP, most - gone))
+            if not data:
+                break
+            gone += len(data)
+        return gone
+
+    def _jump(self, most: int | None) -> int | None:
+        """The same without reading, where the stream can; None where it cannot."""
+        try:
+            if not self._stream.seekable():
+                return None
+            here = self._stream.tell()
+            left = max(self._stream.seek(0, 2) - here, 0)
+            gone = left if most is None else min(left, most)
+            self._stream.seek(here + gone)
+        except (OSError, AttributeError, SourceError):
+            return None
+        return gone
+
+    def _advice(self) -> str:
+        """What the bytes from here on look like, behind a sign; empty where nothing is known.
+
+        In mid-stream only another framing is told: records of another kind do not begin there.
+        """
+        if len(self._data) - self._at < HEAD:
+            self._fill(HEAD)
+        head = self._data[self._at : self._at + HEAD].tobytes()
+        if not self._base + self._at:
+            found = reading_advice(head, self._framing, self._kind)
+            return found and f"; {found}"
+        framing = find_better_framing(head, self._framing, self._kind)
+        return "" if framing is None else f"; from here on it reads as --framing {framing}"
+
+
+def _scan_arrays() -> tuple[NDArray[Any], ...]:
+    places = tuple(np.empty(_MOST, np.int64) for _ in range(5))
+    return (*places, np.empty(_MOST, np.uint32))
+
+
+class Writable(Protocol):
+    """What takes bytes."""
+
+    def write(self, data: bytes, /) -> object:
+        """Take some bytes."""
+
+
+def find_unfit_keys(records: Records, framing: Framing) -> NDArray[np.bool_]:
+    """bool[R], the records whose data_source_key a lagrangex header cannot hold: low byte not 0."""
+    low = (records.source & np.uint32(255)) != 0
+    return low if framing.lagrangex_header else np.zeros(len(records), np.bool_)
+
+
+def frame_records(records: Records, framing: Framing, kind: Kind) -> Bytes:
+    """uint8[N], the records as a stream has them.
+
+    A sort_id is left out where the framing has none, a data_source_key where it has no lagrangex
+    header.
+    """
+    _check_records(records, framing, kind)
+    sizes = records.stop - records.start
+    each = 8 + 8 * framing.lagrangex_header + 16 * framing.kafka_dump_prefix
+    each += 8 * framing.kafka_dump + 8 * framing.sort_id
+    total = int(sizes.sum()) + each * len(records)
+    if framing.sort_id:
+        total += int((records.sort_stop - records.sort_start).sum())
+    out = np.empty(total, np.uint8)
+    _frame_into(records, framing, out)
+    return out
+
+
+def _frame_into(records: Records, framing: Framing, out: Bytes) -> None:
+    from ingot.converters.recsys.monolith.frames.kernels import write_frames
+
+    write_frames(
+        records.data,
+        records.start,
+        records.stop,
+        records.sort_start,
+        records.sort_stop,
+        records.source,
+        framing.bits,
+        out,
+    )
+
+
+def _check_records(records: Records, framing: Framing, kind: Kind) -> None:
+    limit = MAX_RECORD[kind]
+    _refuse_records(records, records.stop - records.start > limit, f"is over {limit} bytes")
+    if framing.sort_id:
+        large = records.sort_stop - records.sort_start > MAX_SORT_ID
+        _refuse_records(records, large, f"has a sort_id of over {MAX_SORT_ID} bytes")
+    misfit = find_unfit_keys(records, framing)
+    _refuse_records(records, misfit, "has a data_source_key that no lagrangex header holds")
+
+
+def _refuse_records(records: Records, wrong: NDArray[np.bool_], problem: str) -> None:
+    if wrong.any():
+        at = int(wrong.argmax())
+        hint = "the low 8 bits of a data_source_key must be 0, sizes within Monolith's limits"
+        raise ConversionError(f"record {records.number + at}", problem, hint)
+
+
+class RecordWriter:
+    """Writes records to a stream, framed and compressed.
+
+    Attributes:
+        records: written so far.
+        bytes: of frames written so far, before compression.
+    """
+
+    def __init__(
+        self, stream: Writable, framing: Framing, kind: Kind, compression: str = "none"
+    ) -> None:
+        """Write to `stream`, which stays open; `compression` is one of `COMPRESSIONS`."""
+        self._packed = open_compressed(stream, compression)
+        self._framing = framing
+        self._kind = kind
+        self.records = 0
+        self.bytes = 0
+
+    def write(self, records: Records) -> None:
+        """Append records. Raises ConversionError for what `framed` refuses."""
+        data = frame_records(records, self._framing, self._kind)
+        self._packed.write(data.tobytes())
+        self.records += len(records)
+        self.bytes += len(data)
+
+    def close(self) -> None:
+        """Write what compression still holds."""
+        self._packed.close()

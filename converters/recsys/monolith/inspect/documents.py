@@ -1,0 +1,314 @@
+"""Rows as JSON documents that leave nothing out: what `ingot monolith cat` shows.
+
+Bytes are strings where they are UTF-8, else `{"base64": "..."}`; floats are the shortest that read
+back as the same; what JSON has no number for is "NaN", "Infinity" or "-Infinity".
+
+Documents of rows as lines for people: cells of name, kind and values, long ones cut.
+"""
+
+import base64
+import datetime as dt
+import json
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ingot.converters.recsys.monolith.contract import FEATURE_KINDS, LABEL
+from ingot.converters.recsys.monolith.fid import BITS
+from ingot.converters.recsys.monolith.inspect.figures import json_number
+from ingot.converters.recsys.monolith.record_index import Rows
+from ingot.converters.rows import Json
+
+_UNSET: Final = FEATURE_KINDS[0]
+_SINGLE: Final = ("float_list", "float_lists", "float_value")  # of 32 bits
+
+
+def row_documents(
+    rows: Rows, first: int = 0, wanted: Collection[str] | None = None
+) -> Iterator[dict[str, Json]]:
+    """A document for each row."""
+    names = [name.decode("utf-8", "backslashreplace") for name in rows.names]
+    for at in range(len(rows)):
+        entries = range(int(rows.first[at]), int(rows.first[at + 1]))
+        shown = [one for one in entries if wanted is None or names[rows.name[one]] in wanted]
+        yield {
+            "row": first + at,
+            "record": int(rows.record[at]),
+            "row_in_batch": rows.row_in_batch(at),
+            "offset": int(rows.offset[at]),
+            "sort_id": _text_value(rows.data[rows.sort_start[at] : rows.sort_stop[at]].tobytes()),
+            "data_source_key": int(rows.source[at]),
+            "line_id": _line_id_document(rows.line_id(at)),
+            "label": [_float32_number(one) for one in rows.labels(at).tolist()],
+            "instance_weight": _float32_number(float(rows.weight[at]))
+            if rows.weighted[at]
+            else None,
+            "features": [_entry_document(rows, one, names[rows.name[one]]) for one in shown],
+            **_parse_unknown(rows.data[rows.rest_start[at] : rows.rest_stop[at]].tobytes()),
+        }
+
+
+def _line_id_document(serialized: bytes | None) -> dict[str, Json] | None:
+    """The fields that are given, by name; None where there is no LineId."""
+    from ingot.converters.recsys.monolith.messages import line_id_pb2
+
+    if serialized is None:
+        return None
+    message = line_id_pb2.LineId.FromString(serialized)
+    given = {field.name: _line_field_value(value) for field, value in message.ListFields()}
+    return {**given, **_unknown_fields(message)}
+
+
+def _line_field_value(value: Any) -> Json:  # noqa: ANN401 - whatever a field holds
+    if isinstance(value, bytes | str):  # text that is no UTF-8 comes as bytes
+        return _text_value(value)
+    if isinstance(value, float):
+        return _float32_number(value)
+    return value if isinstance(value, bool | int) else list(value)
+
+
+def _entry_document(rows: Rows, entry: int, name: str) -> dict[str, Json]:
+    numbers = {"id": int(rows.ident[entry]), "sorted_id": int(rows.sorted_id[entry])}
+    beside = rows.data[rows.extra_start[entry] : rows.extra_stop[entry]].tobytes()
+    return {
+        "name": name,
+        **{key: number for key, number in numbers.items() if number},
+        **(
+            _raw_document(rows.feature(entry))
+            if rows.raw[entry]
+            else feature_document(rows.feature(entry))
+        ),
+        **_parse_unknown(beside, "unknown_beside"),
+    }
+
+
+def feature_document(serialized: bytes) -> dict[str, Json]:
+    """A `Feature`: its kind, its value, and fids as `slot:signature`."""
+    from ingot.converters.recsys.monolith.messages import example_pb2
+
+    if not serialized:
+        return {"kind": _UNSET}
+    return _message_document(example_pb2.Feature.FromString(serialized))
+
+
+def _raw_document(serialized: bytes) -> dict[str, Json]:
+    from ingot.converters.recsys.monolith.messages import example_pb2
+
+    message = example_pb2.RawFeature.FromString(serialized)
+    return {
+        "kind": "raw",
+        "feature": list(map(_message_document, message.feature)),
+        **_unknown_fields(message),
+    }
+
+
+def _message_document(message: Any) -> dict[str, Json]:  # noqa: ANN401 - a Feature
+    kind = message.WhichOneof("type")
+    if kind is None:
+        return {"kind": _UNSET, **_unknown_fields(message)}
+    value = _kind_value(kind, getattr(message, kind))
+    fids = {"fid": format_fids(kind, value)} if kind.startswith("fid") else {}
+    return {"kind": kind, "value": value, **fids, **_unknown_fields(message)}
+
+
+def _kind_value(kind: str, held: Any) -> Json:  # noqa: ANN401 - a list, lists or a value
+    if kind.endswith("_lists"):
+        return [_kind_values(kind, one.value) for one in held.list]
+    if kind.endswith("_list"):
+        return _kind_values(kind, held.value)
+    return _kind_values(kind, [held])[0]
+
+
+def _kind_values(kind: str, values: Any) -> list[Json]:  # noqa: ANN401 - a container of protobuf's
+    if kind in _SINGLE:
+        return list(map(_float32_number, values))
+    if kind.startswith("double"):
+        return list(map(json_number, values))
+    return list(map(_text_value, values)) if kind.startswith("bytes") else list(values)
+
+
+def format_fids(kind: str, value: Json) -> Json:
+    """Fids, or lists of them, as `slot:signature`; a version 2 fid beyond 2^63 has slots so too."""
+    if isinstance(value, list):
+        return [format_fids(kind, one) for one in value]
+    bits = BITS["v1" if kind.startswith("fid_v1") else "v2"].signature
+    return f"{value >> bits}:{value & ((1 << bits) - 1)}"
+
+
+def _float32_number(value: float) -> Json:
+    """A float of 32 bits by its shortest decimals."""
+    return json_number(float(str(np.float32(value))))
+
+
+def _text_value(value: bytes | str) -> Json:
+    if isinstance(value, str):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}
+
+
+def _parse_unknown(serialized: bytes, key: str = "unknown") -> dict[str, Json]:
+    """Unknown fields that stand alone."""
+    from google.protobuf.empty_pb2 import Empty
+
+    return _unknown_fields(Empty.FromString(serialized), key) if serialized else {}
+
+
+def _unknown_fields(message: Any, key: str = "unknown") -> dict[str, Json]:  # noqa: ANN401 - any message
+    """The unknown fields of a message by number, in the order of the wire; nothing without any."""
+    from google.protobuf.unknown_fields import UnknownFieldSet
+
+    found = _fields_by_number(UnknownFieldSet(message))
+    return {key: found} if found else {}
+
+
+def _fields_by_number(fields: Any) -> dict[str, Json]:  # noqa: ANN401 - an UnknownFieldSet
+    found: dict[str, Json] = {}
+    for field in fields:
+        value = field.data
+        if isinstance(value, bytes):
+            value = _text_value(value)
+        elif not isinstance(value, int):  # a group
+            value = _fields_by_number(value)
+        found.setdefault(str(field.field_number), []).append(value)
+    return found
+
+
+CellTexts = tuple[str, str, str]
+
+MOST_VALUES: Final = 8
+"""Values of a list that are shown."""
+MOST_LISTS: Final = 4
+MOST_CHARACTERS: Final = 60
+"""Of a text that is shown."""
+_TIMES: Final = ("req_time", "generate_time")
+_PER_SECOND: Final = (1, 10**3, 10**6, 10**9)
+_FIRST_TIME, _LAST_TIME = 946_684_800, 4_102_444_800  # 2000 and 2100: what else is no time
+
+
+def row_heading(document: dict[str, Json]) -> str:
+    """Which row it is: its number, and its place in the stream."""
+    told = [f"row {document['row']:,}", f"record {document['record']:,}"]
+    if document["row_in_batch"] is not None:
+        told.append(f"row {document['row_in_batch']:,} of it")
+    return ", ".join([*told, f"offset {document['offset']:,}"])
+
+
+def row_cells(document: dict[str, Json]) -> Iterator[CellTexts]:
+    """What the row says, a line each: what it is, its kind, its value."""
+    if document["sort_id"]:
+        yield "sort_id", "", _format_text(document["sort_id"])
+    yield "LineId", "", _format_line_id(document["line_id"])
+    yield LABEL, "", _format_list(document["label"], "none")
+    if document["instance_weight"] is not None:
+        yield "instance_weight", "", str(document["instance_weight"])
+    if document["data_source_key"]:
+        yield "data_source_key", "", str(document["data_source_key"])
+    if "unknown" in document:
+        yield "unknown", "", _format_unknown(document["unknown"])
+    yield from _feature_cells(document["features"])
+
+
+def _feature_cells(features: Sequence[dict[str, Json]]) -> Iterator[CellTexts]:
+    unset = 0
+    for one in features:
+        if one["kind"] == FEATURE_KINDS[0] and "unknown" not in one:
+            unset += 1
+        else:
+            yield one["name"], one["kind"], ", ".join(_feature_parts(one))
+    if unset:
+        yield f"{unset:,} unset", "", ""
+
+
+def _feature_parts(one: dict[str, Json]) -> Iterator[str]:
+    if "feature" in one:
+        yield ", ".join(f"({inner['kind']}) {_format_value(inner)}" for inner in one["feature"])
+    elif one["kind"] != FEATURE_KINDS[0]:
+        yield _format_value(one)
+    for name in ("id", "sorted_id"):
+        if name in one:
+            yield f"{name} {one[name]}"
+    for name in ("unknown", "unknown_beside"):
+        if name in one:
+            yield f"unknown {_format_unknown(one[name])}"
+
+
+def _format_value(one: dict[str, Json]) -> str:
+    """The value of a feature; of fids slot and signature."""
+    if one["kind"] == FEATURE_KINDS[0]:
+        return "unset"
+    value = one.get("fid", one["value"])
+    spell = str if "fid" in one else _format_text
+    if not isinstance(value, list):
+        return spell(value)
+    if not one["kind"].endswith("_lists"):
+        return _format_list(value, "empty", spell)
+    told = [f"[{_format_list(inner, '', spell)}]" for inner in value[:MOST_LISTS]]
+    return _join_cut(told, len(value), "lists") if value else "no list"
+
+
+def _format_list(values: Sequence[Json], nothing: str, spell: Any = None) -> str:  # noqa: ANN401
+    told = [(spell or _format_text)(one) for one in values[:MOST_VALUES]]
+    return _join_cut(told, len(values), "values") if told else nothing
+
+
+def _join_cut(told: list[str], count: int, what: str) -> str:
+    """What is shown, and how many there are where these are more."""
+    more = f" ... {count:,} {what}" if count > len(told) else ""
+    return " ".join(told) + more
+
+
+def _format_line_id(line: dict[str, Json] | None) -> str:
+    if line is None:
+        return "none"
+    told = [
+        f"{name} {_format_line_field(name, one)}" for name, one in line.items() if name != "unknown"
+    ]
+    if "unknown" in line:
+        told.append(f"unknown {_format_unknown(line['unknown'])}")
+    return ", ".join(told) or "empty"
+
+
+def _format_line_field(name: str, value: Json) -> str:
+    if isinstance(value, list):
+        return f"[{_format_list(value, '')}]"
+    time = _format_time(value) if name in _TIMES else ""
+    return _format_text(value) + (f" ({time})" if time else "")
+
+
+def _format_time(value: int) -> str:
+    """A time since 1970 for people, by the unit in which it is one of our days."""
+    for unit in _PER_SECOND:
+        if _FIRST_TIME <= value // unit < _LAST_TIME:
+            return dt.datetime.fromtimestamp(value // unit, dt.UTC).strftime(
+                "%Y-%m-%d %H:%M:%S UTC"
+            )
+    return ""
+
+
+def _format_unknown(fields: dict[str, Json]) -> str:
+    told = [f"{number}: {_format_list(values, '')}" for number, values in fields.items()]
+    return "{" + ", ".join(told) + "}"
+
+
+def _format_text(value: Json) -> str:
+    """A value; texts in quotes, bytes that are none by their beginning."""
+    if isinstance(value, str) and value not in ("NaN", "Infinity", "-Infinity"):
+        cut = value[:MOST_CHARACTERS]
+        more = f" ... {len(value):,} characters" if len(value) > len(cut) else ""
+        return json.dumps(cut, ensure_ascii=False) + more
+    if isinstance(value, dict):
+        inner = value.get("base64")
+        return _format_bytes(inner) if isinstance(inner, str) else _format_unknown(value)
+    return str(value)
+
+
+def _format_bytes(encoded: str) -> str:
+    import base64
+
+    data = base64.b64decode(encoded)
+    shown = data[: MOST_CHARACTERS // 3]
+    return f"{len(data):,} bytes 0x{shown.hex()}" + ("..." if len(data) > len(shown) else "")

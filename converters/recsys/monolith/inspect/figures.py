@@ -1,0 +1,375 @@
+"""The figures of streams as values; what is not known is None.
+
+What is counted while rows go by, in memory that does not grow with them.
+"""
+
+import math
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ingot.converters.recsys.monolith.inspect import kernels as k
+from ingot.converters.recsys.monolith.record_index import Bytes, Places
+from ingot.converters.rows import Json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lengths:
+    """How long lists are, or how many rows records have.
+
+    Attributes:
+        count: of what was measured.
+        least: the smallest.
+        mean: over all.
+        p50: of half of them, none is longer; exact below 64, else at most 3 % too small.
+        p99: the same of 99 in 100.
+        most: the largest.
+    """
+
+    count: int
+    least: int
+    mean: float
+    p50: int
+    p99: int
+    most: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numbers:
+    """How numbers are spread.
+
+    Attributes:
+        count: of them, those that are no numbers included.
+        positive: above 0.
+        zero: of them.
+        negative: below 0.
+        no_number: NaN.
+        least: the smallest; None without a number. So the two that follow.
+        mean: over those that are numbers.
+        most: the largest.
+    """
+
+    count: int
+    positive: int
+    zero: int
+    negative: int
+    no_number: int
+    least: float | None
+    mean: float | None
+    most: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """Which values there are.
+
+    Attributes:
+        given: rows that give one; others have the default.
+        values: rows by value, the most frequent first.
+        others: rows with values beyond so many different ones.
+        numbers: how those given are spread.
+    """
+
+    given: int
+    values: tuple[tuple[float, int], ...]
+    others: int
+    numbers: Numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureFigures:
+    """A feature; filled, empty, unset and absent rows are all rows.
+
+    Attributes:
+        name: of it.
+        raw: whether it is a raw feature.
+        kinds: entries by kind, `unset` included.
+        filled: rows where it has a value.
+        empty: rows where it is a list without a value.
+        unset: rows where it is there and has no kind.
+        absent: rows without it.
+        repeated: entries beyond one a row.
+        lengths: values of lists, lists of lists of lists, 1 for a single value; None without any.
+        slots: how many different slots its fids have; None without fids.
+        first_slots: the smallest of them, of version 1 before those of version 2.
+    """
+
+    name: str
+    raw: bool
+    kinds: dict[str, int]
+    filled: int
+    empty: int
+    unset: int
+    absent: int
+    repeated: int
+    lengths: Lengths | None
+    slots: int | None
+    first_slots: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slots:
+    """Fids by slot; slots without any are left out.
+
+    Attributes:
+        v1: of version 1.
+        v2: of version 2.
+        beyond: fids of version 2 whose top bit is set, which has no meaning.
+    """
+
+    v1: dict[int, int]
+    v2: dict[int, int]
+    beyond: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unknown:
+    """Rows with unknown fields, by field number.
+
+    Attributes:
+        line_id: in the LineId.
+        line_id_text: with text that is no UTF-8, by field name.
+        record: in the Example, ExampleBatch or Instance.
+        beside: in a named feature, beside the feature.
+        features: with a feature that has unknown fields inside, or beside it.
+        unnoted: fields with large numbers that there was no room to note.
+    """
+
+    line_id: dict[int, int]
+    line_id_text: dict[str, int]
+    record: dict[int, int]
+    beside: dict[int, int]
+    features: int
+    unnoted: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineIds:
+    """What LineIds give.
+
+    Attributes:
+        rows: with a LineId.
+        fields: rows that give a field, by its name.
+        lacking: rows that lack a field which the format asks for, by its name.
+        incomplete: rows that lack any of these.
+        sample_rate: of the rows that give one; the default is 1.
+    """
+
+    rows: int
+    fields: dict[str, int]
+    lacking: dict[str, int]
+    incomplete: int
+    sample_rate: Spread
+
+
+@dataclass(frozen=True, kw_only=True)
+class BadFigures:
+    """What is none, or cannot be used.
+
+    Attributes:
+        reasons: how often, by reason (`contract.REASONS`).
+        bytes: of the streams that were passed over.
+        first: the first ones, with file and place.
+    """
+
+    reasons: dict[str, int]
+    bytes: int
+    first: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """Streams in figures.
+
+    Attributes:
+        streams: as what each file was read.
+        rows: that can be used.
+        records: that have them.
+        batches: rows of each record.
+        features: in the order in which they came.
+        names_left_out: features beyond those that are told apart, entries of them.
+        slots: of all fids.
+        labels: how many labels rows have.
+        label: how labels are spread, by position; those of the last one and beyond together.
+        instance_weight: of the rows that give one.
+        data_source_key: of the rows with another one than 0.
+        line_ids: what they give.
+        sort_ids: lengths of those of records that have one; None without any.
+        unknown: fields.
+        bad: what cannot be used.
+    """
+
+    streams: dict[str, str]
+    rows: int
+    records: int
+    batches: Lengths | None
+    features: tuple[FeatureFigures, ...]
+    names_left_out: int
+    slots: Slots
+    labels: Lengths | None
+    label: tuple[Numbers, ...]
+    instance_weight: Spread
+    data_source_key: Spread
+    line_ids: LineIds
+    sort_ids: Lengths | None
+    unknown: Unknown
+    bad: BadFigures
+
+    def to_document(self) -> dict[str, Json]:
+        """The same as JSON, which has no infinite numbers: these are texts."""
+        document = _json_value(asdict(self))
+        return cast(dict[str, Json], document)
+
+
+def _json_value(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {str(key): _json_value(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(_json_value, value))
+    return json_number(value) if isinstance(value, float) else value
+
+
+def json_number(value: float) -> Json:
+    """A number, or the name that protobuf's JSON gives it where JSON has none."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+_VALUES: Final = 1_000  # that are told apart
+_NUMBERS: Final = 1 << 12  # large field numbers that are noted in one go
+
+
+class LengthTally:
+    """Lengths by bucket."""
+
+    def __init__(self) -> None:
+        self._buckets = np.zeros(k.BUCKETS, np.int64)
+        self._count = self._sum = self._most = 0
+        self._least = 1 << 62
+
+    def add(self, lengths: Places) -> None:
+        """Count int64[N] lengths."""
+        if len(lengths):
+            k.count_lengths(lengths, self._buckets)
+            self._count += len(lengths)
+            self._sum += int(lengths.sum())
+            self._least = min(self._least, int(lengths.min()))
+            self._most = max(self._most, int(lengths.max()))
+
+    def figures(self) -> Lengths | None:
+        """What was counted; None where nothing was."""
+        told = self._count, self._sum, self._least, self._most
+        return length_figures(self._buckets, *told) if self._count else None
+
+
+def length_figures(buckets: Places, count: int, total: int, least: int, most: int) -> Lengths:
+    """Figures of int64[BUCKETS] lengths, of which the exact ends and the sum are known."""
+    return Lengths(
+        count=count,
+        least=least,
+        mean=total / count,
+        p50=max(_quantile_bucket(buckets, count, 50), least),
+        p99=max(_quantile_bucket(buckets, count, 99), least),
+        most=most,
+    )
+
+
+def _quantile_bucket(buckets: Places, count: int, share: int) -> int:
+    """The lower end of the bucket in which so many in 100 lie at or below."""
+    rank = -(-count * share // 100)
+    bucket = int(np.searchsorted(np.cumsum(buckets), rank))
+    if bucket < k.EXACT:
+        return bucket
+    octave, part = divmod(bucket - k.EXACT, 32)
+    return (32 + part) << (octave + 1)
+
+
+class SpreadTally:
+    """Values by how often they come; the first different ones are told apart."""
+
+    def __init__(self) -> None:
+        self._values: Counter[float] = Counter()
+        self._others = 0
+        self._signs = np.zeros((k.POSITIONS, 4), np.int64)
+        self._sums = empty_sums()
+
+    def add(self, values: NDArray[np.generic]) -> None:
+        """Count [N] values."""
+        if not len(values):
+            return
+        floats = values.astype(np.float32)
+        k.count_labels(np.arange(len(values) + 1), floats, self._signs, self._sums)
+        distinct, counts = np.unique(values, return_counts=True)
+        for value, count in zip(distinct.tolist(), counts.tolist(), strict=True):
+            same = math.nan if math.isnan(value) else value  # NaN is found as an object alone
+            if same in self._values or len(self._values) < _VALUES:
+                self._values[same] += count
+            else:
+                self._others += count
+
+    def figures(self) -> Spread:
+        """What was counted."""
+        numbers = number_figures(self._signs[0], self._sums[0])
+        values = tuple(sorted(self._values.items(), key=_frequency_key))
+        return Spread(given=numbers.count, values=values, others=self._others, numbers=numbers)
+
+
+def _frequency_key(pair: tuple[float, int]) -> tuple[int, bool, float]:
+    value, count = pair
+    return -count, math.isnan(value), value
+
+
+def empty_sums() -> NDArray[np.float64]:
+    """float64[POSITIONS, 3] sum, least and largest of no number."""
+    return np.tile(np.array([0.0, math.inf, -math.inf]), (k.POSITIONS, 1))
+
+
+def number_figures(signs: Places, sums: NDArray[np.float64]) -> Numbers:
+    """Figures of what `count_labels` counted at one position."""
+    positive, zero, negative, no_number = signs.tolist()
+    total, least, most = sums.tolist()
+    numbers = positive + zero + negative
+    return Numbers(
+        count=numbers + no_number,
+        positive=positive,
+        zero=zero,
+        negative=negative,
+        no_number=no_number,
+        least=least if numbers else None,
+        mean=total / numbers if numbers else None,
+        most=most if numbers else None,
+    )
+
+
+class FieldTally:
+    """Rows with a field, by its number."""
+
+    def __init__(self) -> None:
+        self._counts = np.zeros(k.FIELDS, np.int64)
+        self._seen = np.full(k.FIELDS, -1, np.int64)
+        self._more: Counter[int] = Counter()
+        self.unnoted = 0
+
+    def add(self, data: Bytes, start: Places, stop: Places, row: Places) -> None:
+        """Count the fields of int64[M] messages of ascending rows."""
+        some = np.flatnonzero(stop > start)
+        if not len(some):
+            return
+        others = np.empty((_NUMBERS, 2), np.int64)
+        places = start[some], stop[some], row[some]
+        found = k.count_fields(data, *places, self._counts, self._seen, others)
+        self.unnoted += max(0, found - len(others))
+        for _, number in np.unique(others[: min(found, len(others))], axis=0).tolist():
+            if number in self._more or len(self._more) < _VALUES:
+                self._more[number] += 1
+            else:
+                self.unnoted += 1
+
+    def figures(self) -> dict[int, int]:
+        """Rows by field number."""
+        found = {int(number): int(self._counts[number]) for number in np.flatnonzero(self._counts)}
+        return {**found, **dict(sorted(self._more.items()))}

@@ -1,0 +1,450 @@
+"""The fields of a LineId.
+
+Compiled loops over the fields of LineIds.
+What the LineIds of rows say, field by field, and LineIds with another sample rate.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ingot.converters.kernels.compile import kernel
+from ingot.converters.recsys.monolith.record_index import Bytes, Places, Rows
+from ingot.converters.recsys.monolith.wire.format_kernels import (
+    FIXED32,
+    FIXED64,
+    LENGTH,
+    VARINT,
+    is_text,
+    read_field,
+    read_varint,
+)
+
+__all__ = [
+    "FIELDS",
+    "LISTS",
+    "MANDATORY",
+    "NUMBERS",
+    "TEXTS",
+    "LineIds",
+    "decode_line_ids",
+    "find_incomplete",
+    "with_sample_rate",
+]
+
+
+class Scalar(NamedTuple):
+    """A field that is one number: its field number, wire type and numpy type."""
+
+    number: int
+    wire: int
+    dtype: type[np.generic]
+
+
+NUMBERS: Final[Mapping[str, Scalar]] = {
+    "uid": Scalar(2, FIXED64, np.uint64),
+    "req_time": Scalar(3, VARINT, np.int64),
+    "item_id": Scalar(4, FIXED64, np.uint64),
+    "chnid": Scalar(19, VARINT, np.int64),
+    "generate_time": Scalar(20, VARINT, np.int64),
+    "emit_type": Scalar(21, VARINT, np.int32),
+    "sample_rate": Scalar(27, FIXED32, np.float32),
+    "is_draw": Scalar(87, VARINT, np.bool_),
+    "rank": Scalar(145, VARINT, np.int32),
+}
+TEXTS: Final[Mapping[str, int]] = {
+    "req_id": 5,
+    "model_names": 25,
+    "device_type": 41,
+    "cid": 48,
+    "user_id": 49,
+    "data_source_name": 235,
+}
+"""Fields that are one text, with their field numbers."""
+LISTS: Final[Mapping[str, int]] = {"actions": 6, "pre_actions": 23, "special_strategies": 39}
+"""Fields that are a list of int32, with their field numbers."""
+FIELDS: Final[tuple[str, ...]] = tuple(
+    sorted(
+        (*NUMBERS, *TEXTS, *LISTS),
+        key=lambda name: TEXTS.get(name) or LISTS.get(name) or NUMBERS[name].number,
+    )
+)
+"""The fields of a LineId in the order of their numbers."""
+MANDATORY: Final = ("uid", "req_time", "sample_rate")
+"""Fields that the format asks of every row."""
+
+UNKNOWN, NUMBER, TEXT, LIST = range(4)
+KNOWN: Final = 256
+"""Field numbers below which a field can be known."""
+
+
+def _field_tables() -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int8]]:
+    """By field number: what it is, which of these it is, its wire type."""
+    kind, column, wire = (np.zeros(KNOWN, np.int8) for _ in range(3))
+    for at, scalar in enumerate(NUMBERS.values()):
+        kind[scalar.number], column[scalar.number], wire[scalar.number] = NUMBER, at, scalar.wire
+    for numbers, sort in ((TEXTS, TEXT), (LISTS, LIST)):
+        for at, number in enumerate(numbers.values()):
+            kind[number], column[number], wire[number] = sort, at, LENGTH
+    return kind, column, wire
+
+
+KIND, COLUMN, WIRE = _field_tables()
+"""int8[KNOWN] by field number: UNKNOWN, NUMBER, ...; which of these; the wire type."""
+
+
+_SAMPLE_RATE: Final = NUMBERS["sample_rate"].number
+
+
+@kernel
+def put_sample_rates(
+    data: Bytes,
+    start: Places,
+    stop: Places,
+    bits: NDArray[np.uint32],
+    out: Bytes,
+    begins: Places,
+    ends: Places,
+) -> int:
+    """Write LineIds with a `sample_rate` of these bits; returns the bytes written."""
+    to: int = 0
+    for row in range(len(start)):
+        begins[row] = to
+        at = start[row]
+        while at < stop[row]:
+            number, wire, _, end = read_field(data, at, stop[row])
+            if end < 0:  # not read here, so it stays; of a field said twice the last one counts
+                end = stop[row]
+            elif number == _SAMPLE_RATE and wire == FIXED32:
+                at = end
+                continue
+            for place in range(at, end):
+                out[to] = data[place]
+                to += 1
+            at = end
+        tag = (_SAMPLE_RATE << 3) | FIXED32
+        out[to], out[to + 1] = (tag & 0x7F) | 0x80, tag >> 7
+        for byte in range(4):
+            out[to + 2 + byte] = (bits[row] >> np.uint32(8 * byte)) & np.uint32(0xFF)
+        to += 6
+        ends[row] = to
+    return to
+
+
+@kernel
+def read_lines(
+    data: Bytes,
+    start: Places,
+    stop: Places,
+    kinds: NDArray[np.int8],
+    columns: NDArray[np.int8],
+    wires: NDArray[np.int8],
+    odd: NDArray[np.bool_],
+    bits: NDArray[np.uint64],
+    given: NDArray[np.bool_],
+    texts: Places,
+    counts: Places,
+    rest: Places,
+) -> None:
+    """Fill in the arrays of `_Reading`; rows that cannot be read to their end are odd."""
+    for row in range(len(start)):
+        at = start[row]
+        while at < stop[row]:
+            number, wire, value_at, end = read_field(data, at, stop[row])
+            if end < 0:
+                odd[row] = True
+                rest[row] += stop[row] - at
+                break
+            kind = _field_kind(kinds, wires, number, wire)
+            column = columns[number] if kind != UNKNOWN else 0
+            if kind == NUMBER:
+                given[column, row] = True
+                bits[column, row] = _number_bits(data, value_at, end, wire)
+            elif kind == TEXT:
+                texts[0, column, row] = at
+                texts[1, column, row], texts[2, column, row] = value_at, end
+            elif kind == LIST:
+                counts[column, row] += _count_varints(data, value_at, end)
+            else:
+                rest[row] += end - at
+            at = end
+        rest[row] += _drop_invalid_texts(data, texts, row)
+
+
+@kernel
+def _field_kind(kinds: NDArray[np.int8], wires: NDArray[np.int8], number: int, wire: int) -> int:
+    """What a field is; one of another wire type than declared is unknown, as to protobuf."""
+    if number >= KNOWN:
+        return UNKNOWN
+    kind: int = kinds[number]
+    if wire == wires[number] or (kind == LIST and wire == VARINT):
+        return kind
+    return UNKNOWN
+
+
+@kernel
+def _number_bits(data: Bytes, at: int, end: int, wire: int) -> np.uint64:
+    """The bits of a number."""
+    if wire == VARINT:
+        value, _ = read_varint(data, at, end)
+        return np.uint64(value)
+    bits = np.uint64(0)
+    for byte in range(end - at):
+        bits |= np.uint64(data[at + byte]) << np.uint64(8 * byte)
+    return bits
+
+
+@kernel
+def _count_varints(data: Bytes, at: int, end: int) -> int:
+    """Varints that end in a stretch of bytes."""
+    many: int = 0
+    for place in range(at, end):
+        many += data[place] < 0x80
+    return many
+
+
+@kernel
+def _drop_invalid_texts(data: Bytes, texts: Places, row: int) -> int:
+    """Take texts that are not UTF-8 for not given; returns the bytes of their fields."""
+    size: int = 0
+    for column in range(texts.shape[1]):
+        at, end = texts[1, column, row], texts[2, column, row]
+        if at >= 0 and not is_text(data, at, end):
+            size += end - texts[0, column, row]
+            texts[1, column, row], texts[2, column, row] = -1, -1
+    return size
+
+
+@kernel
+def fill_lines(
+    data: Bytes,
+    start: Places,
+    stop: Places,
+    kinds: NDArray[np.int8],
+    columns: NDArray[np.int8],
+    wires: NDArray[np.int8],
+    texts: Places,
+    places: Places,
+    values: NDArray[np.int32],
+    rest_first: Places,
+    rest: Bytes,
+) -> None:
+    """Fill in the values of lists, each from its place on, and the rest."""
+    for row in range(len(start)):
+        at, to = start[row], rest_first[row]
+        while at < stop[row]:
+            number, wire, value_at, end = read_field(data, at, stop[row])
+            kind = UNKNOWN
+            if end < 0:
+                end = stop[row]
+            else:
+                kind = _field_kind(kinds, wires, number, wire)
+            if kind == LIST:
+                column = columns[number]
+                while value_at < end:
+                    value, value_at = read_varint(data, value_at, end)
+                    if value_at < 0:
+                        break
+                    values[places[column, row]] = np.int32(value & 0xFFFFFFFF)
+                    places[column, row] += 1
+            elif kind == UNKNOWN or (
+                kind == TEXT
+                and texts[0, columns[number], row] == at
+                and texts[1, columns[number], row] < 0
+            ):
+                for place in range(at, end):
+                    rest[to] = data[place]
+                    to += 1
+            at = end
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineIds:
+    """The LineIds of R rows; of a field that is said twice the last one counts.
+
+    What is of any length (`lists`, `rest`) is made when it is asked for: what all rows of a batch
+    share is then written for each of them.
+
+    Attributes:
+        data: uint8[B] that places point into; begins with the rows' own bytes.
+        start: int64[R] where LineIds begin; -1 where the row has none.
+        stop: int64[R] where they end.
+        present: bool[R] whether the row has a LineId.
+        numbers: by field of `NUMBERS`, [R] of its type; 0 where it is not given.
+        texts: by field of `TEXTS`, int64[R] where it begins and int64[R] where it ends.
+        given: by field of both, bool[R] whether it is given. Text that is not UTF-8 is not.
+        counts: by field of `LISTS`, int64[R] how many values it has.
+        rest_sizes: int64[R] bytes of `rest` of each row.
+    """
+
+    data: Bytes
+    start: Places
+    stop: Places
+    present: NDArray[np.bool_]
+    numbers: dict[str, NDArray[np.generic]]
+    texts: dict[str, tuple[Places, Places]]
+    given: dict[str, NDArray[np.bool_]]
+    counts: dict[str, Places]
+    rest_sizes: Places
+    _text_places: Places
+
+    def text(self, name: str, at: int) -> str:
+        """A text field of row `at`; empty where it is not given."""
+        start, stop = self.texts[name]
+        return self.data[start[at] : stop[at]].tobytes().decode()
+
+    @property
+    def lists(self) -> dict[str, tuple[Places, NDArray[np.int32]]]:
+        """By field of `LISTS`, int64[R + 1] values before each row, and int32 values."""
+        return self._filled[0]
+
+    @property
+    def rest(self) -> Bytes:
+        """Serialized fields that are none of these, and text that is not UTF-8, of all rows."""
+        return self._filled[1]
+
+    @property
+    def rest_first(self) -> Places:
+        """int64[R + 1] bytes of `rest` before each row."""
+        return self._filled[2]
+
+    @cached_property
+    def _filled(self) -> tuple[dict[str, tuple[Places, NDArray[np.int32]]], Bytes, Places]:
+        counts = np.concatenate(list(self.counts.values()))
+        firsts, rest_first = _prefix_sums(counts), _prefix_sums(self.rest_sizes)
+        values, rest = np.empty(int(firsts[-1]), np.int32), np.empty(int(rest_first[-1]), np.uint8)
+        places = firsts[:-1].reshape(len(LISTS), -1)
+        tables, texts = (KIND, COLUMN, WIRE), self._text_places
+        fill_lines(
+            self.data,
+            self.start,
+            self.stop,
+            *tables,
+            texts,
+            places.copy(),
+            values,
+            rest_first,
+            rest,
+        )
+        lists = {}
+        for at, (name, of_rows) in enumerate(self.counts.items()):
+            ahead, first = _prefix_sums(of_rows), int(firsts[at * len(of_rows)])
+            lists[name] = ahead, values[first : first + int(ahead[-1])]
+        return lists, rest, rest_first
+
+
+def decode_line_ids(rows: Rows) -> LineIds:
+    """What the LineIds of rows say."""
+    data, start, stop = rows.data, rows.line_start, rows.line_stop
+    read = _LineIdArrays(len(rows))
+    read.pass_over(data, start, stop)
+    if read.odd.any():
+        data, start, stop = _rewrite_odd_line_ids(rows, read.odd)
+        read = _LineIdArrays(len(rows))
+        read.pass_over(data, start, stop)
+    return read.result(data, start, stop)
+
+
+def find_incomplete(lines: LineIds) -> NDArray[np.bool_]:
+    """bool[R], which rows lack one of `MANDATORY`, or the LineId."""
+    lacks = ~lines.present
+    for name in MANDATORY:
+        lacks = lacks | ~lines.given[name]
+    return lacks
+
+
+def with_sample_rate(rows: Rows, rate: NDArray[np.float32], where: NDArray[np.bool_]) -> Rows:
+    """Rows with another `sample_rate` in some of their LineIds.
+
+    It stands at the end of them, the rest is as it was; a row without a LineId gets one.
+    """
+    which = np.flatnonzero(where)
+    start, stop = rows.line_start[which], rows.line_stop[which]
+    tail = 2 + 4  # the tag of a field number of two bytes, and a float
+    out = np.empty(int(np.sum(stop - start)) + tail * len(which), np.uint8)
+    begins, ends = np.empty(len(which), np.int64), np.empty(len(which), np.int64)
+    bits = np.ascontiguousarray(rate[which], np.float32).view(np.uint32)
+    used = put_sample_rates(rows.data, start, stop, bits, out, begins, ends)
+    line_start, line_stop = rows.line_start.copy(), rows.line_stop.copy()
+    line_start[which], line_stop[which] = begins + len(rows.data), ends + len(rows.data)
+    data = np.concatenate([rows.data, out[:used]])
+    return replace(rows, data=data, line_start=line_start, line_stop=line_stop)
+
+
+class _LineIdArrays:
+    """The arrays that a pass over LineIds fills."""
+
+    def __init__(self, rows: int) -> None:
+        self.odd = np.zeros(rows, np.bool_)
+        self.bits = np.zeros((len(NUMBERS), rows), np.uint64)
+        self.given = np.zeros((len(NUMBERS), rows), np.bool_)
+        self.texts = np.full((3, len(TEXTS), rows), -1, np.int64)
+        self.counts = np.zeros((len(LISTS), rows), np.int64)
+        self.rest = np.zeros(rows, np.int64)
+
+    def pass_over(self, data: Bytes, start: Places, stop: Places) -> None:
+        """Read all but the values of lists and the rest, of which only sizes."""
+        tables = KIND, COLUMN, WIRE
+        found = self.odd, self.bits, self.given, self.texts, self.counts, self.rest
+        read_lines(data, start, stop, *tables, *found)
+
+    def result(self, data: Bytes, start: Places, stop: Places) -> LineIds:
+        """What was read."""
+        texts = self.texts
+        return LineIds(
+            data=data,
+            start=start,
+            stop=stop,
+            present=start >= 0,
+            numbers=self._numbers(),
+            texts={name: (texts[1, at], texts[2, at]) for at, name in enumerate(TEXTS)},
+            given=self._given(),
+            counts=dict(zip(LISTS, self.counts, strict=True)),
+            rest_sizes=self.rest,
+            _text_places=texts,
+        )
+
+    def _numbers(self) -> dict[str, NDArray[np.generic]]:
+        numbers: dict[str, NDArray[np.generic]] = {}
+        for at, (name, scalar) in enumerate(NUMBERS.items()):
+            low = self.bits[at].astype(np.uint32)
+            whole = self.bits[at] if np.dtype(scalar.dtype).itemsize == 8 else low
+            is_bool = scalar.dtype is np.bool_
+            numbers[name] = self.bits[at] != 0 if is_bool else whole.view(scalar.dtype)
+        return numbers
+
+    def _given(self) -> dict[str, NDArray[np.bool_]]:
+        given = dict(zip(NUMBERS, self.given, strict=True))
+        return {**given, **{name: self.texts[1, at] >= 0 for at, name in enumerate(TEXTS)}}
+
+
+def _prefix_sums(counts: Places) -> Places:
+    """How much there is before each place, and in all."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
+
+
+def _rewrite_odd_line_ids(rows: Rows, odd: NDArray[np.bool_]) -> tuple[Bytes, Places, Places]:
+    """The LineIds, those that the kernel cannot read as protobuf writes them without groups."""
+    start, stop = rows.line_start.copy(), rows.line_stop.copy()
+    which = np.flatnonzero(odd)
+    # What all rows of a batch share lies in one place, and is written once.
+    _, sample, of_place = np.unique(start[which], return_index=True, return_inverse=True)
+    pieces = [_reencode_line_id(rows.line_id(int(row)) or b"") for row in which[sample]]
+    sizes = np.array([len(piece) for piece in pieces], np.int64)
+    ends = len(rows.data) + np.cumsum(sizes)
+    start[which], stop[which] = (ends - sizes)[of_place], ends[of_place]
+    return np.concatenate([rows.data, np.frombuffer(b"".join(pieces), np.uint8)]), start, stop
+
+
+def _reencode_line_id(content: bytes) -> bytes:
+    """A LineId with what is known of it first; groups are left as they are, at its end."""
+    from ingot.converters.recsys.monolith.messages import DecodeError, line_id_pb2
+
+    try:
+        return line_id_pb2.LineId.FromString(content).SerializeToString()
+    except DecodeError:
+        return content

@@ -1,0 +1,270 @@
+"""Records as places in the bytes they lie in: what readers give, kernels change, writers take.
+
+Rows as places in the bytes they lie in, whatever kind of record they came in.
+What is wrong in a stream, for people.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ingot.converters.recsys.monolith.contract import REASONS
+
+Bytes = NDArray[np.uint8]
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Records:
+    """Consecutive records of one stream, R of them.
+
+    Attributes:
+        data: uint8[B] that all places point into; never written to.
+        start: int64[R] where messages begin.
+        stop: int64[R] where they end.
+        sort_start: int64[R] where the sort_ids of their frames begin.
+        sort_stop: int64[R] where these end; equal where there is none.
+        source: uint32[R] the data_source_key of a lagrangex header; 0 under other framings.
+        offset: int64[R] where their frames begin, in bytes of the decompressed stream.
+        number: of the first of them in the stream, from 0.
+    """
+
+    data: Bytes
+    start: Places
+    stop: Places
+    sort_start: Places
+    sort_stop: Places
+    source: NDArray[np.uint32]
+    offset: Places
+    number: int
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def message(self, at: int) -> bytes:
+        """The bytes of message `at`."""
+        return self.data[self.start[at] : self.stop[at]].tobytes()
+
+    def sort_id(self, at: int) -> bytes:
+        """The sort_id of record `at`."""
+        return self.data[self.sort_start[at] : self.sort_stop[at]].tobytes()
+
+    def part(self, first: int, last: int) -> "Records":
+        """Records first..last-1."""
+        cut = slice(first, last)
+        return replace(
+            self,
+            start=self.start[cut],
+            stop=self.stop[cut],
+            sort_start=self.sort_start[cut],
+            sort_stop=self.sort_stop[cut],
+            source=self.source[cut],
+            offset=self.offset[cut],
+            number=self.number + first,
+        )
+
+
+def records_of_messages(messages: list[bytes]) -> Records:
+    """Messages that come from no stream, one behind the other, without sort_ids."""
+    stop = np.cumsum([len(message) for message in messages], dtype=np.int64)
+    start = stop - np.array([len(message) for message in messages], np.int64)
+    nothing = np.zeros(len(messages), np.int64)
+    return Records(
+        data=np.frombuffer(b"".join(messages), np.uint8),
+        start=start,
+        stop=stop,
+        sort_start=nothing,
+        sort_stop=nothing,
+        source=np.zeros(len(messages), np.uint32),
+        offset=start,
+        number=0,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bad:
+    """Something in a stream that is no record, or a record, or a row of one, that cannot be used.
+
+    Attributes:
+        offset: where its frame begins, in bytes of the decompressed stream.
+        bytes: of the stream that were passed over; 0 where framing found a record.
+        record: number of the record in the stream, from 0.
+        row: number of the row in its batch, from 0; None for the whole record.
+        reason: one of `contract.REASONS`.
+        detail: what was found, for people; may hold untrusted text.
+    """
+
+    offset: int
+    bytes: int
+    record: int
+    row: int | None
+    reason: str
+    detail: str
+
+
+ENTRY_ARRAYS: Final = (
+    "name",
+    "raw",
+    "start",
+    "stop",
+    "ident",
+    "sorted_id",
+    "extra_start",
+    "extra_stop",
+)
+"""The arrays of `Rows` that have a value for each feature."""
+ROW_ARRAYS: Final = (
+    "line_start",
+    "line_stop",
+    "weighted",
+    "weight",
+    "source",
+    "rest_start",
+    "rest_stop",
+    "sort_start",
+    "sort_stop",
+    "record",
+    "offset",
+    "row",
+)
+"""Those that have one for each row."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """R rows with E features in all: what an Example says, as places in bytes.
+
+    A feature is an entry: those of row r are `first[r]`..`first[r + 1] - 1`, in their order in the
+    record. `__LINE_ID__`, `__LABEL__` and `instance_weight` are no entries: what they say stands in
+    the row's own arrays, whether it came in fields or in features.
+
+    Attributes:
+        data: uint8[B] that all places point into; never written to.
+        names: the distinct names, in UTF-8; `name` counts in them.
+        first: int64[R + 1] entries before each row.
+        name: int32[E] number of the name.
+        raw: bool[E] whether it is a raw feature.
+        start: int64[E] where the content of the `Feature` (or `RawFeature`) message begins; -1
+            where the named feature has none at all, which reads as an unset one.
+        stop: int64[E] where it ends; equal to start where the feature is unset.
+        ident: int32[E] `id` of the feature.
+        sorted_id: int32[E] `sorted_id` of the feature.
+        extra_start: int64[E] where unknown fields of the named feature begin.
+        extra_stop: int64[E] where they end.
+        line_start: int64[R] where the LineId's content begins; -1 where the row has none.
+        line_stop: int64[R] where it ends; -1 where the row has none.
+        label_first: int64[R + 1] labels before each row.
+        label: float32[L].
+        weighted: bool[R] whether instance_weight is given.
+        weight: float32[R] instance_weight; 0 where it is not given.
+        source: uint32[R] data_source_key; 0 where it is not given.
+        rest_start: int64[R] where unknown fields of the record begin.
+        rest_stop: int64[R] where they end.
+        sort_start: int64[R] where the sort_id of the record's frame begins.
+        sort_stop: int64[R] where it ends; equal where there is none.
+        record: int64[R] number of the record in the stream, from 0.
+        offset: int64[R] where the record's frame begins, in bytes of the decompressed stream.
+        row: int64[R] number of the row in its batch, from 0; -1 for other records.
+    """
+
+    data: Bytes
+    names: tuple[bytes, ...]
+    first: Places
+    name: NDArray[np.int32]
+    raw: NDArray[np.bool_]
+    start: Places
+    stop: Places
+    ident: NDArray[np.int32]
+    sorted_id: NDArray[np.int32]
+    extra_start: Places
+    extra_stop: Places
+    line_start: Places
+    line_stop: Places
+    label_first: Places
+    label: NDArray[np.float32]
+    weighted: NDArray[np.bool_]
+    weight: NDArray[np.float32]
+    source: NDArray[np.uint32]
+    rest_start: Places
+    rest_stop: Places
+    sort_start: Places
+    sort_stop: Places
+    record: Places
+    offset: Places
+    row: Places
+
+    def __len__(self) -> int:
+        return len(self.first) - 1
+
+    @property
+    def entry_row(self) -> Places:
+        """int64[E], the row of each entry."""
+        return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.first))
+
+    def line_id(self, at: int) -> bytes | None:
+        """The LineId of row `at`, serialized; None where it has none."""
+        start, stop = int(self.line_start[at]), int(self.line_stop[at])
+        return None if start < 0 else self.data[start:stop].tobytes()
+
+    def feature(self, entry: int) -> bytes:
+        """The content of the `Feature` message of an entry, serialized."""
+        return self.data[self.start[entry] : self.stop[entry]].tobytes()
+
+    def labels(self, at: int) -> NDArray[np.float32]:
+        """float32[K], the labels of row `at`."""
+        return self.label[self.label_first[at] : self.label_first[at + 1]]
+
+    def row_in_batch(self, at: int) -> int | None:
+        """The number of row `at` in its batch; None where its record is no batch."""
+        row = int(self.row[at])
+        return None if row < 0 else row
+
+    def part(self, begin: int, end: int) -> "Rows":
+        """Rows begin..end-1, in the same bytes."""
+        first, last = int(self.first[begin]), int(self.first[end])
+        labels = slice(int(self.label_first[begin]), int(self.label_first[end]))
+        of_entries = {name: getattr(self, name)[first:last] for name in ENTRY_ARRAYS}
+        of_rows = {name: getattr(self, name)[begin:end] for name in ROW_ARRAYS}
+        return replace(
+            self,
+            first=self.first[begin : end + 1] - first,
+            label_first=self.label_first[begin : end + 1] - labels.start,
+            label=self.label[labels],
+            **of_entries,
+            **of_rows,
+        )
+
+    def chosen(self, keep: NDArray[np.bool_], features: NDArray[np.bool_] | None = None) -> "Rows":
+        """Some of the rows, in the same bytes."""
+        counts = np.diff(self.first)
+        entries = np.repeat(keep, counts)
+        if features is not None:
+            entries &= features
+            counts = np.bincount(self.entry_row[entries], minlength=len(self))
+        labels = np.diff(self.label_first)
+        return replace(
+            self,
+            first=_prefix_sums(counts[keep]),
+            label_first=_prefix_sums(labels[keep]),
+            label=self.label[np.repeat(keep, labels)],
+            **{name: getattr(self, name)[entries] for name in ENTRY_ARRAYS},
+            **{name: getattr(self, name)[keep] for name in ROW_ARRAYS},
+        )
+
+
+def _prefix_sums(counts: NDArray[np.int64]) -> Places:
+    """int64[N + 1], the sums of the counts before each, and of all."""
+    first = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=first[1:])
+    return first
+
+
+def describe_bad(bad: Bad) -> str:
+    """Where it is, what is wrong and what was found."""
+    row = "" if bad.row is None else f", row {bad.row:,}"
+    if bad.reason == "unreadable":  # it has no place
+        return f"{REASONS[bad.reason]}, {bad.detail}"
+    detail = f": {bad.detail}" if bad.detail else ""
+    return f"record {bad.record:,}{row}, offset {bad.offset:,}: {REASONS[bad.reason]}{detail}"

@@ -1,0 +1,347 @@
+"""Where streams are: the files of a location that are streams, or standard input.
+
+The rows of a stream, whatever kind of record it has, and of a table.
+Streams opened to be looked at: what is not said of them is told by their content.
+"""
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
+
+from ingot.converters.errors import SourceError, StorageError
+from ingot.converters.output.commit import MANIFEST, RUN, output_errors
+from ingot.converters.recsys.monolith.frames.compression import open_decompressed, peek_bytes
+from ingot.converters.recsys.monolith.frames.framing import PARQUET, Framing
+from ingot.converters.recsys.monolith.record_index import Bad, Records, Rows
+from ingot.converters.rows import Json
+from ingot.converters.sources.recognizers.monolith import (
+    MONOLITH_HEAD,
+    Kind,
+    MonolithStream,
+    recognize_monolith,
+)
+from ingot.converters.sources.sniffing import side_file_reason
+from ingot.converters.sources.storage.listing import LocalFile, Place, list_location
+from ingot.converters.sources.storage.read_errors import translate_read_errors
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ingot.converters.recsys.monolith.fid import Version
+    from ingot.converters.recsys.monolith.frames.record_io import RecordReader
+    from ingot.converters.recsys.monolith.tables.table_file import TableFile
+
+STDIN: Final = "-"
+REJECTS: Final = "rejects.jsonl"
+_HASHED: Final = 8 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Input:
+    """One stream: its name inside the source, its place, and what the storage says about it."""
+
+    name: str
+    place: Place
+    bytes: int
+    mtime_ns: int | None = None
+    etag: str | None = None
+
+    def stamp(self) -> dict[str, Json]:
+        """Name, size and time of change."""
+        stamp: dict[str, Json] = {
+            "name": self.name,
+            "bytes": self.bytes,
+            "mtime_ns": self.mtime_ns,
+        }
+        return stamp | ({"etag": self.etag} if self.etag else {})
+
+    def entry(self) -> dict[str, Json]:
+        """Name, size and SHA-256, as a manifest lists it. Raises SourceError."""
+        digest = hashlib.sha256()
+        with self.place.open() as stream, translate_read_errors(str(self.place)):
+            while block := stream.read(_HASHED):
+                digest.update(block)
+        return {"name": self.name, "bytes": self.bytes, "sha256": digest.hexdigest()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """The streams of a location, by name; `direct`: it is one file, or standard input."""
+
+    where: str
+    direct: bool
+    files: tuple[Input, ...]
+
+    @property
+    def place(self) -> str:
+        """`where`, the same from whatever folder it is named; a URL as it is."""
+        return self.where if "://" in self.where else str(Path(self.where).absolute())
+
+
+def find_inputs(where: str) -> Inputs:
+    """The streams of a file, folder, glob or URL; hidden files and side files are none."""
+    listing = list_location(where)
+    files = tuple(
+        Input(
+            name=one.name,
+            place=one.place,
+            bytes=one.bytes,
+            mtime_ns=one.mtime_ns,
+            etag=one.etag,
+        )
+        for one in listing.entries
+        if listing.direct or not _is_auxiliary(one.name)
+    )
+    if not files:
+        problem = "holds no streams"
+        if listing.results:
+            problem += f", but results of ingot, such as {listing.results[0]}"
+        raise SourceError(where, problem, "name the folder, or the file, that has them")
+    return Inputs(where=where, direct=listing.direct, files=files)
+
+
+def _is_auxiliary(name: str) -> bool:
+    """Hidden files, and those that Hadoop and conversions put beside data."""
+    parts = name.split("/")
+    hidden = any(part[:1] in "._" for part in parts)
+    ours = parts[-1] in (MANIFEST, RUN) or parts[-1].endswith(REJECTS)
+    return hidden or ours or side_file_reason(name) is not None
+
+
+@contextmanager
+def standard_input(beside: Path | None) -> Iterator[Inputs]:
+    """Standard input as a source."""
+    if beside is None:
+        yield _stdin_inputs(cast(Place, _Stdin()))
+        return
+    descriptor, path = tempfile.mkstemp(prefix=".ingot-", suffix=".stdin", dir=beside)
+    try:
+        with output_errors(beside), os.fdopen(descriptor, "wb") as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy, _HASHED)
+        yield _stdin_inputs(LocalFile(path))
+    finally:
+        Path(path).unlink(missing_ok=True)
+
+
+def _stdin_inputs(place: Place) -> Inputs:
+    file = Input(name="standard input", place=place, bytes=0)
+    return Inputs(where=STDIN, direct=True, files=(file,))
+
+
+class _Stdin:
+    """Standard input as a place."""
+
+    def __str__(self) -> str:
+        return "standard input"
+
+    def open(self) -> BinaryIO:
+        """What is left of it; closing leaves it open."""
+        return cast(BinaryIO, os.fdopen(os.dup(sys.stdin.fileno()), "rb"))
+
+
+_FEATURES: Final = 1 << 17
+"""Features of rows that are given together."""
+
+
+def read_rows(
+    parts: Iterable[Records | Bad], kind: Kind, lost: Counter[str] | None = None
+) -> Iterator[Rows | Bad]:
+    """The rows of records, some at a time, and what cannot be used, in the order of the stream."""
+    for part in parts:
+        if isinstance(part, Bad):
+            yield part
+            continue
+        yield from _join_small_parts(_index_records(part, kind, lost))
+
+
+def _join_small_parts(found: Iterable[tuple[Rows, list[Bad]]]) -> Iterator[Rows | Bad]:
+    """Rows of small batches as one: what follows costs something for each `Rows`, too."""
+    from ingot.converters.recsys.monolith.wire.row_assembly import join_rows
+
+    held: list[Rows] = []
+    features = 0
+    for rows, wrong in found:
+        if len(rows):
+            held.append(rows)
+            features += len(rows.name)
+        if held and (wrong or features >= _FEATURES):
+            yield join_rows(held)
+            held, features = [], 0
+        yield from wrong
+    if held:
+        yield join_rows(held)
+
+
+def read_until_error(reader: "RecordReader") -> Iterator[Records | Bad]:
+    """The parts that a reader gives; that it cannot be read on is a `Bad` at its end."""
+    from ingot.converters.recsys.monolith.frames.record_io import OtherKindError
+
+    number = 0
+    try:
+        for part in reader:
+            yield part
+            number = part.number + len(part) if isinstance(part, Records) else part.record + 1
+    except (StorageError, OtherKindError):
+        raise
+    except SourceError as error:
+        detail = f"after {number:,} records: {error.problem}"
+        offset, size = reader.broken
+        yield Bad(
+            offset=offset, bytes=size, record=number, row=None, reason="unreadable", detail=detail
+        )
+
+
+def read_table_records(
+    stream: BinaryIO, where: str, table: "TableFile | None" = None, fid: "Version" = "v2"
+) -> Iterator[Records | Bad]:
+    """The rows of a Parquet file as Examples, and those that cannot be; see `tables.plan`."""
+    from ingot.converters.recsys.monolith.tables.rows_to_arrow import open_table
+
+    with open_table(stream, where) as (schema, batches):
+        yield from convert_batches(schema, batches, where, table, fid)
+
+
+def convert_batches(
+    schema: "pa.Schema",
+    batches: "Iterable[pa.RecordBatch]",
+    where: str,
+    table: "TableFile | None" = None,
+    fid: "Version" = "v2",
+) -> Iterator[Records | Bad]:
+    """The same for the rows of record batches."""
+    from ingot.converters.recsys.monolith.tables.arrow_to_examples import encode_batch
+    from ingot.converters.recsys.monolith.tables.column_plan import plan_columns
+
+    number, plan = 0, plan_columns(schema, table, fid, where)
+    for batch in batches:
+        records, wrong = encode_batch(batch, plan, number)
+        yield from _number_records(records, {bad.record for bad in wrong}, number)
+        yield from wrong
+        number += batch.num_rows
+
+
+def _number_records(records: Records, wrong: set[int], number: int) -> Iterator[Records]:
+    """Records of the good rows of a table, with the numbers that the rows have in it."""
+    begin = 0
+    for gap in (*sorted(wrong), number + len(records) + len(wrong)):
+        end = begin + gap - number
+        if end > begin:
+            yield replace(records.part(begin, end), number=number)
+        begin, number = end, gap + 1
+
+
+def _index_records(
+    records: Records, kind: Kind, lost: Counter[str] | None
+) -> Iterable[tuple[Rows, list[Bad]]]:
+    # Kernels are loaded with what calls them.
+    from ingot.converters.recsys.monolith.wire.instances import index_instances
+    from ingot.converters.recsys.monolith.wire.row_index import index_batches, index_examples
+
+    if kind == "examplebatch":
+        return index_batches(records)
+    if kind == "example":
+        return [index_examples(records)]
+    found = index_instances(records)
+    if lost is not None:
+        lost.update(found.lost)
+    return [(found.rows, found.wrong)]
+
+
+_STANDARD: Final = "standard input"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenedStream:
+    """A stream that is read.
+
+    Attributes:
+        where: its file or URL.
+        told: what it is read as, in words.
+        guessed: whether some of that was told by its content.
+        parts: its rows, and what is none, in its order; can be iterated once.
+    """
+
+    where: str
+    told: str
+    guessed: bool
+    parts: Iterator[Rows | Bad]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamHints:
+    """What the user says of streams; None: told by their content.
+
+    Attributes:
+        kind: of their records, or `parquet`.
+        framing: of their records.
+        compression: of the files.
+    """
+
+    kind: str | None = None
+    framing: Framing | None = None
+    compression: str | None = None
+
+
+def open_streams(location: str, said: StreamHints = StreamHints()) -> Iterator[OpenedStream]:
+    """Open the streams of a location one after the other; each is closed before the next."""
+    if location == STDIN:
+        yield from _open_one(_STANDARD, sys.stdin.buffer, said)
+        return
+    for file in find_inputs(location).files:
+        with file.place.open() as raw:
+            yield from _open_one(str(file.place), raw, said)
+
+
+def _open_one(where: str, raw: BinaryIO, said: StreamHints) -> Iterator[OpenedStream]:
+    head, raw = peek_bytes(raw, where, MONOLITH_HEAD)
+    if said.kind == "parquet" or (said.kind is None and head.startswith(PARQUET)):
+        yield _open_parquet(where, raw, guessed=said.kind is None)
+    else:
+        yield _open_records(where, head, raw, said)
+
+
+def _open_records(where: str, head: bytes, raw: BinaryIO, said: StreamHints) -> OpenedStream:
+    from ingot.converters.recsys.monolith.frames.record_io import RecordReader
+
+    compression = said.compression or _detect_markless_compression(head)
+    unpacked = open_decompressed(raw, where, compression)
+    if compression != "none":
+        head, unpacked = peek_bytes(unpacked, where, MONOLITH_HEAD)
+    if not head:
+        return OpenedStream(where=where, told="empty", guessed=False, parts=iter(()))
+    # Of a stream that is damaged early on the first record may tell.
+    found = recognize_monolith(head) or recognize_monolith(head, records=1)
+    kind = cast(Kind | None, said.kind) or (found.kind if found else None)
+    if kind is None:
+        hint = "say what it is: --from example, examplebatch, instance or parquet, and --framing"
+        raise SourceError(where, "no stream of Monolith by its first bytes", hint)
+    framing = said.framing or _detected_framing(found)
+    return OpenedStream(
+        where=where,
+        told=f"{kind}, framing {framing}",
+        guessed=said.kind is None or said.framing is None,
+        parts=read_rows(read_until_error(RecordReader(unpacked, where, framing, kind)), kind),
+    )
+
+
+def _detect_markless_compression(head: bytes) -> str | None:
+    """A compression that no magic tells; None: it is told by name and magic."""
+    found = recognize_monolith(head)
+    return found.compression if found else None
+
+
+def _detected_framing(found: MonolithStream | None) -> Framing:
+    return Framing.parse(found.framing) if found else Framing()
+
+
+def _open_parquet(where: str, raw: BinaryIO, *, guessed: bool) -> OpenedStream:
+    parts = read_rows(read_table_records(raw, where), "example")
+    return OpenedStream(where=where, told="parquet", guessed=guessed, parts=parts)

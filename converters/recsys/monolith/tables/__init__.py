@@ -1,0 +1,1 @@
+"""Examples from Arrow tables, and back."""

@@ -1,0 +1,478 @@
+"""Features out of columns: the contents of their messages, and which cells do not fit.
+
+Arrow to Examples: a column at a time, by kernels.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ingot.converters.recsys.monolith.contract import FEATURE_KINDS, INSTANCE_WEIGHT, LABEL
+from ingot.converters.recsys.monolith.features import BYTES, DEPTH, LISTS, SCALAR, VALUES, VARINTS
+from ingot.converters.recsys.monolith.line_ids import FIELDS
+from ingot.converters.recsys.monolith.record_index import Bad, Places, Records, Rows
+from ingot.converters.recsys.monolith.tables import schema as c
+from ingot.converters.recsys.monolith.tables.cells import (
+    INT64,
+    UINT32,
+    Lists,
+    Numbers,
+    Spans,
+    byte_strings,
+    column_lists,
+    encode_line_field,
+    fid_converter,
+    fid_numbers,
+    float_numbers,
+    is_list,
+    join_spans,
+    numbers_in_range,
+    plain_array,
+    plain_type,
+    single_value_lists,
+    spans_of_numbers,
+    spans_of_varints,
+    stack_spans,
+    uint64_numbers,
+    valid_mask,
+)
+from ingot.converters.recsys.monolith.tables.column_plan import FeatureColumn, Plan
+from ingot.converters.recsys.monolith.wire.format_kernels import FIXED32, FIXED64, LENGTH, VARINT
+from ingot.converters.recsys.monolith.wire.message_writer import example_records
+from ingot.converters.recsys.monolith.wire.row_assembly import gather_spans
+
+_VALUE: Final = 1 << 3 | LENGTH
+"""The tag of what lists, and lists of lists, hold."""
+_WIRES: Final = (FIXED64, FIXED32, VARINT, LENGTH)
+"""The wire types of single values, by what they are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureCells:
+    """A column as R features.
+
+    Attributes:
+        kind: of `contract.FEATURE_KINDS`.
+        spans: the contents of the `Feature` messages, empty for unset ones.
+        present: bool[R], where there is a feature.
+        bad: bool[R], which cells do not fit.
+        values: all values of the column.
+        bad_values: which of them do not fit.
+        start: int64[R] where the values of each cell begin.
+        stop: int64[R] where they end.
+    """
+
+    kind: str
+    spans: Spans
+    present: NDArray[np.bool_]
+    bad: NDArray[np.bool_]
+    values: pa.Array
+    bad_values: NDArray[np.bool_]
+    start: Places
+    stop: Places
+
+    def complaint(self, row: int) -> str:
+        """What is wrong with a bad cell."""
+        start, stop = int(self.start[row]), int(self.stop[row])
+        found = np.flatnonzero(self.bad_values[start:stop])
+        value = self.values[start + int(found[0])].as_py() if len(found) else None
+        what = "null inside a list" if value is None else repr(value)[:100]
+        more = " (a fid of version 1?)" if self._may_be_v1(value) else ""
+        return f"{what} does not fit {self.kind}{more}"
+
+    def _may_be_v1(self, value: object) -> bool:
+        return self.kind.startswith("fid_v2") and isinstance(value, int) and value >> 63 == 1
+
+
+def encode_features(column: FeatureColumn, array: pa.Array) -> FeatureCells:
+    """The features of a column of R cells."""
+    array = plain_array(array)
+    if column.kind == c.UNSET:
+        return _encode_unset(array)
+    if pa.types.is_null(array.type):
+        array = array.cast(c.TYPES[column.kind])
+    cells = _encode_cells(column, array)
+    if column.null == "unset":
+        return replace(cells, present=np.ones(len(array), np.bool_))
+    return cells
+
+
+def _encode_unset(array: pa.Array) -> FeatureCells:
+    nothing = np.zeros(len(array), np.int64)
+    present = array.cast(pa.bool_()).fill_null(False).to_numpy(zero_copy_only=False)
+    return FeatureCells(
+        kind=FEATURE_KINDS[c.UNSET],
+        spans=Spans(data=np.zeros(0, np.uint8), start=nothing, stop=nothing),
+        present=present,
+        bad=np.zeros(len(array), np.bool_),
+        values=array,
+        bad_values=np.zeros(len(array), np.bool_),
+        start=nothing,
+        stop=nothing,
+    )
+
+
+def _encode_cells(column: FeatureColumn, array: pa.Array) -> FeatureCells:
+    depth = DEPTH[column.kind]
+    lists = column_lists(array) if is_list(array.type) else single_value_lists(array)
+    if depth == LISTS:
+        return _encode_nested_lists(
+            column, lists, column_lists(_as_lists(lists.values, column.kind))
+        )
+    values, bad_values = _encode_values(column, lists.values)
+    bad = lists.any(bad_values)
+    if depth == SCALAR:
+        tag = column.kind << 3 | _WIRES[VALUES[column.kind]]
+        given, sized = lists.valid & ~bad, VALUES[column.kind] == BYTES
+        spans = values.frame_fields(tag, given, sized=sized)
+    else:
+        content = _list_contents(column.kind, values, lists)
+        spans = content.frame_fields(column.kind << 3 | LENGTH, lists.valid)
+    return FeatureCells(
+        kind=FEATURE_KINDS[column.kind],
+        spans=spans,
+        present=lists.valid,
+        bad=bad,
+        values=lists.values,
+        bad_values=bad_values,
+        start=lists.start,
+        stop=lists.stop,
+    )
+
+
+def _as_lists(array: pa.Array, kind: int) -> pa.Array:
+    return array.cast(c.TYPES[kind].value_type) if pa.types.is_null(array.type) else array
+
+
+def _encode_nested_lists(column: FeatureColumn, outer: Lists, inner: Lists) -> FeatureCells:
+    values, bad_values = _encode_values(column, inner.values)
+    bad_lists = inner.any(bad_values) | ~inner.valid
+    messages = _list_contents(column.kind, values, inner).frame_fields(_VALUE)
+    content = messages.join_between(outer.start, outer.stop)
+    first = np.append(inner.start, len(inner.values))
+    last = np.append(0, np.maximum.accumulate(inner.stop))
+    return FeatureCells(
+        kind=FEATURE_KINDS[column.kind],
+        spans=content.frame_fields(column.kind << 3 | LENGTH, outer.valid),
+        present=outer.valid,
+        bad=outer.any(bad_lists),
+        values=inner.values,
+        bad_values=bad_values,
+        start=first[outer.start],
+        stop=last[outer.stop],
+    )
+
+
+def _list_contents(kind: int, values: Spans, lists: Lists) -> Spans:
+    """The contents of list messages."""
+    if VALUES[kind] == BYTES:
+        return values.frame_fields(_VALUE).join_between(lists.start, lists.stop)
+    return values.join_between(lists.start, lists.stop).frame_fields(_VALUE, empty=False)
+
+
+def _encode_values(column: FeatureColumn, values: pa.Array) -> tuple[Spans, NDArray[np.bool_]]:
+    """Values as messages hold them, without tags, and which do not fit."""
+    what = VALUES[column.kind]
+    if pa.types.is_null(values.type):
+        values = values.cast(pa.binary() if what == BYTES else pa.int64())
+    if what == BYTES:
+        return byte_strings(values)
+    numbers, bad = _converter(column)(values)
+    return spans_of_varints(numbers) if what == VARINTS else spans_of_numbers(numbers), bad
+
+
+def _converter(column: FeatureColumn) -> Callable[[pa.Array], Numbers]:
+    name = FEATURE_KINDS[column.kind]
+    if column.slot is not None:
+        return fid_converter(column.slot, column.version, column.hashed)
+    if name.startswith("fid_v1") or (name.startswith("fid") and column.own):
+        return uint64_numbers
+    if name.startswith("fid_v2"):
+        return fid_numbers
+    if name.startswith("int64"):
+        return lambda values: numbers_in_range(values, *INT64)
+    dtype = np.float32 if name.startswith("float") else np.float64
+    return lambda values: float_numbers(values, dtype)
+
+
+def encode_batch(
+    batch: pa.RecordBatch, plan: Plan, number_of_first_row: int
+) -> tuple[Records, list[Bad]]:
+    """Rows of a table as Example messages."""
+    encoding, first = _BatchEncoder(batch, plan), number_of_first_row
+    records = example_records(encoding.rows(first))
+    wrong = [
+        Bad(offset=0, bytes=0, record=first + row, row=None, reason="cell", detail=said)
+        for row, said in sorted(encoding.wrong.items())
+    ]
+    return replace(records, number=first), wrong
+
+
+_GROUP_BYTES: Final = 16 << 20
+"""Bytes of columns that are made one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _EncodedFeatures:
+    """The features of P columns and R rows.
+
+    Attributes:
+        spans: the contents of their messages, R of each column, columns one behind the other.
+        order: the number in the plan of each of these columns.
+        present: bool[P, R], in the plan's order, where there is a feature.
+    """
+
+    spans: list[Spans]
+    order: list[int]
+    present: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _EncodedRows:
+    """R rows, the bad ones among them, as stretches of bytes and numbers."""
+
+    line: Spans
+    has_line: NDArray[np.bool_]
+    label: Spans
+    weight: NDArray[np.float32]
+    source: NDArray[np.uint32]
+    sort_id: Spans
+    rest: Spans
+    features: _EncodedFeatures
+
+
+class _BatchEncoder:
+    """One batch on its way; `wrong` says of rows, by their places, what does not fit."""
+
+    def __init__(self, batch: pa.RecordBatch, plan: Plan) -> None:
+        self._batch, self._plan, self._count = batch, plan, batch.num_rows
+        self.wrong: dict[int, str] = {}
+
+    def rows(self, first: int) -> Rows:
+        """The good rows, numbered from `first` on."""
+        line, has_line = self._lines()
+        parts = _EncodedRows(
+            line=line,
+            has_line=has_line,
+            label=self._labels(),
+            weight=self._weights(),
+            source=self._sources(),
+            sort_id=self._bytes(c.SORT_ID, None),
+            rest=self._bytes(c.REST, _is_example),
+            features=self._features(),
+        )
+        good = np.ones(self._count, np.bool_)
+        good[list(self.wrong)] = False
+        return _build_rows(parts, self._plan.features, good, first)
+
+    def _column(self, at: int) -> pa.Array:
+        return self._batch.column(at)
+
+    def _complain(self, at: int, bad: NDArray[np.bool_], said: Callable[[int], str]) -> None:
+        """Note rows whose cells of a column do not fit; the first complaint of a row counts."""
+        label = self._batch.schema.field(at).name
+        for row in np.flatnonzero(bad).tolist():
+            if row not in self.wrong:
+                self.wrong[row] = f"column {label}: {said(row)}"
+
+    def _complain_value(self, at: int, bad: NDArray[np.bool_], what: str) -> None:
+        column = self._column(at)
+        self._complain(at, bad, lambda row: f"{_cell_repr(column[row])} does not fit {what}")
+
+    def _features(self) -> _EncodedFeatures:
+        """Of all columns; those that are alike are one long column on the way."""
+        planned = self._plan.features
+        present = np.zeros((len(planned), self._count), np.bool_)
+        spans, order = [], []
+        for numbers in self._alike():
+            columns = [planned[number] for number in numbers]
+            arrays = [plain_array(self._column(column.at)) for column in columns]
+            cells = encode_features(columns[0], pa.concat_arrays(arrays))
+            shape = len(numbers), self._count
+            present[numbers] = cells.present.reshape(shape)
+            for place, bad in enumerate(cells.bad.reshape(shape)):
+                ahead = place * self._count
+                self._complain(columns[place].at, bad, _complaint_by_row(cells, ahead))
+            spans.append(cells.spans)
+            order += numbers
+        return _EncodedFeatures(spans=spans, order=order, present=present)
+
+    def _alike(self) -> Iterator[list[int]]:
+        """The numbers of planned columns, some at a time, of which the same is made."""
+        groups: dict[tuple[object, ...], list[int]] = {}
+        sizes: dict[tuple[object, ...], int] = {}
+        for number, one in enumerate(self._plan.features):
+            kind = str(plain_type(self._batch.schema.field(one.at).type))
+            key = kind, one.kind, one.null, one.slot, one.version, one.hashed, one.own
+            groups.setdefault(key, []).append(number)
+            sizes[key] = sizes.get(key, 0) + self._column(one.at).nbytes
+            if sizes[key] > _GROUP_BYTES:
+                yield groups.pop(key)
+                sizes.pop(key)
+        yield from groups.values()
+
+    def _lines(self) -> tuple[Spans, NDArray[np.bool_]]:
+        parts = [self._bytes(c.LINE_REST, _is_line_id)]
+        given = self._given(c.LINE_REST)
+        for name in reversed(FIELDS):
+            if name in self._plan.line:
+                at = self._plan.line[name]
+                spans, bad = encode_line_field(name, self._column(at))
+                self._complain_value(at, bad, f"{name} of a LineId")
+                parts.append(spans)
+                given |= spans.stop > spans.start
+        return join_spans(parts[::-1]), given
+
+    def _given(self, name: str) -> NDArray[np.bool_]:
+        at = self._plan.special.get(name)
+        return np.zeros(self._count, np.bool_) if at is None else valid_mask(self._column(at))
+
+    def _bytes(self, name: str, test: Callable[[bytes], bool] | None) -> Spans:
+        """A column of byte strings; those that do not pass a test are bad."""
+        at = self._plan.special.get(name)
+        if at is None or pa.types.is_null(self._column(at).type):
+            nowhere = np.zeros(self._count, np.int64)
+            return Spans(data=np.zeros(0, np.uint8), start=nowhere, stop=nowhere)
+        spans, _ = byte_strings(plain_array(self._column(at)))
+        if test is not None:
+            bad = np.zeros(self._count, np.bool_)
+            for row in np.flatnonzero(spans.stop > spans.start):
+                bad[row] = not test(spans.data[spans.start[row] : spans.stop[row]].tobytes())
+            self._complain(at, bad, lambda _: "no message of the kind that belongs there")
+        return spans
+
+    def _labels(self) -> Spans:
+        """The float32 labels of each row."""
+        places = self._plan.label
+        columns = [plain_array(self._column(at)) for at in places]
+        if len(columns) == 1 and is_list(columns[0].type):
+            return self._label_lists(places[0], column_lists(columns[0]))
+        if len(columns) == 1:
+            return self._label_lists(places[0], single_value_lists(columns[0]))
+        return self._label_columns(columns)
+
+    def _label_lists(self, at: int, lists: Lists) -> Spans:
+        values, bad = float_numbers(lists.values, np.float32)
+        self._complain(at, lists.any(bad), lambda _: f"null or too large a number in {LABEL}")
+        start, stop = lists.start * 4, lists.stop * 4
+        return Spans(data=values.view(np.uint8), start=start, stop=stop)
+
+    def _label_columns(self, columns: Sequence[pa.Array]) -> Spans:
+        """Several columns: a row has a label of each of them, or none at all."""
+        table = np.zeros((self._count, len(columns)), np.float32)
+        null = np.zeros((len(columns), self._count), np.bool_)
+        for number, (at, column) in enumerate(zip(self._plan.label, columns, strict=True)):
+            table[:, number], bad = float_numbers(column, np.float32)
+            null[number] = ~valid_mask(column)
+            self._complain_value(at, bad & ~null[number], "a label")
+        none = null.all(axis=0) if columns else np.ones(self._count, np.bool_)
+        for at, missing in zip(self._plan.label, null & ~none, strict=True):
+            self._complain(at, missing, lambda _: "null, where other labels are given")
+        width = 4 * len(columns)
+        start = np.arange(self._count, dtype=np.int64) * width
+        return Spans(data=table.reshape(-1).view(np.uint8), start=start, stop=start + width * ~none)
+
+    def _weights(self) -> NDArray[np.float32]:
+        """Weights, 0 where there are none."""
+        at = self._plan.special.get(INSTANCE_WEIGHT)
+        if at is None:
+            return np.zeros(self._count, np.float32)
+        column = plain_array(self._column(at))
+        values, bad = float_numbers(column, np.float32)
+        self._complain_value(at, bad & valid_mask(column), INSTANCE_WEIGHT)
+        return values
+
+    def _sources(self) -> NDArray[np.uint32]:
+        """The data_source_keys, 0 where there are none."""
+        at = self._plan.special.get(c.SOURCE)
+        if at is None:
+            return np.zeros(self._count, np.uint32)
+        column = plain_array(self._column(at))
+        values, bad = numbers_in_range(column, *UINT32)
+        self._complain_value(at, bad & valid_mask(column), "data_source_key")
+        return values.astype(np.uint32)
+
+
+def _complaint_by_row(cells: FeatureCells, ahead: int) -> Callable[[int], str]:
+    return lambda row: cells.complaint(ahead + row)
+
+
+def _cell_repr(cell: pa.Scalar) -> str:
+    try:
+        return repr(cell.as_py())[:100]
+    except UnicodeDecodeError:
+        return "text that is not UTF-8"
+
+
+def _is_line_id(content: bytes) -> bool:
+    from ingot.converters.recsys.monolith.messages import DecodeError, line_id_pb2
+
+    try:
+        line_id_pb2.LineId.FromString(content)
+    except DecodeError:
+        return False
+    return True
+
+
+def _is_example(content: bytes) -> bool:
+    from ingot.converters.recsys.monolith.messages import DecodeError, example_pb2
+
+    try:
+        example_pb2.Example.FromString(content)
+    except DecodeError:
+        return False
+    return True
+
+
+def _build_rows(
+    parts: _EncodedRows, planned: Sequence[FeatureColumn], good: NDArray[np.bool_], first: int
+) -> Rows:
+    features = parts.features
+    others, pieces = [parts.line, parts.sort_id, parts.rest], len(planned) + 3
+    data, start, stop = stack_spans([*others, *features.spans], pieces)
+    place = np.empty(pieces, np.int64)
+    place[[0, 1, 2, *(number + 3 for number in features.order)]] = np.arange(pieces)
+    start, stop, present = start[place][:, good], stop[place][:, good], features.present[:, good]
+    row, column = np.nonzero(present.T)
+    entries = np.concatenate([[0], np.cumsum(present.sum(axis=0, dtype=np.int64))])
+    label, label_first = gather_spans(
+        parts.label.data, parts.label.start[good], parts.label.stop[good]
+    )
+    names = {name: at for at, name in enumerate(dict.fromkeys(one.name for one in planned))}
+    nothing, weight = np.zeros(len(row), np.int64), parts.weight[good]
+    zeros = np.zeros(int(good.sum()), np.int64)
+    return Rows(
+        data=data,
+        names=tuple(names),
+        first=entries.astype(np.int64),
+        name=_repeat_values([names[one.name] for one in planned], column),
+        raw=np.zeros(len(row), np.bool_),
+        start=start[3:][column, row],
+        stop=stop[3:][column, row],
+        ident=_repeat_values([one.ident for one in planned], column),
+        sorted_id=_repeat_values([one.sorted_id for one in planned], column),
+        extra_start=nothing,
+        extra_stop=nothing,
+        line_start=np.where(parts.has_line[good], start[0], -1),
+        line_stop=np.where(parts.has_line[good], stop[0], -1),
+        label_first=label_first // 4,
+        label=label.view(np.float32),
+        weighted=weight.view(np.uint32) != 0,
+        weight=weight,
+        source=parts.source[good],
+        rest_start=start[2],
+        rest_stop=stop[2],
+        sort_start=start[1],
+        sort_stop=stop[1],
+        record=np.flatnonzero(good) + first,
+        offset=zeros,
+        row=zeros - 1,
+    )
+
+
+def _repeat_values(values: list[int], column: NDArray[np.int64]) -> NDArray[np.int32]:
+    return np.array(values, np.int32)[column]

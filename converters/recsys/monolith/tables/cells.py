@@ -1,0 +1,396 @@
+"""Stretches of bytes, taken apart and put together by kernels.
+
+Arrow columns as stretches of values, and the values as what messages hold.
+LineIds out of columns.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ingot.converters.recsys.monolith import fid
+from ingot.converters.recsys.monolith.features import BYTES
+from ingot.converters.recsys.monolith.line_ids import LISTS, NUMBERS, TEXTS
+from ingot.converters.recsys.monolith.record_index import Bytes, Places
+from ingot.converters.recsys.monolith.tables.kernels import (
+    count_fields,
+    count_varints,
+    framed_places,
+    join_framed,
+    put_framed,
+    put_varints,
+    split_fields,
+    varint_places,
+)
+from ingot.converters.recsys.monolith.tables.schema import line_type
+from ingot.converters.recsys.monolith.wire.format_kernels import FIXED32, FIXED64, LENGTH, VARINT
+
+WIDTHS: Final = (8, 4)
+"""Bytes of numbers that are not varints, by what values are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spans:
+    """Stretches of bytes, one for each of N things."""
+
+    data: Bytes
+    start: Places
+    stop: Places
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def counts(self, values: int) -> Places:
+        """int64[N], how many values lie in each; `values` as in `features.VALUES`."""
+        if values < len(WIDTHS):
+            widths: Places = (self.stop - self.start) // WIDTHS[values]
+            return widths
+        counts = np.empty(len(self), np.int64)
+        count = count_fields if values == BYTES else count_varints
+        count(self.data, self.start, self.stop, counts)
+        return counts
+
+    def fields(self, count: int) -> "Spans":
+        """The contents of the fields in them, `count` in all."""
+        start, stop = np.empty(count, np.int64), np.empty(count, np.int64)
+        split_fields(self.data, self.start, self.stop, start, stop)
+        return Spans(data=self.data, start=start, stop=stop)
+
+    def frame_fields(
+        self,
+        tag: int,
+        given: NDArray[np.bool_] | None = None,
+        *,
+        sized: bool = True,
+        empty: bool = True,
+    ) -> "Spans":
+        """Each as a field."""
+        which = np.ones(len(self), np.bool_) if given is None else given
+        places = np.empty(len(self) + 1, np.int64)
+        framed_places(self.start, self.stop, which, tag, sized, empty, places)
+        out = np.empty(int(places[-1]), np.uint8)
+        put_framed(self.data, self.start, self.stop, which, tag, sized, empty, out)
+        return Spans(data=out, start=places[:-1], stop=places[1:])
+
+    def join_between(self, start: Places, stop: Places) -> "Spans":
+        """Of stretches that follow one another: those from one to before another, joined."""
+        places = np.append(self.start, self.stop[-1:] if len(self) else 0)
+        return Spans(data=self.data, start=places[start], stop=places[stop])
+
+
+def spans_of_numbers(values: NDArray[np.generic]) -> Spans:
+    """The bytes of each number."""
+    width = values.dtype.itemsize
+    start = np.arange(len(values), dtype=np.int64) * width
+    data = np.ascontiguousarray(values).view(np.uint8)
+    return Spans(data=data, start=start, stop=start + width)
+
+
+def spans_of_varints(values: NDArray[np.int64]) -> Spans:
+    """Numbers as varints, negative ones as of 64 bits."""
+    places = np.empty(len(values) + 1, np.int64)
+    varint_places(values, places)
+    out = np.empty(int(places[-1]), np.uint8)
+    put_varints(values, out)
+    return Spans(data=out, start=places[:-1], stop=places[1:])
+
+
+def stack_spans(parts: list[Spans], pieces: int) -> tuple[Bytes, Places, Places]:
+    """Parts in one piece of data."""
+    offset, start, stop = 0, [], []
+    for part in parts:
+        start.append(part.start + offset)
+        stop.append(part.stop + offset)
+        offset += len(part.data)
+    shape = pieces, sum(map(len, parts)) // pieces
+    data = np.concatenate([part.data for part in parts])
+    return data, np.concatenate(start).reshape(shape), np.concatenate(stop).reshape(shape)
+
+
+def join_spans(parts: list[Spans]) -> Spans:
+    """The stretches of the same thing in all parts, one behind the other."""
+    data, start, stop = stack_spans(parts, len(parts))
+    places = np.empty(start.shape[1] + 1, np.int64)
+    out = np.empty(int(np.sum(stop - start)), np.uint8)
+    join_framed(data, start, stop, places, out)
+    return Spans(data=out, start=places[:-1], stop=places[1:])
+
+
+INT32: Final = (-(1 << 31), (1 << 31) - 1)
+UINT32: Final = (0, (1 << 32) - 1)
+INT64: Final = (-(1 << 63), (1 << 63) - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lists:
+    """N lists of values, or of lists, which lie one behind the other.
+
+    Attributes:
+        valid: bool[N], which are not null.
+        start: int64[N] where each begins, in values.
+        stop: int64[N] where it ends; equal to start where it is null.
+        values: of all of them.
+    """
+
+    valid: NDArray[np.bool_]
+    start: Places
+    stop: Places
+    values: pa.Array
+
+    def any(self, of_values: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """bool[N], which lists hold a value of which this is true."""
+        if not of_values.any():
+            return np.zeros(len(self.start), np.bool_)
+        before = np.concatenate([[0], np.cumsum(of_values)])
+        found: NDArray[np.bool_] = before[self.stop] > before[self.start]
+        return found
+
+
+def plain_array(array: pa.Array) -> pa.Array:
+    """Without dictionary, extension type, and kinds of lists that few know."""
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain_array(array.storage)
+    if pa.types.is_dictionary(kind):
+        return plain_array(array.dictionary_decode())
+    if _is_other_list(kind):
+        return array.cast(pa.large_list(kind.value_type))
+    return array
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type that `plain` gives."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain_type(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return plain_type(kind.value_type)
+    return pa.large_list(kind.value_type) if _is_other_list(kind) else kind
+
+
+def _is_other_list(kind: pa.DataType) -> bool:
+    views = (pa.types.is_list_view, pa.types.is_large_list_view, pa.types.is_fixed_size_list)
+    return any(test(kind) for test in views)
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a plain type is one of lists."""
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+def valid_mask(array: pa.Array) -> NDArray[np.bool_]:
+    """bool[N], which values are not null."""
+    if not array.null_count:
+        return np.ones(len(array), np.bool_)
+    valid: NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)
+    return valid
+
+
+def column_lists(array: pa.Array) -> Lists:
+    """The lists of a plain column of lists."""
+    offsets = array.offsets.to_numpy().astype(np.int64)
+    first, valid = int(offsets[0]) if len(offsets) else 0, valid_mask(array)
+    last = int(offsets[-1]) if len(offsets) else 0
+    start = offsets[:-1] - first
+    stop = np.where(valid, offsets[1:] - first, start)
+    values = plain_array(array.values.slice(first, last - first))
+    return Lists(valid=valid, start=start, stop=stop, values=values)
+
+
+def single_value_lists(array: pa.Array) -> Lists:
+    """Each value of a column that is not null as a list of itself."""
+    valid = valid_mask(array)
+    start = np.arange(len(array), dtype=np.int64)
+    return Lists(valid=valid, start=start, stop=start + valid, values=array)
+
+
+Numbers = tuple[NDArray[Any], NDArray[np.bool_]]
+"""Numbers and which of them are bad: null, or out of range."""
+
+
+def whole_numbers(array: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Whole numbers as int64 or uint64, and which are null or fit neither."""
+    if pa.types.is_boolean(array.type):
+        array = array.cast(pa.uint8())
+    if pa.types.is_null(array.type):
+        array = array.cast(pa.int64())
+    null = ~valid_mask(array)
+    if pa.types.is_decimal(array.type):
+        return _decimal_numbers(array, null)
+    numbers = _fill_nulls(array)
+    return numbers.astype(np.uint64 if numbers.dtype.kind == "u" else np.int64, copy=False), null
+
+
+def _fill_nulls(array: pa.Array) -> NDArray[Any]:
+    """Numbers, 0 for null."""
+    filled = array.fill_null(0) if array.null_count else array
+    numbers: NDArray[Any] = filled.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _decimal_numbers(array: pa.Array, null: NDArray[np.bool_]) -> Numbers:
+    """Decimals without places behind the point: as Spark has what is uint64 elsewhere."""
+    numbers = [0 if value is None else int(value) for value in array.to_pylist()]
+    signed = any(number < 0 for number in numbers)
+    low, high = INT64 if signed else (0, (1 << 64) - 1)
+    bad = np.array([not low <= number <= high for number in numbers], np.bool_)
+    fitting = [0 if wrong else number for number, wrong in zip(numbers, bad, strict=True)]
+    return np.array(fitting, np.int64 if signed else np.uint64), null | bad
+
+
+def numbers_in_range(array: pa.Array, low: int, high: int) -> Numbers:
+    """Whole numbers as int64, those outside of low..high bad, and 0."""
+    numbers, bad = whole_numbers(array)
+    bad = bad | (numbers < low) | (numbers > high)
+    return np.where(bad, 0, numbers).astype(np.int64), bad
+
+
+def float_numbers(array: pa.Array, dtype: type[np.floating[Any]]) -> Numbers:
+    """Numbers as float32 or float64; finite ones that become infinite are bad."""
+    null = ~valid_mask(array)
+    if pa.types.is_floating(array.type):
+        numbers = _fill_nulls(array)
+    elif pa.types.is_decimal(array.type):
+        numbers = _fill_nulls(array.cast(pa.float64()))
+    else:
+        numbers, bad = whole_numbers(array)
+        null = null | bad
+    with np.errstate(over="ignore"):
+        made = numbers.astype(dtype, copy=False)
+    return made, null | (np.isinf(made) & np.isfinite(numbers))
+
+
+def uint64_numbers(array: pa.Array) -> Numbers:
+    """Whole numbers of 64 bits; negative ones stand for their bits."""
+    numbers, bad = whole_numbers(array)
+    return numbers.view(np.uint64), bad
+
+
+def fid_numbers(array: pa.Array) -> Numbers:
+    """Whole numbers below 2^63."""
+    numbers, bad = numbers_in_range(array, 0, INT64[1])
+    return numbers.view(np.uint64), bad
+
+
+def fid_converter(slot: int, version: fid.Version, hashed: bool) -> Callable[[pa.Array], Numbers]:
+    """What makes fids of one slot from values; see `fid.from_values`."""
+    bits = fid.BITS[version].signature
+
+    def made(array: pa.Array) -> Numbers:
+        if hashed:
+            numbers, bad = _hash_values(array, bits)
+        else:
+            numbers, bad = numbers_in_range(array, 0, (1 << bits) - 1)
+        fids = np.uint64(slot << bits) | numbers.view(np.uint64)
+        return fids, bad
+
+    return made
+
+
+def _hash_values(array: pa.Array, bits: int) -> Numbers:
+    """Hashes of so many bits; a value that comes often is hashed once."""
+    null = ~valid_mask(array)
+    if pa.types.is_null(array.type):
+        return np.zeros(len(array), np.uint64), null
+    if pa.types.is_boolean(array.type):
+        array = array.cast(pa.uint8())
+    if not pa.types.is_integer(array.type) and not pa.types.is_decimal(array.type):
+        array = array.cast(pa.large_binary())
+    encoded = array.fill_null(pa.scalar(b"" if _is_binary(array.type) else 0, array.type))
+    encoded = encoded.dictionary_encode()
+    texts = encoded.dictionary.to_pylist()
+    distinct = fid.xxh64_hashes(
+        [one if isinstance(one, bytes) else str(one).encode() for one in texts]
+    )
+    signatures = (distinct & np.uint64((1 << bits) - 1))[encoded.indices.to_numpy()]
+    return signatures, null
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_large_binary(kind))
+
+
+def byte_strings(array: pa.Array) -> tuple[Spans, NDArray[np.bool_]]:
+    """Texts or byte strings as stretches, and which are null."""
+    null = ~valid_mask(array)
+    array = array.cast(pa.large_binary())
+    _, offsets, data = array.buffers()
+    if data is None or offsets is None:
+        nothing = np.zeros(len(array), np.int64)
+        return Spans(data=np.zeros(0, np.uint8), start=nothing, stop=nothing), null
+    places = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+    start = places[:-1]
+    stop = np.where(null, start, places[1:])
+    return Spans(data=np.frombuffer(data, np.uint8), start=start, stop=stop), null
+
+
+def cell_text(array: pa.Array, at: int) -> str:
+    """A value for people, cut."""
+    return repr(array[at].as_py())[:100]
+
+
+_UNPACKED: Final = "special_strategies"
+"""The list that is not packed."""
+
+
+def encode_line_field(name: str, array: pa.Array) -> tuple[Spans, NDArray[np.bool_]]:
+    """A field of R LineIds, serialized with its tag."""
+    array = plain_array(array)
+    if pa.types.is_null(array.type):
+        array = array.cast(line_type(name))
+    if name in LISTS:
+        return _encode_list(
+            name, column_lists(array) if is_list(array.type) else single_value_lists(array)
+        )
+    given = valid_mask(array)
+    if name in TEXTS:
+        spans, _ = byte_strings(array)
+        return spans.frame_fields(TEXTS[name] << 3 | LENGTH, given), _find_invalid_texts(array)
+    scalar = NUMBERS[name]
+    numbers, bad = _field_numbers(name, array)
+    tag = scalar.number << 3 | scalar.wire
+    spans = spans_of_varints(numbers) if scalar.wire == VARINT else spans_of_numbers(numbers)
+    return spans.frame_fields(tag, given & ~bad, sized=False), given & bad
+
+
+def _find_invalid_texts(array: pa.Array) -> NDArray[np.bool_]:
+    """bool[R], which texts are no UTF-8: Parquet files may hold anything."""
+    bad = np.zeros(len(array), np.bool_)
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        for at, value in enumerate(array.cast(pa.large_binary()).to_pylist()):
+            bad[at] = value is not None and not _is_utf8_text(value)
+    return bad
+
+
+def _is_utf8_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _field_numbers(name: str, array: pa.Array) -> Numbers:
+    scalar = NUMBERS[name]
+    if scalar.wire == FIXED32:
+        return float_numbers(array, np.float32)
+    if scalar.wire == FIXED64:
+        return uint64_numbers(array)
+    if scalar.dtype is np.bool_:
+        return numbers_in_range(array, 0, 1)
+    return numbers_in_range(array, *(INT32 if scalar.dtype is np.int32 else INT64))
+
+
+def _encode_list(name: str, lists: Lists) -> tuple[Spans, NDArray[np.bool_]]:
+    numbers, bad = numbers_in_range(lists.values, *INT32)
+    values, number = spans_of_varints(numbers), LISTS[name]
+    if name == _UNPACKED:
+        values = values.frame_fields(number << 3 | VARINT, sized=False)
+        return values.join_between(lists.start, lists.stop), lists.any(bad)
+    content = values.join_between(lists.start, lists.stop)
+    return content.frame_fields(number << 3 | LENGTH, empty=False), lists.any(bad)

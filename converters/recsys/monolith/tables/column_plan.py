@@ -1,0 +1,422 @@
+"""Which Arrow types become which kinds of features and other parts of rows.
+
+What becomes of each column of a table: by what ingot wrote, a reviewed file, names and types.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Final
+
+import pyarrow as pa
+
+from ingot.converters.errors import ParametersError, Problem
+from ingot.converters.recsys.monolith.contract import FEATURE_KINDS, INSTANCE_WEIGHT, LABEL
+from ingot.converters.recsys.monolith.features import BYTES, DEPTH, LISTS, SCALAR, VALUES
+from ingot.converters.recsys.monolith.fid import Version
+from ingot.converters.recsys.monolith.line_ids import FIELDS
+from ingot.converters.recsys.monolith.line_ids import LISTS as LINE_LISTS
+from ingot.converters.recsys.monolith.line_ids import TEXTS as LINE_TEXTS
+from ingot.converters.recsys.monolith.tables import schema as c
+from ingot.converters.recsys.monolith.tables.cells import is_list, plain_type
+from ingot.converters.recsys.monolith.tables.table_file import FeatureRule, TableFile
+
+
+def _is_text_type(kind: pa.DataType) -> bool:
+    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(test(kind) for test in texts)
+
+
+def _is_bytes_type(kind: pa.DataType) -> bool:
+    tests = (
+        pa.types.is_binary,
+        pa.types.is_large_binary,
+        pa.types.is_binary_view,
+        pa.types.is_fixed_size_binary,
+    )
+    return _is_text_type(kind) or any(test(kind) for test in tests)
+
+
+def _is_whole_type(kind: pa.DataType) -> bool:
+    decimal = pa.types.is_decimal(kind) and kind.scale == 0
+    return bool(decimal or pa.types.is_integer(kind) or pa.types.is_boolean(kind))
+
+
+def is_number_type(kind: pa.DataType) -> bool:
+    """Whether a plain type is one of numbers."""
+    return bool(_is_whole_type(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def type_hint(kind: pa.DataType) -> str:
+    """What to do about a type."""
+    while is_list(kind):
+        kind = plain_type(kind.value_type)
+    if pa.types.is_temporal(kind):
+        return " (cast it to int64 first, of the unit that the model expects)"
+    if pa.types.is_struct(kind) or pa.types.is_map(kind):
+        return " (make its fields columns of their own first)"
+    return ""
+
+
+def _depth_and_values(kind: pa.DataType) -> tuple[int, pa.DataType]:
+    """How many lists there are around the values of a plain type, and their type."""
+    depth = 0
+    while is_list(kind):
+        depth, kind = depth + 1, plain_type(kind.value_type)
+    return depth, kind
+
+
+def inferred_kind(kind: pa.DataType, fid: Version) -> int | None:
+    """The kind of features that a column of a type becomes if nothing else is said of it."""
+    depth, values = _depth_and_values(kind)
+    ending = {0: "_list", 1: "_list", 2: "_lists"}.get(depth)
+    is_fid = pa.types.is_uint64(values) or (pa.types.is_decimal(values) and _is_whole_type(values))
+    if ending is None:
+        return None
+    if is_fid:
+        name = f"fid_{fid}"
+    elif _is_whole_type(values):
+        name = "int64"
+    elif pa.types.is_floating(values):
+        name = "double" if pa.types.is_float64(values) else "float"
+    elif _is_bytes_type(values):
+        name = "bytes"
+    else:
+        return None
+    return c.KIND_NUMBERS[name + ending]
+
+
+def kind_of_rule(rule: FeatureRule, kind: pa.DataType, version: Version) -> int | None:
+    """The kind of features that a column of a type becomes by what a file says; None: of none."""
+    if rule.kind is not None:
+        return c.KIND_NUMBERS[rule.kind]
+    if rule.slot is None and rule.version is None:
+        return inferred_kind(kind, version)
+    depth, _ = _depth_and_values(kind)
+    return c.KIND_NUMBERS[f"fid_{version}_list" + "s" * (depth == LISTS)]
+
+
+def misfit(kind: int, given: pa.DataType, rule: FeatureRule) -> str:
+    """What a column of this kind would have to be, if it is not."""
+    depth, values = _depth_and_values(given)
+    if pa.types.is_null(values):
+        return ""
+    if kind == c.UNSET:
+        return "" if pa.types.is_boolean(given) else "bool, where the feature is unset"
+    if depth != DEPTH[kind] and (depth, DEPTH[kind]) != (SCALAR, 1):
+        shapes = ("plain values", "lists, or plain values", "lists of lists")
+        return f"{shapes[DEPTH[kind]]} for {FEATURE_KINDS[kind]}"
+    return _values_misfit(kind, values, rule)
+
+
+def _values_misfit(kind: int, values: pa.DataType, rule: FeatureRule) -> str:
+    name = FEATURE_KINDS[kind]
+    if c.is_fid(kind):
+        if rule.hash != "none":
+            return (
+                "" if _is_whole_type(values) or _is_bytes_type(values) else "whole numbers or texts"
+            )
+        hint = ", or hash: xxh64" if rule.slot is not None else ", or a slot and hash: xxh64"
+        return "" if _is_whole_type(values) else f"whole numbers for {name}{hint}"
+    if VALUES[kind] == BYTES:
+        return "" if _is_bytes_type(values) else f"texts or byte strings for {name}"
+    if "int64" in name:
+        return "" if _is_whole_type(values) else f"whole numbers for {name}"
+    return "" if is_number_type(values) else f"numbers for {name}"
+
+
+def line_misfit(name: str, given: pa.DataType) -> str:
+    """What the column of a LineId field would have to be, if it is not."""
+    if name in LINE_LISTS:
+        depth, values = _depth_and_values(given)
+        good = depth <= 1 and (_is_whole_type(values) or pa.types.is_null(values))
+        return "" if good else "whole numbers, or lists of them"
+    if pa.types.is_null(given):
+        return ""
+    if name in LINE_TEXTS:
+        return "" if _is_text_type(given) else "text"
+    if name == "sample_rate":
+        return "" if is_number_type(given) else "numbers"
+    return "" if _is_whole_type(given) else "whole numbers"
+
+
+def special_misfit(name: str, given: pa.DataType) -> str:
+    """What a column that is no feature would have to be, if it is not."""
+    if pa.types.is_null(given):
+        return ""
+    if name == INSTANCE_WEIGHT:
+        return "" if is_number_type(given) else "numbers"
+    if name == c.SOURCE:
+        return "" if _is_whole_type(given) else "whole numbers"
+    return "" if _is_bytes_type(given) else "byte strings"
+
+
+_SPECIAL_FIELDS: Final[Mapping[str, str]] = {
+    INSTANCE_WEIGHT: "instance_weight",
+    c.SOURCE: "data_source_key",
+    c.SORT_ID: "sort_id",
+}
+_GUESSED: Final = 20
+"""Problems up to which a near column is looked for, which takes its time in a wide table."""
+_INT32: Final = range(-(1 << 31), 1 << 31)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureColumn:
+    """A column that becomes features.
+
+    Attributes:
+        at: the column's place in the table.
+        label: its name.
+        name: of the features, in UTF-8.
+        kind: number of `contract.FEATURE_KINDS`; `UNSET` for a column that says where one is unset.
+        ident: the features' `id`.
+        sorted_id: their `sorted_id`.
+        null: what null says.
+        slot: where values become fids, their slot.
+        version: of those fids.
+        hashed: whether values are hashed for them.
+        own: whether ingot wrote the column: then fids are what they were, whatever their bits.
+    """
+
+    at: int
+    label: str
+    name: bytes
+    kind: int
+    ident: int = 0
+    sorted_id: int = 0
+    null: c.Null = "absent"
+    slot: int | None = None
+    version: Version = "v2"
+    hashed: bool = False
+    own: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What becomes of a table's columns.
+
+    Attributes:
+        features: columns that become features, in the order in which rows have them.
+        line: the column of each LineId field that is given, in the fields' order.
+        label: columns of labels, in order; or one of lists.
+        special: places of the other columns, by their names in `columns.SPECIAL`.
+        dropped: names of the columns of which nothing becomes.
+    """
+
+    features: tuple[FeatureColumn, ...] = ()
+    line: Mapping[str, int] = field(default_factory=dict)
+    label: tuple[int, ...] = ()
+    special: Mapping[str, int] = field(default_factory=dict)
+    dropped: tuple[str, ...] = ()
+
+
+def plan_columns(
+    schema: pa.Schema,
+    table_file: TableFile | None,
+    fid: Version = "v2",
+    where: str = "the table",
+) -> Plan:
+    """What becomes of the columns of a table."""
+    planning = _Planner(schema, table_file, fid)
+    plan = planning.plan()
+    if planning.problems:
+        raise ParametersError(table_file.where if table_file else where, tuple(planning.problems))
+    return plan
+
+
+class _Planner:
+    def __init__(self, schema: pa.Schema, table_file: TableFile | None, fid: Version) -> None:
+        self._schema, self._file, self._fid = schema, table_file, fid
+        self._names: list[str] = schema.names
+        self._places = {name: at for at, name in enumerate(self._names)}
+        self._used: set[str] = set()
+        self.problems: list[Problem] = []
+
+    def plan(self) -> Plan:
+        twice = [name for name, count in Counter(self._names).items() if count > 1]
+        for name in twice:
+            self._wrong("", "repeated", "columns of different names", name)
+        if twice:
+            return Plan()
+        features = list(self._plan_rules())
+        line, label, special = self._line(), self._label(), self._special()
+        more, dropped = self._others()
+        return Plan(
+            features=(*features, *more), line=line, label=label, special=special, dropped=dropped
+        )
+
+    def _wrong(self, at: str, code: str, expected: str, got: str, near: str | None = None) -> None:
+        self.problems.append(Problem(at, code, expected, got, near))
+
+    def _place(self, at: str, name: str) -> int | None:
+        """The place of a column that the file names."""
+        if name not in self._places:
+            few = len(self.problems) < _GUESSED
+            near = get_close_matches(name, self._names[:10_000], 1) if few else []
+            self._wrong(at, "unresolved", "a column of the table", name, near[0] if near else None)
+            return None
+        self._used.add(name)
+        return self._places[name]
+
+    def _type(self, at: int) -> pa.DataType:
+        return plain_type(self._schema.field(at).type)
+
+    def _plan_rules(self) -> Iterator[FeatureColumn]:
+        for name, rule in self._file.features.items() if self._file else ():
+            pointer = "/features/" + name.replace("~", "~0").replace("/", "~1")
+            at = self._place(f"{pointer}/column", rule.column)
+            if at is None:
+                continue
+            kind = kind_of_rule(rule, self._type(at), rule.version or self._fid)
+            problem = "" if kind is None else misfit(kind, self._type(at), rule)
+            if kind is None or problem:
+                said = problem or "a type that becomes a feature" + type_hint(self._type(at))
+                self._wrong(pointer, "type", said, f"{rule.column}: {self._schema.field(at).type}")
+                continue
+            yield FeatureColumn(
+                at=at,
+                label=rule.column,
+                name=name.encode(),
+                kind=kind,
+                ident=rule.ident,
+                sorted_id=rule.sorted_id,
+                null=rule.null,
+                slot=rule.slot,
+                version="v1" if "fid_v1" in FEATURE_KINDS[kind] else "v2",
+                hashed=rule.hash != "none",
+            )
+
+    def _line(self) -> dict[str, int]:
+        said = self._file.line_id if self._file else {}
+        found = {}
+        for name in FIELDS:
+            column = said.get(name, c.LINE_COLUMNS[name])
+            if name not in said and column not in self._places:
+                continue
+            at = self._place(f"/line_id/{name}", column)
+            if at is not None and self._fits(
+                f"/line_id/{name}", at, line_misfit(name, self._type(at))
+            ):
+                found[name] = at
+        return found
+
+    def _fits(self, pointer: str, at: int, expected: str) -> bool:
+        if expected:
+            got = f"{self._names[at]}: {self._schema.field(at).type}"
+            self._wrong(pointer, "type", expected + type_hint(self._type(at)), got)
+        return not expected
+
+    def _label(self) -> tuple[int, ...]:
+        said = self._file.label if self._file else ()
+        wanted = said or tuple(name for name in (LABEL,) if name in self._places)
+        places = [self._place(f"/label/{number}", name) for number, name in enumerate(wanted)]
+        found = tuple(at for at in places if at is not None)
+        for number, at in enumerate(found):
+            kind = self._type(at)
+            inner = plain_type(kind.value_type) if is_list(kind) and len(found) == 1 else kind
+            good = is_number_type(inner) or pa.types.is_null(inner)
+            expected = "numbers, or one column of lists of them"
+            self._fits(f"/label/{number}", at, "" if good else expected)
+        return found
+
+    def _special(self) -> dict[str, int]:
+        found = {}
+        for name in (c.LINE_REST, INSTANCE_WEIGHT, c.SOURCE, c.SORT_ID, c.REST):
+            key = _SPECIAL_FIELDS.get(name, "")
+            said = getattr(self._file, key) if self._file and key else None
+            if said is None and (name not in self._places or self._is_feature(name)):
+                continue
+            at = self._place(f"/{key}", said or name)
+            if at is not None and self._fits(f"/{key}", at, special_misfit(name, self._type(at))):
+                found[name] = at
+        return found
+
+    def _is_feature(self, name: str) -> bool:
+        return c.KIND in (self._schema.field(name).metadata or {})
+
+    def _others(self) -> tuple[list[FeatureColumn], tuple[str, ...]]:
+        """Columns that no name and no file claims."""
+        features: list[FeatureColumn] = []
+        dropped: list[str] = []
+        unnamed: list[str] = []
+        infer = self._file is None or self._file.others == "infer"
+        for at, name in enumerate(self._names):
+            if name in self._used:
+                continue
+            if self._is_feature(name):
+                features += self._plan_from_metadata(at)
+            elif not infer:
+                (dropped if self._file and self._file.others else unnamed).append(name)
+            elif pa.types.is_null(self._type(at)):
+                dropped.append(name)
+            else:
+                features += self._infer_feature(at)
+        if unnamed:
+            expected = "every column named, or others: drop or infer"
+            more = f" and {len(unnamed) - 20} more" if len(unnamed) > 20 else ""
+            self._wrong("/others", "unnamed", expected, ", ".join(unnamed[:20]) + more)
+        return features, tuple(dropped)
+
+    def _infer_feature(self, at: int) -> list[FeatureColumn]:
+        label = self._names[at]
+        if self._file and label in self._file.features:
+            expected = "a column of another name than a feature that is made of another column"
+            self._wrong("", "repeated", expected, label)
+            return []
+        kind = inferred_kind(self._type(at), self._fid)
+        if kind is None:
+            expected = "a type that becomes a feature" + type_hint(self._type(at))
+            self._wrong("", "type", expected, f"{label}: {self._schema.field(at).type}")
+            return []
+        return [FeatureColumn(at=at, label=label, name=label.encode(), kind=kind)]
+
+    def _plan_from_metadata(self, at: int) -> list[FeatureColumn]:
+        """A column that ingot wrote."""
+        label, said = self._names[at], self._schema.field(at).metadata
+        kind = c.KIND_NUMBERS.get(said[c.KIND].decode("utf-8", "replace"))
+        idents = [_parse_int32(said.get(key, b"0")) for key in (c.IDENT, c.SORTED_ID)]
+        name, null = said.get(c.NAME, label.encode()), said.get(c.NULL, b"absent")
+        ident, sorted_id = idents
+        known = null in (b"absent", b"unset") and _is_utf8(name)
+        if kind is None or ident is None or sorted_id is None or not known:
+            expected = "metadata as ingot writes it"
+            self._wrong("", "metadata", expected, f"{label}: {ascii(said)[:200]}")
+            return []
+        expected = misfit(kind, self._type(at), FeatureRule(column=label))
+        if not self._fits("", at, expected):
+            return []
+        return [
+            FeatureColumn(
+                at=at,
+                label=label,
+                name=name,
+                kind=kind,
+                ident=ident,
+                sorted_id=sorted_id,
+                null="unset" if null == b"unset" else "absent",
+                own=True,
+            )
+        ]
+
+
+def _parse_int32(text: bytes) -> int | None:
+    digits = text.removeprefix(b"-")
+    if not digits.isdigit() or len(digits) > 10 or int(text) not in _INT32:
+        return None
+    return int(text)
+
+
+def _is_utf8(name: bytes) -> bool:
+    try:
+        name.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def dropped_columns(names: Sequence[str]) -> str:
+    """The names of columns of which nothing becomes, for people."""
+    more = f" and {len(names) - 20} more" if len(names) > 20 else ""
+    return ", ".join(names[:20]) + more

@@ -1,0 +1,358 @@
+"""Parquet files of tables, written and read a bounded number of rows at a time.
+
+Rows to Arrow: a column at a time, by kernels.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from ingot.converters.errors import ConversionError
+from ingot.converters.recsys.monolith.contract import INSTANCE_WEIGHT, LABEL
+from ingot.converters.recsys.monolith.features import (
+    BYTES,
+    DEPTH,
+    LISTS,
+    SCALAR,
+    VALUES,
+    VARINTS,
+    Features,
+    read_features,
+)
+from ingot.converters.recsys.monolith.line_ids import LISTS as LINE_LISTS
+from ingot.converters.recsys.monolith.line_ids import NUMBERS, LineIds, decode_line_ids
+from ingot.converters.recsys.monolith.record_index import Places, Rows
+from ingot.converters.recsys.monolith.tables.cells import Spans
+from ingot.converters.recsys.monolith.tables.kernels import inner_payloads, read_varints
+from ingot.converters.recsys.monolith.tables.schema import (
+    LINE_COLUMNS,
+    LINE_REST,
+    REST,
+    SORT_ID,
+    SOURCE,
+    TYPES,
+    UNSET,
+    Column,
+    TableSchema,
+    find_uncolumned_features,
+    has_line_rest,
+    split_rows,
+)
+from ingot.converters.recsys.monolith.wire.message_writer import example_records
+from ingot.converters.recsys.monolith.wire.row_assembly import gather_spans
+from ingot.converters.sources.formats.arrow import open_parquet, open_random_access
+from ingot.converters.sources.storage.read_errors import translate_read_errors
+
+ROW_GROUP_ROWS: Final = 65_536
+ROW_GROUP_BYTES: Final = 64 << 20
+"""Rows and bytes, as Arrow holds them, of a row group; a row more is one whatever it holds."""
+_READ_BYTES: Final = 8 << 20
+_READ_ROWS: Final = 8_192
+_READ_CELLS: Final = 1 << 21
+"""What is read at a time: by the sizes that the file's footer gives."""
+_BUFFERS: Final = 64 << 20
+_LEAST_BUFFER: Final = 16 << 10
+"""Bytes of the file that are held, of all columns and of one."""
+
+
+class ParquetSink:
+    """A Parquet file that is written in row groups, compressed by zstd.
+
+    What it raises where the file cannot be written is `OSError`.
+    """
+
+    def __init__(self, to: Path | BinaryIO, schema: TableSchema) -> None:
+        where = str(to) if isinstance(to, Path) else to
+        self._writer = pq.ParquetWriter(where, schema.arrow, compression="zstd")
+        self._batches: list[pa.RecordBatch] = []
+        self._rows, self._bytes = 0, 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append the rows of a batch of the table."""
+        while batch.num_rows:
+            part = batch.slice(0, ROW_GROUP_ROWS - self._rows)
+            batch = batch.slice(part.num_rows)
+            self._batches.append(part)
+            self._rows += part.num_rows
+            self._bytes += part.nbytes
+            if self._rows >= ROW_GROUP_ROWS or self._bytes >= ROW_GROUP_BYTES:
+                self._flush()
+
+    def _flush(self) -> None:
+        if self._batches:
+            table = pa.Table.from_batches(self._batches)
+            self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+        self._batches, self._rows, self._bytes = [], 0, 0
+
+    def close(self) -> None:
+        """Write what waits and the footer."""
+        self._flush()
+        self._writer.close()
+
+
+@contextmanager
+def open_table(
+    stream: BinaryIO, where: str
+) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+    """The schema of a Parquet file, and its rows in batches; the stream stays open."""
+    with open_random_access(stream) as source, open_parquet(source, where) as checked:
+        facts = checked.metadata
+        size = max(_LEAST_BUFFER, min(_READ_BYTES, _BUFFERS // max(1, facts.num_columns)))
+        with translate_read_errors(where):
+            # Without buffers a column of a whole row group is held.
+            file = pq.ParquetFile(source, metadata=facts, buffer_size=size, pre_buffer=False)
+        yield file.schema_arrow, _read_batches(file, where)
+
+
+def parquet_batches(stream: BinaryIO, where: str) -> Iterator[pa.RecordBatch]:
+    """The rows of a Parquet file in batches of about 8 MiB; see `open_table`."""
+    with open_table(stream, where) as (_, batches):
+        yield from batches
+
+
+def _read_batches(file: pq.ParquetFile, where: str) -> Iterator[pa.RecordBatch]:
+    batches = file.iter_batches(batch_size=_batch_rows(file), use_threads=False)
+    while True:
+        with translate_read_errors(where):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
+
+
+def _batch_rows(file: pq.ParquetFile) -> int:
+    facts = file.metadata
+    groups = [facts.row_group(number) for number in range(facts.num_row_groups)]
+    # The row group with the largest rows decides.
+    largest: float = max(
+        (group.total_byte_size / max(1, group.num_rows) for group in groups), default=1
+    )
+    by_cells = int(_READ_CELLS / max(1, facts.num_columns))
+    by_bytes = int(_READ_BYTES / max(1.0, largest))
+    return max(1, min(_READ_ROWS, by_cells, by_bytes))
+
+
+_CELLS: Final = 1 << 22
+"""Cells of features in a batch, or those of one row: empty ones take room too."""
+
+
+def decode_batches(rows: Rows, schema: TableSchema) -> Iterator[pa.RecordBatch]:
+    """Rows as record batches of bounded size; see `to_batch`."""
+    for part in split_rows(rows, max(1, _CELLS // max(1, len(schema.columns)))):
+        yield decode_batch(part, schema)
+
+
+def decode_batch(rows: Rows, schema: TableSchema) -> pa.RecordBatch:
+    """Rows as a record batch."""
+    arrays = _feature_arrays(rows, schema)
+    lines = decode_line_ids(rows)
+    for field in schema.line_fields:
+        arrays[LINE_COLUMNS[field]] = _line_array(lines, field)
+    for name in schema.special:
+        arrays[name] = _special_array(rows, lines, schema, name)
+    return pa.RecordBatch.from_arrays(
+        [arrays[field.name] for field in schema.arrow], schema=schema.arrow
+    )
+
+
+def _feature_arrays(rows: Rows, schema: TableSchema) -> dict[str, pa.Array]:
+    features = read_features(rows)
+    strange = find_uncolumned_features(rows, features)
+    numbers = schema.keys.number_features(rows, features, strange)
+    if schema.keys.count > len(schema.column_of):
+        raise ConversionError("", "a row has a feature that was not there at first", "start again")
+    column = np.append(schema.column_of, np.int32(-1))[numbers]
+    # A key of unset features that shares its column with values is what null says there.
+    unset = features.kind == UNSET
+    shared = np.array([one.kind != UNSET for one in schema.columns] + [False])[column]
+    column = np.where(unset & shared, -1, column)
+    used = np.flatnonzero(column >= 0)
+    entries = _FeatureColumns(rows, features, schema.columns, used, column[used])
+    return {one.label: entries.array(at) for at, one in enumerate(schema.columns)}
+
+
+class _FeatureColumns:
+    """Features of R rows by their C columns: what is alike is made of all columns at once."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        features: Features,
+        columns: tuple[Column, ...],
+        used: Places,
+        column: NDArray[np.int32],
+    ) -> None:
+        """Put the `used` entries, which are of these columns, in the order of kinds and columns."""
+        kinds = np.array([one.kind for one in columns], np.int64)
+        self._ranks = np.empty(len(columns), np.int64)  # of columns by their kinds
+        self._ranks[np.argsort(kinds, kind="stable")] = np.arange(len(columns))
+        order = np.argsort(self._ranks[column], kind="stable")
+        entries, rank = used[order], self._ranks[column[order]]
+        row, shape = rows.entry_row[entries], (len(columns), len(rows))
+        self._columns, self._count = columns, len(rows)
+        self._given = np.zeros(shape, np.bool_)
+        self._given[rank, row] = True
+        self._bits = np.packbits(self._given, axis=1, bitorder="little")
+        counts = features.count[entries]
+        ends = np.zeros((shape[0], shape[1] + 1), np.int64)
+        ends[rank, row + 1] = counts
+        self._offsets = _check_offsets(np.cumsum(ends, axis=1))
+        self._bounds = np.searchsorted(rank, np.arange(len(columns) + 1))
+        self._ahead = np.concatenate([[0], np.cumsum(counts)])  # values before each entry
+        self._flat: dict[int, tuple[pa.Array, int]] = {}
+        for kind in np.unique(kinds[kinds != UNSET]):
+            of_kind = np.flatnonzero(features.kind[entries] == kind)  # one behind the other
+            if len(of_kind):
+                first, chosen = int(of_kind[0]), entries[of_kind]
+                start, stop = features.start[chosen], features.stop[chosen]
+                spans = Spans(data=features.data, start=start, stop=stop)
+                flat = _flat_values(spans, counts[of_kind], int(kind))
+                self._flat[int(kind)] = flat, int(self._ahead[first])
+
+    def array(self, at: int) -> pa.Array:
+        """A column."""
+        column, rank = self._columns[at], self._ranks[at]
+        if column.kind == UNSET:
+            return pa.array(self._given[rank])
+        kind, (first, last) = TYPES[column.kind], self._bounds[rank : rank + 2]
+        if first == last:
+            return pa.nulls(self._count, kind)
+        flat, ahead = self._flat[column.kind]
+        begin, end = int(self._ahead[first]) - ahead, int(self._ahead[last]) - ahead
+        values = flat.slice(begin, end - begin)
+        if DEPTH[column.kind] == SCALAR:
+            given = self._given[rank]
+            return values.take(pa.array(np.cumsum(given) - 1, mask=~given))
+        full = last - first == self._count
+        buffers = [
+            None if full else pa.py_buffer(self._bits[rank]),
+            pa.py_buffer(self._offsets[rank]),
+        ]
+        return pa.Array.from_buffers(kind, self._count, buffers, children=[values])
+
+
+def _flat_values(spans: Spans, counts: Places, kind: int) -> pa.Array:
+    """What the payloads of one kind hold, one behind the other: single values, or inner lists."""
+    values, arrow = int(VALUES[kind]), TYPES[kind]
+    if DEPTH[kind] == LISTS:
+        return _inner_lists(spans, counts, values, arrow.value_type)
+    if DEPTH[kind] == SCALAR:
+        return (
+            _binary_array(spans, arrow)
+            if values == BYTES
+            else _value_array(spans, counts, values, arrow)
+        )
+    return _value_array(spans, counts, values, arrow.value_type)
+
+
+def _inner_lists(spans: Spans, counts: Places, values: int, kind: pa.DataType) -> pa.Array:
+    """The lists in lists, one behind the other."""
+    inner = spans.fields(int(counts.sum()))
+    if values != BYTES:
+        inner_payloads(inner.data, inner.start, inner.stop)
+    lengths = inner.counts(values)
+    flat = _value_array(inner, lengths, values, kind.value_type)
+    return pa.ListArray.from_arrays(_list_offsets(lengths), flat, kind)
+
+
+def _value_array(spans: Spans, counts: Places, values: int, kind: pa.DataType) -> pa.Array:
+    """The values in stretches, one behind the other."""
+    count = int(counts.sum())
+    if values == BYTES:
+        return _binary_array(spans.fields(count), kind)
+    if values == VARINTS:
+        numbers = np.empty(count, np.int64)
+        read_varints(spans.data, spans.start, spans.stop, numbers)
+        return pa.array(numbers)
+    data, _ = gather_spans(spans.data, spans.start, spans.stop)
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(data)])
+
+
+def _binary_array(
+    spans: Spans, kind: pa.DataType, mask: NDArray[np.bool_] | None = None
+) -> pa.Array:
+    """Stretches as byte strings or text, null where `mask` says so."""
+    data, first = gather_spans(spans.data, spans.start, spans.stop)
+    valid = None if mask is None else pa.array(~mask).buffers()[1]
+    buffers = [valid, _list_offsets(np.diff(first)).buffers()[1], pa.py_buffer(data)]
+    return pa.Array.from_buffers(kind, len(first) - 1, buffers)
+
+
+def _list_offsets(counts: Places) -> pa.Array:
+    """int32[N + 1] of N lists; ConversionError as `_checked`."""
+    return pa.array(_check_offsets(np.concatenate([[0], np.cumsum(counts)])))
+
+
+def _check_offsets(ends: Places) -> NDArray[np.int32]:
+    """Ends of lists as Arrow holds them."""
+    most = int(ends.max(initial=0))
+    if most > np.iinfo(np.int32).max:
+        problem = f"{most:,} values of one feature in a batch of rows"
+        raise ConversionError("", problem, "a table holds 2,147,483,647 in such a batch")
+    return ends.astype(np.int32)
+
+
+def _null_mask(null: NDArray[np.bool_]) -> pa.Array | None:
+    return pa.array(null) if null.any() else None
+
+
+def _line_array(lines: LineIds, field: str) -> pa.Array:
+    if field in LINE_LISTS:
+        first, values = lines.lists[field]
+        counts = np.diff(first)
+        kind = pa.list_(pa.int32())
+        return pa.ListArray.from_arrays(
+            _list_offsets(counts), pa.array(values), kind, mask=_null_mask(counts == 0)
+        )
+    null = ~lines.given[field]
+    if field in NUMBERS:
+        return pa.array(lines.numbers[field], mask=null)
+    start, stop = lines.texts[field]
+    return _binary_array(Spans(data=lines.data, start=start, stop=stop), pa.string(), null)
+
+
+def _special_array(rows: Rows, lines: LineIds, schema: TableSchema, name: str) -> pa.Array:
+    if name == LABEL:
+        flat = pa.array(rows.label)
+        return pa.ListArray.from_arrays(_list_offsets(np.diff(rows.label_first)), flat)
+    if name == INSTANCE_WEIGHT:
+        return pa.array(rows.weight, mask=~rows.weighted)
+    if name == SOURCE:
+        return pa.array(rows.source, mask=rows.source == 0)
+    if name == SORT_ID:
+        spans = Spans(data=rows.data, start=rows.sort_start, stop=rows.sort_stop)
+        return _binary_array(spans, pa.binary(), rows.sort_stop == rows.sort_start)
+    if name == LINE_REST:
+        first = lines.rest_first
+        spans = Spans(data=lines.rest, start=first[:-1], stop=first[1:])
+        return _binary_array(spans, pa.binary(), ~has_line_rest(lines))
+    assert name == REST
+    return _rest_array(rows)
+
+
+def _rest_array(rows: Rows) -> pa.Array:
+    """Features that no column can hold and unknown fields of records, as Examples of just them."""
+    features = read_features(rows)
+    strange = find_uncolumned_features(rows, features)
+    nothing, nowhere = np.zeros(len(rows), np.int64), np.full(len(rows), -1, np.int64)
+    only = replace(
+        rows.chosen(np.ones(len(rows), np.bool_), strange),
+        line_start=nowhere,
+        line_stop=nowhere,
+        label_first=np.zeros(len(rows) + 1, np.int64),
+        label=np.zeros(0, np.float32),
+        weighted=np.zeros(len(rows), np.bool_),
+        source=np.zeros(len(rows), np.uint32),
+        sort_start=nothing,
+        sort_stop=nothing,
+    )
+    made = example_records(only)
+    spans = Spans(data=made.data, start=made.start, stop=made.stop)
+    return _binary_array(spans, pa.binary(), made.stop == made.start)

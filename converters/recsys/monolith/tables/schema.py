@@ -1,0 +1,383 @@
+"""The columns of tables: their names, Arrow types and what their metadata says.
+
+Rows taken apart, so that what is made of them at a time is bounded.
+The columns that rows need: found by a first pass over them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ingot.converters.errors import ConversionError
+from ingot.converters.recsys.monolith.contract import FEATURE_KINDS, INSTANCE_WEIGHT, LABEL
+from ingot.converters.recsys.monolith.features import DEPTH, VALUES, Features, read_features
+from ingot.converters.recsys.monolith.line_ids import (
+    FIELDS,
+    LISTS,
+    NUMBERS,
+    TEXTS,
+    LineIds,
+    decode_line_ids,
+)
+from ingot.converters.recsys.monolith.record_index import Places, Rows
+from ingot.converters.recsys.monolith.tables.kernels import PARTS, count_occurrences, number_keys
+
+Null = Literal["absent", "unset"]
+ArrowType: TypeAlias = pa.DataType
+
+KIND: Final = b"monolith.kind"
+NAME: Final = b"monolith.name"
+IDENT: Final = b"monolith.id"
+SORTED_ID: Final = b"monolith.sorted_id"
+NULL: Final = b"monolith.null"
+"""Keys of a field's metadata: the feature of a column, and whether null is an absent or an unset
+one."""
+TABLE: Final = b"monolith.table"
+"""Key of a schema's metadata, with the version of these rules."""
+VERSION: Final = b"1"
+
+LINE_COLUMNS: Final[Mapping[str, str]] = {field: f"__{field.upper()}__" for field in FIELDS}
+"""The columns of a LineId's fields, as Monolith's own ParquetDataset names them."""
+LINE_REST: Final = "__LINE_ID_REST__"
+SOURCE: Final = "__DATA_SOURCE_KEY__"
+SORT_ID: Final = "__SORT_ID__"
+REST: Final = "__REST__"
+SPECIAL: Final = frozenset(
+    (*LINE_COLUMNS.values(), LINE_REST, LABEL, INSTANCE_WEIGHT, SOURCE, SORT_ID, REST)
+)
+"""Columns that are no features."""
+
+UNSET: Final = 0
+KIND_NUMBERS: Final[Mapping[str, int]] = {name: number for number, name in FEATURE_KINDS.items()}
+_FIDS: Final = frozenset(number for number, name in FEATURE_KINDS.items() if "fid_" in name)
+_BY_VALUES: Final = (pa.float64(), pa.float32(), pa.int64(), pa.binary())
+
+
+def _type_of(kind: int) -> ArrowType:
+    values = pa.uint64() if kind in _FIDS else _BY_VALUES[VALUES[kind]]
+    for _ in range(DEPTH[kind]):
+        values = pa.list_(values)
+    return values
+
+
+TYPES: Final[Mapping[int, ArrowType]] = {
+    kind: pa.bool_() if kind == UNSET else _type_of(kind) for kind in FEATURE_KINDS
+}
+"""The Arrow type of a feature's column by its kind; a column that says where one is unset is bool.
+It is never Arrow's null type: Spark before 4.2 cannot read a file with such a column."""
+
+
+def is_fid(kind: int) -> bool:
+    """Whether values of a kind are fids."""
+    return kind in _FIDS
+
+
+def line_type(field: str) -> ArrowType:
+    """The Arrow type of a LineId field's column."""
+    if field in LISTS:
+        return pa.list_(pa.int32())
+    return pa.string() if field in TEXTS else pa.from_numpy_dtype(np.dtype(NUMBERS[field].dtype))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A column of features.
+
+    Attributes:
+        label: its name in the table.
+        name: the features' name, in UTF-8.
+        ident: their `id`.
+        sorted_id: their `sorted_id`.
+        kind: number of `contract.FEATURE_KINDS`; `UNSET` for one that says where they are unset.
+        null: what null says.
+    """
+
+    label: str
+    name: bytes
+    ident: int
+    sorted_id: int
+    kind: int
+    null: Null = "absent"
+
+    def field(self) -> pa.Field:
+        """The Arrow field that says all of this."""
+        metadata = {
+            NAME: self.name,
+            KIND: FEATURE_KINDS[self.kind].encode(),
+            IDENT: str(self.ident).encode(),
+            SORTED_ID: str(self.sorted_id).encode(),
+            NULL: self.null.encode(),
+        }
+        return pa.field(self.label, TYPES[self.kind], True, metadata)
+
+
+def free_name(wanted: Iterable[str], taken: set[str]) -> str:
+    """The first name that is free, or the last with a number behind it; it is taken then."""
+    candidate = ""
+    for candidate in wanted:
+        if candidate not in taken:
+            break
+    number, base = 2, candidate
+    while candidate in taken:
+        candidate = f"{base}:{number}"
+        number += 1
+    taken.add(candidate)
+    return candidate
+
+
+PART_BYTES: Final = 32 << 20
+"""Bytes of what the rows of a part say, or of one row."""
+
+
+def split_rows(rows: Rows, most: int = 1 << 62) -> Iterator[Rows]:
+    """Consecutive rows that say no more than `PART_BYTES`, at least one at a time."""
+    ends = np.cumsum(_bytes_per_row(rows))
+    first, before = 0, 0
+    while first < len(rows):
+        fitting = int(np.searchsorted(ends, before + PART_BYTES, "right"))
+        last = min(max(first + 1, fitting), first + most)
+        yield rows.part(first, last)
+        first, before = last, int(ends[last - 1])
+
+
+def _bytes_per_row(rows: Rows) -> Places:
+    """int64[R], bytes that each row says; as columns a varint may be eight of them."""
+    of_entries = (rows.stop - rows.start) + (rows.extra_stop - rows.extra_start)
+    ends = np.concatenate([[0], np.cumsum(of_entries)])
+    line, rest = rows.line_stop - rows.line_start, rows.rest_stop - rows.rest_start
+    labels, sort_id = np.diff(rows.label_first) * 4, rows.sort_stop - rows.sort_start
+    size: Places = np.diff(ends[rows.first]) + line + rest + labels + sort_id
+    return size
+
+
+MAX_COLUMNS: Final = 10_000
+"""Columns of features that a table may have."""
+_KEYS: Final = 2 * MAX_COLUMNS  # most of them columns, or unset beside values
+_LAST: Final = 1 << 30  # the place of what goes into the rest, behind all columns
+
+
+def find_uncolumned_features(rows: Rows, features: Features) -> NDArray[np.bool_]:
+    """bool[E], which features no column can hold: they go into the rest, serialized."""
+    return features.strange | (rows.start < 0)
+
+
+class FeatureKeys:
+    """Numbers of what features are told apart by, in the order in which it was first seen.
+
+    That is their name, how often it came before in the row, `id`, `sorted_id` and kind.
+    """
+
+    def __init__(self) -> None:
+        self.names: dict[bytes, int] = {}
+        self.count = 0
+        self._keys = np.zeros((_KEYS, PARTS), np.int64)
+        self._table = np.full(1 << (2 * _KEYS).bit_length(), -1, np.int32)
+
+    def number_features(
+        self, rows: Rows, features: Features, strange: NDArray[np.bool_]
+    ) -> NDArray[np.int32]:
+        """int32[E], the number of each feature's key; -1 for strange ones."""
+        known = [self.names.setdefault(name, len(self.names)) for name in rows.names]
+        nth = count_occurrences(rows.first, rows.name, strange, len(rows.names))
+        names = np.array(known, np.int64)[rows.name] if known else np.zeros(0, np.int64)
+        parts = np.stack([names, nth, rows.ident, rows.sorted_id, features.kind]).astype(np.int64)
+        out = np.empty(len(rows.name), np.int32)
+        self.count = number_keys(parts, strange, self._keys, self.count, self._table, out)
+        if self.count > _KEYS:
+            raise _too_many_columns(_KEYS)
+        return out
+
+    def key(self, number: int) -> tuple[int, int, int, int, int]:
+        """Number of the name, occurrence, `id`, `sorted_id`, kind."""
+        name, nth, ident, sorted_id, kind = map(int, self._keys[number])
+        return name, nth, ident, sorted_id, kind
+
+
+def _too_many_columns(most: int) -> ConversionError:
+    problem = f"more than {most:,} columns: features of so many names, ids and kinds"
+    return ConversionError("", problem, "convert fewer features, or to Example")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSchema:
+    """What columns a table of rows has.
+
+    Attributes:
+        columns: those of features, in order.
+        keys: which tell features apart.
+        column_of: int32[keys], the column of each key.
+        line_fields: the fields of LineId that have a column.
+        special: names of the other columns that are there, of `columns.SPECIAL`.
+        arrow: all of them, as Arrow has it.
+    """
+
+    columns: tuple[Column, ...]
+    keys: FeatureKeys
+    column_of: NDArray[np.int32]
+    line_fields: tuple[str, ...]
+    special: frozenset[str]
+    arrow: pa.Schema
+
+
+class TableScan:
+    """Finds the columns that rows need.
+
+    `reordered` counts the rows whose features stand in another order than the columns do: those
+    that come back from the table have the columns' order.
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.reordered = 0
+        self._keys = FeatureKeys()
+        self._groups: dict[tuple[int, int], list[int]] = {}  # keys by name and occurrence
+        self._group_of: list[int] = []
+        self._counts = np.zeros(_KEYS, np.int64)
+        self._special: set[str] = set()
+        self._line_fields: set[str] = set()
+
+    def add(self, rows: Rows) -> None:
+        """Take note of rows."""
+        for part in split_rows(rows):
+            self._add(part)
+
+    def _add(self, rows: Rows) -> None:
+        features = read_features(rows)
+        strange = find_uncolumned_features(rows, features)
+        numbers = self._keys.number_features(rows, features, strange)
+        self._group()
+        self._counts += np.bincount(numbers[numbers >= 0], minlength=_KEYS)
+        self.reordered += self._count_reordered(rows, numbers)
+        self.rows += len(rows)
+        if strange.any() or (rows.rest_stop > rows.rest_start).any():
+            self._special.add(REST)
+        self._note_rows(rows)
+        self._note_lines(decode_line_ids(rows))
+
+    def _group(self) -> None:
+        """Put keys that are new with those of the same name and occurrence."""
+        for number in range(len(self._group_of), self._keys.count):
+            name, nth, *_ = self._keys.key(number)
+            group = self._groups.setdefault((name, nth), [])
+            group.append(number)
+            first = group[0]
+            of_first = len(self._groups) - 1 if first == number else self._group_of[first]
+            self._group_of.append(of_first)
+
+    def _count_reordered(self, rows: Rows, numbers: NDArray[np.int32]) -> int:
+        groups = np.array([*self._group_of, _LAST], np.int64)[numbers]  # -1: the last
+        groups, row = groups[~rows.raw], rows.entry_row[~rows.raw]
+        falls = (np.diff(groups) < 0) & (np.diff(row) == 0)
+        return len(np.unique(row[1:][falls]))
+
+    def _note_rows(self, rows: Rows) -> None:
+        for name, values in (
+            (LABEL, rows.label),
+            (INSTANCE_WEIGHT, rows.weighted),
+            (SOURCE, rows.source),
+            (SORT_ID, rows.sort_stop > rows.sort_start),
+        ):
+            if len(values) if name == LABEL else values.any():
+                self._special.add(name)
+
+    def _note_lines(self, lines: LineIds) -> None:
+        self._line_fields.update(name for name, given in lines.given.items() if given.any())
+        self._line_fields.update(name for name, counts in lines.counts.items() if counts.any())
+        if has_line_rest(lines).any():
+            self._special.add(LINE_REST)
+
+    def schema(self) -> TableSchema:
+        """The columns of the rows that were added."""
+        columns, column_of = self._columns()
+        if len(columns) > MAX_COLUMNS:
+            raise _too_many_columns(MAX_COLUMNS)
+        line_fields = tuple(field for field in FIELDS if field in self._line_fields)
+        # A table without columns has no rows, so rows that say nothing have a column of no labels.
+        special = self._special or (set() if columns or line_fields else {LABEL})
+        return TableSchema(
+            columns=columns,
+            keys=self._keys,
+            column_of=column_of,
+            line_fields=line_fields,
+            special=frozenset(special),
+            arrow=_arrow_schema(columns, line_fields, special),
+        )
+
+    def _columns(self) -> tuple[tuple[Column, ...], NDArray[np.int32]]:
+        columns: list[Column] = []
+        column_of = np.zeros(self._keys.count, np.int32)
+        names = list(self._keys.names)
+        taken = set(SPECIAL)
+        for (name, nth), keys in self._groups.items():
+            for made, of_keys in self._columns_of(names[name], nth, keys, taken):
+                column_of[of_keys] = len(columns)
+                columns.append(made)
+        return tuple(columns), column_of
+
+    def _columns_of(
+        self, name: bytes, nth: int, keys: list[int], taken: set[str]
+    ) -> list[tuple[Column, list[int]]]:
+        """The columns of features of one name and occurrence, and the keys of each."""
+        text = name.decode()
+        base = text if nth == 0 else f"{text}:{nth + 1}"
+        everywhere = int(self._counts[keys].sum()) == self.rows
+        values = [key for key in keys if self._keys.key(key)[-1] != UNSET]
+        unset = [key for key in keys if self._keys.key(key)[-1] == UNSET]
+        if everywhere and len(values) == len(unset) == 1 and self._alike(values[0], unset[0]):
+            label = free_name(_column_names(base, self._keys.key(values[0])), taken)
+            made = self._column(label, name, values[0])
+            return [(replace(made, null="unset"), keys)]
+        found = []
+        for key in [*values, *unset]:
+            label = free_name(_column_names(base, self._keys.key(key)), taken)
+            found.append((self._column(label, name, key), [key]))
+        return found
+
+    def _alike(self, one: int, other: int) -> bool:
+        """Whether two keys have the same `id` and `sorted_id`."""
+        return self._keys.key(one)[2:4] == self._keys.key(other)[2:4]
+
+    def _column(self, label: str, name: bytes, key: int) -> Column:
+        _, _, ident, sorted_id, kind = self._keys.key(key)
+        return Column(label=label, name=name, ident=ident, sorted_id=sorted_id, kind=kind)
+
+
+def _column_names(base: str, key: tuple[int, int, int, int, int]) -> list[str]:
+    """Names for a column, the best first."""
+    _, _, ident, sorted_id, kind = key
+    with_kind = f"{base}:{FEATURE_KINDS[kind]}"
+    rest = [with_kind, f"{with_kind}:{ident}", f"{with_kind}:{ident}:{sorted_id}"]
+    return [base, *rest] if base and kind != UNSET else rest
+
+
+def has_line_rest(lines: LineIds) -> NDArray[np.bool_]:
+    """bool[R], which LineIds say what has no column, or nothing at all."""
+    says = np.zeros(len(lines.present), np.bool_)
+    for given in lines.given.values():
+        says |= given
+    for counts in lines.counts.values():
+        says |= counts > 0
+    more: NDArray[np.bool_] = lines.rest_sizes > 0
+    return more | (lines.present & ~says)
+
+
+def _arrow_schema(
+    columns: tuple[Column, ...], line_fields: tuple[str, ...], special: set[str]
+) -> pa.Schema:
+    """The schema: labels and what else is no feature first, the rest last."""
+    types = {
+        LINE_REST: pa.binary(),
+        LABEL: pa.list_(pa.float32()),
+        INSTANCE_WEIGHT: pa.float32(),
+        SOURCE: pa.uint32(),
+        SORT_ID: pa.binary(),
+    }
+    fields = [pa.field(LINE_COLUMNS[field], line_type(field)) for field in line_fields]
+    fields += [pa.field(name, kind) for name, kind in types.items() if name in special]
+    fields += [column.field() for column in columns]
+    fields += [pa.field(REST, pa.binary())] if REST in special else []
+    return pa.schema(fields, {TABLE: VERSION})

@@ -1,0 +1,175 @@
+"""A reviewed file that says what the columns of a table are; `monolith_table.schema.json`."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from ingot.converters import json_yaml
+from ingot.converters.errors import ParametersError, Problem
+from ingot.converters.json_yaml import violations
+from ingot.converters.recsys.monolith.fid import BITS, Version
+from ingot.converters.recsys.monolith.tables.schema import Null
+
+Others = Literal["drop", "infer"]
+
+_LARGEST: Final = 4 << 20  # bytes of such a file: more features than a table can have
+_DOCUMENT: Final = "docs/monolith.md"
+_VERSIONS: Final = {"fid_v1": "v1", "fid_v2": "v2"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureRule:
+    """What a feature is made of.
+
+    Attributes:
+        column: the column of its values.
+        kind: of `contract.FEATURE_KINDS`; None: by the column's type.
+        slot: where values become fids, the slot of these.
+        version: of fids that are made, or that are there if no kind says it.
+        hash: none | xxh64, of values that become fids.
+        ident: the feature's `id`.
+        sorted_id: its `sorted_id`.
+        null: what null says.
+    """
+
+    column: str
+    kind: str | None = None
+    slot: int | None = None
+    version: Version | None = None
+    hash: str = "none"
+    ident: int = 0
+    sorted_id: int = 0
+    null: Null = "absent"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFile:
+    """A checked file.
+
+    Attributes:
+        where: the file, for messages.
+        features: by name, in order.
+        line_id: the column of each LineId field that is given.
+        label: columns of labels, in order; or one of lists.
+        instance_weight: a column.
+        data_source_key: a column.
+        sort_id: a column.
+        others: what becomes of the columns that are not named; None: an error names them.
+    """
+
+    where: str
+    features: Mapping[str, FeatureRule]
+    line_id: Mapping[str, str]
+    label: tuple[str, ...] = ()
+    instance_weight: str | None = None
+    data_source_key: str | None = None
+    sort_id: str | None = None
+    others: Others | None = None
+
+
+def load_table_file(path: Path) -> TableFile:
+    """Read such a file, YAML or JSON."""
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise ValueError(f"larger than {_LARGEST >> 20} MiB: no file about a table")
+        text = path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise _unreadable_error(str(path), "not UTF-8") from error
+    except (OSError, ValueError) as error:
+        said = getattr(error, "strerror", None) or str(error)
+        raise _unreadable_error(str(path), said) from error
+    return parse_table_file(text, str(path))
+
+
+def parse_table_file(text: str, where: str) -> TableFile:
+    """Such a file from its text."""
+    try:
+        document = json_yaml.read_yaml(text)
+    except ValueError as error:
+        raise _unreadable_error(where, " ".join(str(error).split())[:300]) from error
+    problems = list(_value_traps("", document)) or list(_schema_problems(document))
+    problems = problems or list(_contradictions(document))
+    if problems:
+        raise ParametersError(where, tuple(problems))
+    return _build_table_file(document, where)
+
+
+def _unreadable_error(where: str, said: str) -> ParametersError:
+    problem = Problem("", "unreadable", "what is said of a table", f"cannot be read: {said}")
+    return ParametersError(where, (problem,))
+
+
+def _schema_problems(document: object) -> Iterator[Problem]:
+    if not isinstance(document, dict):
+        yield Problem("", "schema", "names and values", type(document).__name__)
+        return
+    for pointer, message in violations("monolith_table", document):
+        yield Problem(pointer, "schema", f"what {_DOCUMENT} says", message[:300])
+
+
+def _value_traps(at: str, value: object) -> Iterator[Problem]:
+    """What a schema takes and nobody can use: keys that are no texts, 5.0, halves of characters."""
+    if isinstance(value, float):
+        yield Problem(at, "schema", "a whole number without a point, or a text", str(value))
+    elif isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
+        yield Problem(at, "schema", "whole characters", ascii(value))
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                said = "null" if key is None else str(key)  # YAML takes null for a value
+                yield Problem(at, "schema", f'a text: quote it: "{said}"', said)
+            yield from _value_traps("", key)
+            yield from _value_traps(f"{at}/{key}", inner)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _value_traps(f"{at}/{index}", inner)
+
+
+def _contradictions(document: Mapping[str, Any]) -> Iterator[Problem]:
+    for name, rule in document.get("features", {}).items():
+        at = f"/features/{name.replace('~', '~0').replace('/', '~1')}"
+        yield from _contradictions_in_rule(at, rule or {})
+
+
+def _contradictions_in_rule(at: str, rule: Mapping[str, Any]) -> Iterator[Problem]:
+    kind, slot = rule.get("kind"), rule.get("slot")
+    of_kind = _VERSIONS.get((kind or "")[:6])
+    if kind is not None and of_kind is None:
+        for key in ("slot", "version", "hash"):
+            if key in rule:
+                expected = f"nothing, as {kind} holds no fids"
+                yield Problem(f"{at}/{key}", "contradiction", expected, str(rule[key]))
+    elif of_kind is not None and rule.get("version", of_kind) != of_kind:
+        expected = f"{of_kind}, as kind is {kind}"
+        yield Problem(f"{at}/version", "contradiction", expected, rule["version"])
+    if "hash" in rule and slot is None:
+        expected = "a slot for the fids that are made"
+        yield Problem(f"{at}/slot", "contradiction", expected, "nothing")
+    version: Version = "v1" if (of_kind or rule.get("version")) == "v1" else "v2"
+    if slot is not None and slot >> BITS[version].slot:
+        most = (1 << BITS[version].slot) - 1
+        yield Problem(f"{at}/slot", "contradiction", f"0..{most}, as fids are {version}", str(slot))
+
+
+def _build_table_file(document: Mapping[str, Any], where: str) -> TableFile:
+    """Of a document that the schema accepts."""
+    label = document.get("label", [])
+    return TableFile(
+        where=where,
+        features={
+            name: _build_rule(name, rule or {})
+            for name, rule in document.get("features", {}).items()
+        },
+        line_id=document.get("line_id", {}),
+        label=(label,) if isinstance(label, str) else tuple(label),
+        instance_weight=document.get("instance_weight"),
+        data_source_key=document.get("data_source_key"),
+        sort_id=document.get("sort_id"),
+        others=document.get("others"),
+    )
+
+
+def _build_rule(name: str, rule: Mapping[str, Any]) -> FeatureRule:
+    given = {key: value for key, value in rule.items() if key != "id"}
+    return FeatureRule(**{"column": name, **given}, ident=rule.get("id", 0))

@@ -1,0 +1,1 @@
+"""Messages on the wire as byte offsets, without building objects."""

@@ -1,0 +1,381 @@
+"""Kernels that walk messages and note where their parts lie.
+
+A kernel that reads the features that say something of the row itself.
+"""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ingot.converters.kernels.compile import kernel
+from ingot.converters.recsys.monolith.record_index import Bytes, Places
+from ingot.converters.recsys.monolith.wire.format_kernels import (
+    FIXED32,
+    LENGTH,
+    MESSAGE_SHIFT,
+    VARINT,
+    equal_bytes,
+    is_sound,
+    is_text,
+    read_field,
+    read_varint,
+)
+
+SOUND, ODD, TWICE = 0, 1, 2
+"""What a record is: understood; left to protobuf; with a special feature said twice."""
+EXTRA: Final = 6
+"""With unknown fields beside a special feature."""
+
+# Rows of the table of entries: places and numbers of a named feature.
+NAME, RAW, START, STOP, IDENT, SORTED_ID, EXTRA_START, EXTRA_STOP = range(8)
+ENTRY: Final = 8
+# Rows of the table of rows: what an Example says beside its features. -1: not there.
+LINE, LABELS, WEIGHT, SOURCE, REST = 0, 2, 4, 5, 6
+LINE_FEATURE, LABEL_FEATURE, WEIGHT_FEATURE = 8, 10, 12
+ROW: Final = 14
+_NAMED, _NAMED_RAW = 1, 2  # field numbers
+
+
+@kernel
+def inner_message(fields: NDArray[np.int32], message: int, number: int) -> int:
+    """The number of the message that a field is."""
+    return fields[message, number] >> MESSAGE_SHIFT
+
+
+@kernel
+def special_number(data: Bytes, start: int, stop: int, special: Bytes, ends: Places) -> int:
+    """The number of a name among the special ones, from 1; 0 for others."""
+    begin = 0
+    for at, end in enumerate(ends):
+        if equal_bytes(data, start, stop, special, begin, end):
+            return at + 1
+        begin = end
+    return 0
+
+
+@kernel
+def count_entries(data: Bytes, start: Places, stop: Places, counts: Places) -> None:
+    """Fields 1 and 2 of messages; those of a message that is cut off, up to there."""
+    for record in range(len(start)):
+        at = start[record]
+        counts[record] = 0
+        while 0 <= at < stop[record]:
+            number, _, _, at = read_field(data, at, stop[record])
+            counts[record] += at >= 0 and number <= _NAMED_RAW
+
+
+@kernel
+def _extend_extra(places: NDArray[np.int64], at: int, row: int, start: int, stop: int) -> bool:
+    """Add a stretch of bytes to the one before it; False where it is not adjacent to that."""
+    if places[row, at] == places[row + 1, at]:
+        places[row, at] = start
+    elif places[row + 1, at] != start:
+        return False
+    places[row + 1, at] = stop
+    return True
+
+
+@kernel
+def walk_named(
+    data: Bytes,
+    at: int,
+    stop: int,
+    entries: NDArray[np.int64],
+    entry: int,
+    content: int,
+    raw: bool,
+    fields: NDArray[np.int32],
+    stack: NDArray[np.int64],
+) -> tuple[bool, int, int]:
+    """Note the parts of a named (raw) feature."""
+    name_start, name_stop = at, at
+    entries[START, entry] = entries[STOP, entry] = -1
+    entries[IDENT, entry] = entries[SORTED_ID, entry] = 0
+    entries[EXTRA_START, entry] = entries[EXTRA_STOP, entry] = at
+    while at < stop:
+        number, wire, value_at, end = read_field(data, at, stop)
+        if end < 0:
+            return False, name_start, name_stop
+        if number == 1 and wire == LENGTH:
+            if not is_text(data, name_start, name_stop):
+                return False, name_start, name_stop
+            name_start, name_stop = value_at, end
+        elif number == 2 and wire == LENGTH and entries[START, entry] < 0:
+            entries[START, entry], entries[STOP, entry] = value_at, end
+        elif number == 3 and wire == VARINT:
+            entries[IDENT, entry] = np.int32(read_varint(data, value_at, end)[0])
+        elif number == 6 and wire == VARINT and not raw:
+            entries[SORTED_ID, entry] = np.int32(read_varint(data, value_at, end)[0])
+        elif (number == 2 and wire == LENGTH) or not _extend_extra(
+            entries, entry, EXTRA_START, at, end
+        ):
+            return False, name_start, name_stop
+        at = end
+    start, end = entries[START, entry], entries[STOP, entry]
+    sound = start == end or is_sound(data, start, end, content, fields, stack)
+    return sound, name_start, name_stop
+
+
+@kernel
+def _note_special(
+    rows: NDArray[np.int64], row: int, which: int, entries: NDArray[np.int64], entry: int
+) -> int:
+    """Note where a special feature lies; TWICE where the row has one already, else SOUND.
+
+    EXTRA where it has unknown fields beside its value: a row has no place for them.
+    """
+    if entries[EXTRA_STOP, entry] > entries[EXTRA_START, entry]:
+        return EXTRA
+    at = LINE_FEATURE + 2 * (which - 1)
+    if rows[at + 1, row] >= 0:
+        return TWICE
+    rows[at, row] = max(entries[START, entry], 0)
+    rows[at + 1, row] = max(entries[STOP, entry], 0)
+    return SOUND
+
+
+@kernel
+def _note_field(
+    data: Bytes, rows: NDArray[np.int64], row: int, at: int, field: tuple[int, int, int, int]
+) -> int:
+    """Note a field of an Example that is no feature; ODD or SOUND."""
+    number, wire, value_at, end = field
+    odd = False
+    if (number == 100 or number == 101) and wire == LENGTH:
+        place = LINE if number == 100 else LABELS
+        odd = rows[place, row] >= 0 or (number == 101 and (end - value_at) % 4 != 0)
+        rows[place, row], rows[place + 1, row] = value_at, end
+    elif number == 102 and wire == FIXED32:
+        rows[WEIGHT, row] = bits_at(data, value_at)
+    elif number == 103 and wire == VARINT:
+        rows[SOURCE, row] = np.uint32(read_varint(data, value_at, end)[0])
+    else:
+        # One label alone is put with the others by protobuf.
+        odd = (number == 101 and wire == FIXED32) or not _extend_extra(rows, row, REST, at, end)
+    return ODD if odd else SOUND
+
+
+@kernel
+def bits_at(data: Bytes, at: int) -> int:
+    """The four bytes of a float, as a number."""
+    bits = np.int64(0)
+    for byte in range(4):
+        bits |= np.int64(data[at + byte]) << (8 * byte)
+    return bits
+
+
+@kernel
+def walk_examples(
+    data: Bytes,
+    start: Places,
+    stop: Places,
+    special: Bytes,
+    special_ends: Places,
+    fields: NDArray[np.int32],
+    stack: NDArray[np.int64],
+    first: Places,
+    entries: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    status: NDArray[np.int8],
+    name_start: Places,
+    name_stop: Places,
+    table: NDArray[np.int32],
+    seed: int,
+) -> int:
+    """Note the parts of Examples."""
+    entry, names, before = 0, 0, -1
+    first[0] = 0
+    for row in range(len(start)):
+        at, begun = start[row], entry
+        rows[:, row] = -1
+        rows[WEIGHT, row] = rows[SOURCE, row] = 0
+        rows[REST, row] = rows[REST + 1, row] = at
+        status[row] = SOUND
+        while at < stop[row] and status[row] == SOUND:
+            number, wire, value_at, end = read_field(data, at, stop[row])
+            if end < 0:
+                status[row] = ODD
+            elif number > _NAMED_RAW or wire != LENGTH:
+                status[row] = _note_field(data, rows, row, at, (number, wire, value_at, end))
+            else:
+                raw = number == _NAMED_RAW
+                content = inner_message(fields, inner_message(fields, 0, number), 2)
+                sound, begin, finish = walk_named(
+                    data, value_at, end, entries, entry, content, raw, fields, stack
+                )
+                which = 0 if raw else special_number(data, begin, finish, special, special_ends)
+                if which and sound:
+                    status[row] = _note_special(rows, row, which, entries, entry)
+                elif sound:
+                    before, names = find_name_number(
+                        data, begin, finish, before, name_start, name_stop, names, table, seed
+                    )
+                    sound = before >= 0
+                    entries[RAW, entry], entries[NAME, entry] = raw, before
+                    entry += 1
+                if not sound:
+                    status[row] = ODD
+            at = end
+        if not _has_sound_line(data, rows, row, fields, stack):
+            status[row] = ODD
+        if status[row] != SOUND:
+            entry = begun
+        first[row + 1] = entry
+    return names
+
+
+@kernel
+def _has_sound_line(
+    data: Bytes,
+    rows: NDArray[np.int64],
+    row: int,
+    fields: NDArray[np.int32],
+    stack: NDArray[np.int64],
+) -> bool:
+    """Whether the LineId in a row's field is one, or there is none."""
+    start, stop = rows[LINE, row], rows[LINE + 1, row]
+    return start == stop or is_sound(
+        data, start, stop, inner_message(fields, 0, 100), fields, stack
+    )
+
+
+@kernel
+def find_name_number(
+    data: Bytes,
+    start: int,
+    stop: int,
+    before: int,
+    name_start: Places,
+    name_stop: Places,
+    names: int,
+    table: NDArray[np.int32],
+    seed: int,
+) -> tuple[int, int]:
+    """The number of a name, a new one if it was not there, and how many there are.
+
+    The number is -1 where the name is not UTF-8. The name after the one `before` is tried first:
+    rows mostly repeat the order of the last one.
+    """
+    guess = before + 1 if before + 1 < names else 0
+    if guess < names and equal_bytes(data, start, stop, data, name_start[guess], name_stop[guess]):
+        return guess, names
+    mask = len(table) - 1
+    value = np.uint64(0xCBF29CE484222325) ^ np.uint64(seed)
+    for place in range(start, stop):
+        value = (value ^ np.uint64(data[np.uint64(place)])) * np.uint64(0x100000001B3)
+    slot = np.int64((value ^ (value >> np.uint64(32))) & np.uint64(mask))
+    while table[slot] >= 0:
+        number = table[slot]
+        if equal_bytes(data, start, stop, data, name_start[number], name_stop[number]):
+            return np.int64(number), names
+        slot = (slot + 1) & mask
+    if not is_text(data, start, stop):
+        return np.int64(-1), names
+    table[slot] = names
+    name_start[names], name_stop[names] = start, stop
+    return np.int64(names), names + 1
+
+
+BAD_LINE, BAD_LABEL, BAD_WEIGHT = 3, 4, 5
+LINES_DIFFER = 7
+"""What a row is whose special feature is not as expected: statuses beside those of `examples`.
+
+LINES_DIFFER: the bytes of its LineId in field and feature do."""
+
+_ONE: Final = 0x3F800000  # the bits of 1.0
+_BYTES_LIST, _FLOAT_LIST = 6, 3  # fields of Feature
+
+
+@kernel
+def _read_only_field(data: Bytes, start: int, stop: int, number: int) -> tuple[int, int]:
+    """Where the content of the one field of a message lies; -1 where it is not that one field."""
+    found, wire, value_at, end = read_field(data, start, stop)
+    if end != stop or found != number or wire != LENGTH:
+        return np.int64(-1), np.int64(-1)
+    return value_at, end
+
+
+@kernel
+def _read_values(data: Bytes, start: int, stop: int, number: int) -> tuple[int, int, bool]:
+    """Where the packed (or single) value of a feature with one list lies, and if it has any.
+
+    An unset feature and an empty list have none. -1 where the feature is something else.
+    """
+    if start == stop:
+        return start, stop, False
+    begin, end = _read_only_field(data, start, stop, number)
+    if begin < 0 or begin == end:
+        return begin, end, False
+    begin, end = _read_only_field(data, begin, end, 1)
+    return begin, end, begin >= 0
+
+
+@kernel
+def _take_payload(
+    data: Bytes, rows: NDArray[np.int64], row: int, place: int, start: int, stop: int
+) -> bool:
+    """Note what a special feature says; False where a field says otherwise."""
+    if rows[place, row] >= 0:
+        return equal_bytes(data, start, stop, data, rows[place, row], rows[place + 1, row])
+    rows[place, row], rows[place + 1, row] = start, stop
+    return True
+
+
+@kernel
+def read_special(
+    data: Bytes,
+    rows: NDArray[np.int64],
+    status: NDArray[np.int8],
+    line_id: int,
+    fields: NDArray[np.int32],
+    stack: NDArray[np.int64],
+) -> None:
+    """Move what special features say to where an Example's fields are noted."""
+    for row in range(rows.shape[1]):
+        if status[row] == SOUND and rows[LINE_FEATURE, row] >= 0:
+            status[row] = _read_line(data, rows, row, line_id, fields, stack)
+        if status[row] == SOUND and rows[LABEL_FEATURE, row] >= 0:
+            status[row] = _read_labels(data, rows, row)
+        if status[row] == SOUND and rows[WEIGHT_FEATURE, row] >= 0:
+            status[row] = _read_weight(data, rows, row)
+
+
+@kernel
+def _read_line(
+    data: Bytes,
+    rows: NDArray[np.int64],
+    row: int,
+    line_id: int,
+    fields: NDArray[np.int32],
+    stack: NDArray[np.int64],
+) -> int:
+    begin, end = rows[LINE_FEATURE, row], rows[LINE_FEATURE + 1, row]
+    begin, end, there = _read_values(data, begin, end, _BYTES_LIST)
+    if not there or not is_sound(data, begin, end, line_id, fields, stack):
+        return BAD_LINE
+    return SOUND if _take_payload(data, rows, row, LINE, begin, end) else LINES_DIFFER
+
+
+@kernel
+def _read_labels(data: Bytes, rows: NDArray[np.int64], row: int) -> int:
+    begin, end = rows[LABEL_FEATURE, row], rows[LABEL_FEATURE + 1, row]
+    begin, end, _ = _read_values(data, begin, end, _FLOAT_LIST)
+    if begin < 0 or (end - begin) % 4 != 0:
+        return BAD_LABEL
+    return SOUND if _take_payload(data, rows, row, LABELS, begin, end) else TWICE
+
+
+@kernel
+def _read_weight(data: Bytes, rows: NDArray[np.int64], row: int) -> int:
+    """A list without values stands for 1, as Monolith has it."""
+    begin, end = rows[WEIGHT_FEATURE, row], rows[WEIGHT_FEATURE + 1, row]
+    begin, end, _ = _read_values(data, begin, end, _FLOAT_LIST)
+    size = end - begin
+    if begin < 0 or (size != 0 and size != 4):
+        return BAD_WEIGHT
+    bits = np.int64(_ONE) if size == 0 else bits_at(data, begin)
+    if rows[WEIGHT, row] not in (0, bits):
+        return TWICE
+    rows[WEIGHT, row] = bits
+    return SOUND

@@ -1,0 +1,423 @@
+"""Reading and writing the parts of the wire format, for kernels.
+
+Places are int64, and made unsigned where bytes are taken: a negative index would count from the
+end, and asking whether it is one costs several times the rest. A reading kernel gives -1 for the
+next place where the bytes do not hold what it reads.
+Source: the encoding as https://protobuf.dev/programming-guides/encoding/ describes it.
+
+What fields messages have, as arrays for kernels, taken from the generated code.
+Whether bytes are a message as protobuf reads it: a kernel that says yes, or does not know.
+A kernel that finds unknown fields which another message would know.
+"""
+
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ingot.converters.kernels.compile import kernel
+from ingot.converters.recsys.monolith.record_index import Bytes, Places
+
+VARINT: Final = 0
+FIXED64: Final = 1
+LENGTH: Final = 2
+GROUP: Final = 3
+END_GROUP: Final = 4
+FIXED32: Final = 5
+
+_MAX_FIELD: Final = (1 << 29) - 1  # field number
+_MAX_GROUPS: Final = 64  # within each other; protobuf takes 100, the messages around them counted
+_MAX_SMALL_BYTES: Final = 5
+"""Bytes of a tag at most."""
+
+
+@kernel
+def read_small_varint(data: Bytes, at: int, stop: int) -> tuple[int, int]:
+    """A tag, or a size of at most five bytes: its value and the next place."""
+    if at < stop and data[np.uint64(at)] < 0x80:
+        return np.int64(data[np.uint64(at)]), np.int64(at + 1)
+    value = np.int64(0)
+    shift = 0
+    for _ in range(_MAX_SMALL_BYTES):
+        if at >= stop:
+            return value, np.int64(-1)
+        byte = np.int64(data[np.uint64(at)])
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, np.int64(at)
+        shift += 7
+    return value, np.int64(-1)
+
+
+@kernel
+def read_varint(data: Bytes, at: int, stop: int) -> tuple[int, int]:
+    """A number of at most ten bytes, as the bits of an int64, and the next place."""
+    value = np.uint64(0)
+    shift = np.uint64(0)
+    for _ in range(10):
+        if at >= stop:
+            return np.int64(0), np.int64(-1)
+        byte = np.uint64(data[np.uint64(at)])
+        at += 1
+        value |= (byte & np.uint64(0x7F)) << shift
+        if byte < np.uint64(0x80):
+            return np.int64(value), np.int64(at)
+        shift += np.uint64(7)
+    return np.int64(0), np.int64(-1)
+
+
+@kernel
+def _find_value_end(data: Bytes, at: int, stop: int, wire: int) -> int:
+    """Where a value of one number ends; -1 where it is cut off, or no number."""
+    end = np.int64(-1)
+    if wire == VARINT:
+        _, end = read_varint(data, at, stop)
+    elif wire == FIXED64:
+        end = np.int64(at + 8)
+    elif wire == FIXED32:
+        end = np.int64(at + 4)
+    return end if end <= stop else np.int64(-1)
+
+
+@kernel
+def _read_sized(data: Bytes, at: int, stop: int) -> tuple[int, int]:
+    """Where a value begins whose size is read first, and where it ends; -1 where it is cut off."""
+    size, begin = read_small_varint(data, at, stop)
+    if begin < 0:  # longer than it needs to be, or cut off
+        size, begin = read_varint(data, at, stop)
+    if begin < 0 or size < 0 or size > stop - begin:
+        return begin, np.int64(-1)
+    return begin, begin + size
+
+
+@kernel
+def _find_group_end(data: Bytes, at: int, stop: int, number: int) -> int:
+    """Where a group ends whose first tag was read; -1 where it does not."""
+    open_groups = np.empty(_MAX_GROUPS, np.int64)
+    open_groups[0] = number
+    depth = 1
+    while depth > 0:
+        tag, at = read_small_varint(data, at, stop)
+        if at < 0 or tag < 8 or tag >> 3 > _MAX_FIELD:
+            return np.int64(-1)
+        wire = tag & 7
+        if wire == GROUP:
+            if depth == _MAX_GROUPS:
+                return np.int64(-1)
+            open_groups[depth] = tag >> 3
+            depth += 1
+        elif wire == END_GROUP:
+            depth -= 1
+            if open_groups[depth] != tag >> 3:
+                return np.int64(-1)
+        else:
+            at = (
+                _read_sized(data, at, stop)[1]
+                if wire == LENGTH
+                else _find_value_end(data, at, stop, wire)
+            )
+            if at < 0:
+                return np.int64(-1)
+    return np.int64(at)
+
+
+@kernel
+def read_field(data: Bytes, at: int, stop: int) -> tuple[int, int, int, int]:
+    """A field: its number, wire type, where its value begins, where it ends.
+
+    The end is -1 for what is cut off, for field number 0, and for the end of a group.
+    """
+    # Nearly all have a tag and a size of one byte; a small function is built into its callers.
+    if stop - at >= 2:
+        tag, size = np.int64(data[np.uint64(at)]), np.int64(data[np.uint64(at + 1)])
+        end = at + 2 + size
+        if tag & 0x87 == LENGTH and tag >= 8 and size < 0x80 and end <= stop:
+            return tag >> 3, np.int64(LENGTH), np.int64(at + 2), np.int64(end)
+    return _read_any_field(data, at, stop)
+
+
+@kernel
+def _read_any_field(data: Bytes, at: int, stop: int) -> tuple[int, int, int, int]:
+    tag, value_at = read_small_varint(data, at, stop)
+    number, wire = tag >> 3, tag & 7
+    if value_at < 0 or number < 1 or number > _MAX_FIELD:
+        return number, wire, value_at, np.int64(-1)
+    if wire == LENGTH:
+        value_at, end = _read_sized(data, value_at, stop)
+    elif wire == GROUP:
+        end = _find_group_end(data, value_at, stop, number)
+    else:
+        end = _find_value_end(data, value_at, stop, wire)
+    return number, wire, value_at, end
+
+
+@kernel
+def varint_size(value: int) -> int:
+    """Bytes of a number that is not negative, as a varint."""
+    size = 1
+    while value >= 0x80:
+        value >>= 7
+        size += 1
+    return size
+
+
+@kernel
+def int32_size(value: int) -> int:
+    """Bytes of an int32 as a varint: ten where it is negative."""
+    return 10 if value < 0 else varint_size(np.int64(value))
+
+
+@kernel
+def put_varint(out: Bytes, at: int, value: int) -> int:
+    """Write a number that is not negative; the next place."""
+    while value >= 0x80:
+        out[np.uint64(at)] = np.uint8((value & 0x7F) | 0x80)
+        value >>= 7
+        at += 1
+    out[np.uint64(at)] = np.uint8(value)
+    return at + 1
+
+
+@kernel
+def put_int32(out: Bytes, at: int, value: int) -> int:
+    """Write an int32, sign-extended to 64 bits; the next place."""
+    if value >= 0:
+        return put_varint(out, at, np.int64(value))
+    bits = np.uint64(np.int64(value))
+    for _ in range(9):
+        out[at] = np.uint8((bits & np.uint64(0x7F)) | np.uint64(0x80))
+        bits >>= np.uint64(7)
+        at += 1
+    out[at] = np.uint8(bits)
+    return at + 1
+
+
+@kernel
+def put_bytes(out: Bytes, at: int, data: Bytes, start: int, stop: int) -> int:
+    """Copy bytes; the next place."""
+    to, origin = np.uint64(at), np.uint64(start)
+    for place in range(np.uint64(stop - start)):
+        out[to + place] = data[origin + place]
+    return at + stop - start
+
+
+@kernel
+def put_number(out: Bytes, at: int, number: int, value: int) -> int:
+    """Write a field of an int32 that is not 0; the next place."""
+    if value == 0:
+        return at
+    return put_int32(out, put_varint(out, at, np.int64(number << 3 | VARINT)), value)
+
+
+@kernel
+def put_head(out: Bytes, at: int, number: int, size: int) -> int:
+    """Write tag and size of a field with a length; the next place."""
+    return put_varint(out, put_varint(out, at, np.int64((number << 3) | LENGTH)), size)
+
+
+@kernel
+def size_with_head(number: int, size: int) -> int:
+    """Bytes of a field with a length, tag and size included."""
+    return varint_size(np.int64(number << 3)) + varint_size(size) + size
+
+
+@kernel
+def equal_bytes(
+    data: Bytes, start: int, stop: int, other: Bytes, other_start: int, other_stop: int
+) -> bool:
+    """Whether two stretches of bytes are equal."""
+    if stop - start != other_stop - other_start:
+        return False
+    one, two = np.uint64(start), np.uint64(other_start)
+    for place in range(np.uint64(stop - start)):  # noqa: SIM110 - kernels have no generators
+        if data[one + place] != other[two + place]:
+            return False
+    return True
+
+
+NUMBERS: Final = 256
+"""Field numbers below which a field can be known."""
+UNKNOWN, SCALAR, SCALARS, TEXT, RAW, MESSAGE, MESSAGES = range(7)
+"""What a field is: UNKNOWN; one number; numbers (packed or not); UTF-8; bytes or text that is not
+checked; a message that occurs once; messages."""
+
+_WIRES: Final = {
+    "int32": VARINT,
+    "int64": VARINT,
+    "uint32": VARINT,
+    "bool": VARINT,
+    "enum": VARINT,
+    "fixed64": FIXED64,
+    "double": FIXED64,
+    "float": FIXED32,
+    "string": LENGTH,
+    "bytes": LENGTH,
+    "message": LENGTH,
+}
+
+
+WIRE_SHIFT, MESSAGE_SHIFT = 8, 16
+
+
+@cache
+def message_shapes() -> tuple[dict[str, int], NDArray[np.int32]]:
+    """The messages of an Example, an ExampleBatch and a LineId."""
+    from ingot.converters.recsys.monolith.messages import example_pb2
+
+    found: dict[str, Any] = {}
+    for name in ("Example", "ExampleBatch"):
+        _collect_messages(example_pb2.DESCRIPTOR.message_types_by_name[name], found)
+    numbers = {name: at for at, name in enumerate(found)}
+    fields = np.zeros((len(found), NUMBERS), np.int32)
+    for name, message in found.items():
+        for field in message.fields:
+            following = numbers[field.message_type.name] if field.message_type else 0
+            wire = _WIRES[_field_type(field)] << WIRE_SHIFT
+            number = numbers[name], field.number
+            fields[number] = _field_kind(field, message) | wire | following << MESSAGE_SHIFT
+    return numbers, fields
+
+
+def _collect_messages(message: Any, found: dict[str, Any]) -> None:  # noqa: ANN401 - descriptors have no types
+    if message.name in found:
+        return
+    found[message.name] = message
+    for field in message.fields:
+        if field.message_type is not None:
+            _collect_messages(field.message_type, found)
+
+
+def _field_type(field: Any) -> str:  # noqa: ANN401
+    names = {
+        value: name.removeprefix("TYPE_").lower()
+        for name, value in vars(type(field)).items()
+        if name.startswith("TYPE_")
+    }
+    return str(names[field.type])
+
+
+def _field_kind(field: Any, message: Any) -> int:  # noqa: ANN401
+    kind, repeated = _field_type(field), field.is_repeated
+    if kind == "message":
+        return MESSAGES if repeated else MESSAGE
+    if kind in ("string", "bytes"):
+        # proto2 takes any bytes for text
+        return TEXT if kind == "string" and message.name != "LineId" else RAW
+    return SCALARS if repeated else SCALAR
+
+
+DEPTH: Final = 8
+"""Messages within each other: a batch, its lists, raw features, features, lists of lists, lists."""
+
+
+@kernel
+def is_text(data: Bytes, at: int, stop: int) -> bool:
+    """Whether bytes are UTF-8."""
+    while at < stop:
+        byte = data[np.uint64(at)]
+        if byte < 0x80:
+            at += 1
+            continue
+        more, least, value = _utf8_sequence(byte)
+        if more == 0 or stop - at <= more:
+            return False
+        for _ in range(more):
+            at += 1
+            if data[at] & 0xC0 != 0x80:
+                return False
+            value = (value << 6) | (np.int64(data[at]) & 0x3F)
+        if value < least or value > 0x10FFFF or 0xD800 <= value <= 0xDFFF:
+            return False
+        at += 1
+    return True
+
+
+@kernel
+def _utf8_sequence(byte: int) -> tuple[int, int, int]:
+    """Bytes that follow the first of a character, the least such character, the first's bits."""
+    if byte & 0xE0 == 0xC0:
+        return 1, 0x80, np.int64(byte) & 0x1F
+    if byte & 0xF0 == 0xE0:
+        return 2, 0x800, np.int64(byte) & 0x0F
+    if byte & 0xF8 == 0xF0:
+        return 3, 0x10000, np.int64(byte) & 0x07
+    return 0, 0, np.int64(0)
+
+
+@kernel
+def _are_packed_numbers(data: Bytes, at: int, stop: int, wire: int) -> bool:
+    """Whether bytes are whole numbers of a wire type, one behind the other."""
+    if wire == FIXED64:
+        return (stop - at) % 8 == 0
+    if wire == FIXED32:
+        return (stop - at) % 4 == 0
+    while at < stop:
+        _, at = read_varint(data, at, stop)
+        if at < 0:
+            return False
+    return True
+
+
+@kernel
+def _holds_value(data: Bytes, start: int, stop: int, wire: int, field: int) -> bool:
+    """Whether the value of a known field that is no message is in order."""
+    kind, declared = field & 0xFF, (field >> WIRE_SHIFT) & 0xFF
+    if kind == TEXT:
+        return wire != LENGTH or is_text(data, start, stop)
+    if kind == SCALARS and wire == LENGTH:
+        return _are_packed_numbers(data, start, stop, declared)
+    return True
+
+
+@kernel
+def is_sound(
+    data: Bytes,
+    start: int,
+    stop: int,
+    message: int,
+    fields: NDArray[np.int32],
+    stack: NDArray[np.int64],
+) -> bool:
+    """Whether bytes are a message."""
+    depth, at = 0, start
+    while True:
+        while at == stop:
+            if depth == 0:
+                return True
+            depth -= 1
+            stop, message = stack[0, depth], stack[1, depth]
+        number, wire, value_at, end = read_field(data, at, stop)
+        if end < 0:
+            return False
+        at = end
+        field = fields[message, number] if number < NUMBERS else UNKNOWN
+        if wire == LENGTH and (field & 0xFF) >= MESSAGE:
+            if depth == DEPTH:
+                return False
+            stack[0, depth], stack[1, depth] = stop, message
+            depth += 1
+            at, stop, message = value_at, end, field >> MESSAGE_SHIFT
+        elif not _holds_value(data, value_at, end, wire, field):
+            return False
+
+
+def message_stack() -> NDArray[np.int64]:
+    """The stack that `is_sound` works with."""
+    return np.empty((2, DEPTH), np.int64)
+
+
+@kernel
+def find_known_fields(
+    data: Bytes, start: Places, stop: Places, known: NDArray[np.int32], found: NDArray[np.bool_]
+) -> None:
+    """Whether unknown fields have numbers that another message knows."""
+    for at in range(len(start)):
+        place, found[at] = start[at], False
+        while 0 <= place < stop[at]:
+            number, wire, _, place = read_field(data, place, stop[at])
+            if number < len(known) and known[number] & 0xFF:
+                declared, packed = (known[number] >> WIRE_SHIFT) & 0xFF, wire == LENGTH
+                packed &= known[number] & 0xFF == SCALARS
+                found[at] |= packed or wire == declared

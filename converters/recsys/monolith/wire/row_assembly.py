@@ -1,0 +1,378 @@
+"""Special features that kernels do not understand: protobuf's judgement of them.
+
+Rows out of what kernels noted of them.
+Rows of several stretches of a stream as one, and rows without the bytes of others.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ingot.converters.kernels.compile import kernel
+from ingot.converters.recsys.monolith.contract import INSTANCE_WEIGHT, LABEL, LINE_ID
+from ingot.converters.recsys.monolith.record_index import (
+    ENTRY_ARRAYS,
+    ROW_ARRAYS,
+    Bad,
+    Bytes,
+    Places,
+    Rows,
+)
+from ingot.converters.recsys.monolith.wire import example_kernels as w
+from ingot.converters.recsys.monolith.wire.example_kernels import (
+    BAD_LABEL,
+    BAD_LINE,
+    BAD_WEIGHT,
+    LINES_DIFFER,
+    read_special,
+)
+from ingot.converters.recsys.monolith.wire.format_kernels import (
+    message_shapes,
+    message_stack,
+    put_bytes,
+)
+
+
+def rewrite_special(feature: bytes, status: int) -> bytes | str:
+    """A special feature that `read_special` did not understand, written as it does; or a complaint."""
+    from ingot.converters.recsys.monolith.messages import example_pb2
+
+    message = example_pb2.Feature.FromString(feature)
+    before = message.SerializeToString()
+    message.DiscardUnknownFields()
+    if message.SerializeToString() != before:
+        return "it has unknown fields, which would be lost"
+    return _REWRITERS[status](message)
+
+
+def _rewrite_line(message: Any) -> bytes | str:  # noqa: ANN401 - a message
+    from ingot.converters.recsys.monolith.messages import DecodeError, line_id_pb2
+
+    values = message.bytes_list.value
+    if len(values) != 1:
+        return f"it has {len(values)} values"
+    try:
+        values[0] = line_id_pb2.LineId.FromString(values[0]).SerializeToString()
+    except DecodeError:
+        return "its bytes are no LineId"
+    return bytes(message.SerializeToString())
+
+
+def _rewrite_weight(message: Any) -> bytes | str:  # noqa: ANN401
+    count = len(message.float_list.value)
+    return f"it has {count} values" if count > 1 else _rewrite_floats(message)
+
+
+def _rewrite_floats(message: Any) -> bytes | str:  # noqa: ANN401
+    kind = message.WhichOneof("type")
+    if kind not in (None, "float_list"):
+        return f"it has {kind}"
+    return bytes(message.SerializeToString())
+
+
+_REWRITERS: Final[dict[int, Callable[[Any], bytes | str]]] = {
+    BAD_LINE: _rewrite_line,
+    BAD_LABEL: _rewrite_floats,
+    BAD_WEIGHT: _rewrite_weight,
+}
+
+
+_SPECIAL: Final = {
+    BAD_LINE: ("line_id", w.LINE_FEATURE),
+    BAD_LABEL: ("label", w.LABEL_FEATURE),
+    BAD_WEIGHT: ("weight", w.WEIGHT_FEATURE),
+}
+_EXTRA_UNKNOWN: Final = (
+    "unknown",
+    "a feature that says something of the row has more unknown fields",
+)
+UNSUPPORTED: Final = "it is encoded in a way that is not supported"
+_TWICE: Final = "a field and a feature, or two features, say different things of the row"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WalkedRows:
+    """What kernels noted of R rows with E features.
+
+    Attributes:
+        data: uint8[B].
+        names: the distinct names.
+        first: int64[R + 1] entries before each row.
+        entries: int64[ENTRY, E].
+        rows: int64[ROW, R].
+        status: int8[R].
+        sort_start: int64[R]; this and the following as in `Rows`.
+        sort_stop: int64[R].
+        record: int64[R].
+        offset: int64[R].
+        row: int64[R].
+    """
+
+    data: Bytes
+    names: tuple[bytes, ...]
+    first: Places
+    entries: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    status: NDArray[np.int8]
+    sort_start: Places
+    sort_stop: Places
+    record: Places
+    offset: Places
+    row: Places
+
+
+@cache
+def special_names() -> tuple[Bytes, Places]:
+    """The names of special features as kernels take them: uint8[S], int64[3] where each ends."""
+    names = [name.encode() for name in (LINE_ID, LABEL, INSTANCE_WEIGHT)]
+    ends = np.cumsum([len(name) for name in names], dtype=np.int64)
+    return np.frombuffer(b"".join(names), np.uint8), ends
+
+
+@kernel
+def _gather_into(data: Bytes, start: Places, stop: Places, out: Bytes) -> None:
+    """Copy stretches of bytes, one behind the other; those that begin at -1 are not there."""
+    at = 0
+    for one in range(len(start)):
+        if start[one] >= 0:
+            at = put_bytes(out, at, data, start[one], stop[one])
+
+
+def gather_spans(data: Bytes, start: Places, stop: Places) -> tuple[Bytes, Places]:
+    """Stretches of bytes one behind the other."""
+    first = np.zeros(len(start) + 1, np.int64)
+    np.cumsum(stop - start, out=first[1:])
+    out = np.empty(int(first[-1]), np.uint8)
+    _gather_into(data, start, stop, out)
+    return out, first
+
+
+def append_pieces(data: Bytes, pieces: list[bytes]) -> tuple[Bytes, Places, Places]:
+    """Bytes with others behind them."""
+    sizes = np.array([len(piece) for piece in pieces], np.int64)
+    stop = len(data) + np.cumsum(sizes)
+    more = np.frombuffer(b"".join(pieces), np.uint8)
+    return np.concatenate([data, more]), stop - sizes, stop
+
+
+def assemble_rows(noted: WalkedRows) -> tuple[Rows, list[Bad], NDArray[np.bool_]]:
+    """The rows that can be used, what is wrong with the others, which rows say something twice.
+
+    The third is bool[R] of the rows that can be used: LineId, labels or weight stand in a field and
+    in a feature, and are the same in both.
+    """
+    said = noted.rows
+    doubled = (said[w.LINE] >= 0) & (said[w.LINE_FEATURE] >= 0)
+    doubled |= (said[w.LABELS] >= 0) & (said[w.LABEL_FEATURE] >= 0)
+    doubled |= (said[w.WEIGHT] != 0) & (said[w.WEIGHT_FEATURE] >= 0)
+    noted, complaints = _resolve_special(noted)
+    twice = [int(at) for at in np.flatnonzero(noted.status == w.TWICE)]
+    wrong = [_bad_row(noted, at, complaints) for at in sorted({*twice, *complaints})]
+    good = np.flatnonzero(noted.status == w.SOUND)
+    return _build_rows(noted, good), wrong, doubled[good]
+
+
+def _bad_row(noted: WalkedRows, at: int, complaints: dict[int, tuple[str, str]]) -> Bad:
+    reason, detail = complaints.get(at, ("twice", _TWICE))
+    return Bad(
+        offset=int(noted.offset[at]),
+        bytes=0,
+        record=int(noted.record[at]),
+        row=None if noted.row[at] < 0 else int(noted.row[at]),
+        reason=reason,
+        detail=detail,
+    )
+
+
+def _resolve_special(noted: WalkedRows) -> tuple[WalkedRows, dict[int, tuple[str, str]]]:
+    """With special features where fields are noted; and what is wrong with some rows."""
+    complaints = {int(at): _EXTRA_UNKNOWN for at in np.flatnonzero(noted.status == w.EXTRA)}
+    _read_special(noted)
+    _take_equal_lines(noted)
+    doubtful = _find_doubtful(noted)
+    # A row can have all three in need of a second look.
+    for _ in range(len(_SPECIAL)):
+        if not len(doubtful):
+            break
+        noted = _rewrite_doubtful(noted, doubtful, complaints)
+        _take_equal_lines(noted)
+        doubtful = _find_doubtful(noted)
+        doubtful = np.setdiff1d(doubtful, np.fromiter(complaints, np.int64, len(complaints)))
+    for at in map(int, doubtful):
+        complaints[at] = _SPECIAL[int(noted.status[at])][0], UNSUPPORTED
+    return noted, complaints
+
+
+def _find_doubtful(noted: WalkedRows) -> Places:
+    status = noted.status
+    return np.flatnonzero((status >= BAD_LINE) & (status <= BAD_WEIGHT))
+
+
+def _take_equal_lines(noted: WalkedRows) -> None:
+    """Take rows whose LineIds in field and feature differ in the order of unknown fields only.
+
+    Monolith itself writes such: it reads the feature, and writes the field anew.
+    """
+    from ingot.converters.recsys.monolith.messages import line_id_pb2
+
+    differ = np.flatnonzero(noted.status == LINES_DIFFER)
+    for at in differ:
+        field, feature = (noted.rows[one : one + 2, at] for one in (w.LINE, w.LINE_FEATURE))
+        said = rewrite_special(noted.data[slice(*feature)].tobytes(), BAD_LINE)
+        line = line_id_pb2.LineId.FromString(noted.data[slice(*field)].tobytes())
+        equal = isinstance(said, bytes) and _parse_line(said) == line
+        noted.status[at] = w.SOUND if equal else w.TWICE
+        noted.rows[w.LINE_FEATURE : w.LINE_FEATURE + 2, at] = -1
+    if len(differ):
+        _read_special(noted)
+
+
+def _parse_line(feature: bytes) -> object:
+    from ingot.converters.recsys.monolith.messages import example_pb2, line_id_pb2
+
+    value = example_pb2.Feature.FromString(feature).bytes_list.value[0]
+    return line_id_pb2.LineId.FromString(value)
+
+
+def _read_special(noted: WalkedRows) -> None:
+    numbers, fields = message_shapes()
+    read_special(noted.data, noted.rows, noted.status, numbers["LineId"], fields, message_stack())
+
+
+def _rewrite_doubtful(
+    noted: WalkedRows, doubtful: Places, complaints: dict[int, tuple[str, str]]
+) -> WalkedRows:
+    """With special features written in the plain way where protobuf can read them."""
+    pieces: dict[int, bytes] = {}
+    for at in map(int, doubtful):
+        reason, place = _SPECIAL[int(noted.status[at])]
+        start, stop = noted.rows[place : place + 2, at]
+        feature = rewrite_special(noted.data[start:stop].tobytes(), int(noted.status[at]))
+        if isinstance(feature, str):
+            complaints[at] = reason, feature
+        else:
+            pieces[at] = feature
+    data, start, stop = append_pieces(noted.data, list(pieces.values()))
+    for at, begin, end in zip(pieces, start, stop, strict=True):
+        place = _SPECIAL[int(noted.status[at])][1]
+        noted.rows[place : place + 2, at] = begin, end
+        noted.status[at] = w.SOUND
+    mended = replace(noted, data=data)
+    _read_special(mended)
+    return mended
+
+
+def _build_rows(noted: WalkedRows, good: Places) -> Rows:
+    """The chosen rows; those that are not chosen have entries only in batches."""
+    entries, first = noted.entries, noted.first
+    if len(good) < len(noted.status):
+        counts = np.diff(first)
+        keep = np.zeros(len(noted.status), np.bool_)
+        keep[good] = True
+        entries = entries[:, np.repeat(keep, counts)]
+        first = np.concatenate([[0], np.cumsum(counts[good])])
+    said = noted.rows[:, good]
+    label, label_first = gather_spans(noted.data, said[w.LABELS], said[w.LABELS + 1])
+    weight = said[w.WEIGHT].astype(np.uint32).view(np.float32)
+    return Rows(
+        data=noted.data,
+        names=noted.names,
+        first=first,
+        name=entries[w.NAME].astype(np.int32),
+        raw=entries[w.RAW].astype(np.bool_),
+        start=entries[w.START],
+        stop=entries[w.STOP],
+        ident=entries[w.IDENT].astype(np.int32),
+        sorted_id=entries[w.SORTED_ID].astype(np.int32),
+        extra_start=entries[w.EXTRA_START],
+        extra_stop=entries[w.EXTRA_STOP],
+        line_start=said[w.LINE],
+        line_stop=said[w.LINE + 1],
+        label_first=label_first // 4,
+        label=label.view(np.float32),
+        weighted=said[w.WEIGHT] != 0,
+        weight=weight,
+        source=said[w.SOURCE].astype(np.uint32),
+        rest_start=said[w.REST],
+        rest_stop=said[w.REST + 1],
+        sort_start=noted.sort_start[good],
+        sort_stop=noted.sort_stop[good],
+        record=noted.record[good],
+        offset=noted.offset[good],
+        row=noted.row[good],
+    )
+
+
+_SPANS: Final = (
+    ("start", "stop"),
+    ("extra_start", "extra_stop"),
+    ("line_start", "line_stop"),
+    ("rest_start", "rest_stop"),
+    ("sort_start", "sort_stop"),
+)
+"""The arrays of `Rows` that are places in its bytes: where something begins, where it ends."""
+_PLACES: Final = frozenset(name for span in _SPANS for name in span)
+
+
+def compact_rows(rows: Rows) -> Rows:
+    """The same rows in bytes of their own, without those of others."""
+    starts = np.concatenate([getattr(rows, start) for start, _ in _SPANS])
+    stops = np.concatenate([getattr(rows, stop) for _, stop in _SPANS])
+    data, first = gather_spans(rows.data, starts, stops)
+    moved: dict[str, Any] = {}
+    at = 0
+    for start, stop in _SPANS:
+        before = getattr(rows, start)
+        places = slice(at, at + len(before))
+        moved[start] = np.where(before < 0, -1, first[:-1][places])
+        moved[stop] = np.where(before < 0, -1, first[1:][places])
+        at = places.stop
+    return replace(rows, data=data, **moved)
+
+
+def join_rows(parts: Sequence[Rows]) -> Rows:
+    """Rows one behind the other."""
+    if len(parts) == 1:
+        return parts[0]
+    numbers: dict[bytes, int] = {}
+    arrays: dict[str, list[Any]] = {name: [] for name in (*ENTRY_ARRAYS, *ROW_ARRAYS)}
+    shifts = _data_shifts(parts)
+    for part in parts:
+        renamed = np.array([numbers.setdefault(n, len(numbers)) for n in part.names], np.int32)
+        for name, pieces in arrays.items():
+            piece = getattr(part, name)
+            if name == "name":
+                piece = renamed[piece]
+            elif name in _PLACES:
+                piece = np.where(piece < 0, -1, piece + shifts[id(part.data)])
+            pieces.append(piece)
+    stretches = {id(part.data): part.data for part in parts}
+    return Rows(
+        data=np.concatenate(list(stretches.values())),
+        names=tuple(numbers),
+        first=_sum_counts([np.diff(part.first) for part in parts]),
+        label_first=_sum_counts([np.diff(part.label_first) for part in parts]),
+        label=np.concatenate([part.label for part in parts]),
+        **{name: np.concatenate(pieces) for name, pieces in arrays.items()},
+    )
+
+
+def _data_shifts(parts: Sequence[Rows]) -> dict[int, int]:
+    """Where the bytes of each stretch begin among all of them; parts can lie in the same bytes."""
+    shifts: dict[int, int] = {}
+    at = 0
+    for part in parts:
+        if id(part.data) not in shifts:
+            shifts[id(part.data)] = at
+            at += len(part.data)
+    return shifts
+
+
+def _sum_counts(counts: list[Any]) -> Any:  # noqa: ANN401 - an array of places
+    first = np.zeros(sum(map(len, counts)) + 1, np.int64)
+    np.cumsum(np.concatenate(counts), out=first[1:])
+    return first

@@ -1,0 +1,366 @@
+"""Unknown fields that another message would take for fields of its own.
+
+Rows of records: where in their bytes the parts of an Example lie.
+"""
+
+import secrets
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ingot.converters.recsys.monolith.contract import MAX_BATCH_ROWS, MAX_FEATURES
+from ingot.converters.recsys.monolith.record_index import (
+    Bad,
+    Bytes,
+    Places,
+    Records,
+    Rows,
+    records_of_messages,
+)
+from ingot.converters.recsys.monolith.wire import batch_kernels as b
+from ingot.converters.recsys.monolith.wire import example_kernels as w
+from ingot.converters.recsys.monolith.wire.format_kernels import (
+    find_known_fields,
+    message_shapes,
+    message_stack,
+)
+from ingot.converters.recsys.monolith.wire.row_assembly import (
+    UNSUPPORTED,
+    WalkedRows,
+    append_pieces,
+    assemble_rows,
+    special_names,
+)
+
+
+def find_known(data: Bytes, start: Places, stop: Places, message: str) -> NDArray[np.bool_]:
+    """Which stretches of unknown fields have one that a message knows."""
+    numbers, fields = message_shapes()
+    found = np.zeros(len(start), np.bool_)
+    find_known_fields(data, start, stop, fields[numbers[message]], found)
+    return found
+
+
+def find_known_by_kind(
+    data: Bytes,
+    start: Places,
+    stop: Places,
+    raw: NDArray[np.bool_],
+    message: str,
+    of_raw: str,
+) -> NDArray[np.bool_]:
+    """The same for unknown fields of which some go into another message: bool[N]."""
+    return np.where(
+        raw, find_known(data, start, stop, of_raw), find_known(data, start, stop, message)
+    )
+
+
+def find_unfit_for_batches(rows: Rows) -> NDArray[np.bool_]:
+    """bool[R], the rows of which an ExampleBatch would take an unknown field for its own."""
+    wrong = find_known(rows.data, rows.rest_start, rows.rest_stop, "ExampleBatch")
+    extra = rows.extra_start, rows.extra_stop
+    of_feature = find_known_by_kind(
+        rows.data, *extra, rows.raw, "NamedFeatureList", "NamedRawFeatureList"
+    )
+    wrong[rows.entry_row[of_feature]] = True
+    return wrong
+
+
+_ENTRIES: Final = 1 << 17
+"""Features of the rows of a batch that are taken at a time."""
+_REPEATED: Final = 16 << 20
+"""Bytes that a batch says once and each of its rows has, of the rows that are taken at a time."""
+_SEED: Final = secrets.randbits(63)
+
+
+def index_examples(records: Records) -> tuple[Rows, list[Bad]]:
+    """The rows of records that are Examples.
+
+    Records that are encoded in an unusual way are encoded anew by protobuf first.
+    """
+    rows, wrong, _ = index_examples_and_doubled(records)
+    return rows, wrong
+
+
+def index_examples_and_doubled(records: Records) -> tuple[Rows, list[Bad], NDArray[np.bool_]]:
+    """The same, and which rows say something both in a field and in a feature: bool[R]."""
+    records, at, wrong = _drop_large_records(records)
+    noted = _walk_records(records, at)
+    odd = np.flatnonzero(noted.status == w.ODD)
+    if len(odd):
+        records, complaints = _reencode_records(records, odd, at[odd], "Example")
+        wrong += complaints
+        noted = _walk_records(records, at)
+        gone = {bad.record for bad in complaints}
+        wrong += [
+            _bad_record(records, int(one), int(at[one]), "message", UNSUPPORTED)
+            for one in np.flatnonzero(noted.status == w.ODD)
+            if int(at[one]) not in gone
+        ]
+    rows, of_rows, doubled = assemble_rows(noted)
+    return rows, sorted(wrong + of_rows, key=lambda bad: bad.record), doubled
+
+
+def _drop_large_records(records: Records) -> tuple[Records, Places, list[Bad]]:
+    """Without records of too many features; the numbers of the records that are left."""
+    counts = _count_features(records)
+    at = np.arange(records.number, records.number + len(records), dtype=np.int64)
+    many = counts > MAX_FEATURES
+    wrong = [
+        _too_many_features(records, int(one), int(counts[one])) for one in np.flatnonzero(many)
+    ]
+    return (select_records(records, ~many), at[~many], wrong) if wrong else (records, at, wrong)
+
+
+def _count_features(records: Records) -> Places:
+    counts = np.empty(len(records), np.int64)
+    w.count_entries(records.data, records.start, records.stop, counts)
+    return counts
+
+
+def _too_many_features(records: Records, one: int, count: int) -> Bad:
+    number = records.number + one
+    return _bad_record(
+        records, one, number, "features", f"{count:,} of them; {MAX_FEATURES:,} are read at most"
+    )
+
+
+def select_records(records: Records, which: NDArray[np.bool_]) -> Records:
+    """Some of the records. Their numbers are no longer consecutive: keep them elsewhere."""
+    return replace(
+        records,
+        start=records.start[which],
+        stop=records.stop[which],
+        sort_start=records.sort_start[which],
+        sort_stop=records.sort_stop[which],
+        source=records.source[which],
+        offset=records.offset[which],
+    )
+
+
+def _bad_record(records: Records, one: int, number: int, reason: str, detail: str) -> Bad:
+    return Bad(
+        offset=int(records.offset[one]),
+        bytes=0,
+        record=number,
+        row=None,
+        reason=reason,
+        detail=detail,
+    )
+
+
+def _walk_records(records: Records, at: Places) -> WalkedRows:
+    count, entries_at_most = len(records), int(_count_features(records).sum())
+    first, status = np.empty(count + 1, np.int64), np.empty(count, np.int8)
+    entries = np.empty((w.ENTRY, entries_at_most), np.int64)
+    rows = np.empty((w.ROW, count), np.int64)
+    name_start, name_stop = (np.empty(entries_at_most, np.int64) for _ in range(2))
+    table = np.full(1 << max(4, (2 * entries_at_most).bit_length()), -1, np.int32)
+    _, fields = message_shapes()
+    names = w.walk_examples(
+        records.data,
+        records.start,
+        records.stop,
+        *special_names(),
+        fields,
+        message_stack(),
+        first,
+        entries,
+        rows,
+        status,
+        name_start,
+        name_stop,
+        table,
+        _SEED,
+    )
+    if records.source.any():
+        rows[w.SOURCE] = np.where(records.source > 0, records.source, rows[w.SOURCE])
+    spans = zip(name_start[:names], name_stop[:names], strict=True)
+    return WalkedRows(
+        data=records.data,
+        names=tuple(records.data[start:stop].tobytes() for start, stop in spans),
+        first=first,
+        entries=entries[:, : first[-1]],
+        rows=rows,
+        status=status,
+        sort_start=records.sort_start,
+        sort_stop=records.sort_stop,
+        record=at,
+        offset=records.offset,
+        row=np.full(count, -1, np.int64),
+    )
+
+
+def _reencode_records(
+    records: Records, odd: Places, at: Places, message: str
+) -> tuple[Records, list[Bad]]:
+    """Records of which some were encoded by protobuf, and those of them that it cannot read."""
+    from ingot.converters.recsys.monolith.messages import DecodeError, example_pb2
+
+    kind = getattr(example_pb2, message)
+    wrong, pieces = [], {}
+    for one, number in zip(odd, at, strict=True):
+        try:
+            pieces[one] = kind.FromString(records.message(one)).SerializeToString()
+        except DecodeError:
+            wrong.append(
+                _bad_record(records, int(one), int(number), "message", f"it is no {message}")
+            )
+    data, begin, end = append_pieces(records.data, list(pieces.values()))
+    start, stop = records.start.copy(), records.stop.copy()
+    which = np.fromiter(pieces, np.int64, len(pieces))
+    start[which], stop[which] = begin, end
+    return replace(records, data=data, start=start, stop=stop), wrong
+
+
+def index_batches(records: Records, most: int = _ENTRIES) -> Iterator[tuple[Rows, list[Bad]]]:
+    """The rows of records that are ExampleBatches, some at a time."""
+    counts = _count_features(records)
+    for one in range(len(records)):
+        number = records.number + one
+        if counts[one] > MAX_FEATURES:
+            yield empty_rows(), [_too_many_features(records, one, int(counts[one]))]
+            continue
+        batch = records.part(one, one + 1)
+        walked = _walk_batch(batch)
+        if walked is None:
+            batch, complaints = _reencode_records(batch, _FIRST, _FIRST + number, "ExampleBatch")
+            walked = None if complaints else _walk_batch(batch)
+            if walked is None:
+                unsupported = [_bad_record(batch, 0, number, "message", UNSUPPORTED)]
+                yield empty_rows(), complaints or unsupported
+                continue
+        yield from _batch_rows(batch, *walked, most)
+
+
+_FIRST: Final = np.zeros(1, np.int64)
+
+
+def empty_rows() -> Rows:
+    """No row at all."""
+    return index_examples(records_of_messages([]))[0]
+
+
+def _walk_batch(batch: Records) -> tuple[NDArray[np.int64], Places] | None:
+    """The tables of its lists and of what it says beside them; None where it is odd."""
+    numbers, fields = message_shapes()
+    lists, said = (
+        np.empty((b.LIST, int(_count_features(batch)[0])), np.int64),
+        np.empty(b.BATCH, np.int64),
+    )
+    status = b.walk_lists(
+        batch.data,
+        int(batch.start[0]),
+        int(batch.stop[0]),
+        numbers["ExampleBatch"],
+        *special_names(),
+        fields,
+        message_stack(),
+        lists,
+        said,
+    )
+    return None if status == w.ODD else (lists[:, : said[b.BATCH_LISTS]], said)
+
+
+def _batch_rows(
+    batch: Records, lists: NDArray[np.int64], said: Places, most: int
+) -> Iterator[tuple[Rows, list[Bad]]]:
+    names = [
+        batch.data[start:stop].tobytes()
+        for start, stop in zip(lists[b.NAME_START], lists[b.NAME_STOP], strict=True)
+    ]
+    wrong = _check_batch(lists, names, int(said[b.BATCH_SIZE]))
+    wrong = wrong or _check_unknown(batch, lists, said)
+    if wrong:
+        yield empty_rows(), [_bad_record(batch, 0, batch.number, *wrong)]
+        return
+    distinct = {name: at for at, name in enumerate(dict.fromkeys(names))}
+    lists[w.NAME] = [distinct[name] for name in names]
+    cursors = lists[b.FIRST].copy()
+    each = _rows_per_step(batch, lists, said, most)
+    size = int(said[b.BATCH_SIZE])
+    for row in range(0, size, each):
+        count = min(each, size - row)
+        yield assemble_rows(_take_rows(batch, lists, said, tuple(distinct), cursors, row, count))[
+            :2
+        ]
+
+
+def _rows_per_step(batch: Records, lists: NDArray[np.int64], said: Places, most: int) -> int:
+    """Rows that stand for few features, and few bytes that each of them repeats."""
+    lengths = lists[b.NAME_STOP] - lists[b.NAME_START] + lists[w.EXTRA_STOP] - lists[w.EXTRA_START]
+    lengths += np.where(lists[b.SHARED] == 1, lists[w.STOP] - lists[w.START], 0)
+    rest = int(said[b.BATCH_REST_STOP] - said[b.BATCH_REST_START])
+    repeated = int(lengths.sum()) + rest + len(batch.sort_id(0))
+    return int(max(1, min(most // max(1, lists.shape[1]), _REPEATED // max(1, repeated))))
+
+
+def _check_batch(lists: NDArray[np.int64], names: list[bytes], size: int) -> tuple[str, str] | None:
+    """What does not fit together in a batch: reason and detail."""
+    if not 0 <= size <= MAX_BATCH_ROWS:
+        return "batch_size", f"batch_size is {size:,}; 0 to {MAX_BATCH_ROWS:,} are read"
+    shared, counts = lists[b.SHARED] == 1, lists[b.COUNT]
+    for at in np.flatnonzero(~shared & (counts != size)):
+        found = f"{counts[at]:,} features, batch_size is {size:,}"
+        return "batch_size", f"{_quote_name(names[at])} has {found}"
+    for at in np.flatnonzero(shared & (counts == 0)):
+        return "shared", f"{_quote_name(names[at])} is SHARED and has no feature"
+    special = Counter(names[at] for at in np.flatnonzero(lists[b.SPECIAL]))
+    for name, times in special.most_common(1):
+        if times > 1:
+            return "twice", f"{_quote_name(name)} is there twice"
+    return None
+
+
+def _check_unknown(
+    batch: Records, lists: NDArray[np.int64], said: Places
+) -> tuple[str, str] | None:
+    """Unknown fields that the Examples of a batch would know: reason and detail."""
+    start, stop = said[b.BATCH_REST_START :][:1], said[b.BATCH_REST_STOP :][:1]
+    found = find_known(batch.data, start, stop, "Example").any()
+    extra, raw = (lists[w.EXTRA_START], lists[w.EXTRA_STOP]), lists[w.RAW] == 1
+    found |= find_known_by_kind(batch.data, *extra, raw, "NamedFeature", "NamedRawFeature").any()
+    if found:
+        return "unknown", "an unknown field has the number of one that an Example knows"
+    if (extra[1] > extra[0])[lists[b.SPECIAL] > 0].any():
+        return "unknown", "a list that says something of the rows has unknown fields beside it"
+    return None
+
+
+def _quote_name(name: bytes) -> str:
+    return repr(name.decode())[:80]
+
+
+def _take_rows(
+    batch: Records,
+    lists: NDArray[np.int64],
+    said: Places,
+    names: tuple[bytes, ...],
+    cursors: Places,
+    row: int,
+    count: int,
+) -> WalkedRows:
+    each = int((lists[b.SPECIAL] == 0).sum())
+    entries = np.empty((w.ENTRY, each * count), np.int64)
+    rows = np.full((w.ROW, count), -1, np.int64)
+    rows[w.WEIGHT] = 0
+    rows[w.SOURCE] = batch.source[0] or said[b.BATCH_SOURCE]
+    rows[w.REST : w.REST + 2] = said[b.BATCH_REST_START : b.BATCH_REST_STOP + 1, None]
+    b.take_batch_rows(batch.data, lists, cursors, count, entries, rows)
+    return WalkedRows(
+        data=batch.data,
+        names=names,
+        first=np.arange(count + 1, dtype=np.int64) * each,
+        entries=entries,
+        rows=rows,
+        status=np.zeros(count, np.int8),
+        sort_start=np.repeat(batch.sort_start, count),
+        sort_stop=np.repeat(batch.sort_stop, count),
+        record=np.full(count, batch.number, np.int64),
+        offset=np.repeat(batch.offset, count),
+        row=np.arange(row, row + count, dtype=np.int64),
+    )

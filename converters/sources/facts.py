@@ -1,0 +1,138 @@
+"""Facts about the files of a source: the `source` block of a mapping, as a value.
+
+What is known about one file of a source: format, layout, encoding and dialect.
+"""
+
+from dataclasses import dataclass, field, fields
+from typing import BinaryIO
+
+from ingot.converters.rows import Json
+from ingot.converters.sources.storage.listing import Entry, Place
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceSpec:
+    """What a mapping or a user states about the files; None = let the reader find out.
+
+    The keys and their meaning are those of section 5 of the language (docs/mapping.md).
+    """
+
+    files: tuple[str, ...] | None = None
+    format: str | None = None
+    encoding: str | None = None
+    delimiter: str | None = None
+    quote: str | None = None
+    columns: tuple[str, ...] | None = None
+    root: str | None = None
+    json_fields: tuple[str, ...] | None = None
+
+    @classmethod
+    def from_document(cls, document: dict[str, Json] | None) -> "SourceSpec":
+        """Build from a (schema-valid) `source` block."""
+        block: dict[str, Json] = document or {}
+        values: dict[str, Json] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in block.items()
+        }
+        return cls(**values)
+
+    def to_document(self) -> dict[str, Json]:
+        """The `source` block of a mapping: stated keys only, in the order of this class."""
+        stated = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {
+            k: list(v) if isinstance(v, tuple) else v for k, v in stated.items() if v is not None
+        }
+
+
+FORMATS = ("jsonl", "json", "csv", "parquet", "arrow", "text")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FileFacts:
+    """How a file is read.
+
+    Attributes:
+        format: one of FORMATS.
+        layout: of `json`: `list`, `object` (one value of any kind) or `values` (several in a row).
+        encoding: Python codec name of text formats.
+        newline: LF (also for CR LF) or CR.
+        compression: `gz`, `zst`, `bz2`, `xz` or None.
+        delimiter, quote: of `csv`; `""` = no quoting.
+        columns: names of the columns of `csv`, Parquet and Arrow.
+        header: whether the first record of `csv` holds the names.
+        fewest: least number of cells of a `csv` row that only lacks its last ones.
+        multiline: whether quoted `csv` cells with line breaks were seen.
+        one_line: whether the file is one `json` object on one line, which `jsonl` could be too.
+        rows: number of rows where the file says it, else None.
+        shape: keys or columns seen at the head: files of one shape are read together.
+        guessed: names of the facts that are guesses.
+    """
+
+    format: str
+    layout: str = "list"
+    encoding: str = "utf-8"
+    newline: str = "\n"
+    compression: str | None = None
+    delimiter: str = ","
+    quote: str = '"'
+    columns: tuple[str, ...] = ()
+    header: bool = True
+    fewest: int = 1
+    multiline: bool = False
+    one_line: bool = False
+    rows: int | None = None
+    shape: frozenset[str] = field(default=frozenset())
+    guessed: frozenset[str] = field(default=frozenset())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceFile:
+    """A file that is read, with its identity on storage and what was found out about it.
+
+    Attributes:
+        name: relative to the source, with `/`.
+        bytes: size on storage (of an archive's member: its own size).
+        mtime_ns: time of the last change, None where unknown.
+        etag: the storage's mark of the content, None where it has none.
+        place: how it is opened.
+        facts: how it is read.
+    """
+
+    name: str
+    bytes: int
+    mtime_ns: int | None
+    etag: str | None
+    place: Place
+    facts: FileFacts
+
+    @classmethod
+    def of(cls, entry: Entry, facts: FileFacts) -> "SourceFile":
+        """An entry with its facts."""
+        return cls(
+            name=entry.name,
+            bytes=entry.bytes,
+            mtime_ns=entry.mtime_ns,
+            etag=entry.etag,
+            place=entry.place,
+            facts=facts,
+        )
+
+    def open_raw(self) -> BinaryIO:
+        """The bytes as they lie on storage, from the start. Raises SourceError."""
+        return self.place.open()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeftOut:
+    """A file that is not read, and why."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RootCandidate:
+    """Where rows may lie in a JSON file: `path` is a `root`, `rows` None where unknown."""
+
+    path: str
+    rows: int | None
+    why: str

@@ -1,0 +1,500 @@
+"""Arrow columns to JSON values, and to the plain Arrow columns that mean the same.
+
+Times become ISO 8601 text, decimals exact numbers (text where a float would not be exact), binary
+its UTF-8 text, dictionaries their values, maps objects; numbers that are not finite become null, as
+JSON has none and they stand for missing values in columnar files.
+
+Rows of an Arrow batch that are made into JSON values only when somebody looks at them.
+Rows of Parquet and Arrow IPC files (file and stream form), a bounded number at a time.
+"""
+
+import datetime as dt
+import math
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any, BinaryIO, TypeAlias, cast, overload
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingot.converters.rows import Json
+from ingot.converters.sources.formats.delimited import column_names
+from ingot.converters.sources.formats.row_chunks import TABLE_ROWS, BrokenRow, RowChunk, row_excerpt
+from ingot.converters.sources.storage.read_errors import translate_read_errors, truncated_error
+
+ValueConverter = Callable[[Any], Json]
+
+_UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_EPOCH = dt.datetime(1970, 1, 1)
+
+
+class _NotTextError(Exception):
+    """Binary that is no UTF-8; never leaves this module."""
+
+
+def batch_rows(
+    batch: pa.RecordBatch, names: Sequence[str]
+) -> tuple[list[Json], pa.RecordBatch | None]:
+    """The rows of a batch as objects, and the batch in plain types (None where it has none)."""
+    converted = [_column_values(column) for column in batch.columns]
+    columns = [values for values, _ in converted]
+    rows: list[Json] = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    if not columns:
+        rows = [{} for _ in range(batch.num_rows)]
+    rows = _mark_broken_rows(rows, columns)
+    arrays = [array for _, array in converted]
+    if not arrays or any(array is None for array in arrays):
+        return rows, None
+    return rows, pa.RecordBatch.from_arrays(arrays, names=list(names))
+
+
+def _mark_broken_rows(rows: list[Json], columns: list[list[Json]]) -> list[Json]:
+    """Rows with a broken cell are broken."""
+    if not any(type(cell) is BrokenRow for column in columns for cell in column):
+        return rows
+    return [next((cell for cell in row.values() if type(cell) is BrokenRow), row) for row in rows]
+
+
+def _column_values(column: pa.Array) -> tuple[list[Json], pa.Array | None]:
+    """A column as JSON values and as a plain Arrow array of the same values."""
+    column = storage_array(column)
+    kind = column.type
+    if _is_json_native(kind):
+        return _text_values(column), column
+    if pa.types.is_floating(kind):
+        return _float_values(column)
+    convert = value_converter(kind)
+    values = [_convert_value(value, convert) for value in _python_values(column)]
+    if pa.types.is_temporal(kind):
+        return values, pa.array(values, pa.string())
+    return values, None
+
+
+def time_text_array(column: pa.Array) -> pa.Array:
+    """A column of times, dates or durations as the texts that the rows have."""
+    convert = value_converter(column.type)
+    return pa.array(
+        [_convert_value(value, convert) for value in _python_values(column)], pa.string()
+    )
+
+
+def storage_array(column: pa.Array) -> pa.Array:
+    """Without extension types, dictionaries, run ends and views at the top."""
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return storage_array(column.storage)
+    if pa.types.is_dictionary(kind):
+        return storage_array(column.dictionary_decode())
+    if pa.types.is_run_end_encoded(kind):
+        return storage_array(column.cast(kind.value_type))
+    if pa.types.is_string_view(kind):
+        return column.cast(pa.large_string())
+    return column.cast(pa.large_binary()) if pa.types.is_binary_view(kind) else column
+
+
+def _is_json_native(kind: pa.DataType) -> bool:
+    """Types whose Python form is JSON already, all the way down."""
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return _is_json_native(kind.value_type)
+    if pa.types.is_struct(kind):
+        names = [field.name for field in kind]
+        return len(set(names)) == len(names) and all(_is_json_native(field.type) for field in kind)
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_null(kind)
+    )
+
+
+def _text_values(column: pa.Array) -> list[Json]:
+    try:
+        values: list[Json] = column.to_pylist()
+    except UnicodeDecodeError:
+        return [_scalar_text(scalar) for scalar in column]
+    return values
+
+
+def _scalar_text(scalar: pa.Scalar) -> Json:
+    try:
+        return scalar.as_py()
+    except UnicodeDecodeError:
+        return BrokenRow("text that is not valid UTF-8", "")
+
+
+def _float_values(column: pa.Array) -> tuple[list[Json], pa.Array]:
+    import pyarrow.compute as pc
+
+    wide = column.cast(pa.float64())
+    clean = pc.if_else(pc.is_finite(wide), wide, pa.scalar(None, pa.float64()))
+    return clean.to_pylist(), clean
+
+
+def _python_values(column: pa.Array) -> list[Any]:
+    """Python values, times as the integers that Arrow stores (its own form needs pandas)."""
+    plain = _integer_time_type(column.type)
+    return (column if plain == column.type else column.cast(plain)).to_pylist()  # type: ignore[no-any-return]
+
+
+def _integer_time_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_time64(kind):
+        return pa.int64()
+    if pa.types.is_time32(kind):
+        return pa.int32()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_integer_time_type(field.type)) for field in kind])
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_integer_time_type(kind.value_type)))
+    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field.with_type(_integer_time_type(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, kind.item_field.with_type(_integer_time_type(kind.item_type)))
+    return kind
+
+
+def _convert_value(value: Any, convert: ValueConverter) -> Json:  # noqa: ANN401 - Arrow's Python values
+    try:
+        return None if value is None else convert(value)
+    except _NotTextError as error:
+        return BrokenRow("binary that is no UTF-8 text", str(error))
+
+
+def value_converter(kind: pa.DataType) -> ValueConverter:
+    """The function from Arrow's Python value (not None) to the JSON value."""
+    for applies, make in _CONVERTERS:
+        if applies(kind):
+            return make(kind)
+    return str
+
+
+def _same_value_converter(kind: pa.DataType) -> ValueConverter:
+    return lambda value: value
+
+
+def _finite_converter(kind: pa.DataType) -> ValueConverter:
+    return lambda value: value if math.isfinite(value) else None
+
+
+def _list_converter(kind: pa.DataType) -> ValueConverter:
+    inner = _nullable_converter(value_converter(kind.value_type))
+    return lambda value: [inner(item) for item in value]
+
+
+def _struct_converter(kind: pa.DataType) -> ValueConverter:
+    inner = {field.name: _nullable_converter(value_converter(field.type)) for field in kind}
+    return lambda value: {name: inner[name](item) for name, item in value.items()}
+
+
+def _map_converter(kind: pa.DataType) -> ValueConverter:
+    key, item = value_converter(kind.key_type), _nullable_converter(value_converter(kind.item_type))
+    return lambda value: {_map_key_text(key(name)): item(held) for name, held in value}
+
+
+def _map_key_text(key: Json) -> str:
+    return key if isinstance(key, str) else str(key)
+
+
+def _nullable_converter(convert: ValueConverter) -> ValueConverter:
+    return lambda value: None if value is None else convert(value)
+
+
+def _binary_converter(kind: pa.DataType) -> ValueConverter:
+    def text(value: bytes) -> Json:
+        try:
+            return value.decode()
+        except UnicodeDecodeError as error:
+            raise _NotTextError(row_excerpt(value)) from error
+
+    return text
+
+
+def _decimal_converter(kind: pa.DataType) -> ValueConverter:
+    return exact_number
+
+
+def exact_number(value: Decimal) -> Json:
+    """A decimal as an integer, as a float where that is the same number, else as text."""
+    if value == value.to_integral_value():
+        return int(value)
+    return float(value) if Decimal(repr(float(value))) == value else format(value, "f")
+
+
+def _timestamp_converter(kind: pa.DataType) -> ValueConverter:
+    per_second, zone = _UNITS[kind.unit], kind.tz
+    return lambda value: iso_time(value, per_second, "+00:00" if zone else "")
+
+
+def iso_time(value: int, per_second: int, suffix: str) -> str:
+    """ISO 8601 text of a time counted from 1970 (UTC where `suffix` says so)."""
+    seconds, part = divmod(value, per_second)
+    try:
+        text = (_EPOCH + dt.timedelta(seconds=seconds)).isoformat()
+    except OverflowError:
+        return str(value)
+    return f"{text}{_fraction_text(part, per_second)}{suffix}"
+
+
+def _fraction_text(part: int, per_second: int) -> str:
+    return f".{part:0{len(str(per_second)) - 1}d}".rstrip("0") if part else ""
+
+
+def _clock_converter(kind: pa.DataType) -> ValueConverter:
+    per_second = _UNITS[kind.unit]
+
+    def text(value: int) -> str:
+        seconds, part = divmod(value, per_second)
+        clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+        return clock + _fraction_text(part, per_second)
+
+    return text
+
+
+def _duration_converter(kind: pa.DataType) -> ValueConverter:
+    per_second = _UNITS[kind.unit]
+
+    def text(value: int) -> str:
+        seconds, part = divmod(abs(value), per_second)
+        return f"{'-' if value < 0 else ''}PT{seconds}{_fraction_text(part, per_second)}S"
+
+    return text
+
+
+def _date_converter(kind: pa.DataType) -> ValueConverter:
+    return lambda value: value.isoformat()
+
+
+def _unwrapped_converter(kind: pa.DataType) -> ValueConverter:
+    return value_converter(
+        kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind.value_type
+    )
+
+
+def _is_binary_type(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_fixed_size_binary(kind)
+        or types.is_binary_view(kind)
+    )
+
+
+def _is_list_type(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _is_wrapped_type(kind: pa.DataType) -> bool:
+    return isinstance(kind, pa.BaseExtensionType) or bool(
+        pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind)
+    )
+
+
+_CONVERTERS: tuple[
+    tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], ValueConverter]], ...
+] = (
+    (_is_json_native, _same_value_converter),
+    (pa.types.is_string_view, _same_value_converter),
+    (pa.types.is_floating, _finite_converter),
+    (_is_wrapped_type, _unwrapped_converter),
+    (_is_list_type, _list_converter),
+    (pa.types.is_struct, _struct_converter),
+    (pa.types.is_map, _map_converter),
+    (_is_binary_type, _binary_converter),
+    (pa.types.is_decimal, _decimal_converter),
+    (pa.types.is_timestamp, _timestamp_converter),
+    (pa.types.is_time, _clock_converter),
+    (pa.types.is_duration, _duration_converter),
+    (pa.types.is_date, _date_converter),
+)
+
+
+class ArrowRows(Sequence[Json]):
+    """The rows of a batch, the same values as `rows_of` gives, made on the first look.
+
+    Only for batches in which no row can be broken: see `lazy_rows`.
+    """
+
+    def __init__(self, batch: pa.RecordBatch, names: Sequence[str]) -> None:
+        self._batch = batch
+        self._names = names
+        self._values: list[Json] | None = None
+
+    def __len__(self) -> int:
+        return int(self._batch.num_rows)
+
+    @overload
+    def __getitem__(self, place: int) -> Json: ...
+    @overload
+    def __getitem__(self, place: slice) -> "ArrowRows": ...
+    def __getitem__(self, place: int | slice) -> Json:
+        if isinstance(place, int):
+            return self._all_rows()[place]
+        start, stop, step = place.indices(len(self))
+        if step != 1:
+            raise ValueError("rows are sliced without gaps")
+        return ArrowRows(self._batch.slice(start, max(0, stop - start)), self._names)
+
+    def __iter__(self) -> Iterator[Json]:
+        return iter(self._all_rows())
+
+    def take(self, places: Sequence[int]) -> list[Json]:
+        """Some of the rows; only these are made."""
+        return batch_rows(self._batch.take(pa.array(places, pa.int64())), self._names)[0]
+
+    def _all_rows(self) -> list[Json]:
+        if self._values is None:
+            self._values = batch_rows(self._batch, self._names)[0]
+        return self._values
+
+
+def make_lazy_rows(
+    batch: pa.RecordBatch, names: Sequence[str]
+) -> tuple[ArrowRows, pa.RecordBatch] | None:
+    """The rows of a batch, made when needed, and the batch itself without extension types.
+
+    None where the rows have to be looked at one by one, as one of them may be broken: a text that
+    is no UTF-8, binary columns. Views inside other types are left alone too: Arrow cannot yet take
+    rows of them.
+    """
+    columns = [storage_array(column) for column in batch.columns]
+    if not columns or not all(_is_json_type(column.type) for column in columns):
+        return None
+    try:
+        table = pa.RecordBatch.from_arrays(columns, names=list(names))
+        table.validate(full=True)
+    except pa.ArrowInvalid:  # texts that are no UTF-8, for one: `rows_of` says where
+        return None
+    return ArrowRows(table, names), table
+
+
+def _is_json_type(kind: pa.DataType) -> bool:
+    """Types whose every value, if it is valid Arrow, is a JSON value: all but binary and views."""
+    types = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        return _is_json_type(kind.storage_type)
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return _is_json_type(kind.value_type)
+    if types.is_struct(kind):
+        names = [child.name for child in kind]
+        return len(set(names)) == len(names) and all(_is_json_type(child.type) for child in kind)
+    if types.is_map(kind):
+        return _is_json_type(kind.key_type) and _is_json_type(kind.item_type)
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return _is_json_type(kind.value_type)
+    text = types.is_string(kind) or types.is_large_string(kind)
+    return bool(text or types.is_primitive(kind) or types.is_null(kind) or types.is_decimal(kind))
+
+
+BATCH_BYTES = 1 << 20
+_SPOOL_BYTES = 64 << 20  # a file without random access is held in memory up to here, then on disk
+PARQUET = b"PAR1"
+ARROW_FILE = b"ARROW1"
+ARROW_STREAM = b"\xff\xff\xff\xff"
+
+_Batches: TypeAlias = Iterator[pa.RecordBatch]
+
+
+@contextmanager
+def open_random_access(stream: BinaryIO) -> Iterator[BinaryIO]:
+    """The stream itself, or an unnamed temporary copy of one that cannot go back."""
+    if stream.seekable():
+        yield stream
+        return
+    with tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES) as copy:
+        shutil.copyfileobj(stream, copy, 1 << 20)
+        copy.seek(0)
+        yield cast(BinaryIO, copy)
+
+
+@contextmanager
+def open_parquet(stream: BinaryIO, where: str) -> Iterator[pq.ParquetFile]:
+    """A Parquet file; the stream stays open. Raises SourceError where it is cut off or damaged."""
+    with open_random_access(stream) as source:
+        with translate_read_errors(where):
+            size = source.seek(0, 2)
+            source.seek(max(0, size - 4))
+            if size < 12 or source.read(4) != PARQUET:
+                raise truncated_error(where, "the Parquet file has no footer")
+            source.seek(0)
+        with translate_read_errors(where, "cannot read its Parquet footer"):
+            file = pq.ParquetFile(source, pre_buffer=False)  # else all of it is read at once
+        yield file
+
+
+def parquet_facts(stream: BinaryIO, where: str) -> tuple[tuple[str, ...], int]:
+    """The column names of a Parquet file and its number of rows. Raises SourceError."""
+    with open_parquet(stream, where) as file:
+        return column_names(file.schema_arrow.names), int(file.metadata.num_rows)
+
+
+def parquet_rows(
+    stream: BinaryIO, where: str, groups: Sequence[int] | None = None
+) -> Iterator[RowChunk]:
+    """The rows of a Parquet file, or of some of its row groups. Raises SourceError."""
+    with open_parquet(stream, where) as file:
+        names = column_names(file.schema_arrow.names)
+        size = _rows_per_batch(file.metadata)
+        batches = file.iter_batches(batch_size=size, row_groups=groups, use_threads=False)
+        yield from _batch_chunks(batches, names, where)
+
+
+def _rows_per_batch(metadata: pq.FileMetaData) -> int:
+    """Rows per batch so that a batch has about BATCH_BYTES."""
+    groups = [metadata.row_group(number) for number in range(min(metadata.num_row_groups, 8))]
+    rows = sum(group.num_rows for group in groups)
+    return _rows_that_fit(rows, sum(group.total_byte_size for group in groups))
+
+
+def _rows_that_fit(rows: int, size: int) -> int:
+    """How many rows have about BATCH_BYTES, where `rows` have `size`; at least 16."""
+    return max(16, min(TABLE_ROWS, BATCH_BYTES * rows // size)) if rows and size else TABLE_ROWS
+
+
+@contextmanager
+def open_arrow(stream: BinaryIO, where: str) -> Iterator[tuple[tuple[str, ...], _Batches]]:
+    """The column names and the batches of an Arrow IPC file or stream. Raises SourceError."""
+    with open_random_access(stream) as source:
+        with translate_read_errors(where, "cannot read its Arrow schema"):
+            is_file = source.read(len(ARROW_FILE)) == ARROW_FILE
+            source.seek(0)
+            reader = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
+        yield column_names(reader.schema.names), _read_batches(reader) if is_file else iter(reader)
+
+
+def _read_batches(reader: pa.RecordBatchFileReader) -> _Batches:
+    return (reader.get_batch(number) for number in range(reader.num_record_batches))
+
+
+def arrow_columns(stream: BinaryIO, where: str) -> tuple[str, ...]:
+    """The column names of an Arrow IPC file or stream. Raises SourceError."""
+    with open_arrow(stream, where) as (names, _):
+        return names
+
+
+def arrow_rows(stream: BinaryIO, where: str) -> Iterator[RowChunk]:
+    """The rows of an Arrow IPC file or stream. Raises SourceError."""
+    with open_arrow(stream, where) as (names, batches):
+        yield from _batch_chunks(_slice_batches(batches), names, where)
+
+
+def _slice_batches(batches: _Batches) -> _Batches:
+    for batch in batches:
+        most = _rows_that_fit(batch.num_rows, batch.nbytes)
+        for start in range(0, batch.num_rows, most):
+            yield batch.slice(start, most)
+
+
+def _batch_chunks(batches: _Batches, names: Sequence[str], where: str) -> Iterator[RowChunk]:
+    while True:
+        with translate_read_errors(where):
+            batch = next(batches, None)
+            if batch is None:
+                return
+            lazy = make_lazy_rows(batch, names)
+            values, table = lazy or batch_rows(batch, names)
+        yield RowChunk(values=values, table=table, sound=lazy is not None)

@@ -1,0 +1,340 @@
+"""Lines of a delimited file to records, one by one, with quoted fields that go on in the next line.
+
+Quoting is that of RFC 4180: a field that begins with the quote ends at the next single one, a
+doubled quote stands for itself, and a quoted field may hold line breaks. Quotes inside a field that
+does not begin with one are text; so is what stands behind a closing quote.
+
+A quote that is never closed would swallow the rest of the file: a record of too many lines, or of
+several lines and a wrong number of fields, is taken back to its first line, which becomes a bad
+row, and reading goes on with its second.
+
+Rows of CSV, TSV and files with any other delimiter, of one or several characters.
+"""
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ingot.converters.rows import Json
+from ingot.converters.sources.formats.row_chunks import (
+    MAX_ROW_BYTES,
+    BrokenRow,
+    RowChunk,
+    row_excerpt,
+)
+from ingot.converters.sources.formats.text import split_line_blocks
+
+MAX_LINES = 2_000  # physical lines of one record
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dialect:
+    """How cells stand in a line: the delimiter (any length) and the quote (`""` = none)."""
+
+    delimiter: str
+    quote: str = '"'
+
+
+@dataclass(slots=True)
+class OpenRecord:
+    """A record whose last field is a quoted one that has not ended."""
+
+    cells: list[str]
+    field: list[str]
+
+
+def split_line(
+    line: str, dialect: Dialect, started: OpenRecord | None = None
+) -> list[str] | OpenRecord:
+    """The cells of one line, or an open record where a quoted field goes on in the next line."""
+    quote, delimiter = dialect.quote, dialect.delimiter
+    if started is None and (not quote or quote not in line):
+        return line.split(delimiter)
+    cells = started.cells if started else []
+    place = 0
+    if started:
+        started.field.append("\n")
+        place = _take_quoted_text(line, 0, quote, started.field)
+        if place < 0:
+            return started
+        place = _close_quoted_field(line, place, delimiter, started.field, cells)
+    while place >= 0:
+        if quote and line.startswith(quote, place):
+            field: list[str] = []
+            place = _take_quoted_text(line, place + 1, quote, field)
+            if place < 0:
+                return OpenRecord(cells, field)
+            place = _close_quoted_field(line, place, delimiter, field, cells)
+        else:
+            end = line.find(delimiter, place)
+            cells.append(line[place:] if end < 0 else line[place:end])
+            place = -1 if end < 0 else end + len(delimiter)
+    return cells
+
+
+def _take_quoted_text(line: str, place: int, quote: str, field: list[str]) -> int:
+    """Take the text of a quoted field from `place`; gives the place behind its end, or -1."""
+    while (end := line.find(quote, place)) >= 0:
+        if not line.startswith(quote, end + 1):
+            field.append(line[place:end])
+            return end + 1
+        field.append(line[place : end + 1])
+        place = end + 2
+    field.append(line[place:])
+    return -1
+
+
+def _close_quoted_field(
+    line: str, place: int, delimiter: str, field: list[str], cells: list[str]
+) -> int:
+    """Close a quoted field, with the text behind its quote; gives the next field's place or -1."""
+    end = line.find(delimiter, place)
+    field.append(line[place:] if end < 0 else line[place:end])
+    cells.append("".join(field))
+    return -1 if end < 0 else end + len(delimiter)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A physical line: text, None where it is too long; not `clean` where bytes are not text."""
+
+    text: str | None
+    clean: bool = True
+
+
+class RecordReader:
+    """Turns lines into rows; `row` makes a row or `Broken` of cells and the line they begin in."""
+
+    def __init__(self, dialect: Dialect, row: Callable[[list[str], str], Json]) -> None:
+        self._dialect = dialect
+        self._row = row
+        self._open: OpenRecord | None = None
+        self._raw: list[Line] = []  # lines of the open record
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a record goes on in the next line."""
+        return self._open is not None
+
+    def rows(self, lines: list[Line]) -> list[Json]:
+        """The rows that end in these lines; blank lines outside records are none."""
+        out: list[Json] = []
+        pending = lines[::-1]
+        while pending:
+            line = pending.pop()
+            if self._open is None:
+                self._start(line, out)
+            else:
+                self._continue_record(line, out, pending)
+        return out
+
+    def finish(self) -> list[Json]:
+        """The rows of what is still open at the end of the file."""
+        out: list[Json] = []
+        while self._open is not None:
+            pending: list[Line] = []
+            self._give_back(out, pending)
+            out += self.rows(pending[::-1])
+        return out
+
+    def _start(self, line: Line, out: list[Json]) -> None:
+        if line.text is None:
+            out.append(BrokenRow(f"line of more than {MAX_ROW_BYTES >> 20} MiB", ""))
+            return
+        if not line.text or line.text.isspace():
+            return
+        text = line.text.removesuffix("\r")
+        cells = split_line(text, self._dialect)
+        if isinstance(cells, list):
+            out.append(self._row(cells, text) if line.clean else _not_text_row(line))
+            return
+        if text != line.text:
+            cells.field.append("\r")
+        self._open, self._raw = cells, [line]
+
+    def _continue_record(self, line: Line, out: list[Json], pending: list[Line]) -> None:
+        self._raw.append(line)
+        if line.text is None or len(self._raw) > MAX_LINES or self._open is None:
+            self._give_back(out, pending)
+            return
+        text = line.text.removesuffix("\r")
+        cells = split_line(text, self._dialect, self._open)
+        if not isinstance(cells, list):
+            if text != line.text:
+                cells.field.append("\r")
+            self._open = cells
+            return
+        row = self._row(cells, self._raw[0].text or "")
+        if type(row) is BrokenRow:
+            self._give_back(out, pending)
+            return
+        clean = all(raw.clean for raw in self._raw)
+        out.append(row if clean else _not_text_row(self._raw[0]))
+        self._open, self._raw = None, []
+
+    def _give_back(self, out: list[Json], pending: list[Line]) -> None:
+        """Drop the first line of the open record as a bad row; the others are read again."""
+        first, *others = self._raw
+        out.append(BrokenRow("a quoted field does not end", row_excerpt(first.text or "")))
+        pending.extend(reversed(others))
+        self._open, self._raw = None, []
+
+
+def _not_text_row(line: Line) -> BrokenRow:
+    return BrokenRow("bytes that are no text in the file's encoding", row_excerpt(line.text or ""))
+
+
+class TableReader:
+    """Turns blocks of lines into rows.
+
+    A row that lacks only cells at the end, down to `fewest`, is filled with empty ones; surplus
+    cells that are empty are dropped; any other row with a wrong number of cells is broken.
+    """
+
+    def __init__(self, names: Sequence[str], dialect: Dialect, fewest: int) -> None:
+        self._names = list(names)
+        self._width = len(names)
+        self._dialect = dialect
+        self._fewest = fewest
+        self._records = RecordReader(dialect, self._row)
+        self._carry = ""  # beginning of a record that the block before did not end, with line ends
+
+    def rows(self, block: str | list[Line]) -> list[Json]:
+        """The rows that end in a block of whole lines (text without its last line end)."""
+        if isinstance(block, list):
+            return self._records.rows([*self._take_carried_lines(), *block])
+        quote = self._dialect.quote
+        if self._records.is_open:
+            return self._records.rows(_split_lines(block))
+        if not self._carry and (not quote or quote not in block):
+            return self._split(block)
+        if len(self._dialect.delimiter) > 1:
+            return self._records.rows(_split_lines(block))
+        return self._read(f"{self._carry}{block}\n")
+
+    def finish(self) -> list[Json]:
+        """The rows of what is still open at the end of the file."""
+        return self._records.rows(self._take_carried_lines()) + self._records.finish()
+
+    def _take_carried_lines(self) -> list[Line]:
+        lines = _split_lines(self._carry.removesuffix("\n")) if self._carry else []
+        self._carry = ""
+        return lines
+
+    def _split(self, block: str) -> list[Json]:
+        delimiter, width, names = self._dialect.delimiter, self._width, self._names
+        out: list[Json] = []
+        for line in block.replace("\r\n", "\n").removesuffix("\r").split("\n"):
+            cells = line.split(delimiter)
+            if len(cells) == width and width > 1 and not line.isspace():
+                out.append(dict(zip(names, cells, strict=True)))
+            elif line and not line.isspace():
+                out.append(self._row(cells, line))
+        return out
+
+    def _read(self, text: str) -> list[Json]:
+        """Lines with quotes, all read by the csv module as far as it goes."""
+        self._carry = ""
+        out: list[Json] = []
+        done = 0  # lines that are read to their end
+        reader = csv.reader(
+            io.StringIO(text, newline="\n"),
+            delimiter=self._dialect.delimiter,
+            quotechar=self._dialect.quote,
+            strict=True,
+        )
+        try:
+            for cells in reader:
+                row = self._read_row(cells, reader.line_num - done)
+                if type(row) is BrokenRow:
+                    break
+                if row is not None:
+                    out.append(row)
+                done = reader.line_num
+            else:
+                return out
+        except csv.Error:
+            pass
+        return out + self._rest(text, done, reader.line_num)
+
+    def _read_row(self, cells: list[str], lines: int) -> Json:
+        """A row, None for a blank line, `Broken` for what has to be looked at line by line."""
+        if not cells:
+            return None
+        # White space alone: a blank line, or quoted cells; the cells do not tell which.
+        unclear = (
+            lines == 1
+            and not any(cell and not cell.isspace() for cell in cells)
+            and (len(cells) == 1 or self._dialect.delimiter.isspace())
+        )
+        if len(cells) == self._width and not unclear:
+            return dict(zip(self._names, cells, strict=True))
+        return BrokenRow("", "")
+
+    def _rest(self, text: str, done: int, reached: int) -> list[Json]:
+        """What follows the lines that were read: kept for the next block, or read line by line."""
+        lines = text.removesuffix("\n").split("\n")
+        rest = lines[done:]
+        if reached >= len(lines) and len(rest) <= MAX_LINES and rest:
+            self._carry = "".join(f"{line}\n" for line in rest)
+            return []
+        return self._records.rows([Line(line) for line in rest])
+
+    def _row(self, cells: list[str], text: str) -> Json:
+        while len(cells) > self._width and not cells[-1]:
+            cells.pop()
+        if min(self._fewest, self._width) <= len(cells) <= self._width:
+            missing = [""] * (self._width - len(cells))
+            return dict(zip(self._names, [*cells, *missing], strict=True))
+        return BrokenRow(f"{len(cells)} fields instead of {self._width}", row_excerpt(text))
+
+
+def _split_lines(block: str) -> list[Line]:
+    return [Line(line) for line in block.split("\n")]
+
+
+def _text_blocks(parts: Iterator[bytes]) -> Iterator[str | list[Line]]:
+    """Blocks of whole lines: text where all is well, else line by line."""
+    for lines in split_line_blocks(parts):
+        try:
+            yield b"\n".join(lines).decode()  # type: ignore[arg-type] # None is a TypeError
+        except (UnicodeDecodeError, TypeError):
+            yield [_decode_line(line) for line in lines]
+
+
+def _decode_line(data: bytes | None) -> Line:
+    if data is None:
+        return Line(None)
+    try:
+        return Line(data.decode())
+    except UnicodeDecodeError:
+        return Line(data.decode("utf-8", "replace"), clean=False)
+
+
+def delimited_rows(
+    parts: Iterator[bytes], names: Sequence[str], dialect: Dialect, header: bool, fewest: int
+) -> Iterator[RowChunk]:
+    """The rows of a delimited file as objects from column name to text."""
+    table = TableReader(names, dialect, fewest)
+    skip = header
+    for block in _text_blocks(parts):
+        rows = table.rows(block)
+        if skip and rows:
+            rows, skip = rows[1:], False
+        yield RowChunk(values=rows)
+    rows = table.finish()
+    yield RowChunk(values=rows[1:] if skip else rows)
+
+
+def column_names(cells: Sequence[str]) -> tuple[str, ...]:
+    """Names of columns: nameless ones become `c0`, `c1`, ..., repeated ones `a.1`, `a.2`."""
+    names: list[str] = []
+    for place, cell in enumerate(cells):
+        name = plain = cell if cell.strip() else f"c{place}"
+        number = 0
+        while name in names:
+            number += 1
+            name = f"{plain}.{number}"
+        names.append(name)
+    return tuple(names)

@@ -1,0 +1,508 @@
+"""`root`: where the rows of a JSON file lie, compiled for a reader that streams.
+
+The elements of a JSON list or object in a stream, cut out without parsing what is around them.
+Rows of JSON files: a value per line, elements of a list or object, or the whole file.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from ingot.converters.errors import SourceError
+from ingot.converters.paths import (
+    Key,
+    Mark,
+    Names,
+    Node,
+    PathSyntaxError,
+    RowError,
+    Step,
+    compile_path,
+    steps_text,
+)
+from ingot.converters.rows import Json
+from ingot.converters.sources.formats.row_chunks import (
+    BATCH_ROWS,
+    MAX_ROW_BYTES,
+    BrokenRow,
+    JsonTextError,
+    RowChunk,
+    ends_early,
+    has_long_digits,
+    may_be_deep,
+    parse_json,
+    row_excerpt,
+)
+from ingot.converters.sources.formats.text import split_line_blocks
+from ingot.converters.sources.storage.read_errors import truncated_error
+
+_WILDCARDS = (Mark("[*]"), Mark("*"), Mark(".*"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowRoot:
+    """Where the rows lie.
+
+    Attributes:
+        text: as written.
+        names: plain names and keys that lead to the container, outermost first.
+        exact: for each of them, whether it is one key for certain (quoted).
+        keyed: the container is an object, whose keys name the rows; else it is a list.
+        rest: path from an element of the container to the rows, None where elements are rows.
+        streams: False where the whole file has to be in memory (`$`, an index on the way).
+    """
+
+    text: str
+    names: tuple[str, ...] = ()
+    exact: tuple[bool, ...] = ()
+    keyed: bool = False
+    rest: str | None = None
+    streams: bool = True
+
+    @property
+    def whole(self) -> bool:
+        """Whether the file itself is the one row."""
+        return self.text == "$"
+
+
+def compile_root(text: str, where: str) -> RowRoot:
+    """Compile a root. Raises SourceError for what is no path."""
+    if text == "$":
+        return RowRoot(text=text, streams=False)
+    try:
+        path = compile_path(text)
+    except PathSyntaxError as error:
+        hint = f"for example {error.nearest}" if error.nearest else "for example data[*] or *"
+        raise SourceError(where, f"root {text!r}: {error.problem}", hint) from error
+    place = path.first_wildcard
+    names = None if place is None else _key_steps(path.steps[:place])
+    if place is None or names is None:
+        return RowRoot(text=text, streams=False)
+    rest = path.steps[place + 1 :]
+    return RowRoot(
+        text=text,
+        names=tuple(name for name, _ in names),
+        exact=tuple(exact for _, exact in names),
+        keyed=path.steps[place] != Mark("[*]"),
+        rest=steps_text(rest) if rest else None,
+    )
+
+
+def _key_steps(steps: tuple[Step, ...]) -> list[tuple[str, bool]] | None:
+    """The keys of a way made of names only, else None."""
+    names: list[tuple[str, bool]] = []
+    for step in steps:
+        if isinstance(step, Names):
+            names += [(name, False) for name in step.names]
+        elif isinstance(step, Key):
+            names.append((step.name, True))
+        else:
+            return None
+    return names
+
+
+_QUOTE, _OPEN, _CLOSE, _COMMA = 1, 2, 3, 4
+_KINDS = bytes(
+    {34: _QUOTE, 91: _OPEN, 123: _OPEN, 93: _CLOSE, 125: _CLOSE, 44: _COMMA}.get(byte, 0)
+    for byte in range(256)
+)
+_KEY = re.compile(rb'\s*("(?:[^"\\]|\\.)*")\s*:', re.DOTALL)
+_KEY_BEFORE = re.compile(rb'("(?:[^"\\]|\\.)*")\s*:\s*$', re.DOTALL)
+_KEY_BYTES = 4096  # how far before a bracket its key may begin
+_SPACE = b" \t\r\n"
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """The bytes of one element, its key in an object; `fault` where it is not even that."""
+
+    data: bytes
+    key: str | None = None
+    fault: BrokenRow | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Marks:
+    """Brackets and commas of a block that lie outside strings, with the depth behind each."""
+
+    places: Ints
+    kinds: Ints
+    depths: Ints
+
+
+class _MarkFinder:
+    """Finds the marks of one block after the other; knows depth and whether a string is open."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self._in_string = 0
+        self._held = b""
+
+    def blocks(self, parts: Iterator[bytes]) -> Iterator[tuple[bytes, _Marks]]:
+        for part in parts:
+            data = self._held + part
+            odd = (len(data) - len(data.rstrip(b"\\"))) & 1
+            data, self._held = (data[:-1], b"\\") if odd else (data, b"")
+            if data:
+                yield data, self._marks(data)
+        if self._held:
+            yield self._held, self._marks(self._held)
+
+    @property
+    def balanced(self) -> bool:
+        return self.depth == 0 and not self._in_string
+
+    def _marks(self, data: bytes) -> _Marks:
+        if b"\\" in data:
+            data = data.replace(b"\\\\", b"__").replace(b'\\"', b"__")
+        all_kinds = np.frombuffer(data.translate(_KINDS), dtype=np.uint8)
+        places = np.flatnonzero(all_kinds)
+        kinds = all_kinds[places].astype(np.int64)
+        quotes = kinds == _QUOTE
+        inside = (np.cumsum(quotes) + self._in_string) & 1
+        outside = ~quotes & (inside == 0)
+        if inside.size:
+            self._in_string = int(inside[-1])
+        places, kinds = places[outside], kinds[outside]
+        steps = (kinds == _OPEN).astype(np.int64) - (kinds == _CLOSE)
+        depths = self.depth + np.cumsum(steps)
+        if depths.size:
+            self.depth = int(depths[-1])
+        return _Marks(places, kinds, depths)
+
+
+class _ContainerFinder:
+    """Looks for the list or object that the root names, bracket by bracket on the way to it."""
+
+    def __init__(self, root: RowRoot) -> None:
+        self._root = root
+        self._used = 0  # names of the root that are found
+        self._level = 0  # depth of the object that is searched
+        self._before = b""
+        self.missing = False  # the object that is searched ended, or holds something else
+
+    def find(self, data: bytes, marks: _Marks) -> int | None:
+        """Number of the mark that opens the container, or None where it is not in this block."""
+        text = self._before + data
+        shift = len(self._before)
+        self._before = text[-_KEY_BYTES:]
+        start = 0
+        while not self.missing:
+            hits, ended = self._candidates(marks, start)
+            hit = next((h for h in hits if self._takes(text, shift + int(marks.places[h]))), None)
+            if hit is None:
+                self.missing = ended
+                return None
+            self._level += 1
+            start = hit + 1
+            if self._used == len(self._root.names):
+                self.missing = (data[int(marks.places[hit])] == ord("{")) != self._root.keyed
+                return None if self.missing else hit
+        return None
+
+    def _candidates(self, marks: _Marks, start: int) -> tuple[list[int], bool]:
+        """Brackets that open a value of the searched object, and whether that object ends here."""
+        depths = marks.depths[start:]
+        ends = np.flatnonzero(depths < self._level)
+        stop = int(ends[0]) if ends.size else len(depths)
+        here = (marks.kinds[start : start + stop] == _OPEN) & (depths[:stop] == self._level + 1)
+        hits: list[int] = (np.flatnonzero(here) + start).tolist()
+        return hits, bool(ends.size)
+
+    def _takes(self, text: bytes, place: int) -> bool:
+        """Whether the bracket at `place` opens the next value on the way; takes its names."""
+        if self._level == 0:
+            return True
+        match = _KEY_BEFORE.search(text, max(0, place - _KEY_BYTES), place)
+        key = _decode_key(match.group(1)) if match else None
+        names, exact = self._root.names, self._root.exact
+        for stop in range(len(names), self._used, -1):
+            joined = stop - self._used > 1
+            if joined and any(exact[self._used : stop]):
+                continue
+            if key == ".".join(names[self._used : stop]):
+                self._used = stop
+                return True
+        return False
+
+
+def top_level_containers(data: bytes) -> list[tuple[str, bool]]:
+    """The lists and objects that are values of a file's outer object, as far as `data` goes.
+
+    Gives key and whether it is an object, in the file's order.
+    """
+    found_here: list[tuple[str, bool]] = []
+    for block, marks in _MarkFinder().blocks(iter([data])):
+        opening = (marks.kinds == _OPEN) & (marks.depths == 2)
+        for place in marks.places[opening].tolist():
+            match = _KEY_BEFORE.search(block, max(0, place - _KEY_BYTES), place)
+            key = _decode_key(match.group(1)) if match else None
+            if key is not None:
+                found_here.append((key, block[place] == ord("{")))
+    return found_here
+
+
+def _decode_key(quoted: bytes) -> str | None:
+    try:
+        key: str = orjson.loads(quoted)
+    except orjson.JSONDecodeError:
+        return None
+    return key
+
+
+def read_elements(parts: Iterator[bytes], root: RowRoot, where: str) -> Iterator[list[Element]]:
+    """The elements of the container that `root` names, in lists of at most BATCH_ROWS."""
+    cutter = _ElementCutter(root, where)
+    structure = _MarkFinder()
+    for data, marks in structure.blocks(parts):
+        yield from _group_elements(cutter.cut(data, marks))
+    cutter.finish(structure.balanced)
+
+
+def read_concatenated_values(parts: Iterator[bytes], where: str) -> Iterator[list[Element]]:
+    """The lists and objects that follow each other at the top of a file, separated by anything."""
+    structure = _MarkFinder()
+    held: list[bytes] = []
+    for data, marks in structure.blocks(parts):
+        ends = marks.places[(marks.kinds == _CLOSE) & (marks.depths == 0)] + 1
+        pieces, rest = _cut_pieces(data, 0, ends, held)
+        yield from _group_elements([Element(piece.strip(_SPACE + b",")) for piece in pieces])
+        held = _append_unfinished(held if not pieces else [], rest, where)
+    if b"".join(held).strip(_SPACE + b","):
+        raise truncated_error(where, "the last JSON value is not complete")
+
+
+def _group_elements(found_elements: list[Element]) -> Iterator[list[Element]]:
+    for start in range(0, len(found_elements), BATCH_ROWS):
+        yield found_elements[start : start + BATCH_ROWS]
+
+
+def _cut_pieces(
+    data: bytes, start: int, ends: Ints, held: list[bytes]
+) -> tuple[list[bytes], bytes]:
+    """Cut a block at `ends`, what was held before the first piece; gives pieces and the rest."""
+    pieces = []
+    for end in ends.tolist():
+        pieces.append(data[start:end])
+        start = end
+    if pieces and held:
+        pieces[0] = b"".join([*held, pieces[0]])
+    return pieces, data[start:]
+
+
+def _append_unfinished(held: list[bytes], rest: bytes, where: str) -> list[bytes]:
+    held.append(rest)
+    if sum(map(len, held)) > MAX_ROW_BYTES:
+        problem = f"an element of more than {MAX_ROW_BYTES >> 20} MiB"
+        raise SourceError(where, problem, "is a quote or bracket missing in it?")
+    return held
+
+
+class _ElementCutter:
+    """Cuts the elements of one container out of the blocks of a file."""
+
+    def __init__(self, root: RowRoot, where: str) -> None:
+        self._root = root
+        self._where = where
+        self._finder = _ContainerFinder(root)
+        self._depth: int | None = None  # inside the container, once it is found
+        self._done = False
+        self._closed = False
+        self._held: list[bytes] = []
+        self._count = 0
+
+    def cut(self, data: bytes, marks: _Marks) -> list[Element]:
+        if self._done:
+            self._after(data, marks, 0)
+            return []
+        first, start = 0, 0
+        if self._depth is None:
+            hit = self._finder.find(data, marks)
+            if hit is None:
+                return []
+            self._depth = int(marks.depths[hit])
+            first, start = hit + 1, int(marks.places[hit]) + 1
+        return self._inside(data, marks, first, start)
+
+    def _inside(self, data: bytes, marks: _Marks, first: int, start: int) -> list[Element]:
+        places, kinds, depths = marks.places[first:], marks.kinds[first:], marks.depths[first:]
+        ends = np.flatnonzero((kinds == _CLOSE) & (depths < (self._depth or 0)))
+        stop = int(ends[0]) if ends.size else len(kinds)
+        self._done = bool(ends.size)
+        commas = (kinds[:stop] == _COMMA) & (depths[:stop] == self._depth)
+        cuts = places[:stop][commas]
+        last = int(places[stop]) if self._done else len(data)
+        bounds = np.append(cuts, last) if self._done else cuts
+        pieces, rest = _cut_at_commas(data, start, bounds.tolist(), self._held)
+        self._held = [] if pieces else self._held
+        if self._done:
+            if not pieces[-1].strip(_SPACE):
+                pieces.pop()
+            self._after(data, marks, first + stop)
+        else:
+            self._held = _append_unfinished(self._held, rest, self._where)
+        self._count += len(pieces)
+        return list(map(self._element if self._root.keyed else Element, pieces))
+
+    def _element(self, piece: bytes) -> Element:
+        match = _KEY.match(piece)
+        key = _decode_key(match.group(1)) if match else None
+        if match is None or key is None:
+            return Element(b"", fault=BrokenRow("no key before the value", row_excerpt(piece)))
+        return Element(piece[match.end() :], key)
+
+    def _after(self, data: bytes, marks: _Marks, first: int) -> None:
+        """Behind the outermost closing bracket only white space may follow."""
+        place = 0
+        if not self._closed:
+            ends = np.flatnonzero(marks.depths[first:] <= 0)
+            if not ends.size:
+                return
+            self._closed = True
+            place = int(marks.places[first + int(ends[0])]) + 1
+        if rest := data[place:].strip(_SPACE):
+            raise SourceError(
+                self._where,
+                f"after the JSON value comes {row_excerpt(rest)[:40]!r}",
+                "is it several files in one, or cut and pasted?",
+            )
+
+    def finish(self, balanced: bool) -> None:
+        """Raise what is only known at the end of the file."""
+        if self._depth is None and (balanced or self._finder.missing):
+            problem = f"no {'object' if self._root.keyed else 'list'} at root {self._root.text}"
+            raise SourceError(self._where, problem, "is it spelt as in the file?")
+        if not self._done or not balanced:
+            raise truncated_error(self._where, f"the JSON ends inside element {self._count}")
+
+
+def _cut_at_commas(
+    data: bytes, start: int, bounds: list[int], held: list[bytes]
+) -> tuple[list[bytes], bytes]:
+    """The pieces between `start` and the bounds, without the bound's own byte, and what is left."""
+    pieces = []
+    for bound in bounds:
+        pieces.append(data[start:bound])
+        start = bound + 1
+    if pieces and held:
+        pieces[0] = b"".join([*held, pieces[0]])
+    return pieces, data[start:]
+
+
+def read_json_lines(parts: Iterator[bytes]) -> Iterator[RowChunk]:
+    """One value per line that is not blank."""
+    for lines in split_line_blocks(parts):
+        rows = [line for line in lines if line is None or (line and not line.isspace())]
+        for start in range(0, len(rows), BATCH_ROWS):
+            yield RowChunk(values=_parse_rows(rows[start : start + BATCH_ROWS]))
+
+
+def _parse_rows(rows: Sequence[bytes | None]) -> list[Json]:
+    try:
+        plain = not has_long_digits(b"\n".join(rows))  # type: ignore[arg-type] # None: TypeError
+        if plain and not any(map(may_be_deep, rows)):  # type: ignore[arg-type]
+            return [orjson.loads(row) for row in rows]  # type: ignore[arg-type]
+    except (orjson.JSONDecodeError, TypeError):
+        pass
+    return [_parse_row(row) for row in rows]
+
+
+def _parse_row(row: bytes | None) -> Json:
+    if row is None:
+        return BrokenRow(f"line of more than {MAX_ROW_BYTES >> 20} MiB", "")
+    try:
+        return parse_json(row)
+    except JsonTextError as error:
+        return BrokenRow(str(error), row_excerpt(row))
+
+
+def read_json_elements(parts: Iterator[bytes], root: RowRoot, where: str) -> Iterator[RowChunk]:
+    """The elements of the list or object that `root` names, without holding the file."""
+    for group in read_elements(parts, root, where):
+        yield from flatten_elements(group, root)
+
+
+def flatten_elements(group: Sequence[Element], root: RowRoot) -> Iterator[RowChunk]:
+    """The rows of some elements of the container: themselves, or what `rest` finds in them."""
+    values = parse_elements(group)
+    keys = [element.key or "" for element in group] if root.keyed else None
+    if root.rest is None:
+        yield RowChunk(values=values, keys=keys)
+        return
+    deeper = [hit for value in values for hit in _rows_inside(value, root.rest)]
+    if deeper:
+        yield RowChunk(values=[value for _, value in deeper], keys=_row_keys(deeper))
+
+
+def parse_elements(group: Sequence[Element]) -> list[Json]:
+    """The values of elements, `Broken` where one is no JSON."""
+    if any(element.fault for element in group):
+        return [element.fault or _parse_row(element.data) for element in group]
+    return _parse_rows([element.data for element in group])
+
+
+def _rows_inside(value: Json, rest: str) -> list[tuple[str | None, Json]]:
+    if type(value) is BrokenRow:
+        return [(None, value)]
+    try:
+        nodes = compile_path(rest).nodes(Node(value))
+    except RowError as error:
+        return [(None, BrokenRow(f"root: {error.reason} at {error.path}", error.found))]
+    return [(node.key if isinstance(node.key, str) else None, node.value) for node in nodes]
+
+
+def _row_keys(deeper: Sequence[tuple[str | None, Json]]) -> list[str] | None:
+    keys = [key for key, _ in deeper if key is not None]
+    return [key or "" for key, _ in deeper] if keys else None
+
+
+def read_json_document(
+    parts: Iterator[bytes], stem: str, path: str | None, where: str
+) -> Iterator[RowChunk]:
+    """The file's one value as a row with the key `stem`, or what `path` hits in it as rows."""
+    value = parse_json_document(parts, where=where)
+    if type(value) is BrokenRow or path is None:
+        yield RowChunk(values=[value], keys=[stem])
+        return
+    try:
+        nodes = compile_path(path).nodes(Node(value))
+    except RowError as error:
+        raise SourceError(where, f"root {path}: {error.reason} at {error.path}") from error
+    if not nodes:
+        raise SourceError(where, f"root {path} is not in the file", "see the roots offered")
+    keys = [node.key for node in nodes if isinstance(node.key, str)]
+    keyed = len(keys) == len(nodes) and path.endswith("*")
+    yield RowChunk(values=[node.value for node in nodes], keys=keys if keyed else None)
+
+
+def parse_json_document(
+    parts: Iterator[bytes], limit: int = MAX_ROW_BYTES, where: str | None = None
+) -> Json:
+    """The value of a whole file, or `Broken` (also past `limit` bytes)."""
+    data: list[bytes] = []
+    size = 0
+    for part in parts:
+        size += len(part)
+        if size > limit:
+            return BrokenRow(
+                f"file of more than {limit >> 20} MiB as one row",
+                row_excerpt(data[0] if data else part),
+            )
+        data.append(part)
+    text = b"".join(data)
+    value = _parse_row(text)
+    if type(value) is BrokenRow and where is not None and ends_early(text):
+        raise truncated_error(where, "the file ends inside its JSON value")
+    return value
+
+
+def read_element_values(groups: Iterator[list[Element]]) -> Iterator[RowChunk]:
+    """The values of elements that are rows themselves."""
+    for group in groups:
+        yield RowChunk(values=parse_elements(group))

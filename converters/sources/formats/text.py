@@ -1,0 +1,501 @@
+"""Bytes of a file as UTF-8 blocks and lines, whatever its compression, encoding and line ends.
+
+Rows of a text file: `{"text": line}` for every line that is not blank, or the whole file.
+What the lines of a plain text file are: running text, or a list that lies beside the data.
+The encoding of a text file, from its bytes.
+"""
+
+import codecs
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import BinaryIO
+
+from ingot.converters.errors import SourceError
+from ingot.converters.rows import Json
+from ingot.converters.sources.formats.row_chunks import (
+    MAX_ROW_BYTES,
+    BrokenRow,
+    RowChunk,
+    row_excerpt,
+)
+from ingot.converters.sources.storage.read_errors import translate_read_errors
+
+BLOCK = 1 << 20
+_BOM = codecs.BOM_UTF8
+_UTF8 = frozenset({"utf-8", "ascii"})
+
+# Line that is longer than MAX_ROW_BYTES: its text is gone, its place stays.
+TOO_LONG = None
+
+
+def _replace_undecodable(error: UnicodeError) -> tuple[str, int]:
+    """Error handler: a lone surrogate for bytes that mean nothing, and on with the next byte.
+
+    A surrogate has no UTF-8 form, so the row that holds it is found later and becomes a bad row.
+    """
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    wide = error.encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32"))
+    return "\udcff", error.end if wide else error.start + 1
+
+
+codecs.register_error("ingot.undecodable", _replace_undecodable)
+
+
+def is_utf8(encoding: str) -> bool:
+    """Whether files of this encoding are read without being decoded first."""
+    return codecs.lookup(encoding).name in _UTF8
+
+
+def read_blocks(stream: BinaryIO, where: str, size: int = BLOCK) -> Iterator[bytes]:
+    """The bytes of a stream, `size` at a time. Raises SourceError, which names `where`."""
+    while True:
+        with translate_read_errors(where):
+            data = stream.read(size)
+        if not data:
+            return
+        yield data
+
+
+def read_utf8_blocks(
+    stream: BinaryIO, where: str, encoding: str, newline: str = "\n"
+) -> Iterator[bytes]:
+    """A text file as blocks of UTF-8 without a byte order mark, lines ending in LF (or CR LF).
+
+    Bytes that the encoding does not know come out as bytes that are not valid UTF-8. Errors of the
+    stream are `SourceError`s that name `where`.
+    """
+    plain = read_blocks(stream, where)
+    legible = is_utf8(encoding.removesuffix("-sig"))
+    parts = plain if legible else _transcode_blocks(plain, where, encoding)
+    for number, block in enumerate(parts):
+        data = block.removeprefix(_BOM) if number == 0 else block
+        yield data.replace(b"\r", b"\n") if newline == "\r" else data
+
+
+def _transcode_blocks(parts: Iterator[bytes], where: str, encoding: str) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder(encoding)("ingot.undecodable")
+    for part in parts:
+        yield _decode_block(decoder, part, where, encoding)
+    yield _decode_block(decoder, b"", where, encoding, final=True)
+
+
+def _decode_block(
+    decoder: codecs.IncrementalDecoder, part: bytes, where: str, encoding: str, final: bool = False
+) -> bytes:
+    """A part as UTF-8; an encoding that cannot begin so (no byte order mark) is a SourceError."""
+    try:
+        return decoder.decode(part, final).encode("utf-8", "surrogatepass")
+    except UnicodeError as error:
+        hint = "leave the encoding out, or state the one that it has"
+        raise SourceError(where, f"is not in the encoding {encoding}: {error}", hint) from error
+
+
+def split_line_blocks(parts: Iterator[bytes]) -> Iterator[list[bytes | None]]:
+    """Whole lines without their LF, a list per block; `TOO_LONG` for one past MAX_ROW_BYTES."""
+    carry: list[bytes] = []
+    held = 0
+    skipping = False
+    ready: list[bytes | None] = []
+    for part in parts:
+        lines: list[bytes | None] = part.split(b"\n")  # type: ignore[assignment]
+        if len(lines) > 1:
+            lines[0] = TOO_LONG if skipping else b"".join([*carry, lines[0] or b""])
+            carry, held, skipping = [], 0, False
+        last = lines.pop() or b""
+        if lines:
+            if ready:
+                yield ready
+            ready = lines
+        held += len(last)
+        skipping = skipping or held > MAX_ROW_BYTES
+        carry = [] if skipping else [*carry, last]
+    # A last line without its line end belongs to the last block, not to one of its own.
+    if skipping:
+        ready.append(TOO_LONG)
+    elif carry and (end := b"".join(carry)):
+        ready.append(end)
+    if ready:
+        yield ready
+
+
+_NOT_TEXT = "bytes that are no text in the file's encoding"
+
+
+def read_text_lines(parts: Iterator[bytes]) -> Iterator[RowChunk]:
+    """One row per line that is not blank, without its line end."""
+    for lines in split_line_blocks(parts):
+        yield RowChunk(
+            values=[_text_line_row(line) for line in lines if line is None or line.strip()]
+        )
+
+
+def _text_line_row(line: bytes | None) -> Json:
+    if line is None:
+        return BrokenRow(f"line of more than {MAX_ROW_BYTES >> 20} MiB", "")
+    return _decode_text_row(line.removesuffix(b"\r"))
+
+
+def _decode_text_row(data: bytes) -> Json:
+    try:
+        return {"text": data.decode()}
+    except UnicodeDecodeError as error:
+        return BrokenRow(f"{_NOT_TEXT}, at byte {error.start}", row_excerpt(data))
+
+
+def read_text_document(parts: Iterator[bytes], stem: str) -> Iterator[RowChunk]:
+    """The whole file as one row with the key `stem`; a blank file has no row."""
+    data: list[bytes] = []
+    size = 0
+    for part in parts:
+        size += len(part)
+        if size > MAX_ROW_BYTES:
+            problem = f"file of more than {MAX_ROW_BYTES >> 20} MiB as one row"
+            yield RowChunk(values=[BrokenRow(problem, row_excerpt(data[0]))], keys=[stem])
+            return
+        data.append(part)
+    whole = b"".join(data)
+    if whole.strip():
+        yield RowChunk(values=[_decode_text_row(whole)], keys=[stem])
+
+
+LISTS = ("addresses", "numbers", "words", "columns")
+_JUDGED_LINES = 100
+_LEAST_WORDS = 5  # fewer words do not make a list
+_LEAST_ROWS = 12
+_FEW_LABELS = 0.34  # different values in a column of labels, to the rows
+_SHARE = 0.9
+_LONGEST_WORD = 40
+_LETTER_SHARE = 0.3  # of the signs of a text that is not made of numbers
+_SIGN_LINES, _SIGN_CHARACTERS = 10, 40  # lines, and characters of each, whose signs are counted
+_ADDRESS = re.compile(r"(?:https?|ftp)://\S+", re.IGNORECASE)
+_UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
+
+
+def classify_lines(lines: Sequence[str]) -> str:
+    """`text`, or one of LISTS where nearly every line is such a thing."""
+    held = [line.strip() for line in lines if line.strip()][:_JUDGED_LINES]
+    if not held:
+        return "text"
+    if _holds_for_most(bool(_ADDRESS.fullmatch(line)) for line in held):
+        return "addresses"
+    signs = "".join("".join(line[:_SIGN_CHARACTERS].split()) for line in held[:_SIGN_LINES])
+    if sum(sign.isalpha() for sign in signs) < _LETTER_SHARE * len(signs) and _holds_for_most(
+        any(sign.isdigit() for sign in line) for line in held
+    ):
+        return "numbers"
+    if len(held) >= _LEAST_ROWS and _looks_like_columns(held):
+        return "columns"
+    return (
+        "words"
+        if len(held) >= _LEAST_WORDS and _holds_for_most(_is_word(line) for line in held)
+        else "text"
+    )
+
+
+def _holds_for_most(verdicts: Iterable[bool]) -> bool:
+    found = list(verdicts)
+    return sum(found) >= _SHARE * len(found)
+
+
+def _looks_like_columns(lines: Sequence[str]) -> bool:
+    """Rows of a token and its labels: as many pieces in every line, one of few kinds at the end."""
+    rows = [line.split() for line in lines]
+    width = len(rows[0])
+    ends = {row[-1] for row in rows}
+    return (
+        width > 1
+        and _holds_for_most(len(row) == width for row in rows)
+        and len(ends) <= _FEW_LABELS * len(rows)
+    )
+
+
+def _is_word(line: str) -> bool:
+    """One word; a script without spaces shows a sentence by its length and its marks."""
+    if len(line) > _LONGEST_WORD or len(line.split()) > 1:
+        return False
+    return not _UNSPACED.search(line) or len(line) <= 4
+
+
+SAMPLE = 64 << 10  # bytes with something beyond ASCII that are judged
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_MULTIBYTE_CODECS = ("gb18030", "big5hkscs", "cp932", "euc_jp", "cp949")
+_SINGLE_BYTE_CODECS = ("cp1252", "cp1251", "koi8-r", "cp1250", "iso8859-2", "iso8859-7")
+
+# The most frequent characters of Chinese (both scripts) and Japanese running text.
+_FREQUENT_HANZI = frozenset(
+    "的一是不了在人有我他这中大来上个国到说们为子和你地出道也时年得就那要下以生会自着去之过家学"
+    "对可她里后小么心多天而能好都然没日于起还发成事只作当想看文无开手十用主行方又如前所本见经头"
+    "面公同三已老从动两长知民样现分将外但身些与高意进把法此实回二理美点月明其种声全工己话儿者向"
+    "情部正名定女问力机给等几很业最间新什打便位因重被走电四第门相次东政海口使教西再平真听世气信"
+    "北少关并内加化由却代军产入先山五太水万市眼体别处总才场师书比住员九笑性通目华报立马命张活难"
+    "这個們來說時會學對過還發當開經頭見長現將與實點種聲話問機給業間東電關內產萬處總場師書員華報"
+    "馬張難國為後裡麼從動樣無進氣沒邊聽應"
+    "日本年月大人出会中者時分間事的上東京学生行見場合今方気前手思言語"
+)
+_WORD = re.compile(r"[^\W\d_µ]+")  # the sign of a millionth is no letter of a word
+_SIGN_IN_WORD = re.compile(r"(?<=[^\W\d_µ])[²³¹µ±×º´£§©®¶¼¾½](?=[^\W\d_µ])")
+# The letters that are half of any text in the two alphabets.
+_FREQUENT_LETTERS = frozenset("оеаинтсрвлОЕАИНТСРВЛαοιετσνηυρςάόίέήύώΑΟΙΕΤΣΝΗΥΡ")
+_NON_ASCII_RUN = re.compile(r"[^\x00-\x7f]+")
+# What an 8-bit encoding may make a word of: signs, digits and blanks are the same in all of them.
+_LETTER_RUN = re.compile(rb"[A-Za-z\x80-\xff]+")
+_CJK_PUNCTUATION = frozenset("，。、；：？！“”‘’（）《》【】…—·「」『』　～")
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """The codec's name, and whether it was guessed rather than known."""
+
+    name: str
+    guessed: bool = False
+
+
+def detect_encoding(samples: Sequence[bytes], whole: bool) -> Encoding | None:
+    """The encoding of a file from pieces of it, the first being its beginning; None = not text."""
+    head = samples[0]
+    for mark, name in _BOMS:
+        if head.startswith(mark):
+            return Encoding(name)
+    if b"\0" in head:
+        return _detect_utf16(head)
+    if not _is_text(head):
+        return None
+    if _is_utf8(samples, whole):
+        return Encoding("utf-8")
+    return Encoding(_guess_encoding(_non_ascii_lines(samples)), guessed=True)
+
+
+def _detect_utf16(head: bytes) -> Encoding | None:
+    """UTF-16 without a byte order mark: one half of each pair is often zero, the text sound."""
+    data = head[: len(head) & ~1][:SAMPLE]
+    for name, high in (("utf-16-le", data[1::2]), ("utf-16-be", data[0::2])):
+        # CJK text has few zero bytes (line ends, digits, quotes), and nearly all in the high half.
+        low = data[0::2] if name == "utf-16-le" else data[1::2]
+        if high.count(0) <= 2 * low.count(0):
+            continue
+        text = data.decode(name, "replace")
+        good = sum(char.isalnum() or char.isspace() or char.isprintable() for char in text)
+        if good >= 0.98 * len(text) and text.count("�") <= 1:
+            return Encoding(name)
+    return None
+
+
+_CONTROLS = bytes(byte for byte in range(32) if byte not in b"\t\n\r\x0b\x0c\x1b\x01\x02\x03")
+
+
+def _is_text(head: bytes) -> bool:
+    """Whether hardly any control characters are in it (separators, 1 to 3, are none)."""
+    controls = len(head) - len(head.translate(None, _CONTROLS))
+    return controls * 200 <= len(head)
+
+
+def _is_utf8(samples: Sequence[bytes], whole: bool) -> bool:
+    """Whether the non-ASCII lines are UTF-8, but for a few that may be damaged."""
+    good = bad = 0
+    for number, sample in enumerate(samples):
+        try:
+            sample.decode()
+            good += not sample.isascii()
+            continue
+        except UnicodeDecodeError:
+            lines = sample.split(b"\n")
+        inner = lines if whole and number == 0 else lines[:-1] or [_trim_cut_character(lines[0])]
+        verdicts = [_is_valid_utf8(line) for line in inner if not line.isascii()]
+        good += sum(verdicts)
+        bad += len(verdicts) - sum(verdicts)
+    return bad == 0 or good > 9 * bad
+
+
+def _trim_cut_character(data: bytes) -> bytes:
+    """Without a character that is cut at the end."""
+    for back in range(1, 4):
+        if len(data) >= back and data[-back] >= 0xC0:
+            return data[:-back]
+    return data
+
+
+def _is_valid_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _non_ascii_lines(samples: Sequence[bytes]) -> bytes:
+    """The lines beyond ASCII, up to SAMPLE bytes; of a text without lines its beginning."""
+    chosen: list[bytes] = []
+    size = 0
+    for sample in samples:
+        lines = sample.split(b"\n")
+        for line in lines[:-1] if len(lines) > 1 else lines:
+            if not line.isascii() and size < SAMPLE:
+                chosen.append(line[:SAMPLE])
+                size += len(line)
+    return b"\n".join(chosen) or samples[0][:SAMPLE]
+
+
+def _guess_encoding(data: bytes) -> str:
+    head = data[:_FIRST_BYTES]
+    scores = _encoding_scores(head)
+    if len(data) > len(head) and not _is_clear(scores, head):
+        scores = _encoding_scores(data)
+    best = max(scores, key=lambda name: scores[name])
+    if scores[best] < _UNSURE_SCORE and _count_non_ascii(data) >= _FEW:
+        other = _guess_by_library(data)
+        if other is not None:
+            return other
+    return "latin-1" if best == "cp1252" and not _decodes(data, best) else best
+
+
+_UNSURE_SCORE = 0.3
+_FEW = 8  # bytes beyond ASCII: fewer show no rarer encoding
+_FIRST_BYTES = 8 << 10  # bytes that are judged alone where they are clear
+_MANY = 400  # bytes beyond ASCII: fewer are never clear
+_CLEAR_LEAD = 0.05  # points between the best and the next
+
+
+def _is_clear(scores: Mapping[str, float], data: bytes) -> bool:
+    """Whether one encoding is far ahead of all others, and by many bytes."""
+    second, best = sorted(scores.values())[-2:]
+    return (
+        best >= _UNSURE_SCORE and best - second >= _CLEAR_LEAD and _count_non_ascii(data) >= _MANY
+    )
+
+
+def _guess_by_library(data: bytes) -> str | None:
+    """A rarer encoding (Greek, Hebrew, Thai, ...) as charset-normalizer sees it."""
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(data).best()
+    return None if best is None or best.encoding in ("ascii", "utf_8") else best.encoding
+
+
+def _decodes(data: bytes, name: str) -> bool:
+    try:
+        data.decode(name)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _encoding_scores(data: bytes) -> dict[str, float]:
+    """How much each encoding makes data look like text: points per byte beyond ASCII, up to 1."""
+    points = {name: _score_cjk(data.decode(name, "replace")) for name in _MULTIBYTE_CODECS}
+    pieces = Counter(piece for piece in _LETTER_RUN.findall(data) if not piece.isascii())
+    signs = Counter(data.translate(None, _ASCII))
+    points |= {name: _score_letters(pieces, signs, name) for name in _SINGLE_BYTE_CODECS}
+    beyond = max(1, _count_non_ascii(data))
+    return {name: value / beyond for name, value in points.items()}
+
+
+_ASCII = bytes(range(128))
+
+
+def _count_non_ascii(data: bytes) -> int:
+    return len(data.translate(None, _ASCII))
+
+
+def _score_cjk(text: str) -> float:
+    """Points of neighbours; one that stands alone may be a sign and a Latin letter (`°C`)."""
+    runs = _NON_ASCII_RUN.findall(text)
+    alone = Counter(run for run in runs if len(run) == 1)
+    among = Counter("".join(run for run in runs if len(run) > 1))
+    points = sum(_cjk_points(char) * times for char, times in among.items())
+    return points + sum(_lone_points(char) * times for char, times in alone.items())
+
+
+def _lone_points(char: str) -> float:
+    points = _cjk_points(char)
+    return 0.3 * points if points > 0 and char > "\u2e7f" else points
+
+
+@lru_cache(maxsize=1 << 16)
+def _cjk_points(char: str) -> float:
+    if char in _FREQUENT_HANZI or "\u3040" <= char <= "\u309f":
+        return 2.0
+    if "\u4e00" <= char <= "\u9fa5":
+        return _hanzi_points(char)
+    if "\uac00" <= char <= "\ud7a3":
+        return 1.6 if _is_encodable(char, "euc_kr") else -1.0
+    if "\u30a0" <= char <= "\u30ff" or char in _CJK_PUNCTUATION or "\uff01" <= char <= "\uff5e":
+        return 1.4
+    return -4.0 if char == "�" else -1.0
+
+
+def _hanzi_points(char: str) -> float:
+    """Everyday characters stand in the first level of the national standards."""
+    try:
+        code = char.encode("gb2312")
+        simplified = code < b"\xd8"
+    except UnicodeEncodeError:
+        simplified = False
+    try:
+        code = char.encode("big5")
+        traditional = code < b"\xc9"
+    except UnicodeEncodeError:
+        traditional = False
+    return 1.2 if simplified or traditional else -0.4
+
+
+def _is_encodable(char: str, name: str) -> bool:
+    try:
+        char.encode(name)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _score_letters(pieces: Mapping[bytes, int], signs: Mapping[int, int], name: str) -> float:
+    """Words of one script and sensible case, in points per letter beyond ASCII."""
+    points = sum(_piece_points(piece.decode(name, "replace")) * n for piece, n in pieces.items())
+    return points + sum(
+        _sign_points(bytes([sign]).decode(name, "replace")) * n for sign, n in signs.items()
+    )
+
+
+def _piece_points(text: str) -> float:
+    points = sum(map(_word_points, _WORD.findall(text)))
+    return points - 1.5 * len(_SIGN_IN_WORD.findall(text))
+
+
+def _sign_points(char: str) -> float:
+    odd = not char.isalpha() or char == "µ"
+    fine = char in "“”‘’–—…«»°€£§©®·\xa0´№¿¡º½²³µ±×"
+    broken = char == "�" or "\x80" <= char <= "\x9f"
+    return fine * 0.5 - (odd - fine) * 0.8 - broken * 4.0
+
+
+def _word_points(word: str) -> float:
+    beyond = [char for char in word if char > "\x7f"]
+    if not beyond:
+        return 0.0
+    other = sum("\u0370" <= char <= "\u04ff" for char in word)
+    if other:
+        good = other == len(word) and _case_is_sensible(word) and len(word) > 1
+        often = sum(char in _FREQUENT_LETTERS for char in word) / len(word)
+        return len(beyond) * (0.6 + 0.4 * often if good else -0.3)
+    # A Latin word has plain letters around its few marked ones.
+    good = _case_is_sensible(word) and len(beyond) * 2 <= len(word) + 1 and len(word) > 1
+    lone = word in {"à", "À", "é", "É", "ó", "ô", "y", "è", "ø", "å", "ö", "ä"}
+    return len(beyond) * (_accented_points(beyond) if good or lone else -0.5)
+
+
+def _accented_points(beyond: Sequence[str]) -> float:
+    everyday = sum(char in "àâäáãåæçèéêëìíîïñòóôõöøœùúûüýßÀÂÄÁÅÇÈÉÊËÍÎÓÔÖØÙÚÜŒ" for char in beyond)
+    return 0.5 + 0.4 * everyday / len(beyond)
+
+
+def _case_is_sensible(word: str) -> bool:
+    return word.islower() or word.isupper() or (word[0].isupper() and word[1:].islower())

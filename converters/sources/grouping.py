@@ -1,0 +1,231 @@
+"""Which files of a source belong together, and what of their facts is a guess."""
+
+import codecs
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ingot.converters.sources.facts import FileFacts, LeftOut, SourceFile, SourceSpec
+from ingot.converters.sources.formats.delimited import column_names
+from ingot.converters.sources.formats.text import LISTS
+from ingot.converters.sources.storage.compression import open_decompressed
+
+_FAMILY = {"jsonl": "JSON", "json": "JSON"}
+_TABLES = ("csv", "parquet", "arrow")
+_TABLE_NAME = re.compile(r"\.(csv|tsv|tab|psv|json|jsonl|ndjson)(\.\w{2,4})?$", re.IGNORECASE)
+_SPLIT = re.compile(r"(?<![a-z])(?:train(?:ing)?|dev|test|valid(?:ation)?|val|eval)(?![a-z])")
+# Plain text beside structured data is usually a list or a note about it, unless there is a lot.
+_MOST_NOTES = 3
+_WEIGHT_OF_NOTES = 0.25
+_WEIGHT_OF_LISTS = 0.02
+_MOST_SHARE = 0.75  # of the texts whose encoding is guessed
+_DECODED_BYTES = 64 << 10
+
+
+@dataclass(slots=True)
+class _Group:
+    """Files that are read together; `shape` is the union of theirs."""
+
+    family: str
+    shape: frozenset[str]
+    files: list[SourceFile]
+
+    @property
+    def weight(self) -> float:
+        size = sum(max(1, file.bytes) for file in self.files)
+        if self.family != "text":
+            return size
+        if self.shape & frozenset(LISTS):
+            return size * _WEIGHT_OF_LISTS
+        return size * (_WEIGHT_OF_NOTES if len(self.files) <= _MOST_NOTES else 1.0)
+
+    def takes(self, file: SourceFile) -> bool:
+        """Whether a file has the same format and a shape that goes with the group's."""
+        if _family(file) != self.family:
+            return False
+        shape = file.facts.shape
+        fewer, common = min(len(shape), len(self.shape)), len(shape & self.shape)
+        if fewer == 0 or 2 * common < fewer:
+            return fewer == 0
+        # Tables that share their keys only are others: books and verses, users and posts.
+        return (
+            file.facts.format not in _TABLES
+            or 5 * common >= 4 * fewer
+            or 5 * common >= 2 * len(shape | self.shape)
+            or _split_pattern(file.name) == _split_pattern(self.files[0].name) is not None
+        )
+
+
+def _split_pattern(name: str) -> str | None:
+    """What the splits of one data set are called apart from the split (`train.tsv`, `test.tsv`)."""
+    bare, splits = _SPLIT.subn("*", name.rpartition("/")[2].lower())
+    return bare if splits else None
+
+
+def _family(file: SourceFile) -> str:
+    """The format; a table that is to be read as text (`format` is stated) stays a table."""
+    if file.facts.format == "text" and _TABLE_NAME.search(file.name):
+        return "table"
+    return _FAMILY.get(file.facts.format, file.facts.format)
+
+
+def select_main_group(
+    files: Sequence[SourceFile], spec: SourceSpec
+) -> tuple[tuple[SourceFile, ...], list[LeftOut]]:
+    """The files of the main shape, in their order, and the others with the reason.
+
+    The main shape is the one with most bytes. Files that were chosen by name (`source.files`) stay
+    together whatever their columns, as long as the format is the same.
+    """
+    files = _read_single_objects_as_lines(_unify_headers(_unify_encodings(files), spec))
+    groups = _make_groups(files)
+    if not groups:
+        return (), []
+    main = max(groups, key=lambda group: group.weight)
+    kept = {file.name for file in main.files}
+    if spec.files is not None:
+        kept |= {file.name for file in files if _family(file) == main.family}
+    others = [
+        LeftOut(name=file.name, why=f"another shape than the main files: {_describe_shape(file)}")
+        for file in files
+        if file.name not in kept
+    ]
+    return tuple(file for file in files if file.name in kept), others
+
+
+def group_files(
+    files: Sequence[SourceFile],
+) -> tuple[list[tuple[SourceFile, ...]], list[LeftOut]]:
+    """The files by shape, the heaviest shape first, each group in the order of the files.
+
+    Plain text beside structured data that weighs more is a note about it and left out; so are
+    members of an archive that have another shape than most of it: an archive is read as one.
+    """
+    files = _read_single_objects_as_lines(_unify_headers(_unify_encodings(files), SourceSpec()))
+    groups = sorted(_make_groups(files), key=lambda group: -group.weight)
+    kept: list[dict[str, SourceFile]] = [{} for _ in groups]
+    left_out: list[LeftOut] = []
+    archives: dict[str, int] = {}
+    for number, group in enumerate(groups):
+        for file in group.files:
+            archive = _archive_of(file)
+            elsewhere = archive and archives.setdefault(archive, number) != number
+            if elsewhere or (number and group.family == "text"):
+                why = f"another shape than the files beside it: {_describe_shape(file)}"
+                left_out.append(LeftOut(name=file.name, why=why))
+            else:
+                kept[number][file.name] = file
+    order = {file.name: place for place, file in enumerate(files)}
+    made = [tuple(sorted(one.values(), key=lambda file: order[file.name])) for one in kept]
+    return [group for group in made if group], left_out
+
+
+def _archive_of(file: SourceFile) -> str:
+    """The archive that a file lies in, "" where it lies in none."""
+    return str(getattr(file.place, "archive", ""))
+
+
+def _make_groups(files: Sequence[SourceFile]) -> list[_Group]:
+    groups: list[_Group] = []
+    for file in sorted(files, key=lambda file: (-file.bytes, file.name)):
+        group = next((group for group in groups if group.takes(file)), None)
+        if group is None:
+            groups.append(_Group(_family(file), file.facts.shape, [file]))
+        else:
+            group.files.append(file)
+            group.shape |= file.facts.shape
+    return groups
+
+
+def _describe_shape(file: SourceFile) -> str:
+    names = sorted(file.facts.shape)
+    shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+    return f"{file.facts.format}{f' with {shown}' if shown else ''}"
+
+
+def _read_single_objects_as_lines(files: Sequence[SourceFile]) -> list[SourceFile]:
+    """A file of one object beside files of one object per line holds one line as well."""
+    lines = [file.facts.shape for file in files if file.facts.format == "jsonl"]
+    return [
+        _change_facts(file, format="jsonl", layout="list")
+        if file.facts.one_line and any(file.facts.shape & shape for shape in lines)
+        else file
+        for file in files
+    ]
+
+
+def _change_facts(file: SourceFile, **facts: object) -> SourceFile:
+    return replace(file, facts=replace(file.facts, **facts))  # type: ignore[arg-type]
+
+
+def _unify_encodings(files: Sequence[SourceFile]) -> list[SourceFile]:
+    """Texts of a folder are in one encoding: a few bytes beyond ASCII do not show another one."""
+    doubtful = [f for f in files if f.facts.format == "text" and "encoding" in f.facts.guessed]
+    counts = Counter(file.facts.encoding for file in doubtful)
+    if len(counts) < 2:
+        return list(files)
+    usual, times = counts.most_common(1)[0]
+    if times < _MOST_SHARE * len(doubtful):
+        return list(files)
+    odd = {file.name for file in doubtful if file.facts.encoding != usual}
+    return [
+        _change_facts(file, encoding=usual)
+        if file.name in odd and _is_decodable(file, usual)
+        else file
+        for file in files
+    ]
+
+
+def _is_decodable(file: SourceFile, encoding: str) -> bool:
+    with file.open_raw() as raw:
+        data = open_decompressed(raw, file.name).read(_DECODED_BYTES)
+    try:
+        codecs.getincrementaldecoder(encoding)().decode(data)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _unify_headers(files: Sequence[SourceFile], spec: SourceSpec) -> list[SourceFile]:
+    """Tables of one width have all a header or none: parts of one table begin differently."""
+    if spec.columns is not None:
+        return list(files)
+    tables = [file for file in files if file.facts.format == "csv"]
+    times = Counter(file.facts.columns for file in tables)
+    headerless = {len(file.facts.columns) for file in tables if not file.facts.header}
+    out = []
+    for file in files:
+        facts = file.facts
+        alone = times[facts.columns] == 1
+        if facts.format == "csv" and facts.header and alone and len(facts.columns) in headerless:
+            names = column_names([""] * len(facts.columns))
+            guesses = facts.guessed | {"columns"}
+            changed = {"header": False, "columns": names, "shape": frozenset(names)}
+            out.append(_change_facts(file, **changed, guessed=guesses))
+        else:
+            out.append(file)
+    return out
+
+
+def guessed_spec(files: Sequence[SourceFile]) -> SourceSpec:
+    """The facts that a later run could guess otherwise, where all files agree on them."""
+    return SourceSpec(
+        format=_agreed_fact(files, "format"),
+        encoding=_agreed_fact(files, "encoding"),
+        delimiter=_agreed_fact(files, "delimiter"),
+        quote=_agreed_fact(files, "quote"),
+        columns=_agreed_columns(files),
+    )
+
+
+def _agreed_fact(files: Iterable[SourceFile], fact: str) -> str | None:
+    values = {getattr(file.facts, fact) for file in files}
+    some = any(fact in file.facts.guessed for file in files)
+    return values.pop() if some and len(values) == 1 else None
+
+
+def _agreed_columns(files: Sequence[SourceFile]) -> tuple[str, ...] | None:
+    facts: list[FileFacts] = [file.facts for file in files if "columns" in file.facts.guessed]
+    names = {fact.columns for fact in facts}
+    return names.pop() if len(names) == 1 and len(facts) == len(files) else None

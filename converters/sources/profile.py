@@ -1,0 +1,354 @@
+"""The inventory of a sample: every path with its types, fill, lengths, values and their looks.
+
+Rules, the LLM prompt and near-miss messages read it. Paths are spelt in the mapping language (odd
+keys quoted): a path of a profile can be put into a mapping as it stands. Objects with data as keys
+(`turn_1`, `turn_2`, ...; ids) are collapsed to `.*`, and shapes that contain themselves are cut.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from statistics import median
+from typing import TYPE_CHECKING, TypeVar
+
+from ingot.converters.paths import join_path
+from ingot.converters.rows import Json
+from ingot.converters.sources.text_kinds import script_counts, text_looks
+
+if TYPE_CHECKING:
+    from ingot.converters.sources.sample import Sample
+
+MAX_PATHS = 400
+FEW_VALUES = 12
+MAX_DEPTH = 14
+JUDGED_TEXTS = 1000  # texts of a path whose looks are judged, spread over all; of many paths fewer
+JUDGED_IN_ALL = 40_000
+SHORT_CHARS = (
+    500  # what is judged of texts up to here is kept: one run looks at its rows several times
+)
+SAME_STEP = 3
+_NUMBERED = re.compile(r"(\D*?)\d+")
+_TYPES = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "list",
+    dict: "object",
+}
+
+Place = tuple[str | int, ...]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spread:
+    """Least, middle and greatest of a set of numbers, and their sum."""
+
+    low: float
+    middle: float
+    high: float
+    total: float
+
+    @classmethod
+    def of(cls, numbers: Sequence[float]) -> "Spread | None":
+        """The spread of the numbers, None where there are none."""
+        if not numbers:
+            return None
+        return cls(low=min(numbers), middle=median(numbers), high=max(numbers), total=sum(numbers))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PathFacts:
+    """What a sample says about one path.
+
+    Attributes:
+        path: in the mapping language.
+        types: hits by JSON type (null, boolean, integer, number, string, list, object).
+        rows: sampled rows with at least one hit that is not null.
+        places: values in which the last step could have stood (fill rate = 1 - missing / places).
+        missing, null, blank: places without it; null hits; texts that are empty or white space.
+        distinct: different values that are neither null nor blank (no lists, no objects).
+        unique: every such value occurs once, and there are at least two.
+        chars: lengths of the texts, in characters. items: lengths of the lists.
+        numbers: range of the numbers.
+        values: (value, count), most frequent first, where there are few different ones.
+        looks: share of the non-blank texts per look (`url`, `prose`, ...; see `text_kinds`), of
+            many texts judged by `JUDGED` of them.
+        scripts: share of their letters per script (`latin`, `han`, `kana`, `hangul`, ...).
+        examples: starts of up to three texts, spread over the sample.
+        note: what was cut or collapsed, "" otherwise.
+    """
+
+    path: str
+    types: dict[str, int]
+    rows: int
+    places: int
+    missing: int
+    null: int
+    blank: int
+    distinct: int
+    unique: bool
+    chars: Spread | None
+    items: Spread | None
+    numbers: Spread | None
+    values: tuple[tuple[Json, int], ...]
+    looks: dict[str, float]
+    scripts: dict[str, float]
+    examples: tuple[str, ...]
+    note: str = ""
+
+    @property
+    def filled(self) -> int:
+        """Hits that are neither null nor blank."""
+        return sum(self.types.values()) - self.null - self.blank
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Profile:
+    """The facts of every path, in the order in which the paths first occur.
+
+    Attributes:
+        rows: number of sampled rows.
+        paths: at most `MAX_PATHS`.
+        cut: paths that were left out for their number.
+    """
+
+    rows: int
+    paths: tuple[PathFacts, ...]
+    cut: int = 0
+
+    def __getitem__(self, path: str) -> PathFacts:
+        for facts in self.paths:
+            if facts.path == path:
+                return facts
+        raise KeyError(path)
+
+    def get(self, path: str) -> PathFacts | None:
+        """The facts of a path, None where the sample does not have it."""
+        return next((facts for facts in self.paths if facts.path == path), None)
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain JSON types, for state and prompts."""
+        return asdict(self)
+
+
+class _Slot:
+    """What is gathered at one place while walking."""
+
+    def __init__(self, segments: Place) -> None:
+        self.segments = segments
+        self.types: Counter[str] = Counter()
+        self.rows: set[int] = set()
+        self.texts: list[str] = []
+        self.numbers: list[float] = []
+        self.lengths: list[int] = []
+        self.values: Counter[Json] = Counter()
+        self.keys: Counter[str] = Counter()
+        self.blank = 0
+        self.note = ""
+
+    def add(self, value: Json, row: int) -> None:
+        kind = _TYPES[type(value)]
+        self.types[kind] += 1
+        if value is None:
+            return
+        self.rows.add(row)
+        if kind == "list":
+            self.lengths.append(len(value))
+        elif kind == "object":
+            self.keys.update(value.keys())
+        elif kind == "string":
+            self._add_text(value)
+        else:
+            self.values[value if kind != "boolean" else str(value).lower()] += 1
+            if kind != "boolean":
+                self.numbers.append(value)
+
+    def _add_text(self, text: str) -> None:
+        if text.strip():
+            self.texts.append(text)
+            self.values[text] += 1
+        else:
+            self.blank += 1
+
+
+class _Walk:
+    """One walk over the values with a set of places whose keys are data."""
+
+    def __init__(self, keyed: frozenset[Place]) -> None:
+        self.slots: dict[Place, _Slot] = {}
+        self.keyed = keyed
+
+    def visit(self, value: Json, place: Place, row: int) -> None:
+        slot = self.slots.get(place)
+        if slot is None:
+            slot = self.slots[place] = _Slot(place)
+        slot.add(value, row)
+        for step, inside in self._inside(value, place):
+            if len(place) >= MAX_DEPTH or (place.count(step) >= SAME_STEP and step != "[*]"):
+                slot.note = "the same shape goes on inside"
+                continue
+            self.visit(inside, (*place, step), row)
+
+    def _inside(self, value: Json, place: Place) -> Iterator[tuple[str, Json]]:
+        if isinstance(value, list):
+            yield from (("[*]", element) for element in value)
+        elif isinstance(value, dict):
+            collapsed = place in self.keyed
+            yield from ((".*" if collapsed else key, inside) for key, inside in value.items())
+
+
+def _has_one_shape(slot: _Slot, slots: dict[Place, _Slot]) -> bool:
+    """Whether what lies under every key is of one JSON type, and no scalar."""
+    kinds: Counter[str] = Counter()
+    for key in slot.keys:
+        inner = slots.get((*slot.segments, key))
+        if inner:
+            kinds += inner.types
+    del kinds["null"]
+    return len(kinds) == 1 and next(iter(kinds)) in ("object", "list")
+
+
+def keys_are_data(keys: Counter[str], objects: int, one_shape: bool) -> bool:
+    """Whether the keys of some objects are data (numbered turns, ids) rather than names of fields."""
+    if len(keys) < 2:
+        return False
+    stems = {match.group(1) if (match := _NUMBERED.fullmatch(key)) else None for key in keys}
+    if one_shape and len(stems) == 1 and None not in stems:
+        return True
+    usual = sum(keys.values()) / max(1, objects)
+    rare = max(keys.values()) <= 0.3 * objects
+    return len(keys) > 40 and (rare or objects == 1) and len(keys) >= usual
+
+
+def _walk_values(values: Sequence[Json]) -> _Walk:
+    keyed: frozenset[Place] = frozenset()
+    for _ in range(4):
+        walk = _Walk(keyed)
+        for row, value in enumerate(values):
+            walk.visit(value, (), row)
+        found = frozenset(
+            place
+            for place, slot in walk.slots.items()
+            if slot.keys
+            and place not in keyed
+            and keys_are_data(slot.keys, slot.types["object"], _has_one_shape(slot, walk.slots))
+        )
+        if not found:
+            break
+        shallow = min(len(place) for place in found)
+        keyed |= {place for place in found if len(place) == shallow}
+    return walk
+
+
+def pick_evenly(items: Sequence[T], most: int) -> Sequence[T]:
+    """At most `most` of some items, at even distances."""
+    return items[:: -(-len(items) // most) or 1]
+
+
+def _example_texts(texts: Sequence[str]) -> tuple[str, ...]:
+    picks = sorted({0, len(texts) // 2, len(texts) - 1}) if texts else []
+    return tuple(dict.fromkeys(texts[i][:300] for i in picks))
+
+
+def _shares(counts: Counter[str], whole: int) -> dict[str, float]:
+    return {key: round(count / whole, 3) for key, count in counts.most_common() if count}
+
+
+def _possible_places(slot: _Slot, slots: dict[Place, _Slot]) -> int:
+    """How often the last step could have stood: once per list element, once per object around."""
+    hits = sum(slot.types.values())
+    if not slot.segments or slot.segments[-1] in ("[*]", ".*"):
+        return hits
+    return slots[slot.segments[:-1]].types["object"]
+
+
+def _judge_text(text: str) -> tuple[tuple[str, ...], Counter[str]]:
+    """The looks of a text and its letters by script."""
+    return text_looks(text), script_counts(text[:2000])
+
+
+_judge_cached = lru_cache(maxsize=8192)(_judge_text)
+
+
+def _path_facts(slot: _Slot, slots: dict[Place, _Slot]) -> PathFacts:
+    hits = sum(slot.types.values())
+    places = _possible_places(slot, slots)
+    looks: Counter[str] = Counter()
+    scripts: Counter[str] = Counter()
+    most = max(50, min(JUDGED_TEXTS, JUDGED_IN_ALL // len(slots)))
+    judged = pick_evenly(slot.texts, most)
+    for text in judged:
+        found, letters = _judge_cached(text) if len(text) <= SHORT_CHARS else _judge_text(text)
+        looks.update(found)
+        scripts.update(letters)
+    few = len(slot.values) <= FEW_VALUES
+    return PathFacts(
+        path=join_path(*slot.segments),
+        types=dict(slot.types),
+        rows=len(slot.rows),
+        places=places,
+        missing=places - hits,
+        null=slot.types["null"],
+        blank=slot.blank,
+        distinct=len(slot.values),
+        unique=len(slot.values) > 1 and max(slot.values.values()) == 1,
+        chars=Spread.of([len(text) for text in slot.texts]),
+        items=Spread.of(slot.lengths),
+        numbers=Spread.of(slot.numbers),
+        values=tuple(slot.values.most_common()) if few else (),
+        looks=_shares(looks, max(1, len(judged))),
+        scripts=_shares(scripts, max(1, sum(scripts.values()))),
+        examples=_example_texts(slot.texts),
+        note=slot.note or (f"{len(slot.keys)} different keys" if len(slot.keys) > 40 else ""),
+    )
+
+
+def profile_sample(sample: "Sample") -> Profile:
+    """Take the inventory of a sample."""
+    return profile_values([row.value for row in sample.rows])
+
+
+def profile_values(values: Sequence[Json]) -> Profile:
+    """Take the inventory of rows, or of what stands at some place in each of them."""
+    walk = _walk_values(values)
+    kept = list(walk.slots.values())[:MAX_PATHS]
+    return Profile(
+        rows=len(values),
+        paths=tuple(_path_facts(slot, walk.slots) for slot in kept),
+        cut=len(walk.slots) - len(kept),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outline:
+    """The few facts of a path that need no look at its texts; as in `PathFacts`."""
+
+    path: str
+    types: dict[str, int]
+    rows: int
+    places: int
+    missing: int
+    values: tuple[Json, ...]
+
+
+def outlines(values: Sequence[Json]) -> tuple[Outline, ...]:
+    """The outlines of all paths: those of a profile and more, at a small part of its cost."""
+    walk = _walk_values(values)
+    return tuple(_outline(slot, walk.slots) for slot in walk.slots.values())
+
+
+def _outline(slot: _Slot, slots: dict[Place, _Slot]) -> Outline:
+    places = _possible_places(slot, slots)
+    return Outline(
+        path=join_path(*slot.segments),
+        types=dict(slot.types),
+        rows=len(slot.rows),
+        places=places,
+        missing=places - sum(slot.types.values()),
+        values=tuple(slot.values) if len(slot.values) <= FEW_VALUES else (),
+    )

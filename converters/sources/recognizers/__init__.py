@@ -1,0 +1,1 @@
+"""Raw data of known kinds, recognized by content."""

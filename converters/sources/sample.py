@@ -1,0 +1,315 @@
+"""A sample of a source: rows spread over all of it, bounded in bytes, the same for the same seed.
+
+Rows are taken in short runs of neighbours, so that rows that belong together (turns of one
+conversation) are seen together. How a file is sampled depends on what it allows:
+
+- a small source is read whole;
+- plain JSONL, text, CSV and lists or objects in JSON: from places spread over the file, each run
+  beginning at the next row (the number of such a row is not known and given as -1);
+- Parquet and Arrow: from row groups and rows spread over the file;
+- all else (compressed, members of archives, UTF-16): read from the beginning, runs at even
+  distances kept, up to the file's share of `SKIMMED` bytes. What lies behind is not seen.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import orjson
+
+from ingot.converters.rows import BadRow, Batch, Json
+from ingot.converters.sources.facts import SourceFile
+from ingot.converters.sources.file_rows import RowRun, read_file, spread_row_runs
+from ingot.converters.sources.formats.row_chunks import RowChunk, to_batches
+from ingot.converters.sources.source import Source
+from ingot.converters.sources.storage.archives import keep_archive_open
+
+UNKNOWN_ROW = -1
+SKIM_FACTOR = 16  # times `max_bytes` of rows are read at most where a file is read in order
+_RUN_ROWS = 10
+_FILES = 40  # files that share the rows at first; more are opened while rows are missing
+_MOST_FILES = 1000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampledRow:
+    """A row with its place; `row` is -1 where it is not known, `key` None where it has none."""
+
+    file: str
+    row: int
+    key: str | None
+    value: Json
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampledBad:
+    """A row of the sample that cannot be read."""
+
+    file: str
+    bad: BadRow
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sample:
+    """Rows of a source.
+
+    Attributes:
+        rows: in the source's order.
+        bad: rows that cannot be read, met on the way.
+        complete: whether every row of the source is in `rows` or `bad`.
+        total_rows: number of rows of the source, None where that is not known.
+        files_seen: number of files that rows were looked for in.
+    """
+
+    rows: tuple[SampledRow, ...]
+    bad: tuple[SampledBad, ...]
+    complete: bool
+    total_rows: int | None
+    files_seen: int
+
+
+def draw_sample(
+    source: Source, *, rows: int = 200, max_bytes: int = 8 << 20, seed: int = 0
+) -> Sample:
+    """Draw a sample.
+
+    Args:
+        source: what to sample.
+        rows: how many rows are wanted; a source with no more is sampled whole.
+        max_bytes: about how many bytes of rows may be held (at least one row of a file always is).
+        seed: other seeds give other rows of a source that is not sampled whole.
+
+    Raises:
+        SourceError: a file that is looked into cannot be read.
+    """
+    whole = _read_whole(source, max_bytes)
+    if whole is not None:
+        return _sample_whole(whole, rows, seed, len(source.files))
+    with keep_archive_open():
+        return _Sampler(source, rows, max_bytes, seed).sample()
+
+
+def _read_whole(source: Source, max_bytes: int) -> list[SampledRow | SampledBad] | None:
+    """Every row of a source that is no larger than `max_bytes`, else None."""
+    if sum(file.bytes for file in source.files) > max_bytes:
+        return None
+    held: list[SampledRow | SampledBad] = []
+    size = 0
+    for batch in source.batches():
+        held += _sampled_items(batch)
+        size += _batch_bytes(batch)
+        if size > 2 * max_bytes:  # compressed
+            return None
+    return held
+
+
+def _sampled_items(batch: Batch) -> list[SampledRow | SampledBad]:
+    """The rows of a batch in their order, bad ones among them."""
+    keys: Sequence[str | None] = batch.keys or [None] * len(batch.values)
+    good: list[SampledRow | SampledBad] = [
+        SampledRow(file=batch.file, row=row, key=key, value=value)
+        for row, key, value in zip(batch.rows, keys, batch.values, strict=True)
+    ]
+    if not batch.bad:
+        return good
+    good += [SampledBad(file=batch.file, bad=bad) for bad in batch.bad]
+    return sorted(good, key=_row_number)
+
+
+def _row_number(item: SampledRow | SampledBad) -> int:
+    return item.row if isinstance(item, SampledRow) else item.bad.row
+
+
+def _batch_bytes(batch: Batch) -> int:
+    try:
+        return len(orjson.dumps(list(batch.values)))
+    except TypeError:  # integers beyond 64 bits
+        return len(repr(batch.values))
+
+
+def _sample_whole(held: list[SampledRow | SampledBad], rows: int, seed: int, files: int) -> Sample:
+    complete = len(held) <= rows
+    chosen = held if complete else _pick_runs(held, rows, random.Random(seed))
+    return _build_sample(chosen, complete=complete, total=len(held), files=files)
+
+
+def _build_sample(
+    items: Sequence[SampledRow | SampledBad], *, complete: bool, total: int | None, files: int
+) -> Sample:
+    return Sample(
+        rows=tuple(item for item in items if isinstance(item, SampledRow)),
+        bad=tuple(item for item in items if isinstance(item, SampledBad)),
+        complete=complete,
+        total_rows=total,
+        files_seen=files,
+    )
+
+
+def _pick_runs(
+    held: list[SampledRow | SampledBad], rows: int, chance: random.Random
+) -> list[SampledRow | SampledBad]:
+    """`rows` of more items, in runs of neighbours at even distances, each shifted by chance."""
+    count = max(1, rows // _RUN_ROWS)
+    out: list[SampledRow | SampledBad] = []
+    for number in range(count):
+        start, stop = len(held) * number // count, len(held) * (number + 1) // count
+        size = rows * (number + 1) // count - rows * number // count
+        first = chance.randint(start, max(start, stop - size))
+        out += held[first : first + size]
+    return out
+
+
+class _RunThinner:
+    """Runs at even distances of rows whose number is not known before they end.
+
+    Every run is kept at first; whenever too many are held, every second one is dropped, and of
+    those that follow only every second one is kept.
+    """
+
+    def __init__(self, rows: int, most_bytes: int, chance: random.Random) -> None:
+        self._rows = rows
+        self._most_bytes = most_bytes
+        self._chance = chance
+        self._runs: list[list[SampledRow | SampledBad]] = []
+        self._sizes: list[int] = []
+        self._open: list[SampledRow | SampledBad] = []
+        self._step, self._first, self._number = 1, 0, 0
+
+    @property
+    def size(self) -> int:
+        """About how many bytes are held."""
+        return sum(self._sizes)
+
+    def add(self, items: Sequence[SampledRow | SampledBad]) -> None:
+        """The next rows."""
+        for item in items:
+            self._open.append(item)
+            if len(self._open) == _RUN_ROWS:
+                self._close()
+
+    def _close(self) -> None:
+        if self._number % self._step == self._first:
+            self._runs.append(self._open)
+            self._sizes.append(_items_bytes(self._open))
+        self._open = []
+        self._number += 1
+        wanted = max(1, self._rows // _RUN_ROWS)
+        while len(self._runs) > 1 and (
+            len(self._runs) >= 4 * wanted or self.size > self._most_bytes
+        ):
+            odd = self._chance.randrange(2)
+            self._runs, self._sizes = self._runs[odd::2], self._sizes[odd::2]
+            self._first += odd * self._step
+            self._step *= 2
+
+    def chosen(self) -> list[SampledRow | SampledBad]:
+        """At most the rows that were asked for, in order, spread over all that were added."""
+        if self._open:
+            self._close()
+        held = [item for run in self._runs for item in run]
+        return held if len(held) <= self._rows else _pick_runs(held, self._rows, self._chance)
+
+
+class _Sampler:
+    """Draws from a source that is not read whole, file after file while rows are missing."""
+
+    def __init__(self, source: Source, rows: int, max_bytes: int, seed: int) -> None:
+        self._source = source
+        self._rows = rows
+        self._bytes = max_bytes
+        self._chance = random.Random(seed)
+        self._found: dict[int, list[SampledRow | SampledBad]] = {}
+
+    def sample(self) -> Sample:
+        places = _even_order(len(self._source.files), self._chance)[:_MOST_FILES]
+        sharing = min(len(places), _FILES)
+        for number, place in enumerate(places):
+            missing = self._rows - sum(map(len, self._found.values()))
+            if missing <= 0 or (self._bytes <= 0 and self._found):
+                break
+            shares = max(1, sharing - number)
+            self._take(place, -(-missing // shares), max(1, self._bytes // shares))
+        items = [item for place in sorted(self._found) for item in self._found[place]]
+        return _build_sample(items, complete=False, total=self._total(), files=len(self._found))
+
+    def _take(self, place: int, rows: int, most_bytes: int) -> None:
+        """Rows of one file, at most `rows`, from about `most_bytes` bytes."""
+        file = self._source.files[place]
+        spec = self._source.spec
+        count = max(1, -(-rows // _RUN_ROWS))
+        found: list[SampledRow | SampledBad] = []
+        used = 0
+        plan = spread_row_runs(file, spec, count, most_bytes, self._chance)
+        if plan is not None:
+            found, used = self._from_runs(file, plan, rows, most_bytes)
+        if not found:  # it cannot be entered, or its rows are larger than what is read of each run
+            found, used = self._from_beginning(file, rows, most_bytes)
+        self._bytes -= used
+        self._found[place] = found
+
+    def _from_beginning(
+        self, file: SourceFile, rows: int, most_bytes: int
+    ) -> tuple[list[SampledRow | SampledBad], int]:
+        thinned = _RunThinner(rows, most_bytes, self._chance)
+        left = SKIM_FACTOR * most_bytes
+        for batch in self._batches(file, read_file(file, self._source.spec)):
+            thinned.add(_sampled_items(batch))
+            left -= _estimate_bytes(batch)
+            if left <= 0:
+                break
+        return thinned.chosen(), thinned.size
+
+    def _from_runs(
+        self, file: SourceFile, plan: Sequence[RowRun], rows: int, most_bytes: int
+    ) -> tuple[list[SampledRow | SampledBad], int]:
+        found: list[SampledRow | SampledBad] = []
+        used = 0
+        for number, run in enumerate(plan):
+            left = len(plan) - number
+            share = -(-(rows - len(found)) // left)
+            thinned = _RunThinner(share, max(1, (most_bytes - used) // left), self._chance)
+            unread = SKIM_FACTOR * most_bytes // len(plan)
+            for batch in self._batches(file, run.stretches()):
+                thinned.add(_sampled_items(batch))
+                unread -= _estimate_bytes(batch)
+                if unread <= 0:
+                    break
+            found += [_renumber_item(item, run.first_row) for item in thinned.chosen()]
+            used += thinned.size
+            if used >= most_bytes:
+                break
+        return found, used
+
+    def _batches(self, file: SourceFile, stretches: Iterator[RowChunk]) -> Iterator[Batch]:
+        return to_batches(file.name, stretches, self._source.spec.json_fields or ())
+
+    def _total(self) -> int | None:
+        counts = [file.facts.rows for file in self._source.files]
+        return None if None in counts else sum(count or 0 for count in counts)
+
+
+def _renumber_item(item: SampledRow | SampledBad, first_row: int | None) -> SampledRow | SampledBad:
+    """An item of a run with its number in the file, -1 where the run's place is not known."""
+    row = UNKNOWN_ROW if first_row is None else first_row + _row_number(item)
+    if isinstance(item, SampledRow):
+        return replace(item, row=row)
+    return replace(item, bad=replace(item.bad, row=row))
+
+
+def _estimate_bytes(batch: Batch) -> int:
+    """About how many bytes the rows of a batch have, from a few of them."""
+    rows = len(batch.values)
+    few = [batch.values[number] for number in sorted({0, rows // 2, rows - 1})] if rows else []
+    return sum(len(repr(value)) for value in few) * rows // max(1, len(few)) + len(batch.bad)
+
+
+def _items_bytes(items: Sequence[SampledRow | SampledBad]) -> int:
+    return sum(len(repr(item)) for item in items)
+
+
+def _even_order(count: int, chance: random.Random) -> list[int]:
+    """All numbers below `count`, so ordered that every beginning of the list is spread evenly."""
+    shift = chance.randrange(count) if count else 0
+    width = max(1, count - 1).bit_length()
+    turned = (int(f"{number:0{width}b}"[::-1], 2) for number in range(1 << width))
+    return [(number + shift) % count for number in turned if number < count]

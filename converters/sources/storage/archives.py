@@ -1,0 +1,340 @@
+"""Members of zip and tar archives as files of a source, read in place and never unpacked to disk.
+
+An uncompressed tar is read by offset. A compressed tar can only be read forwards: its members keep
+the archive's order and one reading position is kept per thread, so that reading them in turn costs
+one pass. Names that point outside the archive, links and devices are never opened.
+"""
+
+import io
+import tarfile
+import threading
+import zipfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import BinaryIO, cast
+
+from ingot.converters.errors import SourceError
+from ingot.converters.sources.storage.compression import (
+    detect_compression,
+    open_decompressed,
+    peek_first_bytes,
+)
+from ingot.converters.sources.storage.listing import Entry, Place
+from ingot.converters.sources.storage.read_errors import translate_read_errors
+
+MAX_MEMBERS = 1_000_000
+# A zip member says how large it becomes; more than this per stored byte, and large, is a trap.
+MAX_RATIO = 1_100
+FREE_BYTES = 1 << 30
+_TAR_MAGIC = (257, b"ustar")
+
+
+def archive_kind(head: bytes) -> str | None:
+    """`zip` or `tar` by the first bytes (of the decompressed file, at least 512), else None."""
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return "zip"
+    offset, magic = _TAR_MAGIC
+    return "tar" if head[offset : offset + 5] == magic else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ZipMember:
+    """A member of a zip archive."""
+
+    archive: Place
+    member: str
+
+    def __str__(self) -> str:
+        return f"{self.archive}::{self.member}"
+
+    def open(self) -> BinaryIO:
+        """The member's bytes. Raises SourceError."""
+        with translate_read_errors(str(self)):
+            opened = _take_open_archive(self.archive) or _OpenArchive(self.archive)
+            return _open_member_stream(opened.zip_member(self.member), opened)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TarMember:
+    """A member of a tar archive; `offset` is where its bytes begin in an uncompressed one."""
+
+    archive: Place
+    member: str
+    number: int
+    size: int
+    offset: int | None
+
+    def __str__(self) -> str:
+        return f"{self.archive}::{self.member}"
+
+    def open(self) -> BinaryIO:
+        """The member's bytes. Raises SourceError."""
+        with translate_read_errors(str(self)):
+            if self.offset is None:
+                return self._forward()
+            raw = self.archive.open()
+            raw.seek(self.offset)
+            return cast(BinaryIO, io.BufferedReader(_FileWindow(raw, self.size)))
+
+    def _forward(self) -> BinaryIO:
+        opened = _take_open_archive(self.archive)
+        if opened is not None and opened.number > self.number:
+            opened.close()
+            opened = None
+        opened = opened or _OpenArchive(self.archive)
+        return _open_member_stream(opened.tar_member(self.number), opened)
+
+
+class _OpenArchive:
+    """An open archive: a zip with its directory read, or a position in a compressed tar."""
+
+    def __init__(self, archive: Place) -> None:
+        self.archive = archive
+        self.number = 0  # the next member of a tar
+        self._stack = ExitStack()
+        self._raw = self._stack.enter_context(archive.open())
+        self._zip: zipfile.ZipFile | None = None
+        self._tar: tarfile.TarFile | None = None
+
+    def zip_member(self, name: str) -> BinaryIO:
+        with self._close_on_error():
+            if self._zip is None:
+                self._zip = self._stack.enter_context(zipfile.ZipFile(self._raw))
+            return cast(BinaryIO, self._zip.open(name))
+
+    def tar_member(self, number: int) -> BinaryIO:
+        with self._close_on_error():
+            if self._tar is None:
+                stream = open_decompressed(self._raw, str(self.archive))
+                tar = tarfile.open(fileobj=stream, mode="r|")  # noqa: SIM115 - on the next line
+                self._tar = self._stack.enter_context(tar)
+            while (info := self._tar.next()) is not None:
+                self.number += 1
+                _forget_headers(self._tar)
+                if self.number == number + 1:
+                    return cast(BinaryIO, self._tar.extractfile(info))
+            raise EOFError
+
+    @contextmanager
+    def _close_on_error(self) -> Iterator[None]:
+        with ExitStack() as undo:
+            undo.callback(self.close)
+            yield
+            undo.pop_all()
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+class _ThreadArchive(threading.local):
+    """The archive that a thread keeps open between members, while somebody asks it to."""
+
+    askers = 0
+    archive: _OpenArchive | None = None
+
+
+_thread_archive = _ThreadArchive()
+
+
+@contextmanager
+def keep_archive_open() -> Iterator[None]:
+    """Keep the archive of the member last closed open inside this block.
+
+    Members that are read one after the other then cost one pass over their archive, not one each.
+    """
+    _thread_archive.askers += 1
+    try:
+        yield
+    finally:
+        _thread_archive.askers -= 1
+        if not _thread_archive.askers and _thread_archive.archive is not None:
+            _thread_archive.archive.close()
+            _thread_archive.archive = None
+
+
+def _take_open_archive(archive: Place) -> _OpenArchive | None:
+    """Take the kept archive, if it is this one: only one reader at a time uses it."""
+    kept = _thread_archive.archive
+    if kept is None or kept.archive != archive:
+        return None
+    _thread_archive.archive = None
+    return kept
+
+
+def _return_archive(opened: _OpenArchive) -> None:
+    if _thread_archive.askers:
+        _thread_archive.archive, opened = opened, _thread_archive.archive or opened
+    if opened is not _thread_archive.archive:
+        opened.close()
+
+
+def _open_member_stream(inner: BinaryIO, opened: _OpenArchive) -> BinaryIO:
+    return cast(BinaryIO, io.BufferedReader(_MemberStream(inner, opened), 1 << 16))
+
+
+class _MemberStream(io.RawIOBase):
+    """A member's bytes; closing gives the open archive back for the next member."""
+
+    def __init__(self, inner: BinaryIO, opened: _OpenArchive) -> None:
+        self._inner = inner
+        self._opened = opened
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return isinstance(self._inner, zipfile.ZipExtFile) and self._inner.seekable()
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._inner.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._inner.tell()
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        with translate_read_errors(str(self._opened.archive)):
+            data = self._inner.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._inner.close()
+            _return_archive(self._opened)
+        super().close()
+
+
+class _FileWindow(io.RawIOBase):
+    """`size` bytes of a file from its present position, seekable; closing closes the file."""
+
+    def __init__(self, raw: BinaryIO, size: int) -> None:
+        self._raw = raw
+        self._start = raw.tell()
+        self._size = size
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        base = {0: 0, 1: self.tell(), 2: self._size}[whence]
+        return self._raw.seek(self._start + max(0, base + offset)) - self._start
+
+    def tell(self) -> int:
+        return self._raw.tell() - self._start
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        data = self._raw.read(max(0, min(len(buffer), self._size - self.tell())))
+        if not data and self.tell() < self._size and len(buffer):
+            raise EOFError("the archive ends inside a member")
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def archive_members(entry: Entry, kind: str) -> Iterator[Entry | tuple[str, str]]:
+    """The members of an archive as entries, or (name, why) for those that are left out."""
+    with translate_read_errors(str(entry.place), f"not a whole {kind} archive"):
+        found = _zip_members(entry) if kind == "zip" else _tar_members(entry)
+        for number, member in enumerate(found):
+            if number >= MAX_MEMBERS:
+                raise SourceError(str(entry.place), f"more than {MAX_MEMBERS} members")
+            yield member
+
+
+def _is_unsafe_name(name: str) -> bool:
+    parts = name.replace("\\", "/").split("/")
+    return name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0]
+
+
+def _zip_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:
+    with entry.place.open() as raw, zipfile.ZipFile(raw) as archive:
+        infos = sorted(archive.infolist(), key=lambda info: info.filename)
+    for info in infos:
+        if info.is_dir():
+            continue
+        if _is_unsafe_name(info.filename):
+            yield info.filename, "its name points outside the archive"
+        elif info.flag_bits & 1:
+            yield info.filename, "encrypted"
+        else:
+            _refuse_bomb(entry, info)
+            yield Entry(
+                name=info.filename,
+                place=ZipMember(archive=entry.place, member=info.filename),
+                bytes=info.file_size,
+                mtime_ns=entry.mtime_ns,
+                etag=f"crc32:{info.CRC:08x}",
+            )
+
+
+def _refuse_bomb(entry: Entry, info: zipfile.ZipInfo) -> None:
+    if info.file_size > FREE_BYTES and info.file_size > MAX_RATIO * info.compress_size:
+        problem = f"member {info.filename} would grow to {info.file_size} bytes"
+        raise SourceError(str(entry.place), problem, "refused: it looks like a decompression bomb")
+
+
+def _tar_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:
+    with entry.place.open() as raw:
+        packed = detect_compression(peek_first_bytes(raw)) is not None
+        stream = open_decompressed(raw, str(entry.place))
+        with tarfile.open(fileobj=stream, mode="r|" if packed else "r:") as tar:
+            found = [
+                _tar_member(entry, info, number, packed)
+                for number, info in enumerate(_tar_headers(tar))
+                if not info.isdir()
+            ]
+    yield from found if packed else sorted(found, key=_member_name)
+
+
+def _member_name(member: Entry | tuple[str, str]) -> str:
+    return member.name if isinstance(member, Entry) else member[0]
+
+
+def _tar_member(
+    entry: Entry, info: tarfile.TarInfo, number: int, packed: bool
+) -> Entry | tuple[str, str]:
+    if _is_unsafe_name(info.name):
+        return info.name, "its name points outside the archive"
+    if not info.isreg():
+        return info.name, "not a regular file"
+    return _tar_entry(entry, info, number, packed)
+
+
+def _tar_headers(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    while (info := tar.next()) is not None:
+        _forget_headers(tar)
+        yield info
+
+
+def _forget_headers(tar: tarfile.TarFile) -> None:
+    """Drop the headers read so far, which a tar object keeps: an archive may hold a million."""
+    tar.members = []  # type: ignore[attr-defined]
+
+
+def _tar_entry(entry: Entry, info: tarfile.TarInfo, number: int, packed: bool) -> Entry:
+    place = TarMember(
+        archive=entry.place,
+        member=info.name,
+        number=number,
+        size=info.size,
+        offset=None if packed else info.offset_data,
+    )
+    return Entry(
+        name=info.name.removeprefix("./"),
+        place=place,
+        bytes=info.size,
+        mtime_ns=int(info.mtime) * 1_000_000_000 if _shows_changes(entry) else None,
+        etag=f"tar:{entry.bytes}:{entry.mtime_ns}:{entry.etag}" if _shows_changes(entry) else None,
+    )
+
+
+def _shows_changes(archive: Entry) -> bool:
+    """Whether a change of the archive shows: the times in it say nothing, often all are equal."""
+    return archive.mtime_ns is not None or archive.etag is not None

@@ -1,0 +1,307 @@
+"""Storages that pyarrow brings, as fsspec file systems: S3, Google Cloud Storage, HDFS.
+
+S3 is always read by pyarrow, s3fs installed or not: it is there with every install, it answers each
+fault with an error that says what it was, and one way of reading means one behaviour. What it lacks
+is made good here:
+
+- a body that is too short passes for a whole one (what is missing is memory that nobody wrote to),
+  so reads are checked by their last byte;
+- it knows no names with empty parts, `.` or `..`: these are listed apart;
+- its listing has no ETag. A changed object has another time of change, which S3 keeps in seconds;
+  an open file has its ETag.
+
+Google Cloud Storage is read by gcsfs where that is installed, else by pyarrow.
+
+Endpoint, region and keys come from the environment, else from what pyarrow finds (profiles, roles):
+
+    AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL   another S3 than Amazon's
+    AWS_REGION, AWS_DEFAULT_REGION          else the bucket is asked
+    AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_PROFILE
+    AWS_SKIP_SIGNATURE, GOOGLE_SKIP_SIGNATURE   `true`: ask without keys, for open data
+
+This module is heavy: import it where a URL is opened.
+"""
+
+import datetime as dt
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+from fsspec.implementations.arrow import ArrowFSWrapper
+
+from ingot.converters.errors import SourceError, StorageError
+from ingot.converters.sources.storage.read_errors import (
+    HINT,
+    redact_urls,
+    refuse_secrets,
+    silence_timeout,
+)
+
+_LISTING_TRIES = 5  # of one request, by the client itself: a listing is many of them
+_CONNECT_SECONDS = 10.0
+_GCS_SECONDS = 2.0  # that its client tries by itself; what fails is tried again anyway
+_AWS = re.compile(r"AWS Error (\w+)(?: \(HTTP status (\d+)\))?")
+_DENIED = (
+    "ACCESS_DENIED",
+    "INVALID_ACCESS_KEY_ID",
+    "SIGNATURE_DOES_NOT_MATCH",
+    "INVALID_CLIENT_TOKEN_ID",
+    "UNRECOGNIZED_CLIENT",
+    "MISSING_AUTHENTICATION_TOKEN",
+    "INVALID_SIGNATURE",
+    "INCOMPLETE_SIGNATURE",
+    "INVALID_TOKEN",
+    "EXPIRED_TOKEN",
+)
+_MISSING = ("NO_SUCH_BUCKET", "NO_SUCH_KEY", "RESOURCE_NOT_FOUND")
+_KEYS = (
+    "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY or AWS_PROFILE; open data is read with"
+    " AWS_SKIP_SIGNATURE=true"
+)
+
+
+class BucketFileSystem(ArrowFSWrapper):  # type: ignore[misc] # fsspec has no types
+    """A file system of pyarrow that lists a tree in as few requests as it can."""
+
+    cachable = False
+
+    def __init__(
+        self, fs: pafs.FileSystem, root: str, reader: pafs.FileSystem | None = None
+    ) -> None:
+        super().__init__(fs)
+        self.root = root
+        self.reader = reader or fs
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return path
+
+    def unstrip_protocol(self, name: str) -> str:
+        """The URL of a path."""
+        return self.root + name
+
+    def info(self, path: str, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - fsspec's
+        """Size, type and time of change of a path."""
+        with translate_s3_errors(self.unstrip_protocol(path)):
+            return dict(super().info(path, **kwargs))
+
+    def find(
+        self,
+        path: str,
+        maxdepth: int | None = None,
+        withdirs: bool = False,
+        detail: bool = False,
+        **kwargs: Any,  # noqa: ANN401 - fsspec's
+    ) -> dict[str, dict[str, Any]] | list[str]:
+        """Everything below a path, in one listing."""
+        with translate_s3_errors(self.unstrip_protocol(path)):
+            infos = list(self._list_path(path, recursive=maxdepth != 1))
+        top = path.rstrip("/")
+        found = {
+            info["name"]: info
+            for info in infos
+            if (withdirs or info["type"] == "file")
+            and _path_depth(info["name"], top) <= (maxdepth or 1e9)
+        }
+        return found if detail else list(found)
+
+    def _list_path(self, path: str, recursive: bool) -> Iterator[dict[str, Any]]:
+        selector = pafs.FileSelector(path, recursive=recursive, allow_not_found=True)
+        return map(self._make_entry, self.fs.get_file_info(selector))
+
+    def read_from(self, path: str) -> "BucketFile":
+        """An open file. Raises OSError, SourceError."""
+        with translate_s3_errors(self.unstrip_protocol(path)):
+            return BucketFile(self.reader.open_input_file(path), self.unstrip_protocol(path))
+
+
+def _path_depth(name: str, top: str) -> int:
+    return name.removeprefix(top).strip("/").count("/") + 1
+
+
+class BucketFile:
+    """A file of pyarrow, read by position.
+
+    Attributes:
+        size: in bytes.
+        etag: of the object that was opened, None where the storage has none.
+        mtime_ns: time of its last change, None where it is not told with the file.
+    """
+
+    def __init__(self, file: pa.NativeFile, url: str) -> None:
+        self._file = file
+        self._url = url
+        told = _file_metadata(file)
+        self.size = int(file.size())
+        self.etag = told.get("ETag")
+        self.mtime_ns = _time_ns(told.get("Last-Modified"))
+
+    def read(self, start: int, size: int) -> bytearray:
+        """`size` bytes from `start` on, all of which lie in the file."""
+        with translate_s3_errors(self._url):
+            data = self._read_marked(start, size, 0x5A)
+            if data[-1] == 0x5A and self._read_marked(start + size - 1, 1, 0xA5)[0] != 0x5A:
+                raise OSError(f"its answer lacks bytes of {start}-{start + size - 1}")
+            return data
+
+    def _read_marked(self, start: int, size: int, mark: int) -> bytearray:
+        """Read over a buffer whose last byte is `mark`: bytes come in order, the last one last."""
+        data = bytearray(size)
+        data[-1] = mark
+        self._file.seek(start)
+        if self._file.readinto(data) != size:
+            raise OSError(f"its answer ends within {start}-{start + size - 1}")
+        return data
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._file.close()
+
+
+def _file_metadata(file: pa.NativeFile) -> dict[str, str]:
+    """What a storage tells with a file; nothing where it tells nothing."""
+    try:
+        found = file.metadata() or {}
+    except (AttributeError, NotImplementedError, pa.ArrowException):
+        return {}
+    return {_decode_text(key): _decode_text(value) for key, value in found.items()}
+
+
+def _decode_text(value: str | bytes) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _time_ns(text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return int(dt.datetime.fromisoformat(text).timestamp()) * 1_000_000_000
+    except ValueError:
+        return None
+
+
+@contextmanager
+def translate_s3_errors(url: str) -> Iterator[None]:
+    """Tell errors of pyarrow's S3 that are final from others, which stay as they are."""
+    try:
+        yield
+    except OSError as error:
+        if known := _AWS.search(str(error)):
+            _raise_final_error(redact_urls(url), known[1], int(known[2] or 0), error)
+        raise
+
+
+def _raise_final_error(where: str, name: str, status: int, error: OSError) -> None:
+    """Raise what is final."""
+    if name in _MISSING or status == 404:
+        problem = "no such bucket" if name == "NO_SUCH_BUCKET" else "no such file or folder"
+        raise SourceError(where, problem, "check the spelling") from error
+    if name in _DENIED or status in (401, 403):
+        raise SourceError(where, "no permission to read it", _KEYS) from error
+    if 300 <= status < 500 and status not in (408, 425, 429):
+        hint = "is AWS_REGION the bucket's?" if status in (301, 307, 400) else HINT
+        raise StorageError(where, f"refused with status {status}", hint) from error
+
+
+def bucket_file_system(url: str, scheme: str) -> tuple[BucketFileSystem, str]:
+    """The file system of an `s3://`, `gs://` or `hdfs://` URL, and the path inside it."""
+    rest = url.partition("://")[2]
+    if scheme == "hdfs":
+        netloc, _, path = rest.partition("/")
+        return BucketFileSystem(_hdfs_client(netloc), f"hdfs://{netloc}"), f"/{path}"
+    refuse_secrets(url)
+    path = rest.rstrip("/")
+    if not path:
+        raise SourceError(url, "no bucket is named", f"{scheme}://BUCKET/FOLDER")
+    if any(part in ("", ".", "..") for part in path.split("/")):
+        raise SourceError(url, "its name has empty parts, `.` or `..`", "check the spelling")
+    if scheme == "gs":
+        return BucketFileSystem(
+            _gcs_client(_is_true_setting("GOOGLE_SKIP_SIGNATURE"), silence_timeout()), "gs://"
+        ), path
+    settings = _s3_settings(path.partition("/")[0])
+    return BucketFileSystem(
+        _s3_client(settings, _LISTING_TRIES), "s3://", reader=_s3_client(settings, 1)
+    ), path
+
+
+def _is_true_setting(name: str) -> bool:
+    return os.environ.get(name, "").lower() in ("1", "true", "yes")
+
+
+class _S3Settings(NamedTuple):
+    """How an S3 is reached."""
+
+    endpoint: str | None
+    region: str | None
+    anonymous: bool
+    seconds: float
+    keys: tuple[str | None, ...]
+
+
+def _s3_settings(bucket: str) -> _S3Settings:
+    env = os.environ
+    endpoint = env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL")
+    region = env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION")
+    names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+    return _S3Settings(
+        endpoint=endpoint or None,
+        region=region or (None if endpoint else _region_of(bucket)),
+        anonymous=_is_true_setting("AWS_SKIP_SIGNATURE"),
+        seconds=silence_timeout(),
+        keys=tuple(env.get(name) for name in names),
+    )
+
+
+@lru_cache(maxsize=8)
+def _s3_client(settings: _S3Settings, tries: int) -> pafs.FileSystem:
+    """A client; it keeps its connections, so there is one for all files of the same settings."""
+    stated = dict(zip(("access_key", "secret_key", "session_token"), settings.keys, strict=True))
+    return pafs.S3FileSystem(
+        **(stated if all(settings.keys[:2]) and not settings.anonymous else {}),
+        anonymous=settings.anonymous,
+        region=settings.region,
+        endpoint_override=settings.endpoint,
+        request_timeout=settings.seconds,
+        connect_timeout=min(settings.seconds, _CONNECT_SECONDS),
+        retry_strategy=pafs.AwsDefaultS3RetryStrategy(max_attempts=tries),
+    )
+
+
+@lru_cache(maxsize=256)
+def _region_of(bucket: str) -> str:
+    """The region that a bucket of Amazon says it is in."""
+    where = f"s3://{bucket}"
+    try:
+        return str(pafs.resolve_s3_region(bucket))
+    except (OSError, pa.ArrowInvalid) as error:
+        if "not found" in str(error):
+            raise SourceError(where, "no such bucket", "check the spelling") from error
+        hint = "check the network; AWS_ENDPOINT_URL names another S3 than Amazon's"
+        raise StorageError(where, "its region cannot be asked for", hint) from error
+
+
+@lru_cache(maxsize=4)
+def _gcs_client(anonymous: bool, seconds: float) -> pafs.FileSystem:
+    limit = dt.timedelta(seconds=min(seconds, _GCS_SECONDS))
+    return pafs.GcsFileSystem(anonymous=anonymous, retry_time_limit=limit)
+
+
+@lru_cache(maxsize=8)
+def _hdfs_client(netloc: str) -> pafs.FileSystem:
+    parts = urlsplit(f"hdfs://{netloc}")
+    try:
+        return pafs.HadoopFileSystem(
+            parts.hostname or "default", parts.port or 0, user=parts.username
+        )
+    except OSError as error:
+        if "libhdfs" not in str(error):
+            raise
+        hint = "install Hadoop's client; set HADOOP_HOME, JAVA_HOME, CLASSPATH (ARROW_LIBHDFS_DIR)"
+        raise SourceError(f"hdfs://{netloc}", "libhdfs is not found", hint) from error

@@ -1,0 +1,213 @@
+"""Decompression by content: gzip, Zstandard, bzip2 and xz are told by their first bytes."""
+
+import bz2
+import io
+import lzma
+import zlib
+from collections.abc import Callable
+from typing import Any, BinaryIO, Protocol, cast
+
+import zstandard
+
+from ingot.converters.errors import SourceError
+from ingot.converters.sources.storage.read_errors import translate_read_errors, truncated_error
+
+_MAGIC = {
+    b"\x1f\x8b": "gz",
+    b"\x28\xb5\x2f\xfd": "zst",
+    b"BZh": "bz2",
+    b"\xfd7zXZ\x00": "xz",
+}
+# Beyond this much output, more output per input byte than real text ever gives is refused.
+FREE_BYTES = 1 << 30
+MAX_RATIO = 1_100
+
+
+def detect_compression(head: bytes) -> str | None:
+    """`gz`, `zst`, `bz2` or `xz` by the first bytes (at least 6 of them), else None."""
+    return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
+
+
+def peek_first_bytes(raw: BinaryIO) -> bytes:
+    """The first bytes of a stream at its start, enough for `compression_of`, without using them."""
+    if not raw.seekable():
+        return cast(io.BufferedReader, raw).peek(8)
+    head = raw.read(8)
+    raw.seek(0)
+    return head
+
+
+def open_decompressed(raw: BinaryIO, where: str) -> BinaryIO:
+    """The decompressed bytes of a stream, or the stream itself where it is not compressed.
+
+    Errors while it is read are `SourceError`s that name `where`; a stream that ends too early is
+    one of them, after all bytes before that point were given.
+    """
+    with translate_read_errors(where):
+        codec = detect_compression(peek_first_bytes(raw))
+    return raw if codec is None else open_unpacked(raw, where, codec, _CODECS[codec])
+
+
+class ByteReader(Protocol):
+    """What gives bytes, some at a time; no bytes are the end."""
+
+    def read(self, size: int, /) -> bytes:
+        """Up to `size` bytes."""
+        ...
+
+
+def open_unpacked(
+    raw: BinaryIO, where: str, codec: str, unpack: Callable[[ByteReader], ByteReader]
+) -> BinaryIO:
+    """What `unpack` makes of a stream, with its errors translated and its growth watched."""
+    return cast(BinaryIO, _CheckedStream(raw, codec, where, unpack))
+
+
+class _CountedStream:
+    """The compressed side of a stream, counting its bytes."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self.raw = raw
+        self.count = 0
+
+    def read(self, size: int = -1) -> bytes:
+        data = self.raw.read(size)
+        self.count += len(data)
+        return data
+
+
+def _new_zstd_frame() -> Any:  # noqa: ANN401 - the library does not export the class
+    return zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
+
+
+class Zstd:
+    """Zstandard frames in a row; the library's own reader does not notice a cut-off stream."""
+
+    _FEED = 1 << 13  # small, because one call gives everything that its input stands for
+
+    def __init__(self, raw: ByteReader) -> None:
+        self._raw = raw
+        self._out = io.BytesIO()
+        self._frame = _new_zstd_frame()
+        self._begun = False
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes."""
+        while not (data := self._out.read(size)):
+            chunk = self._raw.read(self._FEED)
+            if not chunk:
+                if self._begun:
+                    raise EOFError
+                return b""
+            self._out = io.BytesIO(self._feed(chunk))
+        return data
+
+    def _feed(self, chunk: bytes) -> bytes:
+        parts = []
+        while chunk:
+            self._begun = True
+            parts.append(self._frame.decompress(chunk))
+            if not self._frame.eof:
+                break
+            chunk = self._frame.unused_data
+            self._frame = _new_zstd_frame()
+            self._begun = False
+        return b"".join(parts)
+
+
+class Deflate:
+    """Members of gzip or zlib in a row; the library's own reader loses what precedes a cut."""
+
+    GZIP = 31
+    ZLIB = 15
+    _FEED = 1 << 16
+
+    def __init__(self, raw: ByteReader, form: int = GZIP) -> None:
+        self._raw = raw
+        self._form = form
+        self._member = zlib.decompressobj(form)
+        self._rest = b""
+        self._begun = False
+        self._later = False
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes."""
+        while size:
+            fed = self._rest or self._raw.read(self._FEED)
+            if not self._begun and not (fed := self._strip_padding(fed)):
+                return b""
+            data = self._feed(fed, size)
+            if data:
+                return data
+            if not fed:
+                raise EOFError
+        return b""
+
+    def _feed(self, fed: bytes, size: int) -> bytes:
+        data = self._member.decompress(fed, size)
+        self._begun, self._rest = True, self._member.unconsumed_tail
+        if self._member.eof:
+            self._begun, self._later, self._rest = False, True, self._member.unused_data
+            self._member = zlib.decompressobj(self._form)
+        return data
+
+    def _strip_padding(self, fed: bytes) -> bytes:
+        """What a member begins with: zeros may stand between those of gzip."""
+        if not self._later or self._form != self.GZIP:
+            return fed
+        while fed and not (rest := fed.lstrip(b"\0")):
+            fed = self._raw.read(self._FEED)
+        return rest if fed else b""
+
+
+_CODECS: dict[str, Callable[[Any], ByteReader]] = {
+    "gz": Deflate,
+    "zst": Zstd,
+    "bz2": lambda raw: bz2.BZ2File(raw, "rb"),
+    "xz": lambda raw: lzma.LZMAFile(raw, "rb"),  # noqa: SIM115 - the caller closes it
+}
+
+
+class _CheckedStream(io.RawIOBase):
+    """Decompressed bytes, with errors translated and growth watched."""
+
+    def __init__(
+        self, raw: BinaryIO, codec: str, where: str, unpack: Callable[[Any], ByteReader]
+    ) -> None:
+        self._counted = _CountedStream(raw)
+        self._raw = raw
+        self._where = where
+        self._codec = codec
+        self._given = 0
+        self._inner = unpack(self._counted)
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Up to `size` bytes (all with -1). Raises SourceError."""
+        if size < 0:
+            return b"".join(iter(lambda: self.read(1 << 20), b""))
+        with translate_read_errors(self._where, f"cannot decompress it ({self._codec})"):
+            try:
+                data = self._inner.read(size)
+            except EOFError as error:
+                raise self._short() from error
+        self._given += len(data)
+        if self._given > FREE_BYTES and self._given > MAX_RATIO * self._counted.count:
+            hint = "refused: it looks like a decompression bomb"
+            raise SourceError(self._where, f"over {MAX_RATIO} times its size unpacked", hint)
+        return data
+
+    def _short(self) -> SourceError:
+        detail = f"the {self._codec} data ends after {self._given} bytes of content"
+        return truncated_error(self._where, detail)
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()

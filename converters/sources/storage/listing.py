@@ -1,0 +1,439 @@
+"""Where files lie: local paths and fsspec URLs, found by file name, folder or glob.
+
+A `Place` is a small picklable value that says how the bytes of one file are opened; an `Entry` is a
+place with its name inside the source and what the storage knows about it.
+
+The globs of `source.files`: which names they choose.
+Folders that ingot itself wrote below a source: they are results and never data of that source.
+"""
+
+import errno
+import glob
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import orjson
+
+from ingot.converters.errors import SourceError
+from ingot.converters.rows import Json
+from ingot.converters.sources.storage.read_errors import (
+    FIRST_RETRIES,
+    call_with_retries,
+    redact_urls,
+    translate_read_errors,
+    underlying_error,
+)
+from ingot.converters.sources.storage.remote import (
+    RemoteFile,
+    connect_file_system,
+    entry_etag,
+    entry_mtime_ns,
+)
+
+__all__ = ["Entry", "Listing", "LocalFile", "Place", "RemoteFile", "file_stem", "list_location"]
+
+_GLOB_MARKS = frozenset("*?[")
+DANGLING_LINK = "a link that leads nowhere"
+_ODD_NAME = "its name has empty parts, `.` or `..`: it is no path below a folder"
+
+
+class Place(Protocol):
+    """Where the bytes of one file are; `str()` gives the text for messages."""
+
+    def open(self) -> BinaryIO:
+        """The bytes from the start. Raises SourceError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """A file of this machine."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return self.path
+
+    def open(self) -> BinaryIO:
+        """The bytes from the start, seekable. Raises SourceError."""
+        with translate_read_errors(self.path):
+            return Path(self.path).open("rb")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One file: its name inside the source, its place, and what the storage says about it.
+
+    Attributes:
+        name: relative to the source, with `/`.
+        place: how it is opened.
+        bytes: size on storage (of an archive's member: its uncompressed size).
+        mtime_ns: time of the last change, None where unknown.
+        etag: the storage's own mark of the content, None where it has none.
+    """
+
+    name: str
+    place: Place
+    bytes: int
+    mtime_ns: int | None = None
+    etag: str | None = None
+
+    @property
+    def tells_changes(self) -> bool:
+        """Whether the storage tells a changed file from the one before, beyond its size."""
+        return self.mtime_ns is not None or self.etag is not None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listing:
+    """What a location names.
+
+    Attributes:
+        base: its readable name.
+        direct: whether it is one file.
+        entries: its files, by name.
+        results: folders below it that hold what ingot wrote; their files are not in `entries`.
+        unreadable: (name, why) of files that cannot be asked for by their name.
+    """
+
+    base: str
+    direct: bool
+    entries: tuple[Entry, ...]
+    results: tuple[str, ...] = ()
+    unreadable: tuple[tuple[str, str], ...] = ()
+
+
+def list_location(location: str, *, whole: bool = True) -> Listing:
+    """List the files that a location names: a file, a folder (with all below it) or a glob."""
+    if "://" in location and not location.startswith("file://"):
+        return _list_remote(location)
+    return _list_local(location.removeprefix("file://"), location, whole)
+
+
+def _list_local(text: str, location: str, whole: bool) -> Listing:
+    path = Path(text).expanduser()
+    with translate_read_errors(location, "cannot list it"):
+        if path.is_file():
+            entry = _local_entry(path.name, path)
+            return Listing(base=file_stem(path.name), direct=True, entries=(entry,))
+        if path.is_dir():
+            closed: list[tuple[str, str]] = []
+            found = _walk_folder(str(path), "", frozenset(), None if whole else closed)
+            entries = tuple(sorted(found, key=lambda entry: entry.name))
+            base, shut = path.resolve().name, tuple(closed)
+            listing = Listing(base=base, direct=False, entries=entries, unreadable=shut)
+            return _require_entries(listing, location)
+        if _GLOB_MARKS & set(text):
+            return _local_glob(text, location)
+        if path.exists():
+            raise SourceError(location, "neither a file nor a folder")
+    raise SourceError(location, "no such file or folder", "check the spelling")
+
+
+def _local_entry(name: str, path: Path) -> Entry:
+    stat = path.stat()
+    place = LocalFile(str(path))
+    return Entry(name=name, place=place, bytes=stat.st_size, mtime_ns=stat.st_mtime_ns)
+
+
+def _walk_folder(
+    folder: str, prefix: str, above: frozenset[str], closed: list[tuple[str, str]] | None = None
+) -> Iterator[Entry]:
+    """Every file below a folder; links are followed, but into no folder that this one is in."""
+    real = os.path.realpath(folder)
+    if real in above:
+        return
+    try:
+        with os.scandir(folder) as found:
+            children = sorted(found, key=lambda child: child.name)
+    except PermissionError:
+        if closed is None or not prefix:
+            raise
+        closed.append((prefix, "no permission to list it"))
+        return
+    for child in children:
+        if _ask_entry(child.is_dir):
+            yield from _walk_folder(child.path, f"{prefix}{child.name}/", above | {real}, closed)
+        elif _ask_entry(child.is_file):
+            stat = child.stat()
+            yield Entry(
+                name=prefix + child.name,
+                place=LocalFile(child.path),
+                bytes=stat.st_size,
+                mtime_ns=stat.st_mtime_ns,
+            )
+        elif closed is not None:
+            closed.append((prefix + child.name, _non_file_reason(child)))
+
+
+def _non_file_reason(child: "os.DirEntry[str]") -> str:
+    return DANGLING_LINK if child.is_symlink() else "neither a file nor a folder"
+
+
+def _ask_entry(asked: Callable[[], bool]) -> bool:
+    """What a directory entry says about itself; a link that leads to itself is nothing."""
+    try:
+        return asked()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return False
+        raise
+
+
+def _local_glob(text: str, location: str) -> Listing:
+    top = Path(_fixed_part(text)).expanduser()
+    pattern = str(Path(text).expanduser())
+    found = [Path(hit) for hit in glob.glob(pattern, recursive=True)]  # noqa: PTH207 - absolute too
+    entries = {}
+    for path in found:
+        for entry in _entries_below(top, path) if path.is_dir() else _matched_file(top, path):
+            entries[entry.name] = entry
+    if not entries:
+        raise SourceError(location, "no file matches", "quote the pattern and check the spelling")
+    ordered = tuple(entries[name] for name in sorted(entries))
+    return Listing(base=top.resolve().name, direct=False, entries=ordered)
+
+
+def _entries_below(top: Path, folder: Path) -> Iterator[Entry]:
+    name = folder.relative_to(top).as_posix()
+    return _walk_folder(str(folder), "" if name == "." else f"{name}/", frozenset())
+
+
+def _matched_file(top: Path, path: Path) -> Iterator[Entry]:
+    if path.is_file():
+        yield _local_entry(path.relative_to(top).as_posix(), path)
+
+
+def _fixed_part(pattern: str) -> str:
+    """The folder before the first wildcard of a pattern: `data/x*/y` gives `data/`."""
+    first = min(pattern.index(mark) for mark in _GLOB_MARKS if mark in pattern)
+    return pattern[: pattern.rfind("/", 0, first) + 1]
+
+
+def _list_remote(url: str) -> Listing:
+    file_system, path = connect_file_system(url)
+    file_system.invalidate_cache()  # a listing made before is not what is there now
+    if _GLOB_MARKS & set(_strip_query(url, path)):
+        top = _fixed_part(path).rstrip("/")
+        found = call_with_retries(url, lambda: file_system.glob(path, detail=True), FIRST_RETRIES)
+        return _remote_listing(file_system, url, top, found)
+    info = call_with_retries(url, lambda: _remote_info(file_system, path), FIRST_RETRIES)
+    if info is not None and info["type"] == "file":
+        entry = _remote_entry(file_system, info, _strip_query(url, path).rpartition("/")[0])
+        return Listing(base=file_stem(entry.name), direct=True, entries=(entry,))
+    top = path.rstrip("/")
+    found = call_with_retries(url, lambda: file_system.find(path, detail=True), FIRST_RETRIES)
+    if not found and info is None:
+        raise SourceError(redact_urls(url), "no such file or folder", "check the spelling")
+    return _remote_listing(file_system, url, top, found)
+
+
+def _strip_query(url: str, path: str) -> str:
+    """A path without the query of a web address, which is neither name nor pattern."""
+    return path.partition("?")[0] if url.startswith(("http://", "https://")) else path
+
+
+def _remote_info(file_system: Any, path: str) -> dict[str, Json] | None:  # noqa: ANN401
+    try:
+        return dict(file_system.info(path))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if underlying_error(error) is not error:
+            raise
+        return None
+
+
+def _remote_listing(
+    file_system: Any,  # noqa: ANN401
+    url: str,
+    top: str,
+    found: dict[str, dict[str, Json]],
+) -> Listing:
+    infos = [info for info in found.values() if info["type"] == "file"]
+    entries = sorted(
+        (_remote_entry(file_system, info, top) for info in infos), key=lambda entry: entry.name
+    )
+    listing = Listing(
+        base=top.rpartition("/")[2],
+        direct=False,
+        entries=tuple(entry for entry in entries if not _is_odd_name(entry.name)),
+        unreadable=tuple((entry.name, _ODD_NAME) for entry in entries if _is_odd_name(entry.name)),
+    )
+    return _require_entries(listing, redact_urls(url))
+
+
+def _is_odd_name(name: str) -> bool:
+    """Whether a name is no path below a folder."""
+    return any(part in ("", ".", "..") for part in name.split("/"))
+
+
+def _remote_entry(file_system: Any, info: dict[str, Json], top: str) -> Entry:  # noqa: ANN401
+    path = str(info["name"])
+    url = str(file_system.unstrip_protocol(path))
+    size, mtime_ns, etag = int(info.get("size") or 0), entry_mtime_ns(info), entry_etag(info)
+    known = info.get("size")
+    return Entry(
+        name=_strip_query(url, path).removeprefix(top).removeprefix("/"),
+        place=RemoteFile(
+            url=url, size=None if known is None else size, etag=etag, mtime_ns=mtime_ns
+        ),
+        bytes=size,
+        mtime_ns=mtime_ns,
+        etag=etag,
+    )
+
+
+def _require_entries(listing: Listing, location: str) -> Listing:
+    if not listing.entries:
+        raise SourceError(location, "no files in it", "is this the right folder or pattern?")
+    return listing
+
+
+_COMPRESSED = (".gz", ".gzip", ".zst", ".zstd", ".bz2", ".xz", ".tgz", ".tbz2", ".txz", ".tar")
+
+
+def file_stem(name: str) -> str:
+    """A file's name without folders and extensions: `a/train.jsonl.gz` gives `train`."""
+    base = name.rpartition("/")[2]
+    while base.lower().endswith(_COMPRESSED) and base.rpartition(".")[0]:
+        base = base.rpartition(".")[0]
+    head, dot, _ = base.rpartition(".")
+    return head if dot and head else base
+
+
+def matches_globs(name: str, patterns: Sequence[str] | None) -> bool:
+    """Whether a name (relative, with `/`) is chosen; the last pattern that matches decides.
+
+    A pattern that begins with `!` excludes; if all do, everything else is chosen. As in gitignore a
+    pattern without a slash matches in every folder, `*` stays inside a folder and `**` does not.
+    """
+    if patterns is None:
+        return True
+    verdict = all(pattern.startswith("!") for pattern in patterns)
+    for pattern in patterns:
+        if _compile_glob(pattern.removeprefix("!")).fullmatch(name):
+            verdict = not pattern.startswith("!")
+    return verdict
+
+
+@cache
+def _compile_glob(pattern: str) -> re.Pattern[str]:
+    anywhere = "" if "/" in pattern.rstrip("/") else "(?:.*/)?"
+    return re.compile(
+        anywhere + _glob_regex(pattern.removeprefix("./").removeprefix("/")), re.DOTALL
+    )
+
+
+_GLOB_TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[!?[^\]]+\]|.", re.DOTALL)
+_GLOB_REGEX = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
+def _glob_regex(pattern: str) -> str:
+    if pattern.endswith("/"):
+        pattern += "**"
+    parts = []
+    for token in _GLOB_TOKEN.findall(pattern):
+        if token in _GLOB_REGEX:
+            parts.append(_GLOB_REGEX[token])
+        elif len(token) > 2 and token.startswith("["):
+            inner = token[1:-1].replace("\\", "\\\\").replace("[", "\\[")
+            parts.append(f"[^{inner[1:]}]" if inner.startswith("!") else f"[{inner}]")
+        else:
+            parts.append(re.escape(token))
+    return "".join(parts)
+
+
+OWN_RESULT = "a result of ingot"
+_MANIFEST = "manifest.json"
+_MOST_BYTES = 256 << 20  # of a manifest, which names every file of the source
+_PROPOSAL = ".proposal"
+_PROPOSAL_FILES = frozenset({"mapping.json", "report.md"})
+_SAMPLE = re.compile(r"(.*\.sample)/(sample\.json|data/.*)", re.DOTALL)
+_LAKE = re.compile(r"(.+)/\.ingot-lake/state\.sqlite", re.DOTALL)
+_UNFINISHED = re.compile(r"\..+\.ingot-.+")
+
+
+def drop_own_results(listing: Listing) -> Listing:
+    """The listing without the folders that hold results; their names are in its `results`.
+
+    Only the manifests that the listing shows are opened.
+    """
+    if listing.direct:
+        return listing
+    entries = listing.entries
+    found = {*_unfinished_folders(entries), *_proposal_folders(entries), *_sample_folders(entries)}
+    found.update(_lake_folders(entries))
+    found.update(_result_folders(entries))
+    if not found:
+        return listing
+    outer = {folder for folder in found if found.isdisjoint(list(_path_prefixes(folder))[:-1])}
+    kept = tuple(entry for entry in entries if outer.isdisjoint(_enclosing_folders(entry)))
+    return replace(listing, entries=kept, results=tuple(sorted(outer)))
+
+
+def _path_prefixes(name: str) -> Iterator[str]:
+    """`a`, `a/b`, `a/b/c` of `a/b/c`."""
+    cut = name.find("/")
+    while cut >= 0:
+        yield name[:cut]
+        cut = name.find("/", cut + 1)
+    yield name
+
+
+def _enclosing_folders(entry: Entry) -> list[str]:
+    """The folders that an entry lies in, below the location, outermost first."""
+    return list(_path_prefixes(entry.name))[:-1]
+
+
+def _result_folders(entries: Sequence[Entry]) -> Iterator[str]:
+    for entry in entries:
+        folder, _, base = entry.name.rpartition("/")
+        if folder and base == _MANIFEST and _is_own_manifest(entry):
+            yield folder
+
+
+def _is_own_manifest(entry: Entry) -> bool:
+    """Whether a manifest is one of ingot; one that cannot be read is not, and is judged as data."""
+    if entry.bytes > _MOST_BYTES:
+        return False
+    try:
+        with translate_read_errors(str(entry.place)), entry.place.open() as raw:
+            manifest = orjson.loads(raw.read())
+    except SourceError:
+        return False
+    versions = manifest.get("versions") if isinstance(manifest, dict) else None
+    return isinstance(versions, dict) and isinstance(versions.get("ingot"), str)
+
+
+def _proposal_folders(entries: Sequence[Entry]) -> Iterator[str]:
+    held: dict[str, set[str]] = {}
+    for entry in entries:
+        folder, _, base = entry.name.rpartition("/")
+        if folder.endswith(_PROPOSAL):
+            held.setdefault(folder, set()).add(base)
+    return (folder for folder, names in held.items() if names >= _PROPOSAL_FILES)
+
+
+def _lake_folders(entries: Sequence[Entry]) -> Iterator[str]:
+    """Folders that hold a lake's state: with its mappings, catalog and page."""
+    return (match[1] for entry in entries if (match := _LAKE.fullmatch(entry.name)))
+
+
+def _sample_folders(entries: Sequence[Entry]) -> Iterator[str]:
+    """Folders `NAME.sample/` with `sample.json` and something in `data/`."""
+    held: dict[str, set[bool]] = {}
+    for entry in entries:
+        if match := _SAMPLE.fullmatch(entry.name):
+            held.setdefault(match[1], set()).add(match[2] == "sample.json")
+    return (folder for folder, both in held.items() if len(both) == 2)
+
+
+def _unfinished_folders(entries: Sequence[Entry]) -> Iterator[str]:
+    for entry in entries:
+        for folder in _enclosing_folders(entry) if ".ingot-" in entry.name else ():
+            if _UNFINISHED.fullmatch(folder.rpartition("/")[2]):
+                yield folder

@@ -1,0 +1,338 @@
+"""Files behind a URL, read in pieces: a read that fails goes on where it was.
+
+A reader fetches blocks by position: short ones where it jumps about, longer ones the further it
+reads on, the end of a file as one. So a Parquet footer or a range costs little, and a long file has
+about 130 requests per GB. What fails is asked for again (`reaching.persistent`), of a file opened
+anew, as long as it is the same file: size, ETag and time of change, as far as the storage tells
+them. A file never ends before its size.
+"""
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Final, Protocol, TypeVar, cast
+
+from ingot.converters.errors import SourceError
+from ingot.converters.rows import Json
+from ingot.converters.sources.storage.read_errors import (
+    FIRST_RETRIES,
+    call_with_retries,
+    redact_urls,
+    translate_remote_errors,
+)
+
+T = TypeVar("T")
+
+FIRST_BLOCK: Final = 128 << 10  # a small file, or the first glance at a long one
+MOST_BLOCK: Final = 8 << 20
+TAIL: Final = 256 << 10
+_BUFFER = 64 << 10
+_HF = "hf://"
+_NS_PER_SECOND = 1_000_000_000
+_BUCKET_SCHEMES = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "hdfs": "hdfs"}
+_OWN_PACKAGES = {"gs": "gcsfs"}
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A file behind a URL, as it was listed.
+
+    Attributes:
+        url: may hold secrets; `str()` does not show them.
+        size: in bytes, None where it is not known.
+        etag: the storage's mark of the content, None where it has none.
+        mtime_ns: time of the last change, None where it is not known.
+    """
+
+    url: str = field(repr=False)
+    size: int | None = None
+    etag: str | None = None
+    mtime_ns: int | None = None
+
+    def __str__(self) -> str:
+        return redact_urls(self.url)
+
+    def open(self) -> BinaryIO:
+        """The bytes from the start, seekable where the storage can."""
+        return cast(BinaryIO, io.BufferedReader(_RemoteStream(self), _BUFFER))
+
+
+class _OpenFile(Protocol):
+    """An open file of any storage."""
+
+    size: int | None
+    etag: str | None
+    mtime_ns: int | None
+
+    def read(self, start: int, size: int) -> bytes | bytearray:
+        """Up to `size` bytes from `start` on, at least one before the end."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...
+
+
+class _RemoteStream(io.RawIOBase):
+    """The bytes of a remote file, by blocks."""
+
+    def __init__(self, place: RemoteFile) -> None:
+        self._place = place
+        self._known: RemoteFile = place
+        self._file: _OpenFile | None = None
+        self._at = 0
+        self._block: bytes | bytearray = b""
+        self._block_at = 0
+        self._ahead = FIRST_BLOCK
+        self._fetched = 0
+        self._asked(self._open)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return not isinstance(self._file, _ForwardFile)
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        if not self.seekable():
+            raise io.UnsupportedOperation("seek")
+        if whence == 2 and self._known.size is None:
+            raise io.UnsupportedOperation("seek from an end that is not known")
+        base = {0: 0, 1: self._at, 2: self._known.size or 0}[whence]
+        self._at = max(0, base + offset)
+        return self._at
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        start = self._at - self._block_at
+        if not 0 <= start < len(self._block):
+            self._fetch(len(buffer))
+            start = self._at - self._block_at
+        data = memoryview(self._block)[start : start + len(buffer)]
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        self._block = b""
+        self._drop()
+        super().close()
+
+    def _fetch(self, wanted: int) -> None:
+        """Make the block one that begins at the present place, or holds it and ends the file."""
+        goes_on = self._at == self._block_at + len(self._block)
+        start, size = self._span(wanted, goes_on)
+        self._block_at, self._block = start, b""
+        if not size:
+            return
+        self._block = self._asked(lambda: self._read(start, size))
+        self._fetched += 1
+        if goes_on and self._fetched > 1 and start + len(self._block) == self._known.size:
+            self._asked(self._check_same)
+
+    def _span(self, wanted: int, goes_on: bool) -> tuple[int, int]:
+        """Where the next block begins and how long it is; the end of the file has none."""
+        end = self._known.size
+        self._ahead = min(2 * self._ahead, MOST_BLOCK) if self._fetched and goes_on else FIRST_BLOCK
+        size = min(max(wanted, self._ahead), MOST_BLOCK)
+        if end is None:
+            return self._at, size
+        if self._at >= end:
+            return self._at, 0
+        if not goes_on and end - self._at <= TAIL and self.seekable():
+            return max(0, end - TAIL), min(TAIL, end)
+        return self._at, min(size, end - self._at)
+
+    def _asked(self, act: Callable[[], T]) -> T:
+        return call_with_retries(self._place.url, act)
+
+    def _read(self, start: int, size: int) -> bytes | bytearray:
+        if self._file is None:
+            self._open()
+        assert self._file is not None
+        try:
+            data = _read_fully(self._file, start, size)
+            if len(data) < size and self._known.size is not None:
+                raise OSError(f"it ends after {start + len(data)} of {self._known.size} bytes")
+        except Exception:
+            self._drop()
+            raise
+        return data
+
+    def _open(self) -> None:
+        """Open the file, and see that it is the one that is known."""
+        file = open_remote_file(self._place.url)
+        try:
+            self._known = confirm_same_file(self._place, self._known, file)
+        except SourceError:
+            file.close()
+            raise
+        self._file = file
+
+    def _check_same(self) -> None:
+        """See that a file read in several requests was one file all the time."""
+        if isinstance(self._file, _ForwardFile) or self._known.etag is None:
+            return
+        self._drop()
+        self._open()
+
+    def _drop(self) -> None:
+        if self._file is not None:
+            file, self._file = self._file, None
+            with translate_remote_errors(self._place.url):
+                file.close()
+
+
+def _read_fully(file: _OpenFile, start: int, size: int) -> bytes | bytearray:
+    """`size` bytes, fewer only at the end: a storage may give them in pieces."""
+    data = file.read(start, size)
+    while 0 < len(data) < size and (more := file.read(start + len(data), size - len(data))):
+        data = data + more
+    return data[:size]
+
+
+def confirm_same_file(place: RemoteFile, known: RemoteFile, file: _OpenFile) -> RemoteFile:
+    """What is known of a file, with what opening it told."""
+    pairs = (
+        (known.size, file.size),
+        (known.etag, file.etag),
+        (_whole_seconds(known.mtime_ns), _whole_seconds(file.mtime_ns)),
+    )
+    if any(None not in pair and pair[0] != pair[1] for pair in pairs):
+        hint = "run again when nothing writes to it"
+        raise SourceError(str(place), "changed while it was read", hint)
+    return RemoteFile(
+        url=place.url,
+        size=file.size if known.size is None else known.size,
+        etag=known.etag or file.etag,
+        mtime_ns=known.mtime_ns or file.mtime_ns,
+    )
+
+
+def _whole_seconds(mtime_ns: int | None) -> int | None:
+    return None if mtime_ns is None else mtime_ns // _NS_PER_SECOND
+
+
+def open_remote_file(url: str) -> _OpenFile:
+    """The open file behind a URL; errors are the storage's own."""
+    file_system, path = find_file_system(url)
+    if hasattr(file_system, "read_from"):
+        return cast(_OpenFile, file_system.read_from(path))
+    file = file_system.open(path, "rb", cache_type="none")  # the reader has blocks of its own
+    return _SeekableFile(file) if _is_seekable(file) else _ForwardFile(file)
+
+
+def _is_seekable(file: Any) -> bool:  # noqa: ANN401 - every storage has a class of its own
+    """Whether a file can be read from any place; some say so and cannot."""
+    if not file.seekable():
+        return False
+    try:
+        file.seek(1)
+        file.seek(0)
+    except (ValueError, OSError):
+        return False
+    return True
+
+
+class _SeekableFile:
+    """An open file of fsspec that can be read anywhere."""
+
+    def __init__(self, file: Any) -> None:  # noqa: ANN401 - every storage has a class of its own
+        self._file = file
+        told = getattr(file, "details", None)
+        told = told if isinstance(told, dict) else {}
+        size = getattr(file, "size", None)
+        self.size: int | None = size if isinstance(size, int) else _file_end(file)
+        self.etag = entry_etag(told)
+        self.mtime_ns = entry_mtime_ns(told)
+
+    def read(self, start: int, size: int) -> bytes:
+        self._file.seek(start)
+        return cast(bytes, self._file.read(size))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _file_end(file: Any) -> int:  # noqa: ANN401
+    size = int(file.seek(0, 2))
+    file.seek(0)
+    return size
+
+
+class _ForwardFile:
+    """An open file of fsspec that is read once, from its beginning: what comes before is passed."""
+
+    def __init__(self, file: Any) -> None:  # noqa: ANN401
+        self._file = file
+        self._at = 0
+        size = getattr(file, "size", None)
+        self.size: int | None = size if isinstance(size, int) else None
+        self.etag: str | None = None
+        self.mtime_ns: int | None = None
+
+    def read(self, start: int, size: int) -> bytes:
+        while self._at < start and (passed := self._file.read(min(_BUFFER, start - self._at))):
+            self._at += len(passed)
+        if self._at < start:
+            raise OSError(f"it ends after {self._at} bytes, and had more before")
+        data = cast(bytes, self._file.read(size))
+        self._at += len(data)
+        return data
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def entry_etag(told: dict[str, Json]) -> str | None:
+    """The mark of the content in what a storage says about a file."""
+    return next((str(told[key]) for key in ("ETag", "etag", "blob_id") if told.get(key)), None)
+
+
+def entry_mtime_ns(told: dict[str, Json]) -> int | None:
+    """The time of the last change in what a storage says about a file."""
+    import datetime as dt
+
+    for key in ("mtime", "LastModified", "last_modified", "updated"):
+        value = told.get(key)
+        if isinstance(value, dt.datetime):
+            return int(value.timestamp() * _NS_PER_SECOND)
+        if isinstance(value, int | float):
+            return int(value * _NS_PER_SECOND)
+    return None
+
+
+def connect_file_system(url: str) -> tuple[Any, str]:
+    """The fsspec file system of a URL and the path inside it."""
+    return call_with_retries(url, lambda: find_file_system(url), FIRST_RETRIES)
+
+
+def find_file_system(url: str) -> tuple[Any, str]:
+    """As `connected`, at the first try; errors are the storage's own."""
+    scheme = _BUCKET_SCHEMES.get(url.partition("://")[0].lower())
+    if scheme and "::" not in url and not _has_package(_OWN_PACKAGES.get(scheme)):
+        from ingot.converters.sources.storage.buckets import bucket_file_system
+
+        return bucket_file_system(url, scheme)
+    if url.startswith(_HF):
+        _require_hub(url)
+    import fsspec
+
+    file_system, path = fsspec.core.url_to_fs(url)
+    return file_system, path
+
+
+def _has_package(name: str | None) -> bool:
+    import importlib.util
+
+    return name is not None and importlib.util.find_spec(name) is not None
+
+
+def _require_hub(url: str) -> None:
+    try:
+        import huggingface_hub  # noqa: F401 - registers hf:// with fsspec
+    except ImportError as error:
+        hint = 'pip install "ingot[hf]"'
+        raise SourceError(url, "the Hugging Face Hub needs an extra package", hint) from error

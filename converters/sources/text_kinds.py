@@ -1,0 +1,324 @@
+"""What a text looks like: url, time, hash, path, number, prose, question, code; and its scripts.
+
+Looks are cheap observations about one text. They are evidence for a mapper and words for a prompt;
+nothing is decided by one of them alone.
+
+Which language a text is in: by script where a script tells, else by py3langid.
+What the texts of a sample's records hold: what is trained on, what is constant, what is no text.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ingot.converters.rows import Json
+
+_URL = re.compile(r"(?:https?|ftp|s3|hdfs)://\S+|www\.\S+\.\S+", re.IGNORECASE)
+_FILE = re.compile(
+    r"(?:[\w.\-]+[/\\])*[\w.\- ]+\.[A-Za-z][A-Za-z0-9]{0,5}|(?:[\w.\-]*[/\\]){2,}\S*"
+)
+_EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.\w+")
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_HEX = re.compile(
+    r"(?:0x|(?:sha|md|crc|b)\d+[:-])?(?:[0-9a-f]{16,128}|[A-Z2-7]{26,64})", re.IGNORECASE
+)
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{40,}={0,2}")
+_NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d+)?\s*%?")
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_ZONE = r"(?:\s*(?:z|[a-z]{2,4}|[+-]\d{2}:?\d{2}))?"
+_CLOCK = rf"(?:[t ,]+\d{{1,2}}:\d{{2}}(?::\d{{2}}(?:[.,]\d+)?)?\s*(?:am|pm)?{_ZONE})?"
+_TIME = re.compile(
+    rf"(?:1[5-9]|2[01])\d\d[-/.](?:0?[1-9]|1[0-2])(?:[-/.](?:0?[1-9]|[12]\d|3[01]))?{_CLOCK}"
+    rf"|\d{{1,2}}[-/.]\d{{1,2}}[-/.]\d{{2,4}}{_CLOCK}"
+    rf"|\d{{4}}年(?:\d{{1,2}}月(?:\d{{1,2}}日)?)?.{{0,12}}"
+    rf"|(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,?\s+)?\d{{1,2}}\s+{_MONTH},?\s+\d{{4}}{_CLOCK}"
+    rf"|(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,?\s+)?{_MONTH}\.?\s+\d{{1,2}},?"
+    rf"(?:\s+\d{{1,2}}:\d{{2}}(?::\d{{2}})?{_ZONE})?,?\s+\d{{4}}{_CLOCK}"
+    rf"|(?:0[1-9]|1[0-2]) \d{{1,2}}, \d{{4}}"
+    rf"|\d{{1,2}}[-/]\d{{1,2}}[ ,]+\d{{1,2}}:\d{{2}}(?::\d{{2}})?"
+    rf"|\d{{4}}년(?:\s*\d{{1,2}}월(?:\s*\d{{1,2}}일)?)?.{{0,12}}",
+    re.IGNORECASE,
+)
+_LETTER = re.compile(r"[(\[（【]?[A-Ha-h][)\]）】.]?")
+_OPTION = re.compile(r"[(\[（【]?[A-Ha-h1-8][)\]）】.．、:：]\s*\S.*", re.DOTALL)
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_HAN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+_QUESTION_END = re.compile(r"[?？؟][\s\"'”’」』)）]*$|_{2,}|（\s*）|\(\s{2,}\)")
+_VERBS = (
+    "write give list explain describe create generate find name compute calculate translate "
+    "summarize summarise classify identify tell make suggest provide compose rewrite design "
+    "implement answer solve determine complete rephrase revise rework modify alter take "
+    "repeat expand shorten change edit convert compare discuss draft develop imagine act "
+    "pretend suppose consider evaluate assess analyze analyse recommend propose outline "
+    "categorize construct build add remove replace extract organize sort rank choose select "
+    "pick show prove let"
+)
+_QUESTION_WORDS = (
+    "what who whom whose when where why how which is are was were do does did can could "
+    "should would will if given que quel quelle quels quelles qui comment pourquoi combien "
+    "wer wie warum wo wann qué cuál cómo quién dónde explica traduce resume traduis traduisez "
+    "что как почему кто где когда напиши объясни erkläre schreibe nenne"
+)
+_ASKING = re.compile(
+    r"\s*(?:now,? |please |could you |and |then |then, )?(?:"
+    + "|".join([*_VERBS.split(), *_QUESTION_WORDS.split()])
+    + r"|explique[rz]?|donne[rz]?|écri[rstvez]+|résume[rz]?|cite[rz]?|rédige[rz]?"
+    r"|welche[rsn]?|escrib[ea]|por qué"
+    r")\b|[^.?!\n]{0,80}\byour (?:previous|earlier|last|prior) (?:response|reply|answer)",
+    re.IGNORECASE,
+)
+_ASKING_CJK = re.compile(
+    r"什么|怎么|如何|为什么|为何|吗|呢|哪|谁|多少|是否|请|何|几|怎样|列出|写一|给出|解释|描述|生成|翻译|判断|帮我"
+    r"|何ですか|ですか|か？|なぜ|教えて|무엇|어떻게|왜|까요|나요|인가|어디|누구|언제|뭐"
+)
+_SENTENCE = re.compile(r"[.!?。！？…؟।][\"'”’」』)）]?(?:\s|$)|[，。；、！？]")
+_CODE = re.compile(
+    r"^\s*(?:def |class |import |from \S+ import|function |public |private |#include|package "
+    r"|const |let |var |func |fn |SELECT |<\?php|using |if __name__|return |@\w+\()"
+    r"|[;{}]\s*$|=>|==|\):\s*$|</\w+>|(?<!\w)\w++\([\w, =.\"'\[\]]*\)\s*$",
+    re.MULTILINE,
+)
+_SCRIPTS = {
+    "han": re.compile(r"[\u3400-\u9fff\uf900-\ufaff]"),
+    "kana": re.compile(r"[\u3040-\u30ff]"),
+    "hangul": re.compile(r"[\u1100-\u11ff\uac00-\ud7af]"),
+    "cyrillic": re.compile(r"[\u0400-\u04ff]"),
+    "arabic": re.compile(r"[\u0600-\u06ff]"),
+    "hebrew": re.compile(r"[\u0590-\u05ff]"),
+    "greek": re.compile(r"[\u0370-\u03ff]"),
+    "thai": re.compile(r"[\u0e00-\u0e7f]"),
+    "devanagari": re.compile(r"[\u0900-\u097f]"),
+    "bengali": re.compile(r"[\u0980-\u09ff]"),
+    "tamil": re.compile(r"[\u0b80-\u0bff]"),
+    "latin": re.compile(r"[A-Za-z\u00c0-\u024f]"),
+}
+_NO_LETTER = bytes(code for code in range(128) if not chr(code).isalpha())
+_JSON_START = re.compile(r"\s*(?:\[\s*(?:[\[{\"\d-]|$|\])|\{\s*[\"}])")
+
+
+def count_words(text: str) -> int:
+    """How many words a text has, about: two characters of Han or Kana count as one."""
+    han = 0 if text.isascii() else len(_HAN.findall(text))
+    rest = _HAN.sub(" ", text) if han else text
+    spaced = sum(1 for token in rest.split() if _WORD.search(token))
+    return spaced + (han + 1) // 2
+
+
+def script_counts(text: str) -> Counter[str]:
+    """Letters per script."""
+    if text.isascii():
+        latin = len(text.encode().translate(None, _NO_LETTER))
+        return Counter(latin=latin) if latin else Counter()
+    return Counter({name: n for name, rule in _SCRIPTS.items() if (n := len(rule.findall(text)))})
+
+
+def is_time(text: str) -> bool:
+    """A date or a point in time in one of the usual spellings (a bare number is none)."""
+    return len(text) < 45 and bool(_TIME.fullmatch(text.strip()))
+
+
+def is_question(text: str) -> bool:
+    """Whether a text asks or orders something, as far as its form shows."""
+    start, end = text[:400], text[-200:].rstrip()
+    if _QUESTION_END.search(end) or _ASKING.match(start):
+        return True
+    if start.isascii():
+        return False
+    cjk = _HAN.search(start) or _SCRIPTS["hangul"].search(start[:100])
+    return bool(cjk and _ASKING_CJK.search(text[:200]))
+
+
+def is_code(text: str) -> bool:
+    """Whether at least a quarter of the lines of a text have the form of program code."""
+    lines = [line for line in text[:4000].splitlines() if line.strip()]
+    hits = sum(1 for line in lines if _CODE.search(line))
+    return hits >= max(1, len(lines) / 4) and bool(re.search(r"[(){};=<>]", text))
+
+
+_SHAPES = (
+    ("url", _URL),
+    ("uuid", _UUID),
+    ("email", _EMAIL),
+    ("letter", _LETTER),
+    ("number", _NUMBER),
+    ("hash", _HEX),
+    ("hash", _BASE64),
+    ("file", _FILE),
+)
+
+
+def _text_shape(text: str) -> str | None:
+    """What a text is as a whole, where it is no running text."""
+    if len(text) > 300 or not text:
+        return None
+    if is_time(text):
+        return "time"
+    for name, rule in _SHAPES:
+        if rule.fullmatch(text) and (name != "file" or " " not in text.rsplit(".", 1)[-1]):
+            return "number" if name == "hash" and text.isdigit() else name
+    return None
+
+
+def text_looks(text: str) -> tuple[str, ...]:
+    """Every look of a non-blank text.
+
+    One of url, uuid, email, letter, number, hash, file, time for a text that is such a thing as a
+    whole; else any of prose (five words or more), sentence, question, code, json,
+    option (`A. ...`), word (one word).
+    """
+    bare = text.strip()
+    shape = _text_shape(bare)
+    if shape:
+        return (shape,)
+    looks = []
+    words = count_words(bare[:2000])
+    if words >= 5:
+        looks.append("prose")
+    if words >= 5 and _SENTENCE.search(bare[:2000]):
+        looks.append("sentence")
+    if not re.search(r"\s", bare) and len(bare) <= 32:
+        looks.append("word")
+    if is_question(bare):
+        looks.append("question")
+    if is_code(bare):
+        looks.append("code")
+    if _JSON_START.match(bare) and bare[-1] in "]}":
+        looks.append("json")
+    if _OPTION.fullmatch(bare):
+        looks.append("option")
+    return tuple(looks)
+
+
+LANGUAGE_CHARS: Final = 1500  # characters of a text that are looked at
+
+_BY_SCRIPT: Final = {
+    "hangul": "ko",
+    "kana": "ja",
+    "han": "zh",
+    "thai": "th",
+    "greek": "el",
+    "hebrew": "he",
+    "tamil": "ta",
+}
+_MARKUP = re.compile(r"```.*?```|https?://\S+|<[^>]{1,80}>|\\[a-zA-Z]+|[{}$_^\\]", re.DOTALL)
+
+
+def recognize_language(text: str) -> str | None:
+    """The ISO 639-1 code of a text's language, None where it is too short or has no letters."""
+    from py3langid import classify
+
+    bare = _MARKUP.sub(" ", text)[:LANGUAGE_CHARS]
+    scripts = script_counts(bare)
+    letters = sum(scripts.values())
+    if letters < 4:
+        return None
+    if scripts["kana"] > 0.1 * letters:
+        return "ja"
+    for script, code in _BY_SCRIPT.items():
+        weight = 2 if script == "han" else 1  # a sign of Han says as much as two letters
+        if weight * scripts[script] > 0.5 * (letters + (weight - 1) * scripts[script]):
+            return code
+    if letters < 20:
+        return None
+    code = str(classify(bare)[0])
+    return code if len(code) == 2 else None  # rare ones are mostly letters that are no language
+
+
+# Eight numbers and nothing else are no sentence; a short answer to a sum is fewer.
+_NUMBERS = re.compile(r"\s*[\[({]?\s*[0-9]+(?:[\s,;|]+[0-9]+){7,}[\s,;|]*[\])}]?\s*")
+_NUMBERS_CHARS = (
+    4000  # characters of a text that are looked at; a longer list of numbers begins as one
+)
+
+Record = dict[str, Json]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MostFrequent:
+    """How often the most frequent of some texts occurs: `count` of `texts`, `distinct` in all."""
+
+    texts: int
+    distinct: int
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Content:
+    """Counts over the records of a sample.
+
+    Attributes:
+        records: number of records.
+        trained_records: records with at least one message that is trained on (PT: all).
+        chars, trained_chars: characters of all messages or texts, and of those trained on.
+        usual: per side (`text`; `prompts`, `answers`) the most frequent text.
+        numbers: per side the records whose text is a list of numbers and nothing else.
+    """
+
+    records: int = 0
+    trained_records: int = 0
+    chars: int = 0
+    trained_chars: int = 0
+    usual: dict[str, MostFrequent] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+
+
+def count_content(records: Sequence[Record]) -> Content:
+    """Count what the records hold."""
+    sides: dict[str, list[str]] = {}
+    chars, trained, trained_records = 0, 0, 0
+    for record in records:
+        for side, text in _side_texts(record):
+            sides.setdefault(side, []).append(text)
+        counted = list(_text_lengths(record))
+        chars += sum(size for size, _ in counted)
+        trained += sum(size for size, on in counted if on)
+        trained_records += any(on for _, on in counted)
+    return Content(
+        records=len(records),
+        trained_records=trained_records,
+        chars=chars,
+        trained_chars=trained,
+        usual={side: _most_frequent(texts) for side, texts in sides.items()},
+        numbers={side: sum(map(is_numbers, texts)) for side, texts in sides.items()},
+    )
+
+
+def _side_texts(record: Record) -> Iterator[tuple[str, str]]:
+    """What is asked and what is answered, as one text each; of a PT record its text."""
+    if "text" in record:
+        yield "text", record["text"]
+        return
+    said = record["messages"]
+    yield "prompts", _join_lines(one["content"] for one in said if one["role"] in ("user", "tool"))
+    yield "answers", _join_lines(one["content"] for one in said if one["role"] == "assistant")
+
+
+def _join_lines(texts: Iterable[str]) -> str:
+    return "\n".join(texts)
+
+
+def _text_lengths(record: Record) -> Iterator[tuple[int, bool]]:
+    """Characters of each text, and whether it is trained on."""
+    if "text" in record:
+        yield len(record["text"]), True
+        return
+    for message in record["messages"]:
+        yield len(message["content"]), bool(message["loss_mask"])
+    yield len(record.get("system") or ""), False
+
+
+def _most_frequent(texts: Sequence[str]) -> MostFrequent:
+    counts = Counter(texts)
+    return MostFrequent(texts=len(texts), distinct=len(counts), count=max(counts.values()))
+
+
+def is_numbers(text: str) -> bool:
+    """Whether a text is a list of at least eight whole numbers, as token ids stored as text are."""
+    head = text[:_NUMBERS_CHARS]
+    if not head[:64].lstrip(" \t\n[({")[:1].isdigit():
+        return False
+    if len(text) > _NUMBERS_CHARS:  # the cut may have split a number, which stays one
+        head = head.rstrip(" \t\n,;|")
+    return _NUMBERS.fullmatch(head) is not None

@@ -1,0 +1,428 @@
+"""`ingot chat`: a data set onboarded in conversation."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ingot.cli import options as o
+from ingot.cli.console import safe_text
+from ingot.cli.model_options import ModelOptions
+from ingot.cli.options import expand_options
+from ingot.converters.errors import IngotError, OutputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ingot.agent.chat.conversation import ChatStore, Conversation
+    from ingot.agent.chat.responses import Reply
+    from ingot.agent.context import Context
+    from ingot.agent.state import Order
+
+_PROMPT = "> "
+_STAGES = {
+    "discover": "looking at the files",
+    "sample": "rows drawn",
+    "propose": "a mapping proposed",
+    "repair": "to be corrected",
+    "validate": "tried on the sample",
+    "look": "looked at its records",
+}
+
+
+@expand_options
+def chat(
+    *,
+    ctx: typer.Context,
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SOURCE",
+            help="File, folder, archive or URL of the raw data.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Folder for the result; it can be named later too: out DIR.",
+            show_default=False,
+        ),
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            "--resume", metavar="ID", help="Go on with a conversation.", show_default=False
+        ),
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the conversations.")] = False,
+    forget: Annotated[
+        str | None,
+        typer.Option("--forget", metavar="ID", help="Delete a conversation.", show_default=False),
+    ] = None,
+    mode: o.ModeOption = o.Mode.auto,
+    mapper: o.MapperOption = o.Mapper.auto,
+    mapping: Annotated[
+        Path | None,
+        typer.Option(
+            "--mapping",
+            metavar="FILE",
+            help="Begin with this mapping; no mapper is asked for one.",
+            show_default=False,
+        ),
+    ] = None,
+    tokenizer: o.TokenizerOption = None,
+    records: o.RecordsOption = o.Records.parquet,
+    language: o.LanguageOption = None,
+    source_name: o.SourceNameOption = None,
+    llm: ModelOptions,
+    overwrite: o.OverwriteOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --list: as JSON.")] = False,
+) -> None:
+    """Settle a mapping in conversation: say what should be different, look, approve, convert.
+
+    Plain language needs a model; short commands (help lists them) need nothing. Conversations are
+    kept. Lines are read from standard input where that is no terminal.
+    """
+    from ingot.agent.chat.conversation import ChatStore
+    from ingot.agent.state import Order, state_home
+    from ingot.cli.console import stdout_console
+    from ingot.cli.questions import load_mapping_file
+
+    chats = ChatStore(state_home())
+    if sum((bool(source), bool(resume), list_, bool(forget))) != 1:
+        raise typer.BadParameter("say one of: SOURCE, --resume ID, --list, --forget ID")
+    if list_:
+        _refuse_other_options(ctx, "--list", ("list_", "as_json"))
+        _list_conversations(chats, as_json=as_json)
+        return
+    if forget:
+        _refuse_other_options(ctx, "--forget", ("forget",))
+        chats.forget(_load_conversation(chats, forget).id)
+        return
+    context = llm.context(mapper)
+    console = stdout_console()
+    if resume:
+        _refuse_other_options(
+            ctx, "--resume", ("resume", *_OF_RESUME, *(f.name for f in fields(llm)))
+        )
+        given = {
+            "out": str(out) if out else None,
+            "tokenizer": tokenizer,
+            "records": records.value,
+            "overwrite": overwrite,
+            "share_values": llm.share_values.value,
+            "prompt_tokens": llm.prompt_tokens,
+        }
+        said = {name: value for name, value in given.items() if _is_on_command_line(ctx, name)}
+        conversation = _resume_conversation(chats, resume, said, context)
+    else:
+        order = Order(
+            source=source or "",
+            out=str(out) if out else None,
+            mode=mode.value,
+            mapper="file" if mapping else mapper.value,
+            mapping=load_mapping_file(mapping) if mapping else None,
+            mapping_file=str(mapping) if mapping else None,
+            tokenizer=tokenizer,
+            records=records.value,
+            language=language,
+            source_name=source_name,
+            overwrite=overwrite,
+            share_values=llm.share_values.value,
+            prompt_tokens=llm.prompt_tokens,
+        )
+        conversation = _start_conversation(chats, order, context)
+    _run_talk(conversation, chats, context, console)
+
+
+def _list_conversations(chats: "ChatStore", *, as_json: bool) -> None:
+    from dataclasses import asdict
+    from datetime import UTC, datetime
+
+    from ingot.cli.console import print_json, stdout_console
+    from ingot.cli.display import print_grid
+
+    found = chats.listed()
+    if as_json:
+        print_json([asdict(one) for one in found])
+        return
+    rows = [
+        (one.id, one.state, datetime.fromtimestamp(one.at, UTC).strftime("%F %R"), one.source)
+        for one in found
+    ]
+    if rows:
+        print_grid(stdout_console(), [("id", "state", "changed (UTC)", "source"), *rows])
+    else:
+        typer.echo("no conversations yet: ingot chat SOURCE")
+
+
+def _load_conversation(chats: "ChatStore", id_: str) -> "Conversation":
+    try:
+        return chats.load(id_)
+    except KeyError as error:
+        raise typer.BadParameter(f"there is no conversation {id_!r}: see --list") from error
+
+
+# What may be said otherwise when a conversation goes on, beside how a model is asked.
+_OF_RESUME = ("out", "tokenizer", "records", "overwrite", "mapper")
+
+
+def _is_on_command_line(ctx: typer.Context, name: str) -> bool:
+    """Whether an option stands on the command line."""
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _refuse_other_options(ctx: typer.Context, door: str, names: Iterable[str]) -> None:
+    """See that nothing else was said, since it would do nothing."""
+    for one in ctx.command.params:
+        if one.name and _is_on_command_line(ctx, one.name) and one.name not in names:
+            raise typer.BadParameter(f"{one.opts[0]} does not go with {door}")
+
+
+def _resume_conversation(
+    chats: "ChatStore", id_: str, said: dict[str, Any], context: "Context"
+) -> "Conversation":
+    """A conversation that was kept, its mapping tried on the data as it is now."""
+    from ingot.agent.chat.operations import recheck_conversation
+
+    conversation = _load_conversation(chats, id_)
+    order = replace(conversation.order, **said)
+    return recheck_conversation(replace(conversation, order=order), context)
+
+
+def _start_conversation(chats: "ChatStore", order: "Order", context: "Context") -> "Conversation":
+    """A new conversation; what is done meanwhile is told as it happens."""
+    from ingot.agent.chat.operations import begin_conversation
+    from ingot.cli.console import plain_text, stderr_console
+
+    def tell(node: str) -> None:
+        if node in _STAGES:
+            stderr_console().print(plain_text(_STAGES[node], "dim"))
+
+    conversation = begin_conversation(chats.new_id(), order, context, tell)
+    chats.keep(conversation)
+    return conversation
+
+
+def _run_talk(
+    conversation: "Conversation", chats: "ChatStore", context: "Context", console: "Console"
+) -> None:
+    """Turn after turn until the person leaves or the lines end; each turn is kept."""
+    from ingot.agent.chat.responses import Reply
+    from ingot.cli.commands import chat_display
+    from ingot.cli.console import plain_text
+
+    chat_display.show_opening(console, Reply(conversation=conversation), context)
+    how = "Say what should be different" if context.asking else "No model is asked: short commands"
+    console.print(plain_text(f"{how}; help lists the commands, ok converts, quit leaves.", "dim"))
+    talk = _TalkLoop(conversation, chats, context, console)
+    for line in _input_lines(console):
+        if not talk.turn(line):
+            break
+    console.print(plain_text(f"kept: ingot chat --resume {conversation.id}", "dim"))
+
+
+class _TalkLoop:
+    """A conversation at its door: what a line does is kept before it is acted upon and shown."""
+
+    def __init__(
+        self,
+        conversation: "Conversation",
+        chats: "ChatStore",
+        context: "Context",
+        console: "Console",
+    ) -> None:
+        self._now = conversation
+        self._chats = chats
+        self._context = context
+        self._console = console
+
+    def turn(self, line: str) -> bool:
+        """One line; False = it was the last one."""
+        from ingot.agent.chat.responses import count_usage, respond
+        from ingot.cli.commands import chat_display
+
+        heard = _StreamedWords(self._console)
+        try:
+            told = respond(self._now, line, self._context, heard)
+            heard.end()
+            self._keep(told.conversation, anew=told.do == "convert")
+            chat_display.show_reply(
+                self._console, replace(told, heard=heard.left(told.heard)), self._context
+            )
+            self._keep(_act_on_reply(told, self._context, self._console))
+        except KeyboardInterrupt:
+            self._say("\ninterrupted; the mapping is as it was, and ok takes a conversion up again")
+            self._keep(count_usage(self._now, self._context))
+            return True
+        except IngotError as error:  # said, and the conversation goes on
+            if isinstance(error, OutputError) and error.args[0] == self._now.id:
+                raise
+            self._say(f"error: {error}", "red")
+            self._keep(_recheck_mapping(self._now, self._context))
+            return True
+        return told.do != "quit"
+
+    def _keep(self, conversation: "Conversation", *, anew: bool = False) -> None:
+        """Keep what is new; `anew` also what is not, to see that it did not go on elsewhere."""
+        if anew or conversation is not self._now:
+            self._chats.keep(conversation)
+            self._now = conversation
+
+    def _say(self, text: str, style: str = "dim") -> None:
+        from ingot.cli.console import plain_text
+
+        self._console.print(plain_text(text, style))
+
+
+def _recheck_mapping(conversation: "Conversation", context: "Context") -> "Conversation":
+    """The conversation with its mapping tried on the data as it is now; it may have changed."""
+    from ingot.agent.chat.operations import recheck_conversation
+
+    context.forget()
+    try:
+        return recheck_conversation(conversation, context)
+    except IngotError:  # the data is gone: the mapping is kept, and every turn says so
+        return conversation
+
+
+def _input_lines(console: "Console") -> Iterator[str]:
+    """What the person types; where there is no terminal the lines of standard input, shown too."""
+    from ingot.cli.console import plain_text
+
+    typed = _terminal_lines() if sys.stdin.isatty() else _piped_lines()
+    for line in typed:
+        if line.isprintable() or _is_text(line):
+            yield line
+        else:
+            console.print(plain_text("this line is not UTF-8; it is not read", "red"))
+
+
+def _is_text(line: str) -> bool:
+    try:
+        line.encode()
+    except UnicodeEncodeError:  # bytes that could not be decoded
+        return False
+    return True
+
+
+def _terminal_lines() -> Iterator[str]:
+    """Lines of a terminal; Ctrl-C takes a line back, on an empty one it leaves as Ctrl-D does."""
+    import readline
+
+    while True:
+        try:
+            yield input(_PROMPT)
+        except EOFError:
+            typer.echo()
+            return
+        except KeyboardInterrupt:
+            typer.echo()
+            if not readline.get_line_buffer():
+                return
+
+
+def _piped_lines() -> Iterator[str]:
+    for line in sys.stdin:
+        typer.echo(f"{_PROMPT}{safe_text(line.rstrip())}")
+        yield line
+
+
+class _StreamedWords:
+    """Shows a model's words as they come."""
+
+    def __init__(self, console: "Console") -> None:
+        self._console = console
+        self.whole = ""
+
+    def __call__(self, new: str | None) -> None:
+        from ingot.cli.console import plain_text
+
+        if new is None:
+            if self.whole:
+                self._console.print(plain_text(" (taken back)", "dim"))
+            self.whole = ""
+            return
+        self.whole += new
+        self._console.print(plain_text(new), end="", soft_wrap=True)
+
+    def end(self) -> None:
+        """End the line, if something was said."""
+        if self.whole:
+            self._console.print()
+
+    def left(self, said: str) -> str:
+        """What was said and not shown yet."""
+        return "" if said == self.whole else said
+
+
+def _act_on_reply(told: "Reply", context: "Context", console: "Console") -> "Conversation":
+    """The conversation after what the door has to do for a reply."""
+    acts: dict[str, Callable[[], Conversation]] = {
+        "convert": lambda: _convert_mapping(told.conversation, context, console),
+        "edit": lambda: _edit_mapping(told.conversation, context, console),
+        "save": lambda: _save_mapping(told.conversation, told.text, console),
+    }
+    return acts[told.do]() if told.do in acts else told.conversation
+
+
+def _convert_mapping(
+    conversation: "Conversation", context: "Context", console: "Console"
+) -> "Conversation":
+    from ingot.agent.chat.operations import convert_conversation
+    from ingot.cli import display
+    from ingot.cli.console import progress_meter
+
+    with progress_meter() as context.progress:
+        state = convert_conversation(conversation, context)
+    display.show_outcome(console, state["outcome"])
+    return replace(conversation, done=str(state["result"].get("out") or ""))
+
+
+def _edit_mapping(
+    conversation: "Conversation", context: "Context", console: "Console"
+) -> "Conversation":
+    """The conversation with the mapping as it comes back from the person's editor."""
+    from ingot.agent.chat.operations import replace_mapping
+    from ingot.agent.chat.responses import reply_to_change
+    from ingot.cli import questions
+    from ingot.cli.commands import chat_display
+    from ingot.cli.console import is_interactive, plain_text
+
+    if not is_interactive():
+        console.print(plain_text("an editor needs a terminal"))
+        return conversation
+    answer = questions.edit_mapping(conversation.mapping)
+    mapping = answer["decisions"][0]["edited_action"]["args"]["mapping"]
+    told = reply_to_change(
+        conversation, "edit", replace_mapping(conversation.state, mapping, context)
+    )
+    chat_display.show_reply(console, told, context)
+    return told.conversation
+
+
+def _save_mapping(conversation: "Conversation", name: str, console: "Console") -> "Conversation":
+    """The mapping as a file."""
+    from ingot.agent.reporting.proposal_folder import proposed_mapping
+    from ingot.agent.reporting.report import mapping_bytes
+    from ingot.cli.console import plain_text
+    from ingot.converters.errors import OutputError
+    from ingot.converters.output.commit import output_errors, write_file
+
+    document, file = proposed_mapping(conversation.state), Path(name)
+    if document is None:
+        console.print(plain_text("there is no mapping yet"))
+        return conversation
+    if file.exists():
+        raise OutputError(name, "is there already", "choose another name")
+    with output_errors(file):
+        write_file(file, mapping_bytes(document))
+    console.print(plain_text(f"written: {name}"))
+    return conversation

@@ -1,0 +1,120 @@
+"""Questions to the person at the terminal, and what is needed before anything can be asked."""
+
+import json
+import os
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ingot.converters.errors import MappingError, OutputError
+
+if TYPE_CHECKING:
+    from ingot.agent.context import Context
+    from ingot.agent.state import State
+
+Answer = dict[str, Any]
+
+
+def load_mapping_file(path: Path) -> Answer:
+    """The document of a mapping file."""
+    from ingot.converters.mapping.bind import load_mapping
+
+    return load_mapping(path)
+
+
+def ask_person(state: "State", context: "Context") -> Answer:
+    """Show the proposal, and the rules' beside it where they say something else; ask once."""
+    second = show_proposal(state, context)
+    rules = second and second["mapping"]
+    choices = "[y]es, [e]dit, [r]ules', [n]o" if rules else "[y]es, [e]dit, [n]o"
+    answer = read_answer(f"Convert with this mapping? {choices}: ").lower()
+    if answer in ("y", "yes"):
+        return {"decisions": [{"type": "approve"}]}
+    if answer in ("e", "edit"):
+        return edit_mapping((state["proposal"] or {})["mapping"])
+    if rules and answer in ("r", "rules", "rules'"):
+        return replacement_answer(rules)
+    return {"decisions": [{"type": "reject", "message": "not approved"}]}
+
+
+def show_proposal(state: "State", context: "Context") -> Answer | None:
+    """Show what a person has to know before they answer, the reasons to ask them last."""
+    from ingot.agent.judging.gates import gates_of_state
+    from ingot.agent.reporting.preview import preview
+    from ingot.cli import display
+    from ingot.cli.console import plain_text, stderr_console
+
+    console = stderr_console()
+    console.print(plain_text(display.summary_line(state["proposal"] or {}), "bold"))
+    try:
+        display.show_preview(console, preview(state, context))
+    except MappingError as error:
+        console.print(plain_text(str(error), "red"))
+    gates = [gate.to_json() for gate in gates_of_state(state)]
+    display.show_gates(console, gates)
+    display.show_review_reasons(console, gates)
+    display.show_problems(console, state.get("problems", []))
+    second = _rules_proposal(state)
+    if second:
+        display.show_rules_proposal(console, second)
+    return second
+
+
+def _rules_proposal(state: "State") -> Answer | None:
+    """The rules' proposal where a model's differs from it."""
+    opinion = state.get("opinion")
+    return None if not opinion or opinion["agrees"] else opinion["proposal"]
+
+
+def read_answer(question: str) -> str:
+    """What the person typed, "" at the end of input."""
+    from ingot.cli.console import plain_text, stderr_console
+
+    try:
+        return stderr_console().input(plain_text(question)).strip()
+    except EOFError:
+        return ""
+
+
+def edit_mapping(mapping: Answer) -> Answer:
+    """The mapping as it comes back from the person's editor; an empty file leaves it as it was."""
+    text = json.dumps(mapping, ensure_ascii=False, indent=2) + "\n"
+    while True:
+        text = _open_in_editor(text)
+        if not text.strip():
+            return replacement_answer(mapping)
+        try:
+            document = json.loads(text)
+        except ValueError as error:
+            ways = "Return goes back to the editor, q leaves the mapping as it was"
+            if read_answer(f"That is no JSON ({error}). {ways}: ").lower() == "q":
+                return replacement_answer(mapping)
+            continue
+        return replacement_answer(document)
+
+
+def replacement_answer(mapping: Answer) -> Answer:
+    """The answer that puts this mapping in place of the proposed one; it is shown and asked for."""
+    action = {"name": "convert", "args": {"mapping": mapping}}
+    return {"decisions": [{"type": "edit", "edited_action": action}]}
+
+
+def _open_in_editor(text: str) -> str:
+    """The text after $VISUAL or $EDITOR had it."""
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
+        file = Path(folder, "mapping.json")
+        file.write_text(text, encoding="utf-8")
+        try:
+            subprocess.run([*shlex.split(editor), str(file)], check=True)
+        except (OSError, ValueError, subprocess.CalledProcessError) as error:
+            hint = "set EDITOR to an editor that waits until the file is closed"
+            raise OutputError(editor, "the editor failed", hint) from error
+        try:
+            return file.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise OutputError(
+                editor, "the file came back in another encoding than UTF-8"
+            ) from error

@@ -1,0 +1,424 @@
+"""The options of the commands that look at streams of Monolith.
+
+`ingot monolith cat`: rows as people read them, or as JSON.
+`ingot monolith stats`: streams in figures.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ingot.converters.recsys.monolith.inspect import figures as f
+    from ingot.converters.recsys.monolith.record_index import Bad
+    from ingot.converters.recsys.monolith.streams import StreamHints
+    from ingot.converters.rows import Json
+
+
+class From(StrEnum):
+    """What is read."""
+
+    example = "example"
+    examplebatch = "examplebatch"
+    instance = "instance"
+    parquet = "parquet"
+
+
+class Compression(StrEnum):
+    """What streams may be compressed with."""
+
+    none = "none"
+    snappy = "snappy"
+    zstd = "zstd"
+    gzip = "gzip"
+    zlib = "zlib"
+
+
+WhereArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="IN",
+        help="A file, a folder, a glob or an fsspec URL; - is standard input.",
+        show_default=False,
+    ),
+]
+FromOption = Annotated[
+    From | None,
+    typer.Option("--from", help="What is read.", show_default="told by its content"),
+]
+FramingOption = Annotated[
+    str | None,
+    typer.Option(
+        "--framing",
+        metavar="PARTS",
+        help="What stands before each message: sort_id, kafka_dump, kafka_dump_prefix, with commas "
+        "between; lagrangex_header; none.",
+        show_default="told by the content",
+    ),
+]
+CompressionOption = Annotated[
+    Compression | None,
+    typer.Option(
+        "--compression",
+        help="Of the files.",
+        show_default="told by name and content",
+    ),
+]
+
+
+def read_stream_options(
+    kind: From | None, framing: str | None, compression: Compression | None
+) -> "StreamHints":
+    """What the options say of streams; a framing that there is not is a usage error."""
+    from ingot.converters.errors import ConversionError
+    from ingot.converters.recsys.monolith.frames.framing import Framing
+    from ingot.converters.recsys.monolith.streams import StreamHints
+
+    try:
+        known = Framing.parse(framing) if framing is not None else None
+    except ConversionError as error:
+        raise typer.BadParameter(f"--framing: {error.problem} ({error.hint})") from error
+    return StreamHints(
+        kind=None if kind is None else kind.value,
+        framing=known,
+        compression=None if compression is None else compression.value,
+    )
+
+
+_CONTROL: Final = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
+
+
+def show_monolith_rows(
+    where: WhereArgument,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", metavar="N", min=0, help="The first N rows.", show_default="all"),
+    ] = None,
+    feature: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--feature",
+            metavar="NAME",
+            help="Show this feature alone; may be given several times.",
+            show_default=False,
+        ),
+    ] = None,
+    kind: FromOption = None,
+    framing: FramingOption = None,
+    compression: CompressionOption = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="A JSON object a line, with nothing cut.")
+    ] = False,
+) -> None:
+    """Show rows: LineId, labels, and features with their values; fids as slot:signature.
+
+    What cannot be read is told on stderr and passed over; the exit code is 1 then.
+    """
+    from ingot.cli.console import stderr_console, stdout_console
+
+    said, console = (
+        read_stream_options(kind, framing, compression),
+        None if as_json else stdout_console(),
+    )
+    seen = _RowDocuments(stderr_console())
+    with _ignore_closed_pipe():
+        for document in islice(seen.documents(where, said, feature or None), limit):
+            _write_document(console, document)
+        sys.stdout.flush()
+    if seen.bad:
+        raise typer.Exit(1)
+
+
+class _RowDocuments:
+    """Documents of rows; what is none is told at once and counted."""
+
+    def __init__(self, notes: "Console") -> None:
+        self._notes = notes
+        self.rows = self.bad = 0
+
+    def documents(
+        self, where: str, said: "StreamHints", wanted: Collection[str] | None
+    ) -> "Iterator[dict[str, Json]]":
+        from ingot.converters.recsys.monolith.inspect.documents import row_documents
+        from ingot.converters.recsys.monolith.record_index import Bad
+        from ingot.converters.recsys.monolith.streams import open_streams
+
+        for stream in open_streams(where, said):
+            if stream.guessed:
+                self._tell(f"{stream.where}: read as {stream.told}")
+            for part in stream.parts:
+                if isinstance(part, Bad):
+                    self._complain(stream.where, part)
+                    continue
+                yield from row_documents(part, self.rows, wanted)
+                self.rows += len(part)
+
+    def _complain(self, where: str, bad: "Bad") -> None:
+        from ingot.converters.recsys.monolith.record_index import describe_bad
+
+        self.bad += 1
+        self._tell(f"{where}: {describe_bad(bad)}", "yellow")
+
+    def _tell(self, text: str, style: str = "") -> None:
+        from ingot.agent.privacy.secrets import redact_urls
+        from ingot.cli.console import plain_text
+
+        self._notes.print(plain_text(redact_urls(text), style), soft_wrap=True)
+
+
+def _write_document(console: "Console | None", document: "dict[str, Json]") -> None:
+    if console is None:
+        line = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        sys.stdout.write(line.translate(_CONTROL) + "\n")
+    else:
+        _show_document(console, document)
+
+
+def _show_document(console: "Console", document: "dict[str, Json]") -> None:
+    from ingot.cli.console import plain_text
+    from ingot.cli.display import print_grid
+    from ingot.converters.recsys.monolith.inspect.documents import row_cells, row_heading
+
+    console.print(plain_text(row_heading(document), "bold"))
+    print_grid(console, list(row_cells(document)))
+
+
+@contextmanager
+def _ignore_closed_pipe() -> Iterator[None]:
+    """A reader that has seen enough, such as head, is no error."""
+    try:
+        yield
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - what is flushed at the exit
+
+
+_FEATURE_HEADS: Final = (
+    "feature",
+    "kind",
+    "filled",
+    "empty",
+    "unset",
+    "absent",
+    "again",
+    "values",
+    "slots",
+)
+_LABEL_HEADS: Final = ("label", "rows", "above 0", "0", "below 0", "NaN", "least", "mean", "most")
+_SHOWN: Final = 12  # of what there may be many
+_STREAMS: Final = 3
+_FEW: Final = 3
+
+
+def show_monolith_stats(
+    where: WhereArgument,
+    kind: FromOption = None,
+    framing: FramingOption = None,
+    compression: CompressionOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Show streams in figures: features and how often they are filled, slots, labels, LineIds.
+
+    What cannot be read is counted by reason and passed over.
+    """
+    from ingot.cli.console import print_json, stdout_console
+
+    told = _count_streams(where, read_stream_options(kind, framing, compression))
+    if as_json:
+        print_json(told.to_document())
+    else:
+        _show_figures(stdout_console(), told)
+
+
+def _count_streams(where: str, said: "StreamHints") -> "f.Figures":
+    from ingot.cli.console import progress_meter
+    from ingot.converters.progress import Progress
+    from ingot.converters.recsys.monolith.inspect.counter import RowCounter
+    from ingot.converters.recsys.monolith.record_index import Bad
+    from ingot.converters.recsys.monolith.streams import open_streams
+
+    counting = RowCounter()
+    with progress_meter() as watch:
+        for number, stream in enumerate(open_streams(where, said)):
+            counting.begin(stream.where, stream.told)
+            for part in stream.parts:
+                if isinstance(part, Bad):
+                    counting.bad(stream.where, part)
+                    continue
+                counting.add(part)
+                far = {"rows": counting.rows, "records": counting.records}
+                watch(Progress(stage="count", shards_done=number, shards=number + 1, **far))
+    return counting.figures()
+
+
+def _show_figures(console: "Console", told: "f.Figures") -> None:
+    from ingot.cli.console import plain_text
+    from ingot.cli.display import drop_empty_columns, print_grid
+
+    print_grid(console, list(_figure_facts(told)))
+    for table in (_label_rows(told), _line_id_rows(told), _feature_rows(told)):
+        rows = list(table)
+        if len(rows) > 1:
+            console.print()
+            print_grid(console, drop_empty_columns(rows))
+    never = [one.name for one in told.features if not one.filled]
+    if never:
+        console.print()
+        names = _first_names(never, len(never))
+        console.print(plain_text(f"never filled: {names}"), soft_wrap=not console.is_terminal)
+    for line in told.bad.first:
+        console.print(plain_text(f"bad: {line}", "yellow"), soft_wrap=True)
+
+
+def _figure_facts(told: "f.Figures") -> Iterator[tuple[str, str]]:
+    for where, read_as in list(told.streams.items())[:_STREAMS]:
+        yield "stream", f"{where} ({read_as})"
+    if len(told.streams) > _STREAMS:
+        yield "", f"and {len(told.streams) - _STREAMS:,} more"
+    yield "rows", f"{told.rows:,}"
+    yield "records", f"{told.records:,}" + _lengths_in(told.batches, " of {} rows")
+    yield "labels", _lengths_text(told.labels) + " a row" if told.labels else "none"
+    if told.sort_ids:
+        yield "sort_ids", f"{told.sort_ids.count:,}" + _lengths_in(told.sort_ids, " of {} bytes")
+    yield from _spread_facts(told)
+    yield from _slot_facts(told.slots)
+    yield from _unknown_facts(told.unknown)
+    if told.names_left_out:
+        yield (
+            "left out",
+            f"{told.names_left_out:,} entries of features beyond {len(told.features):,}",
+        )
+    if told.bad.reasons:
+        passed = f"; {told.bad.bytes:,} bytes passed over" if told.bad.bytes else ""
+        yield "bad", _pairs_text(told.bad.reasons) + passed
+
+
+def _spread_facts(told: "f.Figures") -> Iterator[tuple[str, str]]:
+    """What rows give beside features: the share that gives it, and which values."""
+    default = {"sample_rate": "default 1", "instance_weight": "none", "data_source_key": "0"}
+    spreads = {
+        "sample_rate": told.line_ids.sample_rate,
+        "instance_weight": told.instance_weight,
+        "data_source_key": told.data_source_key,
+    }
+    for name, spread in spreads.items():
+        left = told.rows - spread.given
+        counts = {f"{value:g}": rows for value, rows in spread.values}
+        if spread.others:
+            counts["others"] = spread.others
+        if left:
+            counts = {default[name]: left, **counts}
+        if spread.given or name == "sample_rate":
+            yield name, _pairs_text(counts)
+
+
+def _slot_facts(slots: "f.Slots") -> Iterator[tuple[str, str]]:
+    for version, counts in (("v1", slots.v1), ("v2", slots.v2)):
+        if counts:
+            ordered = dict(sorted(counts.items(), key=lambda pair: -pair[1]))
+            many = f"{sum(counts.values()):,} fids in {len(counts):,} slots"
+            yield f"slots {version}", f"{many}: {_pairs_text(ordered)}"
+    if slots.beyond:
+        yield "no v2 fids", f"{slots.beyond:,} have the top bit set"
+
+
+def _unknown_facts(unknown: "f.Unknown") -> Iterator[tuple[str, str]]:
+    places = {
+        "LineId": unknown.line_id,
+        "record": unknown.record,
+        "beside features": unknown.beside,
+    }
+    for place, counts in places.items():
+        if counts:
+            yield f"unknown in {place}", _pairs_text({f"field {n}": c for n, c in counts.items()})
+    if unknown.features:
+        yield "unknown in features", f"{unknown.features:,} rows"
+    if unknown.line_id_text:
+        yield "no UTF-8 in LineId", _pairs_text(unknown.line_id_text)
+
+
+def _label_rows(told: "f.Figures") -> Iterator[tuple[str, ...]]:
+    from ingot.converters.output.pages import format_count
+
+    yield _LABEL_HEADS
+    for position, one in enumerate(told.label):
+        signs = (one.positive, one.zero, one.negative, one.no_number)
+        ends = (_number_text(one.least), _number_text(one.mean), _number_text(one.most))
+        yield (
+            str(position),
+            format_count(one.count),
+            *(format_count(n) if n else "" for n in signs),
+            *ends,
+        )
+
+
+def _line_id_rows(told: "f.Figures") -> Iterator[tuple[str, ...]]:
+    from ingot.converters.output.pages import format_percent, share_of
+
+    lines = told.line_ids
+    yield "LineId field", "rows", "share", "lack it"
+    yield "(any)", f"{lines.rows:,}", format_percent(share_of(lines.rows, told.rows)), ""
+    for name in dict.fromkeys([*lines.lacking, *lines.fields]):
+        rows = lines.fields.get(name, 0)
+        lack = f"{lines.lacking[name]:,}" if lines.lacking.get(name) else ""
+        yield name, f"{rows:,}", format_percent(share_of(rows, told.rows)), lack
+    if lines.incomplete:
+        yield "(rows that lack one of uid, req_time, sample_rate)", "", "", f"{lines.incomplete:,}"
+
+
+def _feature_rows(told: "f.Figures") -> Iterator[tuple[str, ...]]:
+    from ingot.converters.output.pages import format_percent, share_of
+
+    yield _FEATURE_HEADS
+    for one in told.features:
+        if not one.filled:
+            continue
+        kinds = [kind for kind in one.kinds if kind != "unset"]
+        states = (one.filled, one.empty, one.unset, one.absent, one.repeated)
+        shares = (format_percent(share_of(rows, told.rows)) if rows else "" for rows in states)
+        yield one.name, " ".join(kinds), *shares, _lengths_text(one.lengths), _slots_text(one)
+
+
+def _slots_text(one: "f.FeatureFigures") -> str:
+    """How many there are, and which where they are few."""
+    if not one.slots:
+        return ""
+    few = f" ({', '.join(map(str, one.first_slots))})" if one.slots <= _FEW else ""
+    return f"{one.slots:,}{few}"
+
+
+def _lengths_in(lengths: "f.Lengths | None", text: str) -> str:
+    return text.format(_lengths_text(lengths)) if lengths else ""
+
+
+def _lengths_text(lengths: "f.Lengths | None") -> str:
+    """One number, or the ends with what lies between."""
+    if lengths is None:
+        return ""
+    if lengths.least == lengths.most:
+        return f"{lengths.most:,}"
+    inner = f"mean {lengths.mean:.3g}, p50 {lengths.p50:,}, p99 {lengths.p99:,}"
+    return f"{lengths.least:,} to {lengths.most:,} ({inner})"
+
+
+def _number_text(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
+
+
+def _pairs_text(counts: Mapping[str, int] | Mapping[int, int]) -> str:
+    """What there is with how often, the first ones."""
+    return _first_names((f"{name} ({count:,})" for name, count in counts.items()), len(counts))
+
+
+def _first_names(names: Iterable[str], count: int) -> str:
+    shown = [name for name, _ in zip(names, range(_SHOWN), strict=False)]
+    more = f" and {count - len(shown):,} more" if count > len(shown) else ""
+    return ", ".join(shown) + more

@@ -1,0 +1,314 @@
+"""How a finished token data set looks in a terminal: its figures, its lengths, what it says.
+
+`ingot tokens inspect`, `merge` and `verify`: what one does with a finished data set.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from ingot.cli import options as o
+from ingot.cli.console import plain_text, safe_text
+from ingot.cli.display import print_grid
+from ingot.converters.rows import Json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from ingot.converters.megatron.inspect.inspection import (
+        DocumentSample,
+        EodUse,
+        Inspection,
+        LengthBin,
+        LengthFigures,
+        TextFragment,
+    )
+
+_BAR: Final = 40  # columns of the longest bar
+_TRAINED: Final = ("⟦", "⟧")
+_INDENT: Final = "  "
+_SEQUENCE: Final = "│"  # where a further sequence of the document begins
+
+
+def show_data_set(console: "Console", seen: "Inspection") -> None:
+    """All that was found in a data set."""
+    print_grid(console, list(_data_set_facts(seen)))
+    for note in seen.notes:
+        console.print(plain_text(f"note: {note}", "yellow"))
+    lengths = [("Documents", seen.document_lengths), ("Sequences", seen.sequence_lengths)]
+    for name, measured in lengths:
+        if measured is not None:
+            _show_lengths(console, f"{name} in tokens", measured)
+    for sample in seen.samples:
+        _show_sample(console, sample)
+    if any(sample.head for sample in seen.samples):
+        console.print(plain_text(_mask_legend(seen), "dim"))
+
+
+def _data_set_facts(seen: "Inspection") -> Iterator[tuple[str, str]]:
+    yield "data set", seen.prefix
+    yield "index", f"version {seen.version}, {seen.dtype} (code {seen.code})"
+    empty = f", {seen.empty_documents:,} of them empty" if seen.empty_documents else ""
+    yield "documents", f"{seen.documents:,}{empty}"
+    yield "sequences", f"{seen.sequences:,}{', packed' if seen.packed else ''}"
+    yield "tokens", f"{seen.tokens:,}"
+    partly = f" (in the first {seen.scanned:,} tokens)" if seen.scanned < seen.tokens else ""
+    if seen.eod is not None:
+        yield "EOD", _eod_text(seen.eod) + partly
+    if seen.trained is not None:
+        share = seen.trained / seen.scanned if seen.scanned else 0.0
+        yield "trained", f"{seen.trained:,} tokens, {share:.1%}{partly}"
+    yield from _build_facts(seen)
+
+
+def _eod_text(eod: "EodUse") -> str:
+    return (
+        f"id {eod.id} ends {eod.ends:,} of {eod.documents:,} documents with tokens, "
+        f"{eod.inside:,} inside"
+    )
+
+
+def _build_facts(seen: "Inspection") -> Iterator[tuple[str, str]]:
+    """What `PREFIX.meta.json` says, as far as it says it in the form that ingot writes."""
+    from ingot.converters.megatron.options import BuildOptions
+
+    if seen.tokenizer:
+        yield "tokenizer", seen.tokenizer
+    if "kind" in seen.meta:
+        columns = seen.meta.get("columns")
+        names = f": {', '.join(map(str, columns))}" if isinstance(columns, list) else ""
+        yield "made of", f"{seen.meta['kind']}{names}"
+    if "files" in seen.meta:
+        failed = seen.left_out.failed_files if seen.left_out else 0
+        yield "files", f"{seen.meta['files']}{f', {failed:,} of them failed' if failed else ''}"
+    if seen.left_out is not None:
+        out = seen.left_out
+        yield "left out", f"{out.rejected:,} rows rejected, {out.filtered:,} filtered by the limits"
+    options = seen.meta.get("options")
+    if isinstance(options, dict):
+        usual = BuildOptions().to_document()
+        said = [f"{key}={value}" for key, value in options.items() if value != usual.get(key)]
+        yield "options", ", ".join(said) or "the defaults"
+
+
+def _show_lengths(console: "Console", title: str, found: "LengthFigures") -> None:
+    console.print(plain_text(title, "bold"))
+    console.print(
+        plain_text(
+            f"  min {found.least:,}  median {found.median:,}  mean {found.mean:,.1f}  "
+            f"p90 {found.p90:,}  p99 {found.p99:,}  max {found.most:,}"
+        )
+    )
+    largest = max((one.count for one in found.bins), default=1)
+    filled = {_range_text(one): one.count for one in found.bins if one.count}
+    width = max(map(len, filled), default=0)
+    for label, count in filled.items():
+        bar = "█" * -(-count * _BAR // largest)
+        console.print(plain_text(f"  {label:>{width}}  {bar} {count:,}"), soft_wrap=True)
+
+
+def _range_text(one: "LengthBin") -> str:
+    return f"{one.low:,}" if one.low >= one.high else f"{one.low:,}-{one.high:,}"
+
+
+def _show_sample(console: "Console", sample: "DocumentSample") -> None:
+    said = f"Document {sample.document}: {sample.tokens:,} tokens"
+    if sample.sequences > 1:
+        said += f" in {sample.sequences:,} sequences"
+    console.print(plain_text(said, "bold"))
+    _print_indented(console, _styled_text(sample.head))
+    if sample.left_out:
+        console.print(plain_text(f"  ... {sample.left_out:,} tokens ...", "dim"))
+        _print_indented(console, _styled_text(sample.tail))
+
+
+def _print_indented(console: "Console", text: "Text") -> None:
+    """A text whose lines all stand in a little, so that it cannot pose as a heading."""
+    from rich.padding import Padding
+
+    if console.is_terminal:
+        console.print(Padding(text, (0, 0, 0, len(_INDENT))))
+        return
+    for line in text.split("\n", allow_blank=True):
+        console.print(plain_text(_INDENT) + line, soft_wrap=True)
+
+
+def _styled_text(fragments: "tuple[TextFragment, ...]") -> "Text":
+    """Fragments one after another."""
+    whole = plain_text("")
+    sequence = fragments[0].sequence if fragments else 0
+    for one in fragments:
+        if one.sequence != sequence:
+            whole.append(_SEQUENCE, style="cyan")
+            sequence = one.sequence
+        text = safe_text(one.text)
+        if one.trained:
+            whole.append(text.join(_TRAINED), style="green")
+        else:
+            whole.append(text)
+    return whole
+
+
+def _mask_legend(seen: "Inspection") -> str:
+    said = [f"{_TRAINED[0]}trained on{_TRAINED[1]}"] if seen.trained is not None else []
+    if seen.sequence_lengths is not None:
+        said.append(f"{_SEQUENCE} the next sequence")
+    return ", ".join(said)
+
+
+def show_verification(console: "Console", found: Json) -> None:
+    """What `ingot tokens verify` checked, and every difference that is told."""
+    whole = f"{found['documents']:,} documents, {found['sequences']:,} sequences"
+    masks = ", ids and loss masks" if found["masked"] else ""
+    lines = [
+        ("in itself", f"{whole}, {found['tokens']:,} tokens: right"),
+        ("made again", f"{found['compared']:,} documents of {found['files']:,} files{masks}"),
+        ("differing", f"{found['differing']:,}"),
+    ]
+    if found["failed_files"]:
+        failed = f"{found['failed_files']:,} files that failed in the build and gave no documents"
+        lines.append(("not looked at", failed))
+    print_grid(console, lines)
+    for one in found["differences"]:
+        row = "" if one["row"] is None else f", row {one['row']}"
+        where = f"document {one['document']} ({one['file']}{row})"
+        console.print(plain_text(f"  {where}: {one['problem']}", "red"))
+
+
+_PrefixArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="PREFIX", help="The data set: PREFIX.bin, PREFIX.idx.", show_default=False
+    ),
+]
+
+
+def inspect(
+    prefix: _PrefixArgument,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            "--tokenizer",
+            metavar="T",
+            help="What decodes the samples: tokenizer.json, .model or hf://REPO.  "
+            "[default: the one it was built with, if that is here]",
+            show_default=False,
+        ),
+    ] = None,
+    samples: Annotated[
+        int, typer.Option("--samples", metavar="N", min=0, help="Documents to show.")
+    ] = 3,
+    document: Annotated[
+        int | None,
+        typer.Option("--document", metavar="N", min=0, help="Show this one.", show_default=False),
+    ] = None,
+    as_json: o.JsonOption = False,
+) -> None:
+    """Show what is in a token data set: header, counts, lengths, documents as text."""
+    pass
+    from ingot.cli.console import print_json, stdout_console
+    from ingot.converters.megatron.inspect.inspection import inspect_data_set as look_into
+
+    seen = look_into(
+        _data_set_prefix(prefix), tokenizer=tokenizer, samples=samples, document=document
+    )
+    if as_json:
+        print_json(seen.to_document())
+    else:
+        show_data_set(stdout_console(), seen)
+
+
+def merge(
+    prefixes: Annotated[
+        list[Path],
+        typer.Argument(metavar="PREFIX...", help="The data sets, in order.", show_default=False),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--output-prefix", metavar="OUT", help="The data set to be made.", show_default=False
+        ),
+    ],
+    overwrite: o.OverwriteOption = False,
+    as_json: o.JsonOption = False,
+) -> None:
+    """Put token data sets together, in the order in which they are named.
+
+    All of one type and tokenizer; loss masks go along if all have them.
+    """
+    from ingot.cli.console import plain_text, print_json, stdout_console
+    from ingot.converters.megatron.write.merge import merge_data_sets as put_together
+
+    counts = put_together([_data_set_prefix(one) for one in prefixes], out, overwrite=overwrite)
+    if as_json:
+        print_json({"prefix": str(out), **asdict(counts)})
+        return
+    said = f"{counts.documents:,} documents, {counts.sequences:,} sequences"
+    stdout_console().print(plain_text(f"{out}: {said}, {counts.tokens:,} tokens"), soft_wrap=True)
+
+
+def verify(
+    prefix: _PrefixArgument,
+    source: Annotated[
+        Path,
+        typer.Option(
+            "--source",
+            metavar="DIR",
+            help="What it was built from, as --input-dir named it.",
+            show_default=False,
+        ),
+    ],
+    tokenizer: Annotated[
+        str,
+        typer.Option(
+            "--tokenizer", metavar="T", help="What it was built with.", show_default=False
+        ),
+    ],
+    samples: Annotated[
+        int, typer.Option("--samples", metavar="N", min=1, help="Documents to make once more.")
+    ] = 200,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the draw.")] = 0,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All documents in place of a sample.")
+    ] = False,
+    as_json: o.JsonOption = False,
+) -> None:
+    """Check a token data set in itself, and random documents against the data it was made of.
+
+    They are made once more with Hugging Face's own tokenizer and compared id by id; exit code 1 if
+    one differs.
+    """
+    pass
+    from ingot.cli.console import print_json, stdout_console
+    from ingot.converters.errors import ConversionError
+    from ingot.converters.megatron.inspect.verification import verify_data_set as check
+
+    found = check(
+        _data_set_prefix(prefix),
+        source,
+        tokenizer,
+        samples=None if everything else samples,
+        seed=seed,
+    )
+    told = found.to_document()
+    if as_json:
+        print_json(told)
+    else:
+        show_verification(stdout_console(), told)
+    if found.differing:
+        first = found.differences[0]
+        row = "" if first.row is None else f", row {first.row}"
+        problem = f"document {first.document} ({first.file}{row}): {first.problem}"
+        raise ConversionError(
+            str(prefix), f"{found.differing} of {found.compared} documents differ; {problem}"
+        )
+
+
+def _data_set_prefix(given: Path) -> Path:
+    """The prefix, also where the name of one of its two files was given."""
+    named = given.suffix in (".bin", ".idx")
+    return given.with_suffix("") if named and given.is_file() else given
