@@ -15,8 +15,8 @@ from ingot.converters.recsys.ctr import build_dataloader
 from ingot.converters.recsys.ctr.contract import METADATA_KEY, Profile, processed_schema
 from ingot.converters.recsys.ctr.featuremap import load, parse
 from ingot.converters.recsys.ctr.validation.findings import NOT_CHECKED, RULES
-from tests.converters.ctr.planting import violations
-from tests.converters.ctr.right import make
+from tests.converters.recsys.ctr.planting import violations
+from tests.converters.recsys.ctr.right import make
 
 TESTS = Path(__file__).resolve().parent
 TEXT = (TESTS.parent / "docs/ctr.md").read_text(encoding="utf-8")

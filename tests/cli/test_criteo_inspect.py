@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from ingot.cli.app import Commands
 from ingot.cli.recsys.criteo_logs import inspect_criteo
-from tests.converters.criteo.inspecting.written import draw, write
+from tests.converters.recsys.criteo.inspecting.written import draw, write
 
 app = typer.Typer(cls=Commands)
 app.command("inspect")(inspect_criteo)

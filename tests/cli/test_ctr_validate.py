@@ -12,8 +12,8 @@ from typer.testing import CliRunner, Result
 from ingot.cli.app import Commands
 from ingot.cli.recsys.ctr_inspect import validate_ctr
 from ingot.converters.recsys.ctr.validation.findings import NUMBERS
-from tests.converters.ctr.planting import cell
-from tests.converters.ctr.right import TRAIN, VALID, make
+from tests.converters.recsys.ctr.planting import cell
+from tests.converters.recsys.ctr.right import TRAIN, VALID, make
 
 GOLDEN = Path(__file__).parents[1] / "golden/ctr"
 app = typer.Typer(cls=Commands)

@@ -1,0 +1,741 @@
+"""Pinned samples: they read like the original, hide what has to be hidden, and are whole."""
+
+import bz2
+import csv
+import datetime as dt
+import decimal
+import gzip
+import io
+import json
+import lzma
+import tarfile
+import zipfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from ingot.agent.context import Context
+from ingot.agent.judging.trial import spec_of_document, state_guesses
+from ingot.agent.privacy import is_secret
+from ingot.agent.review.pinning.pin import find_pinned, named_values, pin_sample, pinned_folder
+from ingot.agent.session import run_once
+from ingot.agent.state import Order
+from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.mapping.bind import bind
+from ingot.converters.mapping.check import sample_batches
+from ingot.converters.mapping.rows.executor import RowExecutor
+from ingot.converters.sources import Source, SourceSpec, open_source
+from ingot.converters.sources.sample import Sample, draw_sample
+
+PLAIN = SourceSpec()
+ROOT = Path(__file__).resolve().parents[4]
+EXAMPLES = ("en_chats", "en_field_notes", "en_instructions", "sensor_log", "zh_exam", "zh_townlife")
+DATA_SETS = [
+    *(ROOT / "examples" / name for name in EXAMPLES),
+    *(path / "raw" for path in sorted((ROOT / "tests/golden/cases").iterdir()) if path.is_dir()),
+]
+ROWS = [
+    {"id": n, "q": f"What is the number {n}?", "a": f"It is {n}, say «ä{n}»."} for n in range(40)
+]
+
+
+def pinned_from(
+    location: Path | str, tmp_path: Path, spec: SourceSpec = PLAIN, **how: Any
+) -> tuple[Source, Sample, Path]:
+    source = open_source(str(location), spec)
+    sample = draw_sample(source)
+    folder = tmp_path / "m.sample"
+    pin_sample(source, sample, folder, **how)
+    return source, sample, folder
+
+
+def reopened(folder: Path, spec: SourceSpec = PLAIN) -> tuple[Source, Sample]:
+    found = find_pinned(folder)
+    assert found is not None
+    source = open_source(found.location, spec)
+    return source, draw_sample(source)
+
+
+def values(sample: Sample) -> list[Any]:
+    return [row.value for row in sample.rows]
+
+
+def about(folder: Path) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads((folder / "sample.json").read_text())
+    return made
+
+
+def every_byte(folder: Path) -> bytes:
+    """All stored bytes, packed ones unpacked too."""
+    whole = [str(path).encode() + path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+    for path in folder.rglob("*"):
+        data = path.read_bytes() if path.is_file() else b""
+        if data.startswith(b"\x1f\x8b"):
+            whole.append(gzip.decompress(data))
+        elif data.startswith(b"PK"):
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                whole += [archive.read(name) for name in archive.namelist()]
+        elif data.startswith(b"PAR1"):
+            whole.append(repr(pq.read_table(path).to_pylist()).encode())
+        elif data.startswith(b"ARROW1"):
+            whole.append(repr(pa.ipc.open_file(path).read_all().to_pylist()).encode())
+    return b"\n".join(whole)
+
+
+# --- faithful
+
+
+def made_of(
+    document: dict[str, Any], source: Source, sample: Sample, name: str
+) -> tuple[list[Any], Counter[str]]:
+    mapping = bind(document, values(sample))
+    unifier = RowExecutor(mapping, source_name=name)
+    records: list[Any] = []
+    reasons: Counter[str] = Counter()
+    for batch in sample_batches(sample, mapping):
+        unified = unifier.batch(batch)
+        records += unified.records
+        reasons.update(reject.reason for reject in unified.rejects)
+    return records, reasons
+
+
+@cache
+def proposed(raw: Path) -> dict[str, Any] | None:
+    """What the rules make of a data set."""
+    state = run_once(Order(source=str(raw), mapper="rules", dry_run=True), Context())
+    found: dict[str, Any] | None = (state.get("proposal") or {}).get("mapping")
+    return found
+
+
+@pytest.mark.parametrize("share", ["raw", "redacted"])
+@pytest.mark.parametrize("raw", DATA_SETS, ids=lambda raw: f"{raw.parent.name}-{raw.name}")
+def test_a_mapping_makes_the_same_of_the_pinned_sample(
+    raw: Path, share: str, tmp_path: Path
+) -> None:
+    document = proposed(raw)
+    spec = spec_of_document(document, where="m") if document else SourceSpec()
+    source, sample, folder = pinned_from(
+        raw, tmp_path, spec, share=share, keep=named_values(document)
+    )
+    again, sampled = reopened(folder, spec)
+    assert about(folder)["differs"] == []
+    if share == "raw":
+        assert values(sampled) == values(sample)
+        assert len(sampled.bad) == len(sample.bad)
+    if document:
+        document = state_guesses(document, source)
+        old = made_of(document, source, sample, source.name)
+        new = made_of(document, again, sampled, about(folder)["source_name"])
+        assert (len(new[0]), new[1]) == (len(old[0]), old[1])
+        if values(sampled) == values(sample):
+            assert new == old
+
+
+def as_jsonl(rows: list[Any]) -> bytes:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
+def as_csv(rows: list[dict[str, Any]], delimiter: str = ",", **how: Any) -> bytes:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(rows[0]), delimiter=delimiter, **how)
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue().encode()
+
+
+def as_parquet(rows: list[Any]) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), out, row_group_size=7)
+    return out.getvalue()
+
+
+def as_arrow(rows: list[Any], new: Callable[..., Any] = pa.ipc.new_file) -> bytes:
+    out = io.BytesIO()
+    table = pa.Table.from_pylist(rows)
+    with new(out, table.schema) as writer:
+        writer.write_table(table)
+    return out.getvalue()
+
+
+def as_zip(members: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return out.getvalue()
+
+
+def as_tar(members: dict[str, bytes], mode: str) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode=mode) as archive:  # type: ignore[call-overload]
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+LINES = as_jsonl(ROWS)
+TEXTS = [
+    {"q": f"这是第{n}个问题，请回答。", "a": f"答案是{n}，谢谢大家的关注和支持。"}
+    for n in range(40)
+]
+FORMATS: dict[str, tuple[str, bytes]] = {
+    "lines": ("a.jsonl", LINES),
+    "spelt oddly": ("a.jsonl", b'\xef\xbb\xbf{ "q":"caf\\u00e9", "n": 1.50 }\r\n\r\n' + LINES),
+    "broken lines": ("a.jsonl", LINES + b'{"id": 1, "q": "x\n[1, 2\n\xff\xfe{}\n'),
+    "gzip": ("a.jsonl.gz", gzip.compress(LINES)),
+    "zstd": ("a.jsonl.zst", zstandard.ZstdCompressor().compress(LINES)),
+    "bzip2": ("a.json.bz2", bz2.compress(LINES)),
+    "xz": ("a.csv.xz", lzma.compress(as_csv(ROWS))),
+    "table": ("a.csv", as_csv(ROWS)),
+    "all quoted": ("a.csv", as_csv(ROWS, quoting=csv.QUOTE_ALL)),
+    "tabs": ("a.tsv", as_csv(ROWS, "\t", lineterminator="\n")),
+    "semicolons": ("a.csv", as_csv(ROWS, ";")),
+    "lines in cells": ("a.csv", as_csv([{**row, "a": f'one\n"two" {row["id"]},'} for row in ROWS])),
+    "broken records": ("a.csv", as_csv(ROWS) + b'x,"open\n1,2,3,4,5\n7,eight,nine\n'),
+    "no header": ("a.csv", as_csv(ROWS).split(b"\r\n", 1)[1]),
+    "GBK": ("a.csv", as_csv(TEXTS).decode().encode("gb18030")),
+    "UTF-16": ("a.tsv", as_csv(TEXTS, "\t").decode().encode("utf-16")),
+    "UTF-16 bare": ("a.jsonl", as_jsonl(ROWS).decode().encode("utf-16-le")),
+    "latin-1": (
+        "a.csv",
+        as_csv([{**r, "a": "déjà vu à l'été, où ça ?"} for r in ROWS]).decode().encode("cp1252"),
+    ),
+    "CR": ("a.txt", b"".join(b"This is line %d of a text.\r" % n for n in range(30))),
+    "text": ("a.txt", b"".join(b"This is line %d of a text.\n\n" % n for n in range(30))),
+    "list": ("a.json", json.dumps(ROWS, indent=1).encode()),
+    "list on a line": ("a.json", json.dumps(ROWS).encode()),
+    "in an object": ("a.json", json.dumps({"version": 3, "data": ROWS, "more": [1, 2]}).encode()),
+    "keyed": ("a.json", json.dumps({f"k{row['id']}": row for row in ROWS}).encode()),
+    "in a row": ("a.json", b"".join(json.dumps(row, indent=1).encode() for row in ROWS)),
+    "a broken element": ("a.json", b"[" + b",".join([*LINES.splitlines(), b"{nothing}"]) + b"]"),
+    "parquet": ("a.parquet", as_parquet(ROWS)),
+    "arrow": ("a.arrow", as_arrow(ROWS)),
+    "arrow stream": ("a.arrow", as_arrow(ROWS, pa.ipc.new_stream)),
+    "zip": ("a.zip", as_zip({"in/a.jsonl": LINES, "in/README": b"side"})),
+    "tar": ("a.tar", as_tar({"a.jsonl": LINES}, "w")),
+    "tar.gz": ("a.tgz", as_tar({"b.jsonl": LINES, "a.jsonl": LINES}, "w:gz")),
+}
+FACTS = (
+    "format",
+    "layout",
+    "encoding",
+    "newline",
+    "compression",
+    "delimiter",
+    "quote",
+    "columns",
+    "header",
+)
+
+
+@pytest.mark.parametrize("alone", [True, False], ids=["file", "folder"])
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_pinned_sample_reads_like_the_original(kind: str, alone: bool, tmp_path: Path) -> None:
+    name, data = FORMATS[kind]
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    (folder / name).write_bytes(data)
+    source, sample, made = pinned_from(folder / name if alone else folder, tmp_path)
+    again, sampled = reopened(made)
+    assert about(made)["differs"] == []
+    assert [row.value for row in sampled.rows] == [row.value for row in sample.rows]
+    assert [(row.file, row.row, row.key) for row in sampled.rows] == [
+        (row.file, row.row, row.key) for row in sample.rows
+    ]
+    assert [bad.bad.row for bad in sampled.bad] == [bad.bad.row for bad in sample.bad]
+    for old, new in zip(source.files, again.files, strict=True):
+        assert [getattr(new.facts, f) for f in FACTS] == [getattr(old.facts, f) for f in FACTS]
+    assert about(made)["complete"]
+
+
+SPECS: dict[str, tuple[str, bytes, list[SourceSpec]]] = {
+    "roots": (
+        "a.json",
+        json.dumps(
+            {"info": {"by": "us"}, "train": ROWS, "keyed": {str(n): r for n, r in enumerate(ROWS)}}
+        ).encode(),
+        [SourceSpec(root=root) for root in ("train[*]", "keyed.*", "$", "train[0]")],
+    ),
+    "deep": (
+        "a.json",
+        json.dumps(
+            {"data": [{"title": f"t{n}", "par": ROWS[n : n + 3]} for n in range(20)]}
+        ).encode(),
+        [SourceSpec(root=root) for root in ("data[*].par[*]", "data[*]", "$")],
+    ),
+    "tables": (
+        "a.csv",
+        as_csv(ROWS),
+        [
+            SourceSpec(),
+            SourceSpec(format="text"),
+            SourceSpec(columns=("x", "y", "z")),
+            SourceSpec(quote=""),
+            SourceSpec(encoding="latin-1"),
+            SourceSpec(delimiter="?"),
+        ],
+    ),
+    "lines": (
+        "a.jsonl",
+        as_jsonl([{"q": row["q"], "t": json.dumps(row)} for row in ROWS] + [{"q": "x", "t": "{"}]),
+        [SourceSpec(), SourceSpec(json_fields=("t",)), SourceSpec(format="text")],
+    ),
+    "texts": (
+        "a.txt",
+        b"A line of a text.\nAnd one more.\n\nThe end of it.\n",
+        [SourceSpec(), SourceSpec(root="$")],
+    ),
+}
+
+
+@pytest.mark.parametrize("share", ["raw", "redacted"])
+@pytest.mark.parametrize("kind", SPECS)
+def test_another_source_block_reads_the_sample_like_the_original(
+    kind: str, share: str, tmp_path: Path
+) -> None:
+    name, data, specs = SPECS[kind]
+    (tmp_path / name).write_bytes(data)
+    for number, spec in enumerate(specs):
+        folder = tmp_path / f"{number}.sample"
+        source = open_source(str(tmp_path / name), spec)
+        pin_sample(source, draw_sample(source), folder, share=share)
+        for other in specs:
+            old = draw_sample(open_source(str(tmp_path / name), other))
+            new = reopened(folder, other)[1]
+            if spec.root is None or spec.root in ("$", other.root):
+                assert values(new) == values(old), (spec, other)
+                assert len(new.bad) == len(old.bad)
+            else:  # of what stands around the rows a little is kept
+                assert values(new)
+
+
+def test_files_that_are_left_out_may_be_named_later(tmp_path: Path) -> None:
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    (raw / "train.jsonl").write_bytes(LINES * 3)
+    (raw / "other[1].jsonl").write_bytes(as_jsonl([{"x": n} for n in range(30)]))
+    source, _, folder = pinned_from(raw, tmp_path)
+    assert [file.name for file in source.files] == ["train.jsonl"]
+    told = {file["name"]: (file["rows"], file["main"]) for file in about(folder)["files"]}
+    assert told == {"train.jsonl": (120, True), "other[1].jsonl": (10, False)}
+    assert [file.name for file in reopened(folder)[0].files] == ["train.jsonl"]
+    other, sampled = reopened(folder, SourceSpec(files=("other*.jsonl",)))
+    assert [file.name for file in other.files] == ["other[1].jsonl"]
+    assert set(values(sampled)[0]) == {"x"}
+
+
+def test_archives_stay_archives_below_a_folder(tmp_path: Path) -> None:
+    raw = tmp_path / "raw"
+    (raw / "deep").mkdir(parents=True)
+    (raw / "deep" / "a.zip").write_bytes(
+        as_zip({"x/one.jsonl": LINES, "two.jsonl.gz": gzip.compress(LINES)})
+    )
+    (raw / "b.jsonl").write_bytes(LINES)
+    source, sample, folder = pinned_from(raw, tmp_path)
+    again, sampled = reopened(folder)
+    assert [file.name for file in again.files] == [file.name for file in source.files]
+    assert values(sampled) == values(sample)
+    assert about(folder)["stored"] == ["data/b.jsonl", "data/deep/a.zip"]
+    for files in (("*.zip", "*.jsonl"), ("*.zip", "x/*"), ("b.*",)):
+        spec = SourceSpec(files=files)
+        names = [file.name for file in open_source(str(raw), spec).files]
+        assert [file.name for file in reopened(folder, spec)[0].files] == names
+
+
+# --- bounded
+
+
+def big(count: int, width: int) -> list[dict[str, Any]]:
+    return [{"id": n, "text": f"{n} " + "word " * (width // 5)} for n in range(count)]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "json", "keyed", "parquet"])
+def test_a_large_source_gives_a_small_sample(kind: str, tmp_path: Path) -> None:
+    rows = big(2000, 6000)
+    data = {
+        "jsonl": as_jsonl,
+        "csv": as_csv,
+        "json": lambda rows: json.dumps({"v": 1, "data": rows}).encode(),
+        "keyed": lambda rows: json.dumps({f"k{row['id']}": row for row in rows}).encode(),
+        "parquet": as_parquet,
+    }[kind](rows)
+    file = tmp_path / f"a.{'json' if kind == 'keyed' else kind}"
+    file.write_bytes(data)
+    spec = SourceSpec(root={"json": "data[*]", "keyed": "*"}.get(kind))
+    _, sample, folder = pinned_from(file, tmp_path, spec)
+    told = about(folder)
+    assert told["rows"] == len(sample.rows) == 200
+    assert not told["complete"]
+    assert len(every_byte(folder)) < 5 << 20
+    sampled = reopened(folder, spec)[1]
+    found, wanted = values(sampled), values(sample)
+    assert sorted(row["text"] for row in found) == sorted(row["text"] for row in wanted)
+    assert told["left_out"] == dict.fromkeys(told["left_out"], 0)
+    assert told["differs"] == []
+
+
+def test_rows_beyond_the_limits_are_left_out_and_counted(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(as_jsonl([{"t": "x" * 300_000}, *({"t": "y" * 100_000} for _ in range(30))]))
+    told = about(pinned_from(file, tmp_path)[2])
+    assert told["left_out"] == {
+        "too_large": 1,
+        "over_limit": 10,
+        "not_redactable": 0,
+        "not_found": 0,
+    }
+    assert told["rows"] == 20
+
+
+def test_no_more_rows_than_asked_for_in_runs_of_neighbours(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(as_jsonl([{"n": n} for n in range(150)]))
+    folder = pinned_from(tmp_path / "a.jsonl", tmp_path, rows=30)[2]
+    numbers = [row["n"] for row in values(reopened(folder)[1])]
+    assert len(numbers) == 30
+    assert sum(after - before == 1 for before, after in pairwise(numbers)) == 27
+
+
+def test_a_document_that_is_one_large_row_is_cut_short(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({"v": 1, "data": big(500, 4000)}))
+    folder = pinned_from(tmp_path / "a.json", tmp_path)[2]
+    assert about(folder)["differs"] == ["a.json: one row, whose lists are cut short"]
+    rows = values(reopened(folder, SourceSpec(root="data[*]"))[1])
+    assert rows == big(len(rows), 4000)
+    assert len(rows) >= 20
+
+
+# --- redacted
+
+SECRETS = {
+    "canary.bird+x@secret-host.example": "Write to {} today.",
+    "13800138000": "我的手机号是{}，请联系。",
+    "4111111111111111": "The card {} was charged.",
+    "203.0.113.77": "It came from {} at night.",
+    "MIICdCanaryCanaryCanaryCanaryCanaryCanaryCanary0": (
+        "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----"
+    ),
+    "ghp_canaryCANARY0123456789abcdefghijklmn": "git clone with {} now.",
+    "canary-pass-99": "See https://robin:{}@host.example/x for it.",
+    "canary-word-77": "password={} is set.",
+}
+NAMED = {"password": "blackbird", "api_key": "nightingale"}
+
+
+def planted(count: int = 48) -> list[dict[str, Any]]:
+    texts = [around.format(secret) for secret, around in SECRETS.items()]
+    return [
+        {
+            "id": n,
+            "role": ("user", "assistant")[n % 2],
+            "said": f"{texts[n % len(texts)]} And {n} more.",
+            "log": json.dumps(
+                {"said": texts[n % len(texts)], "in": json.dumps(NAMED), "card": 4111111111111111}
+            ),
+            "phone": 13800138000 + n % 2,
+            "password": "blackbird",
+        }
+        for n in range(count)
+    ]
+
+
+def nested(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**row, "info": {**NAMED, "deep": [{"mail": next(iter(SECRETS))}]}} for row in rows]
+
+
+HOSTILE: dict[str, tuple[str, Callable[[], bytes]]] = {
+    "lines": ("a.jsonl", lambda: as_jsonl(nested(planted()))),
+    "escaped": (
+        "a.jsonl",
+        lambda: "".join(f"{json.dumps(r)}\n" for r in nested(planted())).encode(),
+    ),
+    "a key twice": ("a.jsonl", lambda: LINES + b'{"q": "x@secret-host.example", "q": "plain"}\n'),
+    "broken": (
+        "a.jsonl",
+        lambda: LINES + b"".join(line[:-9] + b"\n" for line in as_jsonl(planted(16)).splitlines()),
+    ),
+    "table": ("a.csv", lambda: as_csv(planted())),
+    "broken table": (
+        "a.csv",
+        lambda: as_csv(planted()) + b'1,"ghp_canaryCANARY0123456789abcdefghijklmn\nblackbird\n',
+    ),
+    "list": ("a.json", lambda: json.dumps(nested(planted()), indent=1).encode()),
+    "keyed": (
+        "a.json",
+        lambda: json.dumps({f"1380013800{n}": r for n, r in enumerate(planted(10))}).encode(),
+    ),
+    "text": ("a.txt", lambda: "\n".join(row["said"] for row in planted()).encode()),
+    "parquet": ("a.parquet", lambda: as_parquet(nested(planted()))),
+    "arrow": ("a.arrow", lambda: as_arrow(nested(planted()))),
+    "zip": (
+        "a.zip",
+        lambda: as_zip({"canary.bird+x@secret-host.example.jsonl": as_jsonl(planted())}),
+    ),
+    "gzip": ("x@secret-host.example.jsonl.gz", lambda: gzip.compress(as_jsonl(planted()))),
+    "GBK": (
+        "a.csv",
+        lambda: as_csv([{**r, "zh": TEXTS[0]["a"]} for r in planted()]).decode().encode("gb18030"),
+    ),
+}
+NEEDLES = [*SECRETS, *NAMED.values(), "13800138001", "secret-host.example"]
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_no_secret_is_in_any_pinned_byte(kind: str, tmp_path: Path) -> None:
+    name, data = HOSTILE[kind]
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    (raw / name).write_bytes(data())
+    folder = pinned_from(raw, tmp_path)[2]
+    content = every_byte(folder).replace(str(tmp_path).encode(), b"")
+    assert [needle for needle in NEEDLES if needle.encode() in content] == []
+    sampled = reopened(folder)[1]
+    told = about(folder)
+    assert not [one for one in told["differs"] if "rows" in one]
+    assert len(sampled.rows) + len(sampled.bad) == told["rows"] > (0 if kind == "keyed" else 8)
+
+
+def shape(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: shape(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [shape(inner) for inner in value]
+    return type(value)
+
+
+@pytest.mark.parametrize("kind", ["lines", "escaped", "list", "table", "parquet", "arrow"])
+def test_redacted_rows_keep_keys_types_roles_and_what_is_equal(kind: str, tmp_path: Path) -> None:
+    name, data = HOSTILE[kind]
+    (tmp_path / name).write_bytes(data())
+    _, sample, folder = pinned_from(tmp_path / name, tmp_path)
+    fields = SourceSpec(json_fields=("log", "log.in"))
+    old, new = values(sample), values(reopened(folder)[1])
+    assert list(map(shape, new)) == list(map(shape, old))
+    assert [row["role"] for row in new] == [row["role"] for row in old]
+    assert [row["id"] for row in new] == [row["id"] for row in old]
+    phones = [row["phone"] for row in new]
+    assert len(set(phones)) == 2
+    assert phones[0] == phones[2] != phones[1]
+    parsed = draw_sample(open_source(str(tmp_path / name), fields))
+    assert list(map(shape, values(reopened(folder, fields)[1]))) == list(map(shape, values(parsed)))
+
+
+def test_what_has_nothing_to_redact_keeps_its_spelling(tmp_path: Path) -> None:
+    odd = b'{ "q":"caf\\u00e9", "n": 1.50, "b": "\\/" }'
+    (tmp_path / "a.jsonl").write_bytes(odd + b'\n{"q":"caf\\u00e9 x@host.example"}\n' + LINES)
+    folder = pinned_from(tmp_path / "a.jsonl", tmp_path)[2]
+    lines = (folder / "data/a.jsonl").read_bytes().splitlines()
+    assert lines[:2] == [odd, b'{"q": "caf\\u00e9 [email]"}']
+    assert b"\n".join(lines[2:]) + b"\n" == LINES
+
+
+def test_a_value_that_the_mapping_names_survives_unless_it_is_a_secret(tmp_path: Path) -> None:
+    rows = [{"q": "x", "secret": word} for word in ("human", "bard", "x@host.example", "other")]
+    (tmp_path / "a.jsonl").write_bytes(as_jsonl(rows))
+    role = {"path": "secret", "map": {"bard": "assistant", "x@host.example": "user"}}
+    keep = named_values({"messages": [{"role": role, "content": "q"}]})
+    folder = pinned_from(tmp_path / "a.jsonl", tmp_path, keep=keep)[2]
+    left = [row["secret"] for row in values(reopened(folder)[1])]
+    assert left == ["human", "bard", "[secret]", "[secret b]"]
+
+
+def test_raw_hides_nothing_and_none_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(data := as_jsonl(planted()))
+    folder = pinned_from(tmp_path / "a.jsonl", tmp_path, share="raw")[2]
+    assert (folder / "data/a.jsonl").read_bytes() == data
+    source = open_source(str(tmp_path / "a.jsonl"))
+    with pytest.raises(OutputError, match="none are to be shared"):
+        pin_sample(source, draw_sample(source), tmp_path / "other.sample", share="none")
+    assert not (tmp_path / "other.sample").exists()
+
+
+# --- the folder
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_the_same_source_gives_the_same_bytes(kind: str, tmp_path: Path) -> None:
+    name, data = FORMATS[kind]
+    (tmp_path / name).write_bytes(data)
+    source = open_source(str(tmp_path / name))
+    found = []
+    for number in range(2):
+        pin_sample(source, draw_sample(source), tmp_path / f"{number}.sample")
+        one = find_pinned(tmp_path / f"{number}.sample")
+        assert one is not None
+        found.append(one.sha256)
+    assert found[0] == found[1]
+
+
+def test_only_a_pinned_sample_is_replaced_and_only_if_that_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(LINES)
+    source = open_source(str(tmp_path / "a.jsonl"))
+    folder, sample = tmp_path / "m.sample", draw_sample(source)
+    pin_sample(source, sample, folder, rows=3)
+    with pytest.raises(OutputError, match="is there already"):
+        pin_sample(source, sample, folder)
+    pin_sample(source, sample, folder, overwrite=True)
+    assert about(folder)["rows"] == 40
+    (folder / "note.txt").write_text("mine")
+    with pytest.raises(OutputError, match="holds other files too"):
+        pin_sample(source, sample, folder, overwrite=True)
+    foreign = tmp_path / "n.sample"
+    foreign.mkdir()
+    (foreign / "kept").write_text("mine")
+    with pytest.raises(OutputError, match="no pinned sample"):
+        pin_sample(source, sample, foreign, overwrite=True)
+    assert (foreign / "kept").read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", "m.sample", "n.sample"]
+
+
+def test_what_is_no_sample_is_none_and_what_is_damaged_is_told(tmp_path: Path) -> None:
+    assert pinned_folder(Path("x/foo.json")) == Path("x/foo.sample")
+    assert find_pinned(tmp_path / "nowhere.sample") is None
+    (tmp_path / "a.jsonl").write_bytes(LINES)
+    folder = pinned_from(tmp_path / "a.jsonl", tmp_path)[2]
+    found = find_pinned(folder)
+    assert found is not None
+    assert (found.rows, found.source_name) == (40, "a")
+    (folder / "data/a.jsonl").write_bytes(LINES[:-1])
+    changed = find_pinned(folder)
+    assert changed is not None
+    assert changed.sha256 != found.sha256
+    (folder / "data/a.jsonl").unlink()
+    with pytest.raises(SourceError, match=r"a\.jsonl is missing"):
+        find_pinned(folder)
+    (folder / "data/a.jsonl").symlink_to("/etc/hostname")
+    with pytest.raises(SourceError, match="is a link or a device"):
+        find_pinned(folder)
+    (folder / "data/a.jsonl").unlink()
+    (folder / "sample.json").write_text('{"version": 1}')
+    with pytest.raises(SourceError, match=r"sample\.json"):
+        find_pinned(folder)
+
+
+def test_a_sample_behind_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(LINES)
+    folder = pinned_from(tmp_path / "a.jsonl", tmp_path)[2]
+    (tmp_path / "n.sample").symlink_to(folder)
+    with pytest.raises(SourceError, match="is a link or a device"):
+        find_pinned(tmp_path / "n.sample")
+
+
+def test_a_sample_below_a_source_is_no_data_of_it(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(LINES)
+    pinned_from(tmp_path, tmp_path)
+    source = open_source(str(tmp_path))
+    assert [file.name for file in source.files] == ["a.jsonl"]
+    assert [(one.name, one.why) for one in source.left_out] == [("m.sample", "a result of ingot")]
+
+
+def test_a_failing_pin_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(as_jsonl([{"t": "x" * 300_000}]))
+    with pytest.raises(OutputError, match="no sampled row can be pinned"):
+        pinned_from(tmp_path / "a.jsonl", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+@pytest.mark.parametrize("share", ["raw", "redacted"])
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_buffers_hold_nothing_of_rows_that_are_not_pinned(
+    kind: str, share: str, tmp_path: Path
+) -> None:
+    texts = [f"plain text number {n}" for n in range(20)] + ["x@secret-host.example"] * 20
+    columns = {
+        "text": pa.array(texts),
+        "dict": pa.array(texts).dictionary_encode(),
+        "list": pa.array([[text] for text in texts]),
+    }
+    table = pa.table(
+        columns if kind == "parquet" else {**columns, "view": pa.array(texts, pa.string_view())}
+    )
+    out = io.BytesIO()
+    if kind == "parquet":
+        pq.write_table(table, out, compression="none")
+    else:
+        with pa.ipc.new_file(out, table.schema) as writer:
+            writer.write_table(table)
+    (tmp_path / f"a.{kind}").write_bytes(out.getvalue())
+    source = open_source(str(tmp_path / f"a.{kind}"))
+    sample = draw_sample(source)
+    few = replace(sample, rows=sample.rows[:10], complete=False)
+    pin_sample(source, few, tmp_path / "m.sample", share=share)
+    again, sampled = reopened(tmp_path / "m.sample")
+    assert values(sampled) == values(few)
+    assert b"secret-host" not in every_byte(tmp_path / "m.sample")
+    assert [row.value["dict"] for row in sampled.rows] == texts[:10]
+    assert again.files[0].facts.columns == source.files[0].facts.columns
+
+
+def test_columns_of_all_types_stay_what_they_are(tmp_path: Path) -> None:
+    mail = "x@secret-host.example"
+    when = dt.datetime(2020, 1, 1, 12)
+    table = pa.table(
+        {
+            "dict": pa.array([mail, "b"]).dictionary_encode(),
+            "map": pa.array(
+                [[("k", mail), ("password", "bird")], None], pa.map_("string", "string")
+            ),
+            "deep": pa.array([[{"a": mail, "at": when}], []]),
+            "large": pa.array([mail, None], pa.large_string()),
+            "bytes": pa.array([mail.encode(), b"q"]),
+            "number": pa.array([13800138000, None]),
+            "real": pa.array([13800138000.0, 0.5]),
+            "time": pa.array([when, None], pa.timestamp("ns", "UTC")),
+            "decimal": pa.array([decimal.Decimal("1.50"), None]),
+            "pair": pa.array([[1, 2], None], pa.list_(pa.int32(), 2)),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    folder = pinned_from(tmp_path / "a.parquet", tmp_path)[2]
+    left = pq.read_table(folder / "data/a.parquet")
+    assert left.schema.types == table.schema.types
+    assert left["dict"].to_pylist() == [*left["large"].to_pylist()[:1], "b"] == ["[email]", "b"]
+    assert left["map"].to_pylist()[0] == [("k", "[email]"), ("password", "[secret]")]
+    assert left["deep"].to_pylist()[0] == [{"a": "[email]", "at": when}]
+    assert left["bytes"].to_pylist() == [b"[email]", b"q"]
+    assert (left["number"].to_pylist(), left["real"].to_pylist()) == ([1, None], [1.0, 0.5])
+    for name in ("time", "decimal", "pair"):
+        assert left[name].to_pylist() == table[name].to_pylist()
+
+
+CASES = [
+    json.loads(line)[1]
+    for line in (ROOT / "tests/agent/redaction_cases.jsonl").read_text("utf-8").splitlines()
+]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "json", "parquet", "arrow", "txt"])
+def test_nothing_that_is_a_secret_is_left(kind: str, tmp_path: Path) -> None:
+    texts = [text for text in CASES if "\n" not in text and "\r" not in text]
+    rows = [
+        {"n": n, "text": text, "log": json.dumps({"in": [text]}), "deep": json.dumps([text])}
+        for n, text in enumerate(texts)
+    ]
+    data = {
+        "jsonl": as_jsonl,
+        "csv": as_csv,
+        "json": lambda rows: json.dumps(rows).encode(),
+        "parquet": as_parquet,
+        "arrow": as_arrow,
+        "txt": lambda rows: "\n".join(row["text"] for row in rows).encode(),
+    }[kind](rows)
+    (tmp_path / f"a.{kind}").write_bytes(data)
+    spec = SourceSpec(format="text") if kind == "txt" else PLAIN
+    folder = pinned_from(tmp_path / f"a.{kind}", tmp_path, spec)[2]
+    left = values(reopened(folder, spec)[1])
+    assert len(left) >= 150
+    assert [row["text"] for row in left if is_secret(row["text"])] == []
+    if kind != "txt":
+        inner = [json.loads(row["log"])["in"][0] for row in left]
+        assert [text for text in inner if is_secret(text)] == []
+        assert inner == [row["text"] for row in left]

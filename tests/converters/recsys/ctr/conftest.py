@@ -1,0 +1,26 @@
+"""The golden set, built once."""
+
+from pathlib import Path
+
+import pytest
+
+from ingot.converters.recsys.ctr.build.inputs import Aliccp
+from ingot.converters.recsys.ctr.build.job import Built, build
+from ingot.converters.recsys.ctr.featuremap import load
+
+GOLDEN = Path(__file__).parents[3] / "golden/ctr"
+
+
+@pytest.fixture(scope="session")
+def golden() -> Path:
+    """Raw files and what the public project made of them."""
+    return GOLDEN
+
+
+@pytest.fixture(scope="session")
+def golden_build(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """The golden raw files, built."""
+    skeleton, common = GOLDEN / "sample_skeleton_train.csv", GOLDEN / "common_features_train.csv"
+    inputs = Aliccp(skeleton=str(skeleton), common=str(common))
+    featuremap = load(GOLDEN / "featuremap_small.yaml")
+    return build(inputs, featuremap, tmp_path_factory.mktemp("golden") / "out")
