@@ -21,18 +21,19 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingot.converters.convert import result as manifests
 from ingot.converters.convert.result import (
     RECORDS_FOLDER,
     TOKENS,
     Counts,
     Parts,
-    commit_result,
+    build_manifest,
+    conversion_identity,
     make_tokens,
+    mapping_sha256,
     number_parts,
     tokenizer_facts,
     tokens_name,
@@ -48,14 +49,9 @@ from ingot.converters.convert.shard import ShardTask, convert_shard, discard_dra
 from ingot.converters.convert.worker_pool import Runner, process_pool, results_in_order
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.mapping.language import Mapping, to_document
-from ingot.converters.output.commit import (
-    FinishedResult,
-    StagedResult,
-    encode_json,
-    find_finished,
-    output_errors,
-    stage,
-)
+from ingot.converters.output.commit import FinishedResult, StagedResult, find_finished
+from ingot.converters.output.files import encode_json, output_errors
+from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
 from ingot.converters.progress import Progress, Watch, peak_rss
 from ingot.converters.records.writers import RecordFormat
 from ingot.converters.rows import Json
@@ -157,18 +153,19 @@ def convert(
         hint = "; ".join(f"{one.name}: {one.why}" for one in source.left_out[:3])
         raise SourceError(source.location, "no file with data in it", hint)
     _check_apart(source, out)
-    identity = manifests.ConversionIdentity(
-        source=source,
-        decision=mapping.kind,
-        mapping_sha256=manifests.mapping_sha256(mapping),
-        options=_options_document(options, source.name),
-    )
+    settled = _options_document(options, source.name)
+    identity = conversion_identity(source, mapping.kind, mapping_sha256(mapping), settled)
     watch = progress or (lambda _: None)
-    with _stage_output(out, identity, options) as staged:
+    with identity.stage(out, overwrite=options.overwrite) as staged:
         if staged.done:
             return _existing_result(staged, staged.done)
         job = _Conversion(
-            identity=identity, mapping=mapping, options=options, staged=staged, watch=watch
+            source=source,
+            identity=identity,
+            mapping=mapping,
+            options=options,
+            staged=staged,
+            watch=watch,
         )
         return job.run(runner, extra_files, extra_run or {})
 
@@ -187,37 +184,39 @@ def finish_irrelevant(
     The inputs are listed by name and size and are not read.
     """
     options = options or ConvertOptions()
-    identity = manifests.ConversionIdentity(
-        source=source,
-        decision="irrelevant",
-        mapping_sha256=None,
-        options=_options_document(dataclasses.replace(options, tokenizer=None), source.name),
-    )
-    with _stage_output(out, identity, options) as staged:
+    settled = _options_document(dataclasses.replace(options, tokenizer=None), source.name)
+    identity = conversion_identity(source, "irrelevant", None, settled)
+    with identity.stage(out, overwrite=options.overwrite) as staged:
         if staged.done:
             return _existing_result(staged, staged.done)
         with output_errors(out):
             (staged.result / RECORDS_FOLDER).mkdir(exist_ok=True)
-        manifest = manifests.build_manifest(identity, Counts(), reason=reason)
+        manifest = build_manifest(identity, source, Counts(), reason=reason)
         files = extra_files(manifest, ()) if extra_files else {}
-        run = commit_result(staged, identity, manifest, extra_run or {}, files=files)
-        return _build_result(staged, manifest, run, Counts())
+        return _commit_result(staged, identity, manifest, extra_run or {}, files)
 
 
-def _build_result(
-    staged: StagedResult, manifest: dict[str, Json], run: dict[str, Json], counts: Counts
+def _commit_result(
+    staged: StagedResult,
+    identity: RunIdentity,
+    manifest: dict[str, Json],
+    run: dict[str, Json],
+    files: dict[str, bytes],
+    parts: Parts | None = None,
+    first_rejects: Sequence[str] = (),
 ) -> Result:
-    first = tuple(counts.first_rejects)
+    """Write the small files and commit."""
+    with output_errors(staged.out):
+        for name, content in files.items():
+            (staged.result / name).write_bytes(content)
+    known = [*parts.records, *parts.rejected] if parts else []
+    manifest, run = identity.commit(staged, manifest, run, known)
     return Result(
-        out=staged.out, manifest=manifest, run=run, notes=staged.notes, first_rejects=first
-    )
-
-
-def _stage_output(
-    out: Path, identity: manifests.ConversionIdentity, options: ConvertOptions
-) -> AbstractContextManager[StagedResult]:
-    return stage(
-        out, key=identity.key(), difference=identity.difference, overwrite=options.overwrite
+        out=staged.out,
+        manifest=manifest,
+        run=run,
+        notes=staged.notes,
+        first_rejects=tuple(first_rejects),
     )
 
 
@@ -233,7 +232,7 @@ def _check_apart(source: Source, out: Path) -> None:
 
 
 def _existing_result(staged: StagedResult, done: FinishedResult) -> Result:
-    notes = (*staged.notes, "this result was there already: nothing to do")
+    notes = (*staged.notes, ALREADY_DONE)
     return Result(
         out=staged.out, manifest=done.manifest, run=done.run, already_done=True, notes=notes
     )
@@ -299,7 +298,8 @@ def _time_stage(seconds: dict[str, Json], name: str) -> Iterator[None]:
 class _Conversion:
     """One conversion that holds its destination."""
 
-    identity: manifests.ConversionIdentity
+    source: Source
+    identity: RunIdentity
     mapping: Mapping
     options: ConvertOptions
     staged: StagedResult
@@ -321,8 +321,9 @@ class _Conversion:
             parts = number_parts(self.staged, shards)
         with _time_stage(seconds, "tokens"):
             tokens = self._tokens(parts, counts)
-        manifest = manifests.build_manifest(
+        manifest = build_manifest(
             self.identity,
+            self.source,
             counts,
             inputs=(entry for shard in shards for entry in shard["inputs"]),
             mapping_warnings=self.mapping.warnings,
@@ -340,20 +341,18 @@ class _Conversion:
             "resumed": self.staged.resumed,
             "peak_rss_bytes": max([peak_rss(), *(shard["peak_rss"] for shard in shards)]),
         }
-        run = commit_result(self.staged, self.identity, manifest, run, files=files, parts=parts)
-        return _build_result(self.staged, manifest, run, counts)
+        first = counts.first_rejects
+        return _commit_result(self.staged, self.identity, manifest, run, files, parts, first)
 
     def _pieces(self, shards: list[dict[str, Json]]) -> list[dict[str, Json]]:
         """What a later run may take over; with a limit nothing."""
         if self.options.limit is not None:
             return []
-        source = self.identity.source
-        return reusable_shards(
-            [shard_key(source, files) for files in plan_shards(source.files)], shards
-        )
+        plan = plan_shards(self.source.files)
+        return reusable_shards([shard_key(self.source, files) for files in plan], shards)
 
     def _convert(self, runner: Runner | None) -> list[dict[str, Json]]:
-        plan = plan_shards(self.identity.source.files)
+        plan = plan_shards(self.source.files)
         meter = _Meter(watch=self.watch, shards=len(plan))
         if self.options.limit is not None:
             return list(self._limited(plan, self.options.limit, meter))
@@ -383,7 +382,7 @@ class _Conversion:
         limit: int | None = None,
         former: dict[str, FormerShard] | None = None,
     ) -> ShardTask:
-        source = self.identity.source
+        source = self.source
         # Only its own files: a task travels to its worker.
         listing = dataclasses.replace(source.listing, entries=())
         own = dataclasses.replace(source, files=files, left_out=(), roots=(), listing=listing)
@@ -411,13 +410,13 @@ class _Conversion:
         problem = f"every row was rejected ({rows['read']} read{filtered}): {top}"
         first = "".join(f"\n  {text}" for text in counts.first_rejects)
         hint = "`ingot check MAPPING SOURCE` shows what the mapping finds"
-        raise ConversionError(self.identity.source.location, f"{problem}{first}\n ", hint)
+        raise ConversionError(self.source.location, f"{problem}{first}\n ", hint)
 
     def _tokens(self, parts: Parts, counts: Counts) -> dict[str, Json] | None:
         if self.options.tokenizer is None:
             return None
         meter = _TokenMeter(watch=self.watch, shards=len(parts.records), rows=counts.rows["read"])
-        name = tokens_name(self.options.source_name or self.identity.source.name)
+        name = tokens_name(self.options.source_name or self.source.name)
         return make_tokens(self.staged, parts, self.options.tokenizer, name, meter)
 
 

@@ -23,7 +23,7 @@ from ingot.converters.export.chat_layout import (
     TrainingMode,
     chat_of_record,
 )
-from ingot.converters.output.commit import output_errors
+from ingot.converters.output.files import output_errors
 from ingot.converters.records.schema import Record
 from ingot.converters.rows import Json
 

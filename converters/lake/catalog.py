@@ -13,8 +13,7 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingot.converters.output.commit import output_errors
-from ingot.converters.output.result_files import whole_file
+from ingot.converters.output.files import output_errors, whole_file
 from ingot.converters.rows import Json
 
 Status = Literal[

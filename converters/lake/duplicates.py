@@ -32,8 +32,7 @@ from ingot import __version__
 from ingot.converters.errors import ConversionError
 from ingot.converters.json_yaml import load_json
 from ingot.converters.lake.record_hashes import WIDTH, Hashes, hash_heads, hash_tails, write_header
-from ingot.converters.output.commit import encode_json, output_errors, write_file
-from ingot.converters.output.result_files import whole_file
+from ingot.converters.output.files import encode_json, output_errors, whole_file, write_file
 from ingot.converters.rows import Json
 
 BLOCK: Final = 1 << 20  # records read at a time

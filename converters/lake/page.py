@@ -323,7 +323,8 @@ def _read_files(names: Sequence[str]) -> str:
 def _content_policy(style: str, script: str) -> str:
     """What the page may do: nothing but its own style and script."""
     return (
-        f"default-src 'none'; style-src '{_content_hash(style)}'; script-src '{_content_hash(script)}'; "
+        f"default-src 'none'; style-src '{_content_hash(style)}'; "
+        f"script-src '{_content_hash(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
 

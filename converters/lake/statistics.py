@@ -25,8 +25,8 @@ from ingot.converters.lake.record_hashes import (
     hash_records,
     write_header,
 )
-from ingot.converters.output.commit import find_finished, output_errors
-from ingot.converters.output.result_files import whole_file
+from ingot.converters.output.commit import find_finished
+from ingot.converters.output.files import output_errors, whole_file
 from ingot.converters.records.readers import kind_of_schema, read_batches
 from ingot.converters.records.schema import KINDS, Record
 from ingot.converters.rows import Json

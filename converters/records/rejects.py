@@ -128,7 +128,7 @@ def reject_text(reject: Reject) -> str:
 
 
 def first_reject_texts(files: Iterable[Path], most: int) -> list[str]:
-    """The first rejects of some parts, in order, as `reject_text` says them; not the filtered ones."""
+    """Return the first rejects of some parts as `reject_text` does, without the filtered ones."""
     rejects = (one for one in _reject_documents(files) if one["reason"] != "filtered")
     return [_document_text(one) for one in islice(rejects, most)]
 

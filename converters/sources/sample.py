@@ -19,8 +19,9 @@ import orjson
 
 from ingot.converters.rows import BadRow, Batch, Json
 from ingot.converters.sources.facts import SourceFile
-from ingot.converters.sources.file_rows import RowRun, read_file, spread_row_runs
 from ingot.converters.sources.formats.row_chunks import RowChunk, to_batches
+from ingot.converters.sources.readers import read_file
+from ingot.converters.sources.row_runs import RowRun, spread_row_runs
 from ingot.converters.sources.source import Source
 from ingot.converters.sources.storage.archives import keep_archive_open
 

@@ -14,10 +14,11 @@ from ingot.converters.paths import join_path
 from ingot.converters.rows import Batch, Json
 from ingot.converters.sources import grouping, sniffing
 from ingot.converters.sources.facts import FileFacts, LeftOut, RootCandidate, SourceFile, SourceSpec
-from ingot.converters.sources.file_rows import read_file
+from ingot.converters.sources.formats.detection import FilePeek
 from ingot.converters.sources.formats.json_rows import parse_json_document, top_level_containers
 from ingot.converters.sources.formats.row_chunks import BrokenRow, to_batches
 from ingot.converters.sources.formats.text import read_utf8_blocks
+from ingot.converters.sources.readers import read_file
 from ingot.converters.sources.sniffing import side_file_reason
 from ingot.converters.sources.storage import archives
 from ingot.converters.sources.storage import listing as results
@@ -289,7 +290,7 @@ def inspect_entry(
 
 
 def _sniff_entry(
-    entry: Entry, seen: sniffing.FilePeek, spec: SourceSpec, direct: bool
+    entry: Entry, seen: FilePeek, spec: SourceSpec, direct: bool
 ) -> FileFacts | sniffing.NoData:
     """What a file is; one of a folder that has other columns than were stated is another one."""
     try:

@@ -228,7 +228,7 @@ class TestDestination:
             ("content", "other content of the files"),
             ("file", "other files"),
             ("mapping", "another mapping"),
-            ("option", r"other options \(language\)"),
+            ("option", r"options.language is"),
         ],
     )
     def test_another_result_needs_overwrite(

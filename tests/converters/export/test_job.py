@@ -224,7 +224,7 @@ def test_the_same_export_again_is_nothing_to_do(chats, tmp_path):
 
 def test_another_export_is_replaced_only_when_asked(chats, tmp_path):
     export(chats, "trl", tmp_path / "out")
-    with pytest.raises(OutputError, match=r"another export \(trainer\)"):
+    with pytest.raises(OutputError, match=r'trainer.name is "trl" \(requested: "swift"\)'):
         export(chats, "swift", tmp_path / "out")
     done = export(chats, "swift", tmp_path / "out", ExportOptions(overwrite=True))
     assert not (tmp_path / "out" / "trl.yaml").exists()
@@ -307,7 +307,7 @@ def test_a_data_set_is_named_as_asked_and_never_like_one_of_the_trainer(chats, t
     (entry,) = json.loads((tmp_path / "out" / "dataset_info.json").read_text())
     assert entry["dataset_name"] == "self-cognition_ingot"
     assert export(chats, "swift", tmp_path / "out", options).use == done.use
-    with pytest.raises(OutputError, match=r"another export \(options\)"):
+    with pytest.raises(OutputError, match=r"options.name is"):
         export(chats, "swift", tmp_path / "out")
 
 
