@@ -38,7 +38,9 @@ class Target:
             if error.name is None or error.name.startswith("ingot") or self.extra is None:
                 raise
             hint = f"install ingot[{self.extra}]"
-            raise ConversionError("", f"needs {error.name}, which is not installed", hint) from error
+            raise ConversionError(
+                "", f"needs {error.name}, which is not installed", hint
+            ) from error
         return function
 
 
@@ -47,7 +49,7 @@ TARGETS: Final[dict[str, Target]] = {
     "records": Target(
         makes="unified records for pre-training (pt) and fine-tuning (sft)",
         build="ingot.converters.convert.job:convert",
-        schemas=("mapping", "manifest"),
+        schemas=("mapping", "manifest", "record.pt", "record.sft"),
     ),
     "megatron": Target(
         makes="Megatron .bin/.idx files", build="ingot.converters.megatron.run.build:build"
@@ -68,5 +70,6 @@ TARGETS: Final[dict[str, Target]] = {
         makes="streams of Monolith's messages, or tables of them",
         build=f"{_RECSYS}.monolith.convert.job:convert",
         extra="recsys",
+        schemas=("monolith_table",),
     ),
 }

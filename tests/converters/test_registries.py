@@ -77,7 +77,7 @@ def test_a_trainer(tmp_path, monkeypatch):
     assert (tmp_path / "out" / "toy.cfg").read_bytes() == b"data"
 
 
-TOY = '''
+TOY = """
 from pathlib import Path
 from ingot.converters.output.identity import RunIdentity
 
@@ -89,7 +89,7 @@ def build(rows, out: Path):
             (staged.result / "rows.txt").write_text("".join(f"{row}\\n" for row in rows))
             identity.commit(staged, {}, {})
         return staged.done
-'''
+"""
 
 
 def test_a_target(tmp_path, monkeypatch):
