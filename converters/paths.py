@@ -183,7 +183,7 @@ def _tokens(text: str) -> Iterable[Step]:
             position += 1
         name = _NAME.match(text, position)
         if not name:
-            raise PathSyntaxError(text, f"a name expected at character {position + 1}", None)
+            raise PathSyntaxError(text, f"a name is expected at character {position + 1}", None)
         position = name.end()
         yield Mark(name.group()) if name.group() in MARKS else Names((name.group(),))
 

@@ -151,7 +151,7 @@ def convert(
         )
     if not source.files:
         hint = "; ".join(f"{one.name}: {one.why}" for one in source.left_out[:3])
-        raise SourceError(source.location, "no file with data in it", hint)
+        raise SourceError(source.location, "holds no file with data", hint)
     _check_apart(source, out)
     settled = _options_document(options, source.name)
     identity = conversion_identity(source, mapping.kind, mapping_sha256(mapping), settled)
@@ -409,7 +409,7 @@ class _Conversion:
         filtered = f", {rows['filtered']} filtered" if rows["filtered"] else ""
         problem = f"every row was rejected ({rows['read']} read{filtered}): {top}"
         first = "".join(f"\n  {text}" for text in counts.first_rejects)
-        hint = "`ingot check MAPPING SOURCE` shows what the mapping finds"
+        hint = "check the mapping against the source to see what it finds"
         raise ConversionError(self.source.location, f"{problem}{first}\n ", hint)
 
     def _tokens(self, parts: Parts, counts: Counts) -> dict[str, Json] | None:

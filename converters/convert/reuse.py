@@ -176,7 +176,7 @@ def _parse_former(former: FinishedResult) -> Iterator[tuple[str, FormerShard]]:
 def _take_entries(entries: Iterator[dict[str, Json]], count: int) -> list[dict[str, Json]]:
     found = list(islice(entries, count))
     if len(found) != count:
-        raise ValueError("fewer files than pieces say")
+        raise ValueError("fewer files than the shards have")
     return found
 
 

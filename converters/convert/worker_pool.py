@@ -64,8 +64,8 @@ def process_pool(workers: int) -> Iterator[Runner]:
         writer.close()
         pool.shutdown(cancel_futures=True)
         if isinstance(error, BrokenProcessPool):
-            hint = "is there enough memory? a script that calls ingot needs `if __name__ == "
-            hint += "'__main__':` around its work"
+            hint = "check the free memory; a script that calls ingot needs "
+            hint += "`if __name__ == '__main__':` around its work"
             raise ConversionError("workers", "a worker process died", hint) from error
         raise
     else:

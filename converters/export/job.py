@@ -44,16 +44,16 @@ from ingot.converters.rows import Json
 
 
 def check_place(folder: Path, out: Path) -> None:
-    """Keep the result out of harm's way, whatever `--overwrite` says."""
+    """Refuse a destination inside the result, or one that no config can name."""
     ours, theirs = out.resolve(), folder.resolve()
     if ours.is_relative_to(theirs) or theirs.is_relative_to(ours):
-        raise OutputError(str(out), "is not apart from the result", "choose another folder")
+        raise OutputError(str(out), "overlaps the folder of the result", "choose another folder")
     if not is_plain_path(str(ours)):
-        problem = "lies where trainers cannot find it: `datasets` takes its path for a pattern"
-        raise OutputError(str(out), problem, "choose a path without * ? [ and ::")
+        problem = "cannot be found by trainers: `datasets` reads its path as a pattern"
+        raise OutputError(str(out), problem, "choose a path without `*`, `?`, `[` and `::`")
     check_destination(out)
     if _is_other_result(out):
-        raise OutputError(str(out), "holds a result that is no export", "choose another folder")
+        raise OutputError(str(out), "holds a result that is not an export", "choose another folder")
 
 
 def safe_name(text: str) -> str:
@@ -92,7 +92,7 @@ def open_result(folder: Path) -> FinishedResult:
 
 
 def _no_result_error(folder: Path) -> ConversionError:
-    problem = "no finished result of `ingot run` or `ingot convert`"
+    problem = "holds no finished result of a conversion"
     return ConversionError(str(folder), problem, "convert the data set first")
 
 
@@ -101,7 +101,7 @@ def _unfinished_error(folder: Path) -> ConversionError:
         manifest = load_json(folder / MANIFEST)
         damage = next(_damage_texts(folder, manifest), None) if "decision" in manifest else None
     except ValueError:
-        damage = f"{MANIFEST} is no JSON"
+        damage = f"{MANIFEST} is not a JSON object"
     except (OSError, KeyError, TypeError):
         return _no_result_error(folder)
     if damage is None:
@@ -194,7 +194,7 @@ def export(
     """Write what a trainer needs to read the records of a finished result.
 
     Args:
-        folder: of a finished result of `ingot run` or `ingot convert`; it is only read.
+        folder: a finished result of a conversion; it is only read.
         trainer: a key of `TRAINERS`.
         out: the destination, see `commit.stage`.
         options: see `ExportOptions`.
@@ -316,13 +316,14 @@ class _Export:
         lost = tally.lost
         if lost and not self.options.lossy:
             lines = "".join(f"\n  {name} {n:,}: {REASONS[name].text}" for name, n in lost.items())
-            problem = f"{self.trainer.name} cannot train on all of it as the records say{lines}\n "
-            hint = "--lossy writes it all the same, with a note; docs/export.md"
+            problem = f"{self.trainer.name} cannot train on all records as they are{lines}\n "
+            hint = "set `lossy` to write them all the same, with a note; see docs/export.md"
             raise ConversionError(str(self.result.folder), problem, hint)
         if not tally.written:
             reasons = ", ".join(f"{name} {n:,}" for name, n in tally.left_out.items())
             problem = f"no record can be written for {self.trainer.name}: {reasons}"
-            raise ConversionError(str(self.result.folder), problem, "docs/export.md says why")
+            hint = "docs/export.md explains the reasons"
+            raise ConversionError(str(self.result.folder), problem, hint)
 
     def _files(
         self, staged: StagedResult, way: TrainingMode | None, tally: Tally
@@ -379,8 +380,8 @@ class _Export:
         notes = staged.notes
         if written.split != "train":
             count = manifest["records"]["written"]
-            told = f"all {count:,} records are written as {written.split}"
-            notes = (*notes, f"{told}: --split-name gives a name, it selects nothing")
+            note = f"all {count:,} records are written as {written.split}"
+            notes = (*notes, f"{note}: `split` only names the split, it selects no records")
         if already_done:
             notes = (*notes, ALREADY_DONE)
         return ExportResult(

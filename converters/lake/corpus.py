@@ -211,7 +211,7 @@ class _Corpus:
 
     def _check_hashes(self, known: Hashes, found: Hashes) -> None:
         if not np.array_equal(known, found):
-            problem = "its hashes are those of other records"
+            problem = "its hashes belong to other records"
             raise ConversionError(str(self.result.folder), problem, "measure the result again")
 
     def _dropped(self, start: int, count: int) -> NDArray[np.bool_]:

@@ -129,7 +129,7 @@ def open_drops(file: Path, records: int) -> NDArray[np.uint8]:
     except (OSError, ValueError, EOFError) as error:
         raise ConversionError(str(file), f"cannot be read as a bitmap: {error}", hint) from error
     if bits.dtype != np.uint8 or bits.shape != (_bitmap_bytes(records),):
-        raise ConversionError(str(file), f"is no bitmap of {records} records", hint)
+        raise ConversionError(str(file), f"is not a bitmap of {records} records", hint)
     return bits
 
 

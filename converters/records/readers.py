@@ -11,7 +11,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingot.converters.errors import ConversionError
+from ingot.converters.errors import ConversionError, error_text
 from ingot.converters.records.schema import (
     KINDS,
     RECORD_KEY,
@@ -94,9 +94,7 @@ def _parquet_batches(file: Path, rows: int) -> Iterator[pa.RecordBatch]:
 
 
 def _no_records_error(file: Path) -> ConversionError:
-    return ConversionError(
-        str(file), "holds no unified records", "convert the data set first: `ingot convert`"
-    )
+    return ConversionError(str(file), "holds no unified records", "convert the data set first")
 
 
 READ_BYTES: Final = 16 << 20  # of lines per batch
@@ -164,7 +162,7 @@ def _file_lines(file: Path) -> Iterator[bytes]:
                 yield first
             yield from lines
     except OSError as error:
-        raise ConversionError(str(file), f"cannot be read: {error.strerror}") from error
+        raise ConversionError(str(file), f"cannot be read: {error_text(error)}") from error
 
 
 def _parse_record(file: Path, number: int, line: bytes) -> Record:
@@ -174,11 +172,11 @@ def _parse_record(file: Path, number: int, line: bytes) -> Record:
         problem = f"line {number}: {_parse_problem(line, error)}"
         raise ConversionError(str(file), problem, _WRITE_AGAIN) from error
     if not isinstance(record, dict):
-        problem = f"line {number}: no unified record, {_FOUND[type(record)]} and no object"
+        problem = f"line {number}: not a unified record but {_FOUND[type(record)]}"
         raise ConversionError(str(file), problem, _SHAPES)
     if not ({"text", "messages"} & record.keys()):
-        problem = f"line {number}: no unified record, it has neither text nor messages"
-        raise ConversionError(str(file), problem, "convert the data set first: `ingot convert`")
+        problem = f"line {number}: not a unified record, it has neither text nor messages"
+        raise ConversionError(str(file), problem, "convert the data set first")
     return record
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final
 
-from ingot.converters.errors import OutputError
+from ingot.converters.errors import OutputError, error_text
 from ingot.converters.records.schema import json_line
 from ingot.converters.rows import Json, Reject
 
@@ -31,7 +31,7 @@ def _output_context(path: Path) -> Iterator[None]:
     except OSError as error:
         raise OutputError(
             str(path),
-            f"cannot be written: {error.strerror or error}",
+            f"cannot be written: {error_text(error)}",
             "check space and permissions",
         ) from error
 

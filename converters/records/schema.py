@@ -205,7 +205,9 @@ def schema_errors(kind: RecordKind, where: str) -> Iterator[None]:
         yield
     except (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError) as error:
         problem = f"a {kind} record does not fit its schema: {type(error).__name__}: {error}"
-        raise ConversionError(where, problem, "docs/tokens.md shows both shapes") from error
+        raise ConversionError(
+            where, problem, "docs/tokens.md shows both kinds of records"
+        ) from error
 
 
 def to_batch(records: Sequence[Record], kind: RecordKind, *, where: str) -> pa.RecordBatch:

@@ -94,7 +94,7 @@ def _read_json(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[Ro
 
 def _read_lines(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
     if spec.root not in (None, "[*]"):
-        hint = "leave root out; `each` walks into a row"
+        hint = "leave `root` out; `each` walks into a row"
         raise SourceError(
             str(file.place), "root is for JSON files; this one has a value per line", hint
         )

@@ -256,7 +256,7 @@ def _select_entries(
         else:
             kept.append(entry)
     if spec.files is not None and not kept and not _has_archive(listing):
-        raise SourceError(location, f"no file matches {list(spec.files)}", "check source.files")
+        raise SourceError(location, f"no file matches {list(spec.files)}", "check `source.files`")
     return kept
 
 

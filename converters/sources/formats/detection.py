@@ -288,7 +288,7 @@ def table_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts | Non
         return None
     if spec.columns is not None and table.width > len(spec.columns):
         problem = f"{len(spec.columns)} names for {table.width} columns"
-        raise SourceError(where, problem, "correct source.columns")
+        raise SourceError(where, problem, "correct `source.columns`")
     guessed = _table_guesses(head, spec, table) | head.base.guessed
     return _change_facts(
         head.base,

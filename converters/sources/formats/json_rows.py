@@ -300,7 +300,7 @@ def _append_unfinished(held: list[bytes], rest: bytes, where: str) -> list[bytes
     held.append(rest)
     if sum(map(len, held)) > MAX_ROW_BYTES:
         problem = f"an element of more than {MAX_ROW_BYTES >> 20} MiB"
-        raise SourceError(where, problem, "is a quote or bracket missing in it?")
+        raise SourceError(where, problem, "check it for a missing quote or bracket")
     return held
 
 
@@ -370,14 +370,14 @@ class _ElementCutter:
             raise SourceError(
                 self._where,
                 f"after the JSON value comes {row_excerpt(rest)[:40]!r}",
-                "is it several files in one, or cut and pasted?",
+                "check whether several files were joined into it",
             )
 
     def finish(self, balanced: bool) -> None:
         """Raise what is only known at the end of the file."""
         if self._depth is None and (balanced or self._finder.missing):
             problem = f"no {'object' if self._root.keyed else 'list'} at root {self._root.text}"
-            raise SourceError(self._where, problem, "is it spelt as in the file?")
+            raise SourceError(self._where, problem, "check its spelling against the file")
         if not self._done or not balanced:
             raise truncated_error(self._where, f"the JSON ends inside element {self._count}")
 
@@ -475,7 +475,9 @@ def read_json_document(
     except RowError as error:
         raise SourceError(where, f"root {path}: {error.reason} at {error.path}") from error
     if not nodes:
-        raise SourceError(where, f"root {path} is not in the file", "see the roots offered")
+        raise SourceError(
+            where, f"root {path} is not in the file", "choose one of the roots that were found"
+        )
     keys = [node.key for node in nodes if isinstance(node.key, str)]
     keyed = len(keys) == len(nodes) and path.endswith("*")
     yield RowChunk(values=[node.value for node in nodes], keys=keys if keyed else None)

@@ -90,7 +90,7 @@ def _decode_block(
     try:
         return decoder.decode(part, final).encode("utf-8", "surrogatepass")
     except UnicodeError as error:
-        hint = "leave the encoding out, or state the one that it has"
+        hint = "leave `encoding` out, or state the right one"
         raise SourceError(where, f"is not in the encoding {encoding}: {error}", hint) from error
 
 

@@ -156,7 +156,7 @@ def test_other_tokens_are_not_trained_on_without_a_word(uneven, tmp_path):
     said = str(refused.value)
     assert "masks 1: the trainer trains on other messages" in said
     assert "opening 1: it begins with the assistant" in said
-    assert "--lossy" in said
+    assert "`lossy`" in said
     assert [path.name for path in tmp_path.iterdir() if "out" in path.name] == []
 
 
@@ -251,7 +251,7 @@ def test_results_are_never_replaced(chats, make_result, tmp_path):
         more.write("damaged results are results too")
     next((other / "records").iterdir()).write_bytes(b"")
     before = tree(chats), tree(other)
-    with pytest.raises(OutputError, match="holds a result that is no export"):
+    with pytest.raises(OutputError, match="holds a result that is not an export"):
         export(chats, "trl", other, force)
     foreign = tmp_path / "foreign"
     foreign.mkdir()
@@ -263,7 +263,7 @@ def test_results_are_never_replaced(chats, make_result, tmp_path):
 
 def test_the_split_names_files_and_entries(chats, tmp_path):
     options = ExportOptions(split="test")
-    told = "all 2 records are written as test: --split-name gives a name, it selects nothing"
+    told = "all 2 records are written as test: `split` only names the split, it selects no records"
     assert export(chats, "trl", tmp_path / "trl", options).notes == (told,)
     assert export(chats, "trl", tmp_path / "trl", options).notes[0] == told
     assert (
