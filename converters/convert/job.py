@@ -89,16 +89,7 @@ class ConvertOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """A finished conversion.
-
-    Attributes:
-        out: the folder.
-        manifest: as in manifest.json.
-        run: as in run.json.
-        already_done: the folder held this very result before, nothing was done.
-        notes: what was put right on the way, for people.
-        first_rejects: the first few rejected rows as text.
-    """
+    """A finished conversion; `already_done`: the folder held this result before."""
 
     out: Path
     manifest: dict[str, Json]

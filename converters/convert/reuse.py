@@ -32,12 +32,7 @@ class FormerShard:
     """What a former result holds of a shard.
 
     Attributes:
-        folder: the former result.
         counts: what came of the shard's rows, as `Counts.to_document` gave it, but for the first
-            rejects: these quote rows, and are read from where rows may stand.
-        inputs: name, bytes and sha256 of its files.
-        parts: path (in the former result), bytes and sha256 of its record parts, in order.
-        rejected_parts: the same of its reject parts.
     """
 
     folder: Path

@@ -1,8 +1,4 @@
-"""How work is spread: a runner is anything with `submit`; results come back in order.
-
-`processes` gives a pool of fresh processes; `concurrent.futures.Executor` is the interface. Nothing
-that a job writes depends on which runner it had.
-"""
+"""Spread work over processes: a runner is anything with `submit`; results come back in order."""
 
 import multiprocessing
 import os

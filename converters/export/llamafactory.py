@@ -36,19 +36,8 @@ from ingot.converters.json_yaml import dump_yaml
 from ingot.converters.rows import Json
 
 _COLUMNS: Final = (
-    "prompt",
-    "query",
-    "response",
-    "history",
-    "messages",
-    "system",
-    "tools",
-    "images",
-    "videos",
-    "audios",
-    "chosen",
-    "rejected",
-    "kto_tag",
+    *("prompt", "query", "response", "history", "messages", "system", "tools"),
+    *("images", "videos", "audios", "chosen", "rejected", "kto_tag"),
 )
 _TAGS: Final[dict[str, Json]] = {
     "role_tag": "role",

@@ -75,12 +75,7 @@ _WRITTEN: Final = "written.json"  # in the work folder: the records are there, a
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusOptions:
-    """What is made of every result of a lake.
-
-    Attributes:
-        splits: see `splits.parse`.
-        tokenizer: see `load_tokenizer`; None = no tokens.
-    """
+    """What is made of every result of a lake: its splits, and tokens where a tokenizer is named."""
 
     splits: Splits = ALL
     tokenizer: str | None = None

@@ -51,12 +51,9 @@ ENTRY: Final = np.dtype([("begin", "<u8"), ("end", "<u8"), ("at", "<i8"), ("coun
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Repeats:
-    """One set's repeats.
+    """One set's records that repeat an earlier one: within the set, or across sets by name.
 
     Attributes:
-        records: its records.
-        within: records that repeat an earlier one of the set.
-        across: records that repeat one of a set before it, and none of its own.
         overlaps: records whose content stands in another set too, by the other's name: the ten sets
             with most, most first, then by name.
     """

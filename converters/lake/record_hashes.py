@@ -228,7 +228,7 @@ def parse_splits(text: str) -> Splits:
 def _parse_part(part: str) -> tuple[str, str]:
     found = _PART.fullmatch(part)
     if not found or len(found[2]) > _LONGEST:
-        problem = f"{part[:60]!r} is not a split: write a name of a-z, 0-9, _ and -, then = and a fraction"
+        problem = f"{part[:60]!r} is not a split: a name of a-z, 0-9, _ and -, then =FRACTION"
         raise ConversionError("`split`", problem, _HINT)
     fraction = Decimal(found[2])
     if not 0 < fraction <= 1:

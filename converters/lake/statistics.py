@@ -1,7 +1,4 @@
-"""A record for people: its beginning, redacted, within a few thousand characters.
-
-What is measured over the records of one result: one pass, memory bounded by a batch.
-"""
+"""Measure the records of one result in one pass, with a few redacted samples for people."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator

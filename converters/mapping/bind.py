@@ -1,9 +1,4 @@
-"""Binding of version 1: what a bare string means, and roles that a model left out.
-
-Both are settled once, on sampled rows, and the outcome is written into the saved mapping.
-
-The mapping: a document that people review, and the bound value that converters execute.
-"""
+"""Bind a mapping document to sampled rows: settle bare strings and roles, once."""
 
 import difflib
 import json

@@ -1,7 +1,4 @@
-"""Which paths a mapping uses, where, and what the absence of each costs.
-
-Paths that a mapping uses twice: for what is asked and for what is answered.
-"""
+"""Every path that a mapping uses: where, what its absence costs, and which side it serves."""
 
 import re
 from collections.abc import Iterator

@@ -1,7 +1,4 @@
-"""zz_readback.
-
-Unified records from JSONL files, and what is wrong with a line that holds none.
-"""
+"""Read unified records back from Parquet and JSONL, and say what is wrong with a line."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,7 +19,6 @@ from ingot.converters.records.schema import (
 )
 from ingot.converters.rows import Json
 
-# ---body---
 READ_ROWS: Final = 1_000
 
 

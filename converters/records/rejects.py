@@ -1,7 +1,4 @@
-"""zz_rejects.
-
-Rejects for people, the same from memory and from the files that list them.
-"""
+"""Rejected rows: as JSON lines beside the records, and as text for people."""
 
 import contextlib
 import json
@@ -15,7 +12,6 @@ from ingot.converters.errors import OutputError, error_text
 from ingot.converters.records.schema import json_line
 from ingot.converters.rows import Json, Reject
 
-# ---body---
 FOUND_CHARS: Final = 200  # of what a reject shows
 
 
@@ -40,10 +36,6 @@ class RejectWriter:
     """Writes `part-00000.jsonl` of rejected rows: file, row, element, reason, path, found (cut).
 
     The file appears under its name when the block ends well; no rejects, no file.
-
-    Attributes:
-        path: where the file is (going to be).
-        count: lines written.
     """
 
     def __init__(self, folder: Path, *, part: int = 0) -> None:

@@ -1,8 +1,4 @@
-"""The two forms of a part: where records go until the file is closed.
-
-Unified records on disk: numbered parts as Parquet or JSONL, and the way back.
-Records into numbered parts, each closed at a bound.
-"""
+"""Write unified records as numbered parts of Parquet or JSONL, each closed at a bound."""
 
 import contextlib
 from collections.abc import Sequence
@@ -240,9 +236,6 @@ class PartsWriter:
     """Record parts in a folder, numbered from 0, each closed at its bound.
 
     To be used in a `with` block, at whose end the last part takes its name.
-
-    Attributes:
-        rows: records written.
     """
 
     def __init__(self, folder: Path, *, kind: RecordKind, format: RecordFormat) -> None:

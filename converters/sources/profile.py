@@ -109,13 +109,7 @@ class PathFacts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Profile:
-    """The facts of every path, in the order in which the paths first occur.
-
-    Attributes:
-        rows: number of sampled rows.
-        paths: at most `MAX_PATHS`.
-        cut: paths that were left out for their number.
-    """
+    """The facts of every path, in the order in which the paths first occur."""
 
     rows: int
     paths: tuple[PathFacts, ...]

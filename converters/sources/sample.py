@@ -52,15 +52,7 @@ class SampledBad:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sample:
-    """Rows of a source.
-
-    Attributes:
-        rows: in the source's order.
-        bad: rows that cannot be read, met on the way.
-        complete: whether every row of the source is in `rows` or `bad`.
-        total_rows: number of rows of the source, None where that is not known.
-        files_seen: number of files that rows were looked for in.
-    """
+    """Rows of a source in its order, and unreadable ones met; `complete`: it holds every row."""
 
     rows: tuple[SampledRow, ...]
     bad: tuple[SampledBad, ...]
@@ -191,7 +183,7 @@ class _RunThinner:
     def _close(self) -> None:
         if self._number % self._step == self._first:
             self._runs.append(self._open)
-            self._sizes.append(_items_bytes(self._open))
+            self._sizes.append(sum(len(repr(item)) for item in self._open))
         self._open = []
         self._number += 1
         wanted = max(1, self._rows // _RUN_ROWS)
@@ -302,10 +294,6 @@ def _estimate_bytes(batch: Batch) -> int:
     rows = len(batch.values)
     few = [batch.values[number] for number in sorted({0, rows // 2, rows - 1})] if rows else []
     return sum(len(repr(value)) for value in few) * rows // max(1, len(few)) + len(batch.bad)
-
-
-def _items_bytes(items: Sequence[SampledRow | SampledBad]) -> int:
-    return sum(len(repr(item)) for item in items)
 
 
 def _even_order(count: int, chance: random.Random) -> list[int]:

@@ -1,7 +1,4 @@
-"""Where the rows of a JSON file that is one object may lie, ranked.
-
-A source: the files of a location that hold data of one shape, and their rows.
-"""
+"""A source: the files of a location that hold data of one shape, and their rows."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -87,7 +84,7 @@ def _find_roots(
             root = RootCandidate(
                 path=join_path(*here, "[*]"), rows=len(held), why="a list of objects"
             )
-            yield _list_points(held) - depth * 0.25, root
+            yield (1.5 if len(held) >= _FEW_VALUES else 0.9) - depth * 0.25, root
         elif (
             isinstance(held, list)
             and len(held) >= _FEW_VALUES
@@ -99,10 +96,6 @@ def _find_roots(
             yield 0.1 - depth * 0.25, root
         elif isinstance(held, dict) and depth < _MOST_DEPTH and len(value) < 100:
             yield from _find_roots(held, here, depth + 1)
-
-
-def _list_points(held: Sequence[Json]) -> float:
-    return 1.5 if len(held) >= _FEW_VALUES else 0.9
 
 
 def _id_key_reason(value: dict[str, Json]) -> str | None:

@@ -341,11 +341,7 @@ def _merge_results(
 
 
 class MappingExecutor:
-    """Executes one mapping on batches of any kind; both executors give the same records.
-
-    Attributes:
-        stats: counts per path over all batches, whoever executed them.
-    """
+    """Executes one mapping on batches of any kind; both executors give the same records."""
 
     def __init__(
         self,

@@ -87,12 +87,7 @@ class Turns:
     """All turns of a batch in order.
 
     Attributes:
-        rows: row of each turn, ascending.
-        roles: their codes in `ROLES`.
-        texts: their contents.
-        masks: their loss masks.
         good: rows that are a conversation: a prompt, an answer, no unknown role.
-        system: rows with a system message.
         ragged: rows in which one side of a turn is missing.
     """
 

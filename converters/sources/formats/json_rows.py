@@ -1,8 +1,4 @@
-"""`root`: where the rows of a JSON file lie, compiled for a reader that streams.
-
-The elements of a JSON list or object in a stream, cut out without parsing what is around them.
-Rows of JSON files: a value per line, elements of a list or object, or the whole file.
-"""
+"""Rows of JSON files: a value per line, elements of a list or object, or the whole file."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -48,8 +44,6 @@ class RowRoot:
     """Where the rows lie.
 
     Attributes:
-        text: as written.
-        names: plain names and keys that lead to the container, outermost first.
         exact: for each of them, whether it is one key for certain (quoted).
         keyed: the container is an object, whose keys name the rows; else it is a list.
         rest: path from an element of the container to the rows, None where elements are rows.

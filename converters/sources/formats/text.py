@@ -1,9 +1,4 @@
-"""Bytes of a file as UTF-8 blocks and lines, whatever its compression, encoding and line ends.
-
-Rows of a text file: `{"text": line}` for every line that is not blank, or the whole file.
-What the lines of a plain text file are: running text, or a list that lies beside the data.
-The encoding of a text file, from its bytes.
-"""
+"""Text files: encoding, UTF-8 blocks and lines, and what kind of lines they hold."""
 
 import codecs
 import re

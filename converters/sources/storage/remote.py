@@ -35,14 +35,7 @@ _OWN_PACKAGES = {"gs": "gcsfs"}
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A file behind a URL, as it was listed.
-
-    Attributes:
-        url: may hold secrets; `str()` does not show them.
-        size: in bytes, None where it is not known.
-        etag: the storage's mark of the content, None where it has none.
-        mtime_ns: time of the last change, None where it is not known.
-    """
+    """A file behind a URL, as it was listed. The URL may hold secrets; `str()` hides them."""
 
     url: str = field(repr=False)
     size: int | None = None

@@ -137,7 +137,7 @@ def test_a_place_that_a_config_cannot_spell_is_not_named(name, said, make_result
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_a_destination_that_no_trainer_could_read_from_is_refused(trainer, chats, tmp_path):
     for name in ("out[1]", "out*/x", "a?", "a::b"):
-        with pytest.raises(OutputError, match="takes its path for a pattern"):
+        with pytest.raises(OutputError, match="reads its path as a pattern"):
             export(chats, trainer, tmp_path / name)
     assert sorted(tmp_path.iterdir()) == [tmp_path / "result", tmp_path / "result.jsonl"]
 
