@@ -237,12 +237,6 @@ def _walk_names(names: tuple[str, ...]) -> Walk:
     return lambda nodes: [hit for node in nodes if (hit := one(node)) is not None]
 
 
-def _walk_key(name: str) -> Walk:
-    return lambda nodes: [
-        Node(n.value[name], name, n) for n in nodes if n.value.__class__ is dict and name in n.value
-    ]
-
-
 def _walk_index(index: int) -> Walk:
     def walk(nodes: list[Node]) -> list[Node]:
         hits = []
@@ -302,7 +296,11 @@ def _walk_step(step: Step, text: str) -> Walk:
     if isinstance(step, Names):
         return _walk_names(step.names)
     if isinstance(step, Key):
-        return _walk_key(step.name)
+        return lambda nodes: [
+            Node(n.value[step.name], step.name, n)
+            for n in nodes
+            if n.value.__class__ is dict and step.name in n.value
+        ]
     if isinstance(step, Index):
         return _walk_index(step.place)
     by_mark = {"^": _walk_up, "~": _walk_key_of}

@@ -126,7 +126,13 @@ def _finish_shard(
         shard = _convert_rows(task, draft, tick)
     (draft / SHARD_FILE).write_bytes(encode_json(shard))
     sync_tree(draft)
-    _place_shard(draft, task.folder)
+    # Give the shard its name; an equal one of an orphan that was there first is as good.
+    try:
+        draft.rename(task.folder)
+    except OSError:
+        if not (task.folder / SHARD_FILE).exists():
+            raise
+        shutil.rmtree(draft, ignore_errors=True)
     return shard
 
 
@@ -141,16 +147,6 @@ def _reuse_former(task: ShardTask, draft: Path) -> dict[str, Json] | None:
         return None
     _clear_draft(draft)
     return task.former.take(draft)
-
-
-def _place_shard(draft: Path, folder: Path) -> None:
-    """Give the shard its name; an equal one of an orphan that was there first is as good."""
-    try:
-        draft.rename(folder)
-    except OSError:
-        if not (folder / SHARD_FILE).exists():
-            raise
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _convert_rows(

@@ -35,16 +35,13 @@ def data_set_name(*parts: str) -> str:
     so that different parts never give the same name.
     """
     plain = JOINT.join(parts)
-    clean = _cut_name(re.sub(r"\s+", " ", _ODD_NAME.sub("_", plain)).strip(" .-"))
+    text = re.sub(r"\s+", " ", _ODD_NAME.sub("_", plain)).strip(" .-")
+    clean = text.encode("utf-8", "ignore")[:_MOST_BYTES].decode("utf-8", "ignore").strip(" .-")
     faithful = clean == plain and not any(JOINT in part for part in parts)
     if faithful and not _RESERVED.fullmatch(clean) and not clean.lower().endswith(_ENDINGS):
         return clean
     digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
     return f"{clean or 'set'}-{digest[:_HASH]}"
-
-
-def _cut_name(text: str) -> str:
-    return text.encode("utf-8", "ignore")[:_MOST_BYTES].decode("utf-8", "ignore").strip(" .-")
 
 
 TOP_FOLDER: Final = "."

@@ -209,7 +209,12 @@ def spread_row_runs(
     if facts.format == "arrow" and isinstance(file.place, LocalFile):
         return _arrow_runs(file, count, chance)
     size = min(_MOST_BYTES, max(_LEAST_BYTES, most_bytes // count))
-    places = _pick_ranges(file.bytes, count, chance)
+    # The file in `count` ranges of bytes, each but the first begun at a place of chance.
+    bounds = [file.bytes * number // count for number in range(count + 1)]
+    places = [
+        ByteRange(start and start + chance.randrange(max(1, (stop - start) // 2)), stop)
+        for start, stop in pairwise(bounds)
+    ]
     by_line = facts.format in ("jsonl", "csv", "text") and spec.root != "$"
     if by_line and _splits_at_lines(facts.encoding) and facts.newline == "\n":
         return [_line_run(file, spec, place, size) for place in places]
@@ -290,15 +295,6 @@ def _pick_evenly(total: int, count: int, chance: random.Random) -> list[int]:
         return list(range(total))
     bounds = [total * number // count for number in range(count + 1)]
     return [chance.randrange(start, stop) for start, stop in pairwise(bounds)]
-
-
-def _pick_ranges(size: int, count: int, chance: random.Random) -> list[ByteRange]:
-    """The file in `count` ranges of bytes, each but the first begun at a place of chance."""
-    bounds = [size * number // count for number in range(count + 1)]
-    return [
-        ByteRange(start and start + chance.randrange(max(1, (stop - start) // 2)), stop)
-        for start, stop in pairwise(bounds)
-    ]
 
 
 def _line_run(file: SourceFile, spec: SourceSpec, place: ByteRange, size: int) -> RowRun:

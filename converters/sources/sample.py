@@ -77,7 +77,10 @@ def draw_sample(
     """
     whole = _read_whole(source, max_bytes)
     if whole is not None:
-        return _sample_whole(whole, rows, seed, len(source.files))
+        files = len(source.files)
+        complete = len(whole) <= rows
+        chosen = whole if complete else _pick_runs(whole, rows, random.Random(seed))
+        return _build_sample(chosen, complete=complete, total=len(whole), files=files)
     with keep_archive_open():
         return _Sampler(source, rows, max_bytes, seed).sample()
 
@@ -118,12 +121,6 @@ def _batch_bytes(batch: Batch) -> int:
         return len(orjson.dumps(list(batch.values)))
     except TypeError:  # integers beyond 64 bits
         return len(repr(batch.values))
-
-
-def _sample_whole(held: list[SampledRow | SampledBad], rows: int, seed: int, files: int) -> Sample:
-    complete = len(held) <= rows
-    chosen = held if complete else _pick_runs(held, rows, random.Random(seed))
-    return _build_sample(chosen, complete=complete, total=len(held), files=files)
 
 
 def _build_sample(

@@ -152,15 +152,11 @@ def sniff_file(entry: Entry, seen: FilePeek, spec: SourceSpec) -> FileFacts | No
         raise SourceError(str(entry.place), f"not a {spec.format} file")
     encoding = _head_encoding(entry, seen, spec)
     if encoding is None:
-        return _not_text_verdict(seen.head)
+        for recognizer in RECOGNIZERS.values():
+            if recognizer.binary and recognizer.recognize(seen.head) is not None:
+                return NoData(recognizer.what, broken=True, elsewhere=True)
+        return NoData(describe_binary(seen.head), broken=True)
     return _text_facts(entry, seen, spec, encoding)
-
-
-def _not_text_verdict(head: bytes) -> NoData:
-    for recognizer in RECOGNIZERS.values():
-        if recognizer.binary and recognizer.recognize(head) is not None:
-            return NoData(recognizer.what, broken=True, elsewhere=True)
-    return NoData(describe_binary(head), broken=True)
 
 
 def _head_encoding(entry: Entry, seen: FilePeek, spec: SourceSpec) -> Encoding | None:

@@ -59,7 +59,8 @@ def compile_texts(value: Value, scope: Scope) -> Texts:
     if not replace(value, sep="\n").bare:
         raise NotColumnarError("a value with modifiers")
     if value.kind == "literal":
-        return _compile_literal(value.literal)
+        scalar = text_scalar(value.literal)
+        return lambda frame, _active: pa.repeat(scalar, frame.size)
     if value.kind == "template":
         return _compile_template(value, scope)
     if value.kind == "concat":
@@ -83,11 +84,6 @@ def text_scalar(text: str) -> pa.Scalar:
     except UnicodeEncodeError:
         raise NotColumnarError("a text that is no valid Unicode") from None
     return pa.scalar(text, pa.string())
-
-
-def _compile_literal(text: str) -> Texts:
-    scalar = text_scalar(text)
-    return lambda frame, _active: pa.repeat(scalar, frame.size)
 
 
 def _compile_template(value: Value, scope: Scope) -> Texts:
