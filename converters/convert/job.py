@@ -25,19 +25,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingot.converters.convert.result import (
-    RECORDS_FOLDER,
-    TOKENS,
-    Counts,
-    Parts,
-    build_manifest,
-    conversion_identity,
-    make_tokens,
-    mapping_sha256,
-    number_parts,
-    tokenizer_facts,
-    tokens_name,
-)
+from ingot.converters.convert import result as results
 from ingot.converters.convert.reuse import (
     PIECES,
     FormerShard,
@@ -145,7 +133,9 @@ def convert(
         raise SourceError(source.location, "holds no file with data", hint)
     _check_apart(source, out)
     settled = _options_document(options, source.name)
-    identity = conversion_identity(source, mapping.kind, mapping_sha256(mapping), settled)
+    identity = results.conversion_identity(
+        source, mapping.kind, results.mapping_sha256(mapping), settled
+    )
     watch = progress or (lambda _: None)
     with identity.stage(out, overwrite=options.overwrite) as staged:
         if staged.done:
@@ -176,13 +166,13 @@ def finish_irrelevant(
     """
     options = options or ConvertOptions()
     settled = _options_document(dataclasses.replace(options, tokenizer=None), source.name)
-    identity = conversion_identity(source, "irrelevant", None, settled)
+    identity = results.conversion_identity(source, "irrelevant", None, settled)
     with identity.stage(out, overwrite=options.overwrite) as staged:
         if staged.done:
             return _existing_result(staged, staged.done)
         with output_errors(out):
-            (staged.result / RECORDS_FOLDER).mkdir(exist_ok=True)
-        manifest = build_manifest(identity, source, Counts(), reason=reason)
+            (staged.result / results.RECORDS_FOLDER).mkdir(exist_ok=True)
+        manifest = results.build_manifest(identity, source, results.Counts(), reason=reason)
         files = extra_files(manifest, ()) if extra_files else {}
         return _commit_result(staged, identity, manifest, extra_run or {}, files)
 
@@ -193,7 +183,7 @@ def _commit_result(
     manifest: dict[str, Json],
     run: dict[str, Json],
     files: dict[str, bytes],
-    parts: Parts | None = None,
+    parts: results.Parts | None = None,
     first_rejects: Sequence[str] = (),
 ) -> Result:
     """Write the small files and commit."""
@@ -248,7 +238,7 @@ def _options_document(options: ConvertOptions, source_name: str) -> dict[str, Js
         "language": options.language,
         "source": options.source_name or source_name,
         "limit": options.limit,
-        "tokenizer": tokenizer_facts(options.tokenizer) if options.tokenizer else None,
+        "tokenizer": results.tokenizer_facts(options.tokenizer) if options.tokenizer else None,
     }
 
 
@@ -304,15 +294,15 @@ class _Conversion:
             discard_drafts(self.staged.work)
         with _time_stage(seconds, "convert"):
             shards = self._convert(runner)
-        counts = Counts()
+        counts = results.Counts()
         for shard in shards:
             counts.add(shard)
         self._check(counts)
         with _time_stage(seconds, "merge"):
-            parts = number_parts(self.staged, shards)
+            parts = results.number_parts(self.staged, shards)
         with _time_stage(seconds, "tokens"):
             tokens = self._tokens(parts, counts)
-        manifest = build_manifest(
+        manifest = results.build_manifest(
             self.identity,
             self.source,
             counts,
@@ -389,7 +379,7 @@ class _Conversion:
             former=former.get(shard_key(source, files) or "") if former else None,
         )
 
-    def _check(self, counts: Counts) -> None:
+    def _check(self, counts: results.Counts) -> None:
         """Refuse a result without a single record where rows were rejected."""
         rows = counts.rows
         if rows["converted"] or not rows["rejected"]:
@@ -403,12 +393,12 @@ class _Conversion:
         hint = "check the mapping against the source to see what it finds"
         raise ConversionError(self.source.location, f"{problem}{first}\n ", hint)
 
-    def _tokens(self, parts: Parts, counts: Counts) -> dict[str, Json] | None:
+    def _tokens(self, parts: results.Parts, counts: results.Counts) -> dict[str, Json] | None:
         if self.options.tokenizer is None:
             return None
         meter = _TokenMeter(watch=self.watch, shards=len(parts.records), rows=counts.rows["read"])
-        name = tokens_name(self.options.source_name or self.source.name)
-        return make_tokens(self.staged, parts, self.options.tokenizer, name, meter)
+        name = results.tokens_name(self.options.source_name or self.source.name)
+        return results.make_tokens(self.staged, parts, self.options.tokenizer, name, meter)
 
 
 @dataclass(kw_only=True)
@@ -460,7 +450,7 @@ class _TokenMeter:
         self.records += message.get("records", 0)
         self.watch(
             Progress(
-                stage=TOKENS,
+                stage=results.TOKENS,
                 shards_done=self.done,
                 shards=self.shards,
                 rows=self.rows,

@@ -10,17 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ingot.converters.records import schema as schemas
 from ingot.converters.records.rejects import _output_context, part_name
-from ingot.converters.records.schema import (
-    KINDS,
-    Record,
-    RecordKind,
-    join_batches,
-    schema_errors,
-    to_batch,
-    to_lines,
-    to_records,
-)
 
 RecordFormat = Literal["parquet", "jsonl"]
 
@@ -31,11 +22,11 @@ ROW_GROUP_CHARS: Final = 16 << 20  # bounds what a writer holds: a row group is 
 class ParquetSink:
     """Row groups of `ROW_GROUP_ROWS` records, or fewer once they hold `ROW_GROUP_CHARS`."""
 
-    def __init__(self, path: Path, kind: RecordKind) -> None:
+    def __init__(self, path: Path, kind: schemas.RecordKind) -> None:
         self._kind = kind
         self._where = path.stem
         self._file = pa.OSFile(str(path), "wb")
-        facts = KINDS[kind]
+        facts = schemas.KINDS[kind]
         self._writer = pq.ParquetWriter(
             self._file,
             facts.schema,
@@ -45,21 +36,21 @@ class ParquetSink:
             write_statistics=facts.brief,
         )
         self._batches: list[pa.RecordBatch] = []  # what waits: these first, then the records
-        self._pending: list[Record] = []
+        self._pending: list[schemas.Record] = []
         self._pending_rows = 0
         self._pending_chars = 0
 
-    def write(self, records: Sequence[Record]) -> None:
+    def write(self, records: Sequence[schemas.Record]) -> None:
         """Append records, in order."""
-        chars = KINDS[self._kind].chars
-        with schema_errors(self._kind, self._where):
+        chars = schemas.KINDS[self._kind].chars
+        with schemas.schema_errors(self._kind, self._where):
             for record in records:
                 self._pending.append(record)
                 self._wait(1, chars(record))
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Append the records of a batch; row groups end where they do when records are written."""
-        ends = np.cumsum(KINDS[self._kind].batch_chars(batch))
+        ends = np.cumsum(schemas.KINDS[self._kind].batch_chars(batch))
         start, before = 0, 0
         while start < len(ends):
             full = int(np.searchsorted(ends, before + ROW_GROUP_CHARS - self._pending_chars)) + 1
@@ -79,12 +70,12 @@ class ParquetSink:
         """Turn the records that wait into a batch."""
         if self._pending:
             records, self._pending = self._pending, []
-            self._batches.append(to_batch(records, self._kind, where=self._where))
+            self._batches.append(schemas.to_batch(records, self._kind, where=self._where))
 
     def _flush(self) -> None:
         self._settle()
         batches, self._batches, self._pending_rows, self._pending_chars = self._batches, [], 0, 0
-        self._writer.write_batch(join_batches(batches), row_group_size=ROW_GROUP_ROWS)
+        self._writer.write_batch(schemas.join_batches(batches), row_group_size=ROW_GROUP_ROWS)
 
     @property
     def bytes(self) -> int:
@@ -109,19 +100,19 @@ class ParquetSink:
 class JsonlSink:
     """One compact JSON object per line, UTF-8, not escaped beyond what JSON asks for."""
 
-    def __init__(self, path: Path, kind: RecordKind) -> None:
+    def __init__(self, path: Path, kind: schemas.RecordKind) -> None:
         self._kind = kind
         self._where = path.stem
         self._file = path.open("wb")
         self.bytes = 0
 
-    def write(self, records: Sequence[Record]) -> None:
+    def write(self, records: Sequence[schemas.Record]) -> None:
         """Append records, in order."""
-        self.bytes += self._file.write(to_lines(records, self._kind, where=self._where))
+        self.bytes += self._file.write(schemas.to_lines(records, self._kind, where=self._where))
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Append the records of a batch, in order."""
-        self.write(to_records(batch))
+        self.write(schemas.to_records(batch))
 
     def close(self) -> None:
         """Write what waits and finish the file."""
@@ -158,7 +149,7 @@ class RecordWriter:
         self,
         folder: Path,
         *,
-        kind: RecordKind,
+        kind: schemas.RecordKind,
         format: RecordFormat = "parquet",
         part: int = 0,
     ) -> None:
@@ -175,7 +166,7 @@ class RecordWriter:
         """Bytes of the part; until it is closed, what is on disk plus what waits in memory."""
         return self._sink.bytes if self._sink else self._bytes
 
-    def write(self, records: Sequence[Record]) -> None:
+    def write(self, records: Sequence[schemas.Record]) -> None:
         """Append records, in order."""
         if records:
             with _output_context(self.path):
@@ -238,10 +229,10 @@ class PartsWriter:
     To be used in a `with` block, at whose end the last part takes its name.
     """
 
-    def __init__(self, folder: Path, *, kind: RecordKind, format: RecordFormat) -> None:
+    def __init__(self, folder: Path, *, kind: schemas.RecordKind, format: RecordFormat) -> None:
         self.rows = 0
         self._folder = folder
-        self._kind: RecordKind = kind
+        self._kind: schemas.RecordKind = kind
         self._format: RecordFormat = format
         self._number = 0
         self._writer = self._next()
@@ -249,7 +240,7 @@ class PartsWriter:
     def _next(self) -> RecordWriter:
         return RecordWriter(self._folder, kind=self._kind, format=self._format, part=self._number)
 
-    def write(self, records: Sequence[Record]) -> None:
+    def write(self, records: Sequence[schemas.Record]) -> None:
         """Append records, in order."""
         self._bounded().write(records)
         self.rows += len(records)

@@ -8,18 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from ingot.converters import paths
 from ingot.converters.errors import SourceError
-from ingot.converters.paths import (
-    Key,
-    Mark,
-    Names,
-    Node,
-    PathSyntaxError,
-    RowError,
-    Step,
-    compile_path,
-    steps_text,
-)
 from ingot.converters.rows import Json
 from ingot.converters.sources.formats.row_chunks import (
     BATCH_ROWS,
@@ -36,7 +26,7 @@ from ingot.converters.sources.formats.row_chunks import (
 from ingot.converters.sources.formats.text import split_line_blocks
 from ingot.converters.sources.storage.read_errors import truncated_error
 
-_WILDCARDS = (Mark("[*]"), Mark("*"), Mark(".*"))
+_WILDCARDS = (paths.Mark("[*]"), paths.Mark("*"), paths.Mark(".*"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,8 +58,8 @@ def compile_root(text: str, where: str) -> RowRoot:
     if text == "$":
         return RowRoot(text=text, streams=False)
     try:
-        path = compile_path(text)
-    except PathSyntaxError as error:
+        path = paths.compile_path(text)
+    except paths.PathSyntaxError as error:
         hint = f"for example {error.nearest}" if error.nearest else "for example data[*] or *"
         raise SourceError(where, f"root {text!r}: {error.problem}", hint) from error
     place = path.first_wildcard
@@ -81,18 +71,18 @@ def compile_root(text: str, where: str) -> RowRoot:
         text=text,
         names=tuple(name for name, _ in names),
         exact=tuple(exact for _, exact in names),
-        keyed=path.steps[place] != Mark("[*]"),
-        rest=steps_text(rest) if rest else None,
+        keyed=path.steps[place] != paths.Mark("[*]"),
+        rest=paths.steps_text(rest) if rest else None,
     )
 
 
-def _key_steps(steps: tuple[Step, ...]) -> list[tuple[str, bool]] | None:
+def _key_steps(steps: tuple[paths.Step, ...]) -> list[tuple[str, bool]] | None:
     """The keys of a way made of names only, else None."""
     names: list[tuple[str, bool]] = []
     for step in steps:
-        if isinstance(step, Names):
+        if isinstance(step, paths.Names):
             names += [(name, False) for name in step.names]
-        elif isinstance(step, Key):
+        elif isinstance(step, paths.Key):
             names.append((step.name, True))
         else:
             return None
@@ -445,8 +435,8 @@ def _rows_inside(value: Json, rest: str) -> list[tuple[str | None, Json]]:
     if type(value) is BrokenRow:
         return [(None, value)]
     try:
-        nodes = compile_path(rest).nodes(Node(value))
-    except RowError as error:
+        nodes = paths.compile_path(rest).nodes(paths.Node(value))
+    except paths.RowError as error:
         return [(None, BrokenRow(f"root: {error.reason} at {error.path}", error.found))]
     return [(node.key if isinstance(node.key, str) else None, node.value) for node in nodes]
 
@@ -465,8 +455,8 @@ def read_json_document(
         yield RowChunk(values=[value], keys=[stem])
         return
     try:
-        nodes = compile_path(path).nodes(Node(value))
-    except RowError as error:
+        nodes = paths.compile_path(path).nodes(paths.Node(value))
+    except paths.RowError as error:
         raise SourceError(where, f"root {path}: {error.reason} at {error.path}") from error
     if not nodes:
         raise SourceError(
