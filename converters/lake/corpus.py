@@ -108,7 +108,7 @@ def write_corpus(
             one.commit()
         fresh = {one.split: one.manifest for one in pending}
         done = {split: staged.done.manifest for split, staged in held if staged.done}
-        return tuple(made.told(split, {**done, **fresh}[split]) for split, _ in held)
+        return tuple(made.split_facts(split, {**done, **fresh}[split]) for split, _ in held)
 
 
 def sweep_corpus(corpus: Path, kept: Iterable[tuple[str, str]]) -> list[str]:
@@ -220,7 +220,7 @@ class _Corpus:
             problem = f"holds {records} records, its manifest says {written}"
             raise ConversionError(str(self.result.folder), problem, "convert the data set again")
 
-    def told(self, split: str, manifest: dict[str, Json]) -> Split:
+    def split_facts(self, split: str, manifest: dict[str, Json]) -> Split:
         """What a manifest says, for the catalog."""
         records, tokens = manifest["records"], manifest["tokens"]
         none = 0 if self.options.tokenizer else None

@@ -87,7 +87,7 @@ def find_duplicates(
         search = _Search(names, [open_hashes(files[name]) for name in names], folder)
         search.run()
         written = search.write_drops(drops) if drops else {}
-        return Duplicates(sets=search.told(), drops=written)
+        return Duplicates(sets=search.repeats_by_set(), drops=written)
 
 
 @contextmanager
@@ -267,7 +267,7 @@ class _Search:
         places, bits = at >> 3, (128 >> (at & 7)).astype(np.uint8)
         np.bitwise_or.at(self._bits, places, bits)
 
-    def told(self) -> dict[str, Repeats]:
+    def repeats_by_set(self) -> dict[str, Repeats]:
         """The figures by set."""
         return {name: self._repeats(place) for place, name in enumerate(self._names)}
 

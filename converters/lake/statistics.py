@@ -186,7 +186,7 @@ class _RecordTally:
     def figures(self, redact: Callable[[str], str]) -> Figures:
         """All but the repeats."""
         least = [0, *_POWERS.tolist()]
-        chosen = self._chosen.kept()
+        chosen = self._chosen.sorted_records()
         heard = Counter(recognize_language(record_text(one)) or "" for one in chosen)
         return Figures(
             records=self.records,
@@ -226,6 +226,6 @@ class _SmallestHashes:
         if len(self._kept) == self._most:
             self._limit = max(self._kept)
 
-    def kept(self) -> list[RecordBeginning]:
+    def sorted_records(self) -> list[RecordBeginning]:
         """The records, by hash."""
         return [self._kept[key] for key in sorted(self._kept)]

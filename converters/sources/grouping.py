@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ingot.converters.sources.facts import FileFacts, LeftOut, SourceFile, SourceSpec
 from ingot.converters.sources.formats.delimited import column_names
-from ingot.converters.sources.formats.text import LISTS
+from ingot.converters.sources.formats.detection import LISTS
 from ingot.converters.sources.storage.compression import open_decompressed
 
 _FAMILY = {"jsonl": "JSON", "json": "JSON"}

@@ -44,7 +44,7 @@ def compile_scalars(path: Path, scope: Scope) -> Scalars:
 
 def compile_texts(value: Value, scope: Scope) -> Texts:
     """A value as a function that gives its text, null for nothing. Raises NotCarriedError."""
-    if not replace(value, sep="\n").bare:
+    if not replace(value, sep="\n").is_bare:
         raise frames.NotColumnarError("a value with modifiers")
     if value.kind == "literal":
         scalar = text_scalar(value.literal)
@@ -159,7 +159,7 @@ class Filter:
     scalars: Scalars
     holds: Callable[[pa.Array], frames.Mask]
 
-    def found(self, array: pa.Array, places: frames.Places) -> list[str]:
+    def found_texts(self, array: pa.Array, places: frames.Places) -> list[str]:
         """What stood at the places where the condition did not hold, as rejects show it."""
         return [found_text(value) for value in array.take(pa.array(places)).to_pylist()]
 
@@ -286,7 +286,7 @@ def _compile_number_column(key: str, value: Value, scope: Scope) -> _Column:
     if value.kind == "any_of":
         raise frames.NotColumnarError("a number from any_of")
     kind = META_TYPE.field(key).type
-    bare = value.path is not None and value.bare
+    bare = value.path is not None and value.is_bare
     found = compile_scalars(value.path, scope) if bare and value.path else None
     scalars = found or compile_texts(value, scope)
     exact = {"token_count": _integer_column, "quality_score": _score_column}[key]

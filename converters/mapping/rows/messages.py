@@ -64,7 +64,7 @@ def _zip_prefix(message: Message) -> str | None:
 
 def _value_prefix(value: Value | None) -> str | None:
     """A bare path up to its first wildcard; None for any other value."""
-    path = value.path if value and value.bare else None
+    path = value.path if value and value.is_bare else None
     if path is None or path.first_wildcard is None:
         return None
     return steps_text(path.steps[: path.first_wildcard + 1])

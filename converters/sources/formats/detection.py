@@ -2,7 +2,7 @@
 
 import operator
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import orjson
@@ -18,7 +18,6 @@ from ingot.converters.sources.formats.json_rows import (
     read_elements,
     top_level_containers,
 )
-from ingot.converters.sources.formats.text import classify_lines
 from ingot.converters.sources.storage.archives import archive_kind
 from ingot.converters.sources.storage.compression import open_decompressed
 from ingot.converters.sources.storage.listing import Entry
@@ -33,6 +32,17 @@ _LAST_BYTES = {
     **{_DIGITS[n : n + 1]: _DIGITS for n in range(10)},
 }
 _SPACE = " \t\r\n\ufeff"
+LISTS = ("addresses", "numbers", "words", "columns")
+_JUDGED_LINES = 100
+_LEAST_WORDS = 5  # fewer words do not make a list
+_LEAST_ROWS = 12
+_FEW_LABELS = 0.34  # different values in a column of labels, to the rows
+_SHARE = 0.9
+_LONGEST_WORD = 40
+_LETTER_SHARE = 0.3  # of the signs of a text that is not made of numbers
+_SIGN_LINES, _SIGN_CHARACTERS = 10, 40  # lines, and characters of each, whose signs are counted
+_ADDRESS = re.compile(r"(?:https?|ftp)://\S+", re.IGNORECASE)
+_UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -321,3 +331,48 @@ def _table_guesses(head: TextHead, spec: SourceSpec, table: dialect.TableLayout)
 def text_facts(head: TextHead, *_: object) -> FileFacts:
     """Return the facts of a file of lines of text."""
     return _change_facts(head.base, format="text", shape=frozenset({classify_lines(head.lines)}))
+
+
+def classify_lines(lines: Sequence[str]) -> str:
+    """`text`, or one of LISTS where nearly every line is such a thing."""
+    held = [line.strip() for line in lines if line.strip()][:_JUDGED_LINES]
+    if not held:
+        return "text"
+    if _holds_for_most(bool(_ADDRESS.fullmatch(line)) for line in held):
+        return "addresses"
+    signs = "".join("".join(line[:_SIGN_CHARACTERS].split()) for line in held[:_SIGN_LINES])
+    if sum(sign.isalpha() for sign in signs) < _LETTER_SHARE * len(signs) and _holds_for_most(
+        any(sign.isdigit() for sign in line) for line in held
+    ):
+        return "numbers"
+    if len(held) >= _LEAST_ROWS and _looks_like_columns(held):
+        return "columns"
+    return (
+        "words"
+        if len(held) >= _LEAST_WORDS and _holds_for_most(_is_word(line) for line in held)
+        else "text"
+    )
+
+
+def _holds_for_most(verdicts: Iterable[bool]) -> bool:
+    found = list(verdicts)
+    return sum(found) >= _SHARE * len(found)
+
+
+def _looks_like_columns(lines: Sequence[str]) -> bool:
+    """Rows of a token and its labels: as many pieces in every line, one of few kinds at the end."""
+    rows = [line.split() for line in lines]
+    width = len(rows[0])
+    ends = {row[-1] for row in rows}
+    return (
+        width > 1
+        and _holds_for_most(len(row) == width for row in rows)
+        and len(ends) <= _FEW_LABELS * len(rows)
+    )
+
+
+def _is_word(line: str) -> bool:
+    """One word; a script without spaces shows a sentence by its length and its marks."""
+    if len(line) > _LONGEST_WORD or len(line.split()) > 1:
+        return False
+    return not _UNSPACED.search(line) or len(line) <= 4
