@@ -2,34 +2,23 @@
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final
 
-from ingot.converters.errors import OutputError, error_text
+from ingot.converters.output.files import output_errors
 from ingot.converters.records.schema import json_line
 from ingot.converters.rows import Json, Reject
 
-FOUND_CHARS: Final = 200  # of what a reject shows
+FOUND_CHARS: Final = 200  # of what a line holds
+_SHOWN_CHARS: Final = 100
 
 
 def part_name(part: int, record_format: str) -> str:
     """File name of a part: `part-00000.parquet`."""
     return f"part-{part:05d}.{record_format}"
-
-
-@contextlib.contextmanager
-def _output_context(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(
-            str(path),
-            f"cannot be written: {error_text(error)}",
-            "check space and permissions",
-        ) from error
 
 
 class RejectWriter:
@@ -49,7 +38,7 @@ class RejectWriter:
         lines = [reject_line(reject) for reject in rejects]
         if not lines:
             return
-        with _output_context(self.path):
+        with output_errors(self.path):
             self._file = self._file or self._staged.open("wb")
             self._file.write(b"".join(lines))
         self.count += len(lines)
@@ -58,7 +47,7 @@ class RejectWriter:
         """Finish the file: it is whole and under its name afterwards."""
         if self._file is None:
             return
-        with _output_context(self.path):
+        with output_errors(self.path):
             self._file.close()
             self._file = None
             self._staged.replace(self.path)
@@ -90,28 +79,20 @@ def reject_line(reject: Reject) -> bytes:
 
 def reject_document(reject: Reject) -> dict[str, Json]:
     """A reject as the object of its line."""
+    found = _encodable_text(reject.found)
     return {
         "file": _encodable_text(reject.file),
         "row": reject.row,
         "element": reject.element,
         "reason": reject.reason,
         "path": _encodable_text(reject.path),
-        "found": _shorten_text(_encodable_text(reject.found)),
+        "found": found if found is None or len(found) <= FOUND_CHARS else f"{found[:FOUND_CHARS]}…",
     }
 
 
 def _encodable_text(text: str | None) -> str | None:
     """The text with whatever UTF-8 cannot hold (file names, broken rows) replaced by `?`."""
     return None if text is None else text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _shorten_text(text: str | None) -> str | None:
-    if text is None or len(text) <= FOUND_CHARS:
-        return text
-    return f"{text[:FOUND_CHARS]}…"
-
-
-_FOUND_CHARS = 100
 
 
 def reject_text(reject: Reject) -> str:
@@ -121,18 +102,16 @@ def reject_text(reject: Reject) -> str:
 
 def first_reject_texts(files: Iterable[Path], most: int) -> list[str]:
     """Return the first rejects of some parts as `reject_text` does, without the filtered ones."""
-    rejects = (one for one in _reject_documents(files) if one["reason"] != "filtered")
-    return [_document_text(one) for one in islice(rejects, most)]
-
-
-def _reject_documents(files: Iterable[Path]) -> Iterator[dict[str, Json]]:
+    texts: list[str] = []
     for file in files:
         with file.open("rb") as stream:
-            yield from map(json.loads, stream)
+            rejects = (one for one in map(json.loads, stream) if one["reason"] != "filtered")
+            texts += map(_document_text, islice(rejects, most - len(texts)))
+    return texts
 
 
 def _document_text(reject: dict[str, Json]) -> str:
     element = "" if reject["element"] is None else f", element {reject['element']}"
     path = f" at {reject['path']}" if reject["path"] else ""
-    found = f": {reject['found'][:_FOUND_CHARS]}" if reject["found"] else ""
+    found = f": {reject['found'][:_SHOWN_CHARS]}" if reject["found"] else ""
     return f"{reject['file']} row {reject['row']}{element}: {reject['reason']}{path}{found}"

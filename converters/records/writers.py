@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ingot.converters.output.files import output_errors
 from ingot.converters.records import schema as schemas
-from ingot.converters.records.rejects import _output_context, part_name
+from ingot.converters.records.rejects import part_name
 
 RecordFormat = Literal["parquet", "jsonl"]
 
@@ -169,14 +170,14 @@ class RecordWriter:
     def write(self, records: Sequence[schemas.Record]) -> None:
         """Append records, in order."""
         if records:
-            with _output_context(self.path):
+            with output_errors(self.path):
                 self._opened().write(records)
             self.rows += len(records)
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Append records that are a batch of the kind's schema; the part is the same."""
         if batch.num_rows:
-            with _output_context(self.path):
+            with output_errors(self.path):
                 self._opened().write_batch(batch)
             self.rows += batch.num_rows
 
@@ -189,7 +190,7 @@ class RecordWriter:
         """Finish the part: it is whole and under its name afterwards."""
         if self._sink is None:
             return
-        with _output_context(self.path):
+        with output_errors(self.path):
             self._sink.close()
             self._bytes = self._staged.stat().st_size
             self._staged.replace(self.path)

@@ -39,7 +39,7 @@ def problem(file: Path, rows: int = 1_000) -> str:
     [
         (b"", "empty"),
         (b" \r", "empty"),
-        (b'{"text": "\xff"}', "no UTF-8 at byte 11"),
+        (b'{"text": "\xff"}', "not UTF-8 at byte 11"),
         (b'{"text": "a', "not JSON: unexpected control character in string, at character 12"),
         (b'{"text": "\\ud800"}', "not JSON: no low surrogate in string, at character 11"),
         (b"[" * 100_000, "not JSON: depth limit exceeded"),
