@@ -408,7 +408,7 @@ def _search_spans(render: _Rendering, text: str, chat: SearchedChat) -> tuple[Te
 
 
 def _generation_spans(render: _Rendering, text: str, chat: SearchedChat) -> list[TextSpan]:
-    """The spans of `{% generation %}` blocks of trained messages: the k-th of the k-th assistant's."""
+    """The spans of `{% generation %}` blocks: the k-th belongs to the k-th assistant message."""
     marks = choose_marks([text, *(one["content"] for one in chat.messages)])
     clean, places = read_marks(render(chat.messages, False, marks), marks)
     if clean != text:

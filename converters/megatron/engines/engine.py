@@ -1,15 +1,10 @@
-"""Sets of code points as ranges: few numbers for many of them, and plain JSON.
+"""Define what a tokenizing engine is: it takes Arrow texts and returns one flat array of ids.
 
-The engine a build runs with: a value that travels to worker processes as JSON.
-What every tokenizing engine is: Arrow texts in, one flat array of ids and the lengths out.
-What engines give back, put together: rows, parts of a batch, bad texts found by halving.
+Also join results: of rows, of parts of a batch, and of a batch halved until one bad text is left.
 """
 
-import re
-import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
@@ -19,61 +14,6 @@ import pyarrow as pa
 from ingot.converters.errors import IngotError
 from ingot.converters.rows import Json
 
-# First and last code point of each, both within; ascending, apart from each other.
-PointRanges: TypeAlias = tuple[tuple[int, int], ...]
-
-LARGEST_POINT: int = 0x10FFFF
-FIRST_SURROGATE, LAST_SURROGATE = 0xD800, 0xDFFF
-
-
-def merge_ranges(ranges: Iterable[tuple[int, int]]) -> PointRanges:
-    """Any ranges as those of a set: what touches or overlaps is one."""
-    found: list[tuple[int, int]] = []
-    for first, last in sorted(ranges):
-        if found and first <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(found[-1][1], last))
-        else:
-            found.append((first, last))
-    return tuple(found)
-
-
-def count_points(ranges: PointRanges) -> int:
-    """How many code points there are."""
-    return sum(last - first + 1 for first, last in ranges)
-
-
-def format_ranges(ranges: PointRanges, most: int) -> list[str]:
-    """The first ranges for people, as `U+0899-U+089B`."""
-    names = [
-        f"U+{first:04X}" if first == last else f"U+{first:04X}-U+{last:04X}"
-        for first, last in ranges[:most]
-    ]
-    return [*names, "..."] if len(ranges) > most else names
-
-
-def ranges_pattern(ranges: PointRanges) -> re.Pattern[str]:
-    """Matches runs of them."""
-    if not ranges:
-        return re.compile(r"(?!)")
-    parts = (f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
-    return re.compile(f"[{''.join(parts)}]+")
-
-
-@cache
-def unassigned_ranges() -> PointRanges:
-    """The code points that mean nothing yet, by the tables of this Python."""
-    found: list[tuple[int, int]] = []
-    first = None
-    for point in range(LARGEST_POINT + 2):
-        within = point <= LARGEST_POINT and unicodedata.category(chr(point)) == "Cn"
-        if within and first is None:
-            first = point
-        elif not within and first is not None:
-            found.append((first, point - 1))
-            first = None
-    return tuple(found)
-
-
 # The names the reference goes by; it needs no gate and no watching.
 REFERENCES: Final = ("hf", "sentencepiece")
 
@@ -82,17 +22,12 @@ REFERENCES: Final = ("hf", "sentencepiece")
 class EngineChoice:
     """An engine, and what is known about it for one tokenizer.
 
-    Attributes:
-        engine: `hf`, `sentencepiece`, `gigatoken` or `fastokens`.
-        version: of its library.
-        denied: code points it gets wrong, as ranges: texts that hold one go to the reference.
-        plain: the texts of special tokens are split like other text.
-        rates: MB of text per second, by engine, where they were raced.
+    `plain`: the texts of special tokens are split like other text. `rates`: MB of text per second,
+    by engine, where they were measured.
     """
 
     engine: str
     version: str
-    denied: PointRanges = ()
     plain: bool = False
     rates: Mapping[str, float] = field(default_factory=dict)
 
@@ -106,7 +41,6 @@ class EngineChoice:
         return {
             "engine": self.engine,
             "version": self.version,
-            "denied": [[first, last] for first, last in self.denied],
             "plain": self.plain,
             "rates": dict(self.rates),
         }
@@ -117,7 +51,6 @@ class EngineChoice:
         return cls(
             engine=document["engine"],
             version=document["version"],
-            denied=tuple((first, last) for first, last in document["denied"]),
             plain=document["plain"],
             rates=dict(document["rates"]),
         )

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from ingot.converters.errors import ConversionError, NoTokensError, OutputError, SourceError
+from ingot.converters.megatron.engines.choice import choose_engine
 from ingot.converters.megatron.engines.engine import REFERENCES, EngineChoice, EngineWrongError
 from ingot.converters.megatron.engines.fast_engines import (
     FAST_ENGINES,
@@ -25,7 +26,6 @@ from ingot.converters.megatron.engines.fast_engines import (
     recall_verdict,
 )
 from ingot.converters.megatron.engines.guard import trim_memory
-from ingot.converters.megatron.engines.race import choose_engine
 from ingot.converters.megatron.indexed_dataset import (
     DTYPES,
     WRITTEN_CODES,

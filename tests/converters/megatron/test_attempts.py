@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tokenizers
 
 from ingot.converters.errors import ConversionError, OutputError
 from ingot.converters.megatron import BuildOptions, WorkOptions, build, scan, stamp_files
@@ -241,7 +242,12 @@ def test_content_that_a_power_cut_took_is_made_again(out: Out) -> None:
 def wrong_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FastEngine:
     """`fastokens` is wrong on odd texts; nobody knows yet."""
     monkeypatch.setenv("INGOT_HOME", str(tmp_path / "home"))
-    engine = replace(FAST_ENGINES["fastokens"], open=open_wrong, distribution="tokenizers")
+    engine = replace(
+        FAST_ENGINES["fastokens"],
+        open=open_wrong,
+        distribution="tokenizers",
+        proved=frozenset({tokenizers.__version__}),
+    )
     monkeypatch.setitem(fast_engines.FAST_ENGINES, "fastokens", engine)
     return engine
 
