@@ -29,11 +29,11 @@ from ingot.converters.megatron.engines.engine import (
     Engine,
     EngineWrongError,
     differing_texts,
+    open_reference,
     text_runs,
 )
 from ingot.converters.megatron.engines.fast_engines import FAST_ENGINES
 from ingot.converters.megatron.engines.guard import open_engine
-from ingot.converters.megatron.engines.reference import open_reference
 from ingot.converters.megatron.metrics.messages import ignore_message
 from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile, load_tokenizer
 

@@ -115,7 +115,7 @@ class TokenDataset(Dataset["Item"]):
         over = sum(int((lengths > size).sum()) for lengths in self._lengths())
         if over:
             problem = f"{over:,} {self.unit}(s) of more than {size:,} tokens"
-            hint = "build with --max-tokens or --pack, or give truncate=True"
+            hint = "build with `max_tokens` or `pack`, or give truncate=True"
             raise ConversionError(str(self.prefix), problem, hint)
 
     def _lengths(self) -> Iterator[IntegerArray]:

@@ -18,15 +18,17 @@ import orjson
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.chat.rendering import (
+    ChatMessage,
     MarkSet,
     RenderedChat,
+    SearchedChat,
     TemplateError,
     TextSpan,
     choose_marks,
+    find_spans,
     read_marks,
     render_chat,
 )
-from ingot.converters.megatron.chat.trained_spans import ChatMessage, SearchedChat, find_spans
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from ingot.converters.megatron.engines.engine import (
     Engine,
     EngineChoice,
     differing_texts,
+    open_reference,
     text_runs,
     texts_buffer,
 )
@@ -38,7 +39,6 @@ from ingot.converters.megatron.engines.fast_engines import (
     recall_verdict,
 )
 from ingot.converters.megatron.engines.guard import RoutedEngine, make_routing_rules
-from ingot.converters.megatron.engines.reference import open_reference
 from ingot.converters.megatron.metrics.messages import Monitor, log_event
 from ingot.converters.megatron.tokenizer.libraries import load_huggingface, load_sentencepiece
 from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile

@@ -31,6 +31,7 @@ from ingot.converters.megatron.engines.engine import (
     differing_texts,
     id_offsets,
     merge_parts,
+    open_reference,
     texts_buffer,
 )
 from ingot.converters.megatron.engines.fast_engines import (
@@ -44,7 +45,6 @@ from ingot.converters.megatron.engines.fast_engines import (
     new_letters,
     open_fast,
 )
-from ingot.converters.megatron.engines.reference import open_reference
 from ingot.converters.megatron.metrics.messages import Monitor, log_event
 from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
 
@@ -347,7 +347,7 @@ def open_engine(
         engine = RebuiltEngine(make, memory_limit, monitor) if fast.grows else make()
     except NotOfferedError as error:
         raise ConversionError(
-            choice.engine, str(error), "install the extra fast, or choose --tok-engine hf"
+            choice.engine, str(error), "install the extra `fast`, or choose `tok_engine` hf"
         ) from error
     return GuardedEngine(engine, exact, fast, loaded, choice)
 

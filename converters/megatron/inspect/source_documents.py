@@ -18,8 +18,7 @@ from ingot.converters.errors import ConversionError, SourceError
 from ingot.converters.megatron.chat.loss_masks import LossMasker
 from ingot.converters.megatron.chat.rendering import TextSpan
 from ingot.converters.megatron.chat.templates import load_template
-from ingot.converters.megatron.engines.engine import Engine
-from ingot.converters.megatron.engines.reference import open_reference
+from ingot.converters.megatron.engines.engine import Engine, open_reference
 from ingot.converters.megatron.indexed_dataset import IndexedDataSet, index_paths
 from ingot.converters.megatron.options import BuildOptions
 from ingot.converters.megatron.read.input_files import InputFile, InputLayout, Unit, stamp_files
@@ -147,7 +146,11 @@ class RawSource:
             raise ConversionError(where, f"{file.name!r} is no file of a source", "build it again")
         path = self.folder if self.folder.is_file() else self.folder / place
         if not path.is_file():
-            raise SourceError(str(path), "cannot be read: no such file", "see --source")
+            raise SourceError(
+                str(path),
+                "cannot be read: no such file",
+                "give the folder of the input as `source`",
+            )
         there = replace(stamp_files([path])[0], name=file.name)
         if file.bytes not in (None, there.bytes):
             problem = f"{there.bytes:,} bytes, {file.bytes:,} when the data set was built from it"

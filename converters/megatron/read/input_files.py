@@ -99,14 +99,14 @@ def scan(folder: Path, pattern: str = "*.parquet", *, recursive: bool = True) ->
     if folder.is_file():
         return [_stamp_file(folder.name, folder)]
     if not folder.is_dir():
-        raise SourceError(str(folder), "no such folder", "give --input-dir an existing one")
+        raise SourceError(str(folder), "no such folder", "name an existing one")
     found = sorted(
         name for name in _list_names(folder, recursive) if _matches_pattern(name, pattern)
     )
     if not found:
         where = "in it or its folders" if recursive else "in it"
         problem = f"no file {where} fits {pattern!r}"
-        raise SourceError(str(folder), problem, "state --pattern, such as '*.parquet'")
+        raise SourceError(str(folder), problem, "state a pattern, such as '*.parquet'")
     return [_stamp_file(name, folder / name) for name in found]
 
 
@@ -250,7 +250,7 @@ def _records_layout(
 ) -> InputLayout:
     if text_cols and (kind, text_cols) != ("pt", ("text",)):
         raise SourceError(
-            str(file.path), "holds unified records, whose text is known", "leave --text-cols out"
+            str(file.path), "holds unified records, whose text is known", "leave out `text_cols`"
         )
     return _RECORD_LAYOUTS[kind]
 
@@ -270,9 +270,9 @@ def _likely_column(schema: pa.Schema, file: InputFile) -> tuple[str, ...]:
         alike = [name for name in texts if name.lower() == wanted]
         if alike:
             return (wanted if wanted in alike else alike[0],)
-    wanted = ", ".join(TEXT_COLUMNS[:-1])
-    problem = f"has no column of texts named {wanted} or {TEXT_COLUMNS[-1]} (it has {_shown_fields(schema)})"
-    raise SourceError(str(file.path), problem, "name the columns: --text-cols")
+    names = f"{', '.join(TEXT_COLUMNS[:-1])} or {TEXT_COLUMNS[-1]}"
+    problem = f"has no column of texts named {names} (it has {_shown_fields(schema)})"
+    raise SourceError(str(file.path), problem, "name the columns in `text_cols`")
 
 
 def _shown_fields(schema: pa.Schema) -> str:
@@ -287,14 +287,14 @@ def _check_columns(schema: pa.Schema, columns: Sequence[str], file: InputFile) -
         found = schema.get_all_field_indices(name)
         if not found:
             problem = f"has no column {name!r} (it has {_shown_fields(schema)})"
-            raise SourceError(str(file.path), problem, "see --text-cols")
+            raise SourceError(str(file.path), problem, "name other columns in `text_cols`")
         if len(found) > 1:
             problem = f"has {len(found)} columns {name!r}"
             raise SourceError(str(file.path), problem, "give them names of their own")
         kind = schema.field(found[0]).type
         if not _is_text_type(kind):
             problem = f"column {name!r} is {str(kind)[:_SHOWN_CHARS]}, not text"
-            raise SourceError(str(file.path), problem, "see --text-cols")
+            raise SourceError(str(file.path), problem, "name other columns in `text_cols`")
 
 
 def _is_text_type(kind: pa.DataType) -> bool:

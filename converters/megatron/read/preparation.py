@@ -6,15 +6,14 @@ Rows to texts that an engine can take: stripped, joined, limited, conversations 
 import codecs
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingot.converters.megatron.chat.rendering import RenderedChat, TextSpan
-from ingot.converters.megatron.chat.templates import ChatTemplate, TemplateError
+from ingot.converters.megatron.chat.rendering import RenderedChat, TemplateError, TextSpan
 from ingot.converters.megatron.options import BuildOptions
 from ingot.converters.megatron.read.input_files import InputLayout
 from ingot.converters.megatron.read.row_batches import (
@@ -45,6 +44,9 @@ from ingot.converters.megatron.text.long_texts import (
 )
 from ingot.converters.rows import Json, Reject
 
+if TYPE_CHECKING:
+    from ingot.converters.megatron.chat.templates import ChatTemplate
+
 TEMPLATE_REASON: Final = "template"
 # Kind, text, leading ids to be dropped, what of it is trained on.
 _ChatPiece: TypeAlias = tuple[int, str, int, tuple[TextSpan, ...]]
@@ -61,7 +63,7 @@ class ChatPreparer:
         parts: how many shards the text of one is to be cut into at least.
     """
 
-    template: ChatTemplate
+    template: "ChatTemplate"
     options: BuildOptions
     cutter: Cutter
     parts: int = 1
@@ -187,7 +189,7 @@ def _read_conversation(row: pa.RecordBatch) -> dict[str, Json] | str:
     return chat
 
 
-def _render_conversation(template: ChatTemplate, chat: dict[str, Json] | str) -> RenderedChat:
+def _render_conversation(template: "ChatTemplate", chat: dict[str, Json] | str) -> RenderedChat:
     if isinstance(chat, str):
         raise TemplateError(chat)
     if not chat["messages"]:
@@ -215,7 +217,7 @@ class Preparer:
     layout: InputLayout
     options: BuildOptions
     cutter: Cutter
-    template: ChatTemplate | None = None
+    template: "ChatTemplate | None" = None
     shards: int = 1
 
     def prepare(self, name: str, batches: Iterable[RowBatch]) -> Iterator[Shard]:

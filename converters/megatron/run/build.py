@@ -292,7 +292,7 @@ class _Build:
                 return read_stats(meta, already_done=True)
         if self.work.overwrite:
             return None
-        hint = "name another prefix, or replace it with --overwrite"
+        hint = "name another prefix, or build with `overwrite`"
         if self.work.resume:
             raise OutputError(str(idx_path), f"is another data set: {differs}", hint)
         raise OutputError(str(idx_path), f"exists, and differs: {differs}", hint)
@@ -325,7 +325,7 @@ class _Build:
             raise OutputError(
                 str(self.prefix),
                 f"the unfinished build differs: {differs}",
-                "go on with what it had, or leave --resume out to start again",
+                "use the same inputs and options, or leave out `resume` to start again",
             )
         log_event(
             self.monitor,

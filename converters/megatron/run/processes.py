@@ -43,7 +43,10 @@ from ingot.converters.output.commit import output_errors
 from ingot.converters.rows import Json
 
 SENT_ERRORS: Final[dict[str, type[IngotError]]] = {
-    kind.__name__: kind for kind in (ConversionError, SourceError, OutputError, EngineWrongError)
+    "ConversionError": ConversionError,
+    "SourceError": SourceError,
+    "OutputError": OutputError,
+    "EngineWrongError": EngineWrongError,
 }
 _ORPHANED: Final = 1
 
@@ -118,7 +121,7 @@ class Assignment:
             raise ConversionError(
                 str(self.tokenizer),
                 "it or the chat template changed while the build ran",
-                "put back what was there, and go on with --resume",
+                "put back what was there, then build again with `resume`",
             )
         return recipe
 
@@ -414,7 +417,7 @@ class _Supervisor:
             raise ConversionError(
                 str(self._job.place.prefix),
                 f"processes end before they begin ({ending})",
-                "see what they said on standard error; --processes 1 does without them",
+                "read what they wrote to standard error, or build with `processes` 1",
             )
 
     def _blame(self, worker: _Worker, ending: str) -> None:

@@ -10,13 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from ingot.converters.errors import ConversionError, SourceError
 from ingot.converters.megatron.chat.loss_masks import LossMasker
-from ingot.converters.megatron.chat.templates import ChatTemplate, load_template
 from ingot.converters.megatron.engines.engine import Engine, EngineChoice
 from ingot.converters.megatron.engines.guard import open_engine
 from ingot.converters.megatron.indexed_dataset import TokenDtype, token_dtype
@@ -40,6 +39,9 @@ from ingot.converters.megatron.write.unit_writer import UNIT_COUNTS, UnitWriter
 from ingot.converters.output.commit import output_errors
 from ingot.converters.rows import Json
 
+if TYPE_CHECKING:
+    from ingot.converters.megatron.chat.templates import ChatTemplate
+
 RECIPE_VERSION: Final = (
     2  # of what makes the bytes; a data set of another version is not gone on with
 )
@@ -62,7 +64,7 @@ class Recipe:
     options: BuildOptions
     layout: InputLayout
     rules: DocumentRules
-    template: ChatTemplate | None
+    template: "ChatTemplate | None"
 
     @property
     def masks(self) -> bool:
@@ -149,7 +151,7 @@ def make_recipe(loaded: TokenizerFile, options: BuildOptions, layout: InputLayou
     """Resolve what the options leave to the tokenizer."""
     chat = layout.kind == "sft"
     if chat and options.doc_boundary == "file":
-        raise ConversionError("", "--doc-boundary file joins texts, not conversations", "use row")
+        raise ConversionError("", "`doc_boundary` file joins texts, not conversations", "use row")
     bos, eos = _resolve_frame(loaded, options)
     rules = DocumentRules(
         dtype=_resolve_dtype(loaded, options),
@@ -162,7 +164,11 @@ def make_recipe(loaded: TokenizerFile, options: BuildOptions, layout: InputLayou
         long_docs=options.long_docs,
         chat=chat,
     )
-    template = load_template(options.chat_template, loaded) if chat else None
+    template = None
+    if chat:
+        from ingot.converters.megatron.chat.templates import load_template
+
+        template = load_template(options.chat_template, loaded)
     return Recipe(loaded=loaded, options=options, layout=layout, rules=rules, template=template)
 
 
@@ -197,8 +203,8 @@ def _resolve_dtype(loaded: TokenizerFile, options: BuildOptions) -> TokenDtype:
     if options.dtype == "auto":
         return token_dtype(loaded.vocabulary, loaded.largest_id)
     if loaded.largest_id > _LARGEST_UINT16:
-        problem = f"its ids go up to {loaded.largest_id}, --dtype u16 holds {_LARGEST_UINT16}"
-        raise ConversionError(loaded.given, problem, "use --dtype auto or u32")
+        problem = f"its ids go up to {loaded.largest_id}, `dtype` u16 holds {_LARGEST_UINT16}"
+        raise ConversionError(loaded.given, problem, "use `dtype` auto or u32")
     return "uint16"
 
 
@@ -207,7 +213,7 @@ def _tokenizer_name(loaded: TokenizerFile) -> str:
     return loaded.given if loaded.given.startswith("hf://") else loaded.path.name
 
 
-def _template_facts(template: ChatTemplate | None) -> dict[str, Json] | None:
+def _template_facts(template: "ChatTemplate | None") -> dict[str, Json] | None:
     return None if template is None else {"name": template.name, "sha256": template.sha256}
 
 

@@ -105,7 +105,7 @@ def cast_ids(ids: Tokens, dtype: TokenDtype, where: str = "") -> Tokens:
     limit = np.iinfo(kind).max
     if len(ids) and int(ids.max()) > limit:
         raise ConversionError(
-            where, f"id {int(ids.max())} does not fit {dtype} (up to {limit})", "use --dtype u32"
+            where, f"id {int(ids.max())} does not fit {dtype} (up to {limit})", "use `dtype` u32"
         )
     return ids.astype(kind, copy=False)
 

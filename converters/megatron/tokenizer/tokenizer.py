@@ -255,7 +255,7 @@ def tokenizer_frame(loaded: TokenizerFile) -> tuple[list[int], list[int]]:
         raise ConversionError(
             loaded.given,
             "its post-processor does more than to put constant ids around a text",
-            "state --bos-id and --eos-id",
+            "state `bos_id` and `eos_id`",
         )
     return found
 
@@ -380,7 +380,7 @@ def check_special(
             for token, number in expected.items()
             if (has := actual[token]) is not None and has != number
         },
-        odd=tuple(_find_odd(loaded, {"--bos-id": bos_id, "--eos-id": eos_id})),
+        odd=tuple(_find_odd(loaded, {"bos_id": bos_id, "eos_id": eos_id})),
     )
     if strict and (check.missing or check.mismatched):
         raise _refusal_error(check)
@@ -396,7 +396,7 @@ def _find_odd(loaded: TokenizerFile, stated: dict[str, int | None]) -> Iterator[
         if not 0 <= number <= loaded.largest_id:
             raise ConversionError(
                 loaded.given,
-                f"has no id {number}, which {option} states",
+                f"has no id {number}, which `{option}` states",
                 f"its ids go from 0 to {loaded.largest_id}",
             )
         yield option, number

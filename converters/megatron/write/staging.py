@@ -21,12 +21,10 @@ A data set put together from the lanes: tokens in the order of the units, index,
 """
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
 import re
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -55,11 +53,16 @@ from ingot.converters.megatron.write.lanes import (
     lane_numbers,
     read_journal,
 )
-from ingot.converters.output.commit import encode_json, output_errors, sync_path
+from ingot.converters.output.files import (
+    LockedError,
+    encode_json,
+    output_errors,
+    sync_path,
+    take_lock,
+)
 from ingot.converters.rows import Json
 
 LOCK_SECONDS: Final = 10.0  # processes of a killed build end by themselves within this time
-_LOOK_SECONDS: Final = 0.1
 _SHOWN: Final = 5
 _LOCK: Final = "build"
 _COMMIT: Final = "commit"
@@ -257,29 +260,11 @@ def _staging_base(prefix: Path, tmp_dir: Path | None) -> tuple[Path, str]:
 
 
 def _lock_prefix(path: Path, prefix: Path) -> int:
-    deadline = time.monotonic() + LOCK_SECONDS
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(descriptor)
-            if time.monotonic() > deadline:
-                raise OutputError(
-                    str(prefix), "another build is writing it", "wait for it, or end it"
-                ) from error
-            time.sleep(_LOOK_SECONDS)
-            continue
-        if _is_still_named(path, descriptor):
-            return descriptor
-        os.close(descriptor)
-
-
-def _is_still_named(path: Path, descriptor: int) -> bool:
     try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
+        return take_lock(path, wait_s=LOCK_SECONDS)
+    except LockedError as error:
+        problem, hint = "another build is writing it", "wait for it, or end it"
+        raise OutputError(str(prefix), problem, hint) from error
 
 
 def identity_difference(now: dict[str, Json], then: dict[str, Json]) -> str:

@@ -213,7 +213,7 @@ class StreamedDocument:
             raise ConversionError(
                 str(self._lane.base),
                 "a document of 2^31 tokens or more: Megatron cannot index it",
-                "use --doc-boundary row, or --max-tokens with --long-docs split",
+                "use `doc_boundary` row, or `max_tokens` with `long_docs` split",
             )
         self._lane.extend(cast_ids(ids, self._rules.dtype), None)
 
@@ -362,7 +362,7 @@ class UnitWriter:
             if self._fail_fast:
                 where = f"{reject.file}, row {reject.row}"
                 raise ConversionError(
-                    where, f"{reject.reason}: {reject.found}", "leave --fail-fast out to go on"
+                    where, f"{reject.reason}: {reject.found}", "leave out `fail_fast` to go on"
                 )
             self._lane.reject(reject_line(reject))
 

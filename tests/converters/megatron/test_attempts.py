@@ -18,7 +18,7 @@ import tokenizers
 from ingot.converters.errors import ConversionError, OutputError
 from ingot.converters.megatron import BuildOptions, WorkOptions, build, scan, stamp_files
 from ingot.converters.megatron.engines import fast_engines
-from ingot.converters.megatron.engines.engine import Encoded, Engine
+from ingot.converters.megatron.engines.engine import Encoded, Engine, open_reference
 from ingot.converters.megatron.engines.fast_engines import (
     FAST_ENGINES,
     FastEngine,
@@ -26,7 +26,6 @@ from ingot.converters.megatron.engines.fast_engines import (
     keep_verdict,
     make_verdict_case,
 )
-from ingot.converters.megatron.engines.reference import open_reference
 from ingot.converters.megatron.read.input_files import InputFile
 from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile, load_tokenizer
 from ingot.converters.megatron.write.lanes import lane_file, read_journal

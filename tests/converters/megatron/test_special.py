@@ -150,5 +150,5 @@ def test_a_stated_id_outside_the_vocabulary_is_an_error(
 def test_a_stated_id_that_is_no_special_token_is_a_warning(loaded: TokenizerFile) -> None:
     check = check_special(loaded, None, strict=True, bos_id=0, eos_id=100)
     assert list(check.warnings()) == [
-        ("special_id_not_special", {"option": "--eos-id", "actual_id": 100})
+        ("special_id_not_special", {"option": "eos_id", "actual_id": 100})
     ]

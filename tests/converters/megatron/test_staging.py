@@ -21,7 +21,7 @@ IDENTITY = {"version": 2, "options": {"pack": None, "strip": True}, "files": {"b
 DRIVER = """
 import os, signal, sys
 from pathlib import Path
-from ingot.converters.megatron.write.staging import staging
+from ingot.converters.megatron.write.staging import open_staging
 
 def hook(event, arguments):
     global left
@@ -32,7 +32,7 @@ def hook(event, arguments):
 
 def die_at(count, folder):
     prefix = folder / "a"
-    with staging(prefix, folder / "tmp") as place:
+    with open_staging(prefix, folder / "tmp") as place:
         if place.finish_commit():
             return
         place.begin({"new": 1})

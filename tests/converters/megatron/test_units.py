@@ -54,9 +54,9 @@ def test_counts_below_one_are_refused(name: str) -> None:
 
 
 def test_limits_that_contradict_each_other_are_refused() -> None:
-    with pytest.raises(ConversionError, match="--max-chars takes 1 or more"):
+    with pytest.raises(ConversionError, match="`max_chars` takes 1 or more"):
         BuildOptions(max_chars=0)
-    with pytest.raises(ConversionError, match="--min-tokens is above --max-tokens"):
+    with pytest.raises(ConversionError, match="`min_tokens` is above `max_tokens`"):
         BuildOptions(min_tokens=3, max_tokens=2)
     with pytest.raises(ConversionError, match="names a column twice"):
         BuildOptions(text_cols=("a", "a"))

@@ -12,9 +12,8 @@ import pytest
 import tokenizers
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from ingot.converters.megatron.engines.engine import Encoded, Engine
+from ingot.converters.megatron.engines.engine import Encoded, Engine, open_reference
 from ingot.converters.megatron.engines.fast_engines import FAST_ENGINES, FastEngine
-from ingot.converters.megatron.engines.reference import open_reference
 from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile, load_tokenizer
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "tokenize"

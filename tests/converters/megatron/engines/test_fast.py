@@ -7,14 +7,13 @@ import pyarrow as pa
 import pytest
 
 from ingot.converters.megatron.engines.choice import check_texts
-from ingot.converters.megatron.engines.engine import EngineChoice, are_same_results
+from ingot.converters.megatron.engines.engine import EngineChoice, are_same_results, open_reference
 from ingot.converters.megatron.engines.fast_engines import (
     FAST_ENGINES,
     NotOfferedError,
     probe_engine,
 )
 from ingot.converters.megatron.engines.guard import open_engine
-from ingot.converters.megatron.engines.reference import open_reference
 from ingot.converters.megatron.metrics.messages import ignore_message
 
 LOADED = {

@@ -11,6 +11,7 @@ from ingot.converters.megatron.engines.engine import (
     EngineChoice,
     EngineWrongError,
     are_same_results,
+    open_reference,
 )
 from ingot.converters.megatron.engines.fast_engines import (
     FAST_ENGINES,
@@ -18,7 +19,6 @@ from ingot.converters.megatron.engines.fast_engines import (
     recall_verdict,
 )
 from ingot.converters.megatron.engines.guard import open_engine
-from ingot.converters.megatron.engines.reference import open_reference
 from ingot.converters.megatron.metrics.messages import ignore_message
 
 CHOICE = EngineChoice(engine="planted", version="1")

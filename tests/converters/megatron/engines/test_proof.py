@@ -11,7 +11,7 @@ import pytest
 
 from ingot.converters.megatron.engines import fast_engines
 from ingot.converters.megatron.engines.choice import check_texts
-from ingot.converters.megatron.engines.engine import differing_texts
+from ingot.converters.megatron.engines.engine import differing_texts, open_reference
 from ingot.converters.megatron.engines.fast_engines import (
     FAST_ENGINES,
     NotOfferedError,
@@ -21,7 +21,6 @@ from ingot.converters.megatron.engines.fast_engines import (
     probe_engine,
 )
 from ingot.converters.megatron.engines.guard import RoutedEngine, make_routing_rules
-from ingot.converters.megatron.engines.reference import open_reference
 from ingot.converters.megatron.tokenizer.tokenizer import load_tokenizer
 from tests.converters.megatron.engines.trials import trial_texts
 

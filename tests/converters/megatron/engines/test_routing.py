@@ -4,10 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ingot.converters.megatron.engines.engine import are_same_results
+from ingot.converters.megatron.engines.engine import are_same_results, open_reference
 from ingot.converters.megatron.engines.fast_engines import FAST_ENGINES
 from ingot.converters.megatron.engines.guard import RoutedEngine, RoutingRules, make_routing_rules
-from ingot.converters.megatron.engines.reference import open_reference
 
 
 class Upper:

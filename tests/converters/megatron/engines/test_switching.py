@@ -13,7 +13,12 @@ import tokenizers
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron import BuildOptions, WorkOptions, build, scan
-from ingot.converters.megatron.engines.engine import Encoded, Engine, EngineWrongError
+from ingot.converters.megatron.engines.engine import (
+    Encoded,
+    Engine,
+    EngineWrongError,
+    open_reference,
+)
 from ingot.converters.megatron.engines.fast_engines import (
     FAST_ENGINES,
     FastEngine,
@@ -22,7 +27,6 @@ from ingot.converters.megatron.engines.fast_engines import (
     make_verdict_case,
     recall_verdict,
 )
-from ingot.converters.megatron.engines.reference import open_reference
 from ingot.converters.megatron.run import build as attempts
 from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile, load_tokenizer
 
