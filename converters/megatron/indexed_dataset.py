@@ -210,19 +210,13 @@ IntegerArray: TypeAlias = npt.NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IndexedDataSet:
-    """A data set that holds together.
+    """A data set that holds together."""
 
-    Attributes:
-        prefix: its place, without the endings.
-        tokens: the ids.
-        masks: the loss masks, 1 = trained, of the same shape; None where there are none.
-        meta: what `PREFIX.meta.json` holds; {} without it.
-    """
-
-    prefix: Path
+    prefix: Path  # its place, without the endings
     tokens: IndexedReader
+    # the loss masks, 1 = trained, of the same shape; None where there are none
     masks: IndexedReader | None
-    meta: dict[str, Json]
+    meta: dict[str, Json]  # what `PREFIX.meta.json` holds; {} without it
 
     @property
     def packed(self) -> bool:

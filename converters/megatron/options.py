@@ -223,9 +223,3 @@ class WorkOptions:
         if self.tok_parallel == "auto" and self.workers is None and workers == 1:
             return 1, inside
         return workers, 1
-
-    def to_document(self) -> dict[str, Json]:
-        """The options that a worker process needs, as JSON."""
-        document = dataclasses.asdict(self)
-        del document["tmp_dir"]
-        return document

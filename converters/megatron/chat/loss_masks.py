@@ -34,17 +34,11 @@ _SPACE: Final = "▁"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenBytes:
-    """Bytes by id.
+    """Bytes by id."""
 
-    Attributes:
-        flat: uint8, the bytes of all tokens, one after another.
-        starts: int64, where those of an id begin.
-        sizes: int64, how many they are; -1 = not known, or none.
-    """
-
-    flat: npt.NDArray[np.uint8]
-    starts: TokenPlaces
-    sizes: TokenPlaces
+    flat: npt.NDArray[np.uint8]  # uint8, the bytes of all tokens, one after another
+    starts: TokenPlaces  # int64, where those of an id begin
+    sizes: TokenPlaces  # int64, how many they are; -1 = not known, or none
 
     def places(self, ids: Ids, data: bytes) -> tuple[TokenPlaces, TokenPlaces] | None:
         """Where tokens begin and end in the bytes of their text.

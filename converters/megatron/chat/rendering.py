@@ -153,17 +153,11 @@ _THOUGHT: Final = re.compile(r".*</think>\s*", re.DOTALL)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchedChat:
-    """A chat to be searched.
+    """A chat to be searched."""
 
-    Attributes:
-        messages: as the template gets them, role and content.
-        trained: positions of the messages that are trained on, ascending.
-        named: what each message is called in an error.
-    """
-
-    messages: Sequence[ChatMessage]
-    trained: Sequence[int]
-    named: Sequence[str]
+    messages: Sequence[ChatMessage]  # as the template gets them, role and content
+    trained: Sequence[int]  # positions of the messages that are trained on, ascending
+    named: Sequence[str]  # what each message is called in an error
 
 
 def find_spans(
@@ -216,7 +210,6 @@ class _SpanSearch:
         return TextSpan(start=start, end=end, trained=True)
 
     def _limit(self, place: TextRange | None) -> int:
-        """Where the content that comes next in the text begins."""
         later = (one[0] for one in self._places.values() if place and one[0] >= place[1])
         others = [start for start in later if place and start > place[1]]
         return min(others, default=len(self._text))
@@ -367,12 +360,10 @@ def _content_start(content: str) -> int:
 
 
 def _leading_space_end(content: str) -> int:
-    """Where white space at the beginning ends."""
     return len(content) - len(content.lstrip())
 
 
 def _trailing_space_start(content: str) -> int:
-    """Where white space at the end begins."""
     return len(content.rstrip())
 
 

@@ -193,17 +193,11 @@ _HINT: Final = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatTemplate:
-    """Renders chats; usable from any thread.
+    """Renders chats; usable from any thread."""
 
-    Attributes:
-        name: `chatml` or another built-in one, `tokenizer`, or the name of the file.
-        sha256: of the template and of everything else that decides what it renders.
-        takes_tools: it looks at tool definitions; if not, a record's are left out.
-    """
-
-    name: str
-    sha256: str
-    takes_tools: bool
+    name: str  # `chatml` or another built-in one, `tokenizer`, or the name of the file
+    sha256: str  # of the template and of everything else that decides what it renders
+    takes_tools: bool  # it looks at tool definitions; if not, a record's are left out
     _programs: "Mapping[str, TemplateProgram]" = field(
         repr=False
     )  # none = ChatML, made without Jinja
@@ -324,7 +318,6 @@ def _own_sources(loaded: "TokenizerFile") -> TemplateSources:
 
 
 def _select_templates(stated: list[Any]) -> TemplateSources:
-    """Of a list of `{"name", "template"}` those that are used."""
     pairs = {
         one["name"]: one["template"]
         for one in stated
@@ -334,7 +327,6 @@ def _select_templates(stated: list[Any]) -> TemplateSources:
 
 
 def _file_sources(path: Path) -> tuple[TemplateSources, dict[str, Json]]:
-    """The templates of a file, and the configuration that it is."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -357,7 +349,6 @@ def _file_sources(path: Path) -> tuple[TemplateSources, dict[str, Json]]:
 
 
 def _special_tokens(config: Mapping[str, Json]) -> dict[str, Json]:
-    """The variables that a `tokenizer_config.json` gives to its template."""
     extra = config.get("extra_special_tokens")
     stated = {**config, **(extra if isinstance(extra, dict) else {})}
     texts = {

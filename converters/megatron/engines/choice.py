@@ -98,7 +98,6 @@ class _Selection:
         self._exact = open_reference(loaded, plain=plain, threads=threads)
 
     def reference(self) -> EngineChoice:
-        """The reference as the choice."""
         library = LIBRARIES[self._loaded.kind]
         name = "hf" if self._loaded.kind == "huggingface" else "sentencepiece"
         return EngineChoice(
@@ -106,7 +105,6 @@ class _Selection:
         )
 
     def report(self, choice: EngineChoice, why: str) -> EngineChoice:
-        """Log what is chosen, and return it."""
         log_event(
             self._monitor,
             "info",

@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -23,7 +23,6 @@ from ingot.converters.megatron.tokenizer.libraries import (
     load_sentencepiece,
 )
 from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
-from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
     from sentencepiece import SentencePieceProcessor
@@ -52,25 +51,6 @@ class EngineChoice:
         """Whether the engine is the one the others are compared with."""
         return self.engine in REFERENCES
 
-    def to_document(self) -> dict[str, Json]:
-        """The choice as plain JSON."""
-        return {
-            "engine": self.engine,
-            "version": self.version,
-            "plain": self.plain,
-            "rates": dict(self.rates),
-        }
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> "EngineChoice":
-        """The choice that `to_document` wrote."""
-        return cls(
-            engine=document["engine"],
-            version=document["version"],
-            plain=document["plain"],
-            rates=dict(document["rates"]),
-        )
-
 
 Ids: TypeAlias = npt.NDArray[np.uint32]
 IdCounts: TypeAlias = npt.NDArray[np.int64]
@@ -78,16 +58,11 @@ IdCounts: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Encoded:
-    """Texts as ids.
+    """Texts as ids."""
 
-    Attributes:
-        ids: uint32, of all texts, one after another.
-        lengths: int64, ids per text, in order; 0 for a text that failed.
-        failed: positions of the texts that could not be encoded, ascending, and why.
-    """
-
-    ids: Ids
-    lengths: IdCounts
+    ids: Ids  # uint32, of all texts, one after another
+    lengths: IdCounts  # int64, ids per text, in order; 0 for a text that failed
+    # positions of the texts that could not be encoded, ascending, and why
     failed: tuple[tuple[int, str], ...] = ()
 
 
@@ -275,7 +250,6 @@ class _Library:
         self.tokenizer = self._made() if plain else load_huggingface(loaded.data)
 
     def renew(self) -> None:
-        """Make the object again."""
         self.tokenizer = self._made()
 
     def _made(self) -> "Tokenizer":

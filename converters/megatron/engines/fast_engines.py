@@ -133,7 +133,6 @@ class GigaToken:
 
 
 def _awkward_array(texts: pa.LargeStringArray) -> "awkward.Array":
-    """The texts as the library takes them, on the same buffers."""
     from awkward import Array
     from awkward.contents import ListOffsetArray, NumpyArray
     from awkward.index import Index64
@@ -147,23 +146,14 @@ def _awkward_array(texts: pa.LargeStringArray) -> "awkward.Array":
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FastEngine:
-    """A fast engine.
-
-    Attributes:
-        name: as the user names it.
-        distribution: the package it comes in.
-        proved: the versions that give the reference's ids in the tests.
-        open: opens it.
-        routes_new_letters: the reference takes the texts with letters of `new_letters`.
-        grows: its caches have no bound of their own.
-    """
+    """A fast engine."""
 
     name: str
-    distribution: str
-    proved: frozenset[str]
+    distribution: str  # the package it comes in
+    proved: frozenset[str]  # the versions that give the reference's ids in the tests
     open: EngineOpener
-    routes_new_letters: bool
-    grows: bool
+    routes_new_letters: bool  # the reference takes the texts with letters of `new_letters`
+    grows: bool  # its caches have no bound of their own
 
 
 # Neither can split the texts of special tokens like other text exactly: fastokens fails where a

@@ -199,7 +199,6 @@ class MessageTotals:
         return {phase: seconds for phase, seconds in spent.items() if phase != "done"}
 
     def _count(self, message: dict[str, Json]) -> None:
-        """Add the amounts of a `count` message."""
         for name, amount in message.items():
             if name.startswith(_ERROR):
                 kind = name.removeprefix(_ERROR)

@@ -36,54 +36,23 @@ UNIT_BYTES: Final = 64 << 20  # compressed; larger files are cut between row gro
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InputFile:
-    """A file to be read.
+    """A file to be read."""
 
-    Attributes:
-        name: relative to the input folder, with `/`; names it in the results.
-        path: where it lies.
-        bytes: its size.
-        mtime_ns: when it was changed last, nanoseconds since 1970.
-    """
-
-    name: str
+    name: str  # relative to the input folder, with `/`; names it in the results
     path: Path
     bytes: int
-    mtime_ns: int
-
-    def to_document(self) -> dict[str, Json]:
-        """As JSON, for another process."""
-        return {
-            "name": name_to_text(self.name),
-            "path": name_to_text(self.path),
-            "bytes": self.bytes,
-            "mtime_ns": self.mtime_ns,
-        }
-
-    @staticmethod
-    def from_document(document: dict[str, Json]) -> "InputFile":
-        """The file of such a document."""
-        name, path = (text_to_name(document[key]) for key in ("name", "path"))
-        size, changed = document["bytes"], document["mtime_ns"]
-        return InputFile(name=name, path=Path(path), bytes=size, mtime_ns=changed)
+    mtime_ns: int  # when it was changed last, nanoseconds since 1970
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unit:
-    """A piece of work, done as a whole or not at all.
+    """A piece of work, done as a whole or not at all."""
 
-    Attributes:
-        number: its place in the plan.
-        file: number of its file.
-        row_groups: the row groups from, and up to; None = all of the file.
-        first_row: number of its first row in the file.
-        bytes: of the file, its share.
-    """
-
-    number: int
+    number: int  # its place in the plan
     file: int
-    row_groups: tuple[int, int] | None
-    first_row: int
-    bytes: int
+    row_groups: tuple[int, int] | None  # the row groups from, and up to; None = all of the file
+    first_row: int  # number of its first row in the file
+    bytes: int  # of the file, its share
 
 
 def scan(folder: Path, pattern: str = "*.parquet", *, recursive: bool = True) -> list[InputFile]:
@@ -194,24 +163,14 @@ InputKind: TypeAlias = Literal["raw", "pt", "sft"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InputLayout:
-    """What is read out of every file.
+    """What is read out of every file."""
 
-    Attributes:
-        kind: texts of raw columns, or unified records.
-        columns: names of the columns.
-    """
-
-    kind: InputKind
+    kind: InputKind  # texts of raw columns, or unified records
     columns: tuple[str, ...]
 
     def to_document(self) -> dict[str, Json]:
         """As JSON."""
         return {"kind": self.kind, "columns": list(self.columns)}
-
-    @staticmethod
-    def from_document(document: dict[str, Json]) -> "InputLayout":
-        """The layout of such a document."""
-        return InputLayout(kind=document["kind"], columns=tuple(document["columns"]))
 
 
 _RECORD_LAYOUTS: Final[dict[str, InputLayout]] = {

@@ -54,19 +54,12 @@ _ChatPiece: TypeAlias = tuple[int, str, int, tuple[TextSpan, ...]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatPreparer:
-    """Makes shards of conversations.
-
-    Attributes:
-        template: renders them.
-        options: of the build.
-        cutter: cuts long ones.
-        parts: how many shards the text of one is to be cut into at least.
-    """
+    """Makes shards of conversations."""
 
     template: "ChatTemplate"
     options: BuildOptions
-    cutter: Cutter
-    parts: int = 1
+    cutter: Cutter  # cuts long ones
+    parts: int = 1  # how many shards the text of one is to be cut into at least
 
     def prepare(self, name: str, rows: RowBatch) -> Iterator[Shard]:
         """The shards of some rows of the file `name`."""
@@ -96,7 +89,6 @@ class ChatPreparer:
         return given and not self.template.takes_tools
 
     def _pieces(self, chat: RenderedChat, tally: dict[str, int]) -> list[_ChatPiece]:
-        """The texts of a conversation, none where the limits leave it out."""
         options, length = self.options, len(chat.text)
         if length < (options.min_chars or 0):
             tally["short"] += 1
@@ -204,21 +196,13 @@ BLOCK_BYTES: Final = 1 << 20  # of a long text that is decoded at a time
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preparer:
-    """Makes shards of the rows of a unit.
-
-    Attributes:
-        layout: what the rows are.
-        options: of the build.
-        cutter: cuts texts that are longer than its limit.
-        template: renders conversations; None where there are none.
-        shards: parts that a batch is cut into at least.
-    """
+    """Makes shards of the rows of a unit."""
 
     layout: InputLayout
     options: BuildOptions
-    cutter: Cutter
-    template: "ChatTemplate | None" = None
-    shards: int = 1
+    cutter: Cutter  # cuts texts that are longer than its limit
+    template: "ChatTemplate | None" = None  # renders conversations; None where there are none
+    shards: int = 1  # parts that a batch is cut into at least
 
     def prepare(self, name: str, batches: Iterable[RowBatch]) -> Iterator[Shard]:
         """The shards of all rows of a unit, in order."""

@@ -66,14 +66,11 @@ from ingot.converters.rows import Json
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """How it went.
+    """How it went."""
 
-    Attributes:
-        choice: the engine that it ended with; None = everything was done before.
-        failures: by number, the files that no process survived, and why.
-    """
-
+    # the engine that it ended with; None = everything was done before
     choice: EngineChoice | None = None
+    # by number, the files that no process survived, and why
     failures: dict[int, str] = field(default_factory=dict)
 
 
@@ -102,7 +99,6 @@ def run_attempts(job: UnitRun) -> Outcome:
 
 
 def _contradiction_error(job: UnitRun, error: EngineWrongError) -> ConversionError:
-    """No engine is left that could do it otherwise."""
     return ConversionError(
         job.recipe.loaded.given,
         f"the library contradicts itself about its ids: {error}",
@@ -232,7 +228,6 @@ class _Build:
         beside: SideFiles,
         monitor: Monitor,
     ) -> "_Build":
-        """The start-up checks: tokenizer, special tokens, what the files hold."""
         loaded = load_tokenizer(tokenizer)
         check = check_special(
             loaded,
@@ -274,7 +269,6 @@ class _Build:
         return {**identity, "changed": {file.name: file.mtime_ns for file in self.files}}
 
     def already_done(self) -> TokenStats | None:
-        """The stats of this very data set if it is there."""
         _, idx_path, meta_path = index_paths(self.prefix)
         if not idx_path.exists():
             return None
@@ -336,7 +330,6 @@ class _Build:
         )
 
     def _chosen(self, units: Sequence[Unit], exclude: frozenset[str]) -> EngineChoice:
-        """The engine for these units."""
         threads, inside = self.work.threads()
         choice = choose_engine(
             self.recipe.loaded,

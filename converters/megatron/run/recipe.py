@@ -50,21 +50,13 @@ _LARGEST_UINT16: Final = 2**16 - 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
-    """What makes documents of rows.
-
-    Attributes:
-        loaded: the tokenizer.
-        options: as the user gave them.
-        layout: what is read.
-        rules: of documents.
-        template: renders conversations; None where there are none.
-    """
+    """What makes documents of rows."""
 
     loaded: TokenizerFile
     options: BuildOptions
     layout: InputLayout
     rules: DocumentRules
-    template: "ChatTemplate | None"
+    template: "ChatTemplate | None"  # renders conversations; None where there are none
 
     @property
     def masks(self) -> bool:
@@ -233,24 +225,14 @@ EngineChooser = Callable[[Sequence[Unit], frozenset[str]], EngineChoice]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnitRun:
-    """Units that are to be done.
-
-    Attributes:
-        files: all files, by number.
-        units: the whole plan; those that are finished in a lane are left out.
-        recipe: what makes documents.
-        work: how the work is done.
-        place: where the lanes lie.
-        choose: picks the engine.
-        monitor: hears how it goes.
-    """
+    """Units that are to be done."""
 
     files: Sequence[InputFile]
-    units: Sequence[Unit]
-    recipe: Recipe
+    units: Sequence[Unit]  # the whole plan; those that are finished in a lane are left out
+    recipe: Recipe  # what makes documents
     work: WorkOptions
     place: Staging
-    choose: EngineChooser
+    choose: EngineChooser  # picks the engine
     monitor: Monitor
 
     def pending(self) -> list[Unit]:

@@ -83,16 +83,11 @@ class UncuttableError(IngotError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CutPiece:
-    """A piece of a text, as it is to be encoded.
+    """A piece of a text, as it is to be encoded."""
 
-    Attributes:
-        text: the piece. It may begin with a few characters that end the piece before, too.
-        start: position of its first character in the whole text.
-        skip: leading ids of the piece that belong to those characters; they are to be dropped.
-    """
-
-    text: str
-    start: int
+    text: str  # the piece. It may begin with a few characters that end the piece before, too.
+    start: int  # position of its first character in the whole text
+    # leading ids of the piece that belong to those characters; they are to be dropped
     skip: int = 0
 
 

@@ -57,30 +57,19 @@ TokenizerKind: TypeAlias = Literal["huggingface", "sentencepiece"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenizerFile:
-    """A tokenizer that loads, and its facts; it can be pickled.
+    """A tokenizer that loads, and its facts; it can be pickled."""
 
-    Attributes:
-        given: as the user named it, a path or `hf://REPO[@REVISION]`.
-        path: the file on this machine.
-        kind: which library reads it.
-        data: its bytes.
-        sha256: of them.
-        vocabulary: number of tokens, added ones included.
-        largest_id: largest id it can give; beyond `vocabulary - 1` where the ids have holes.
-        special: texts of its special tokens and their ids (of a `.model`: its control symbols).
-        config: `tokenizer_config.json` beside it, empty without.
-        chat_template: `chat_template.jinja` beside it, else the one in `config`.
-    """
-
-    given: str
-    path: Path
-    kind: TokenizerKind
+    given: str  # as the user named it, a path or `hf://REPO[@REVISION]`
+    path: Path  # the file on this machine
+    kind: TokenizerKind  # which library reads it
     data: bytes = field(repr=False)
     sha256: str
-    vocabulary: int
-    largest_id: int
+    vocabulary: int  # number of tokens, added ones included
+    largest_id: int  # largest id it can give; beyond `vocabulary - 1` where the ids have holes
+    # texts of its special tokens and their ids (of a `.model`: its control symbols)
     special: dict[str, int] = field(repr=False)
-    config: dict[str, Json] = field(repr=False)
+    config: dict[str, Json] = field(repr=False)  # `tokenizer_config.json` beside it, empty without
+    # `chat_template.jinja` beside it, else the one in `config`
     chat_template: str | None = field(repr=False)
 
     @property
@@ -133,7 +122,6 @@ def _locate_file(given: str | Path) -> Path:
 
 
 def _read_facts(data: bytes) -> tuple[TokenizerKind, Sequence[int], dict[str, int]]:
-    """The kind, the ids of all tokens, the special ones."""
     if data.lstrip()[:1] == b"{":
         tokenizer = load_huggingface(data)
         ids = list(tokenizer.get_vocab(with_added_tokens=True).values())
@@ -273,7 +261,6 @@ def decode_ids(loaded: TokenizerFile, ids: Sequence[int]) -> str:
 def _make_decoder(
     loaded: TokenizerFile,
 ) -> tuple[Callable[[int], str | None], Callable[[list[int]], str]]:
-    """How an id is shown by itself (None: as text), and how a run of the others is joined."""
     if loaded.kind == "huggingface":
         tokenizer = load_huggingface(loaded.data)
 
@@ -312,22 +299,16 @@ _IDS_special: Final = 1 << 31  # beyond what a data set can hold
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SpecialCheck:
-    """What came of the check.
+    """What came of the check."""
 
-    Attributes:
-        tokenizer_path: the tokenizer as the user named it.
-        strict: whether a difference is an error.
-        checked: how many tokens were stated.
-        missing: stated tokens that the tokenizer does not have, with their stated ids.
-        mismatched: stated tokens with another id: the stated one, the one it has.
-        odd: stated BOS and EOS ids that are no special tokens: option, id.
-    """
-
-    tokenizer_path: str
-    strict: bool
-    checked: int = 0
+    tokenizer_path: str  # the tokenizer as the user named it
+    strict: bool  # whether a difference is an error
+    checked: int = 0  # how many tokens were stated
+    # stated tokens that the tokenizer does not have, with their stated ids
     missing: dict[str, int] = field(default_factory=dict)
+    # stated tokens with another id: the stated one, the one it has
     mismatched: dict[str, tuple[int, int]] = field(default_factory=dict)
+    # stated BOS and EOS ids that are no special tokens: option, id
     odd: tuple[tuple[str, int], ...] = ()
 
     def to_document(self) -> dict[str, Json]:
@@ -388,7 +369,6 @@ def check_special(
 
 
 def _find_odd(loaded: TokenizerFile, stated: dict[str, int | None]) -> Iterator[tuple[str, int]]:
-    """Stated ids that are no special tokens."""
     special = frozenset(loaded.special.values())
     for option, number in stated.items():
         if number is None or number in special:
@@ -437,7 +417,6 @@ def _read_expected(path: Path) -> dict[str, int]:
 
 
 def _parse_integer(path: Path) -> Callable[[str], int]:
-    """Integers of a length that Python reads."""
 
     def read(digits: str) -> int:
         if len(digits) > _DIGITS:

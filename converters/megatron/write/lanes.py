@@ -30,23 +30,14 @@ _BLOCK: Final = 1 << 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LaneStretch:
-    """A finished unit in its lane.
-
-    Attributes:
-        unit: its number.
-        lane: the lane.
-        spans: for every file of the lane, bytes from and to.
-        engine: what tokenized it.
-        facts: counts of what became of its rows.
-        failed: what was wrong with its file; the stretch is empty then.
-    """
+    """A finished unit in its lane."""
 
     unit: int
     lane: int
-    spans: dict[str, tuple[int, int]]
+    spans: dict[str, tuple[int, int]]  # for every file of the lane, bytes from and to
     engine: str
-    facts: dict[str, int]
-    failed: str | None = None
+    facts: dict[str, int]  # counts of what became of its rows
+    failed: str | None = None  # what was wrong with its file; the stretch is empty then
 
     def line(self, crcs: dict[str, int]) -> dict[str, Json]:
         """What the journal says of it; `crcs` are the checksums of its content."""
@@ -62,14 +53,10 @@ class LaneStretch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Journal:
-    """What a journal says.
+    """What a journal says."""
 
-    Attributes:
-        stretches: the finished units, by number.
-        ends: how long every file of the lane is up to its last good unit, the journal too.
-    """
-
-    stretches: dict[int, LaneStretch]
+    stretches: dict[int, LaneStretch]  # the finished units, by number
+    # how long every file of the lane is up to its last good unit, the journal too
     ends: dict[str, int]
 
 
@@ -145,7 +132,6 @@ def encode_line(line: dict[str, Json]) -> bytes:
 
 
 def _read_lines(journal: Path) -> Iterator[tuple[int, dict[str, Json]]]:
-    """The good lines from the beginning, and how long each is."""
     try:
         content = journal.read_bytes()
     except FileNotFoundError:

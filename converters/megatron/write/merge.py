@@ -139,7 +139,6 @@ def _stage_part(
 
 
 def _document_sizes(reader: IndexedReader) -> Iterator[IntegerArray]:
-    """Sequences per document."""
     import numpy as np
 
     for _, indices in number_stretches(reader.document_indices, overlap=1):

@@ -75,20 +75,13 @@ _ENDING: Final = re.compile(rf"\.({'|'.join(_KINDS)})(-[0-9]+)?\.tmp", re.ASCII)
 
 @dataclass(kw_only=True, slots=True)
 class Staging:
-    """The place of an unfinished data set, locked.
+    """The place of an unfinished data set, locked."""
 
-    Attributes:
-        prefix: where the data set is going to be.
-        base: what its unfinished large files begin with.
-        wanted: what those of a new build begin with.
-        lock: descriptor of the lock; processes that write here inherit it.
-        beside: why the folder for temporary files was not used; empty if it was, or none was named.
-    """
-
-    prefix: Path
-    base: Path
-    wanted: Path
-    lock: int
+    prefix: Path  # where the data set is going to be
+    base: Path  # what its unfinished large files begin with
+    wanted: Path  # what those of a new build begin with
+    lock: int  # descriptor of the lock; processes that write here inherit it
+    # why the folder for temporary files was not used; empty if it was, or none was named
     beside: str = ""
 
     def file(self, kind: str) -> Path:
@@ -175,7 +168,6 @@ def _unfinished_file(base: Path, kind: str) -> Path:
 
 
 def _read_note(prefix: Path) -> dict[str, Json]:
-    """What the unfinished build noted, `{}` if there is none."""
     return _read_note_document(_unfinished_file(prefix, _LOCK))
 
 
@@ -188,7 +180,6 @@ def _read_note_document(path: Path) -> dict[str, Json]:
 
 
 def _list_unfinished(base: Path) -> list[Path]:
-    """The unfinished files of a base, in no order."""
     if not base.parent.is_dir():
         return []
     return [
@@ -319,14 +310,9 @@ class StoredNumbers:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Assembly:
-    """What is ready to take its names.
+    """What is ready to take its names."""
 
-    Attributes:
-        renames: files and their names, the `.idx` last.
-        counts: of the data set.
-    """
-
-    renames: tuple[tuple[Path, Path], ...]
+    renames: tuple[tuple[Path, Path], ...]  # files and their names, the `.idx` last
     counts: IndexCounts
 
 

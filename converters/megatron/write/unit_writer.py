@@ -43,16 +43,12 @@ OPEN_PACKS: Final = 32
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pack:
-    """Texts that are trained on as one row.
-
-    Attributes:
-        size: tokens that fit in.
-        texts: ids of each text, at least one, none of them empty; together at most `size`.
-        masks: for each text one byte per id, 1 = trained; None where the data has none.
-    """
+    """Texts that are trained on as one row."""
 
     size: int
+    # ids of each text, at least one, none of them empty; together at most `size`
     texts: tuple[PackIds, ...]
+    # for each text one byte per id, 1 = trained; None where the data has none
     masks: tuple[PackMask, ...] | None
 
     @property
@@ -303,27 +299,17 @@ UNIT_COUNTS: Final = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenizedShard:
-    """A shard after its engine.
-
-    Attributes:
-        shard: what was tokenized.
-        documents: of complete documents, as they are written; None for a piece of a long one.
-        encoded: the ids of a piece of a long document.
-        rejects: rows that ended before or in the engine, in order.
-        failed: the row of a long document, once for every piece that could not be tokenized.
-        tally: counts, those of the shard included.
-        tokens: how many it gave.
-        engine: what tokenized it.
-        seconds: that it took.
-    """
+    """A shard after its engine."""
 
     shard: Shard
+    # of complete documents, as they are written; None for a piece of a long one
     documents: ShapedDocuments | None = None
-    encoded: Encoded | None = None
-    rejects: tuple[Reject, ...] = ()
+    encoded: Encoded | None = None  # the ids of a piece of a long document
+    rejects: tuple[Reject, ...] = ()  # rows that ended before or in the engine, in order
+    # the row of a long document, once for every piece that could not be tokenized
     failed: tuple[Reject, ...] = ()
-    tally: dict[str, int] = field(default_factory=dict)
-    tokens: int = 0
+    tally: dict[str, int] = field(default_factory=dict)  # counts, those of the shard included
+    tokens: int = 0  # how many it gave
     engine: str = ""
     seconds: float = 0.0
 

@@ -143,7 +143,7 @@ def test_a_stated_id_outside_the_vocabulary_is_an_error(
 ) -> None:
     with pytest.raises(ConversionError, match=f"has no id {number}") as caught:
         check_special(loaded, None, strict=False, **{option: number})
-    assert "--" + option.replace("_", "-") in caught.value.problem
+    assert f"`{option}`" in caught.value.problem
     assert "0 to 319" in caught.value.hint
 
 

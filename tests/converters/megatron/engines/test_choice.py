@@ -1,5 +1,6 @@
 """Which engine is chosen, and what is told about it."""
 
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,6 @@ import pytest
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.engines import choice as choosing
 from ingot.converters.megatron.engines.choice import choose_engine
-from ingot.converters.megatron.engines.engine import EngineChoice
 from ingot.converters.megatron.engines.fast_engines import (
     FAST_ENGINES,
     Verdict,
@@ -31,7 +31,7 @@ def chosen(loaded, wanted, sample, *, total_bytes=MUCH, plain=False, exclude=fro
         threads=1,
         monitor=told.append,
     )
-    assert EngineChoice.from_document(choice.to_document()) == choice
+    assert pickle.loads(pickle.dumps(choice)) == choice
     return choice, {message["event"]: message for message in told}
 
 
