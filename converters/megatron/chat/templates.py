@@ -1,10 +1,9 @@
-"""Chat templates that are chosen by name: well known public formats, written down for training.
+"""Load the template that turns a chat into text: the tokenizer's own, a built-in one, or a file.
 
-Each says with `{% generation %}` what the assistant writes: its content and the mark that ends its
-turn. Contents are given as they are. A chat that the format has no place for (a role, tools, an
-order of turns) is refused, never bent.
-
-The template that turns a chat into text: the tokenizer's own, a built-in one, or a file.
+The built-in ones are well known public formats, written down for training: each says with
+`{% generation %}` what the assistant writes, its content and the mark that ends its turn. Contents
+are given as they are. A chat that a format has no place for (a role, tools, an order of turns) is
+refused.
 """
 
 import hashlib

@@ -8,7 +8,6 @@ between runs: one small JSON file per tokenizer, engine and versions.
 import hashlib
 import json
 import os
-import tempfile
 import unicodedata
 import warnings
 from collections.abc import Mapping
@@ -33,6 +32,7 @@ from ingot.converters.megatron.engines.engine import (
 )
 from ingot.converters.megatron.tokenizer.libraries import UnloadableError, catch_panics
 from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
+from ingot.converters.output.files import write_file
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
@@ -363,14 +363,7 @@ def keep_verdict(case: VerdictCase, verdict: Verdict) -> None:
     document = {"case": case.key(), "passed": verdict.passed, "problem": verdict.problem}
     with suppress(OSError):  # a cache: the next run finds out again
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".verdict-")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(document, file)
-            Path(temporary).replace(path)
-        except OSError:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        write_file(path, json.dumps(document).encode())
 
 
 def _verdict_path(case: VerdictCase, checks: int) -> Path | None:

@@ -1,10 +1,7 @@
-"""How long the documents of a data set are: exact figures from any number of lengths.
+"""Inspect a finished data set: its header, the lengths of its documents, samples of their texts.
 
-The lengths are counted digit by digit of 16 bits, so that a percentile of 10^8 documents takes two
-or three passes and half a megabyte, and no sorting.
-
-Documents of a data set as a person reads them, cut where sequences and training begin.
-What is in a finished data set: its header, how long its documents are, what they say.
+Lengths are counted digit by digit of 16 bits, so that a percentile of 10^8 documents takes two or
+three passes and half a megabyte, and no sorting.
 """
 
 import contextlib

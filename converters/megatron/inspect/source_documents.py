@@ -1,4 +1,4 @@
-"""Documents made once more from the rows that they came from, by the reference tokenizer alone.
+"""Make documents once more from the rows that they came from, by the reference tokenizer alone.
 
 Where every document that the rows give is in the data set, only the ones that are asked for are
 tokenized. Where some were left out for their tokens, or put into packs, all rows of their file are.

@@ -1,8 +1,7 @@
-"""Whether a finished data set is right: in itself, and against the data that it was made of.
+"""Verify a finished data set: in itself, and against the data that it was made of.
 
 In itself: files and index fit together, every id is in the vocabulary, masks are 0 or 1. Against
-the data: documents drawn at random are made once more from their rows, with the reference tokenizer
-and nothing else, and compared id by id.
+the data: documents drawn at random are made once more from their rows and compared id by id.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,4 @@
-"""What a build takes of the machine: CPU, memory and disk of this process and its children.
-
-How fast the disk gives the input files by itself: what a build's reading is compared with.
-What a build did, in one value: amounts, rates, time by stage.
-The state of a build as Prometheus's metrics and as the fields of a log line.
-"""
+"""Measure the machine under a build; show its state as summary, metrics and fields of the log."""
 
 import os
 import time

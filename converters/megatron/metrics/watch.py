@@ -1,7 +1,4 @@
-"""When a running build is in trouble: nothing moves, or nothing succeeds any more.
-
-Watches a running build: takes its messages, tells the log, the metrics and the progress bar.
-"""
+"""Watch a running build: log, metrics and progress bar from its messages; alarms when it stalls."""
 
 import threading
 import time

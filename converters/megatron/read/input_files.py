@@ -1,8 +1,4 @@
-"""Names of files as texts of JSON: any bytes that a file system allows come back as they were.
-
-What a token build reads: the files in their order, and the units of work that they make.
-What a build reads out of its files: columns of texts, or unified records; what serves as such.
-"""
+"""List the files that a token build reads, the units they make, and what is read of them."""
 
 import fnmatch
 import os

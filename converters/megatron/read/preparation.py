@@ -1,7 +1,4 @@
-"""Conversations to texts: rendered, limited, long ones cut, each with what of it is trained on.
-
-Rows to texts that an engine can take: stripped, joined, limited, conversations rendered.
-"""
+"""Turn rows into texts that an engine can take: joined, limited, cut, conversations rendered."""
 
 import codecs
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,9 +1,7 @@
-"""The rows of a unit, batch by batch: text columns of any Parquet file, or unified records.
+"""Read the rows of a unit batch by batch, and join their text columns to one text a row.
 
 Only the columns that are needed are decoded, in batches bounded by the bytes of their texts. What
 cannot be read is a `SourceError` that names the file; the file counts as failed then.
-
-Text columns of rows to one text a row: decoded, stripped, joined.
 """
 
 import codecs

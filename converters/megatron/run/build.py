@@ -1,6 +1,6 @@
-"""A build done to its end: by one process or several, again where an engine was wrong.
+"""Build a Megatron data set from Parquet texts or unified records.
 
-The token build: from Parquet texts or unified records to a Megatron data set.
+Units are done by one process or several, and again without an engine that was wrong.
 """
 
 import json
@@ -59,7 +59,7 @@ from ingot.converters.megatron.write.staging import (
     open_staging,
     sum_counts,
 )
-from ingot.converters.output.commit import output_errors
+from ingot.converters.output.files import output_errors
 from ingot.converters.progress import host_facts
 from ingot.converters.rows import Json
 

@@ -1,9 +1,4 @@
-"""What a pipeline measures of itself: time by stage, and how full its queues are.
-
-Ids without those that a piece of a text has only because it begins a text.
-A shard through an engine: ids, loss masks, documents as they are written, rejects.
-Units through reader, tokenizers and writer: threads with bounded queues between them, in order.
-"""
+"""Run units through reader, tokenizers and writer: threads with bounded queues, in order."""
 
 import queue
 import threading

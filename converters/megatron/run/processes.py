@@ -31,7 +31,7 @@ from ingot.converters.megatron.run.recipe import FileTally, Recipe, UnitRun, mak
 from ingot.converters.megatron.tokenizer.tokenizer import load_tokenizer
 from ingot.converters.megatron.write.lanes import Lane, read_journal
 from ingot.converters.megatron.write.unit_writer import UnitWriter
-from ingot.converters.output.commit import output_errors
+from ingot.converters.output.files import output_errors
 from ingot.converters.rows import Json
 
 _SENT_ERRORS: Final = (ConversionError, SourceError, OutputError, EngineWrongError)

@@ -1,8 +1,6 @@
-"""A build with everything resolved: ids, template, what is read; and what it is known by.
+"""Resolve everything that a build is made of: tokenizer, ids, template, layout; run its units.
 
-The units of a build that are to be done, and the way to do them in this process.
-Some of the user's own text: what the engines are raced on, and how much there is in all.
-What a finished data set says about itself: the counts of its files, and of the whole.
+Also take the sample of text that engines are compared on, and count what a data set says of itself.
 """
 
 import hashlib
@@ -36,7 +34,7 @@ from ingot.converters.megatron.tokenizer.tokenizer import (
 from ingot.converters.megatron.write.lanes import Lane, LaneStretch
 from ingot.converters.megatron.write.staging import Staging, finished_units, sum_counts
 from ingot.converters.megatron.write.unit_writer import UNIT_COUNTS, UnitWriter
-from ingot.converters.output.commit import output_errors
+from ingot.converters.output.files import output_errors
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:

@@ -1,8 +1,4 @@
-"""Where the added tokens of a tokenizer.json forbid a cut: they are found before all else.
-
-Where a text may be cut for a SentencePiece model: between characters that no piece joins.
-Where a text may be cut for a tokenizer: what is proved, taken together.
-"""
+"""Collect what is proved about where a text may be cut without changing an id of its tokenizer."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator

@@ -1,8 +1,6 @@
-"""Ids of texts to documents of a data set: BOS and EOS, the limits in tokens, EOD, empty documents.
+"""Turn ids of texts into documents of a data set: BOS and EOS, limits in tokens, EOD, empty ones.
 
 Everything is done on flat arrays for a whole batch; no Python object per token or per document.
-
-Shards: texts on their way to an engine, with the row of each and what becomes of the others.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

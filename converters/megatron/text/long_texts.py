@@ -1,10 +1,7 @@
-"""The safe places of a stretch of a text, one after another.
+"""Cut very long texts into pieces whose ids, one after another, are the ids of the whole text.
 
 Most neighbours cannot be parted for what they are, and a long stretch has few different ones: so
 they are asked about first, and a stretch of which no two can be parted is passed over in one go.
-
-Very long texts in pieces whose ids, one after another, are the ids of the whole text.
-A document that arrives bit by bit, as pieces that an engine can take.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,8 +1,4 @@
-"""Characters beside which every normalization of Unicode is independent of both sides.
-
-What the normalizer of a tokenizer.json makes of the characters around a place in a text.
-Where a pre-tokenizer, or the model behind it, is sure to keep two neighbours apart.
-"""
+"""Find where the normalizer and the pre-tokenizer of a tokenizer.json keep two neighbours apart."""
 
 import json
 import unicodedata

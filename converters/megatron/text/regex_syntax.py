@@ -1,7 +1,4 @@
-"""The syntax of a regular expression: its positions, and which of them may follow which.
-
-Which neighbours a regular expression can never take into one match.
-"""
+"""Find which neighbours a regular expression can never take into one match, from its syntax."""
 
 import re
 from collections.abc import Callable

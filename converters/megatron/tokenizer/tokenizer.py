@@ -1,10 +1,8 @@
-"""Tokenizers as the builder needs them: a `tokenizer.json` or a SentencePiece `.model`, its facts.
+"""Load a tokenizer with its facts: a `tokenizer.json` or a SentencePiece `.model`.
 
-What a file is decides its content, not its name. Truncation and padding that a `tokenizer.json`
-may carry are never applied. An `added_tokens.json` beside a `.model` counts for nothing: its ids
-are those of `sentencepiece` itself.
-
-The check of special tokens: what a training expects of a tokenizer, and what it has.
+The content of a file decides its kind, not its name. Truncation and padding that a `tokenizer.json`
+may carry are never applied. An `added_tokens.json` beside a `.model` is ignored: its ids are those
+of `sentencepiece` itself. The check of special tokens compares what a training expects.
 """
 
 import hashlib

@@ -1,13 +1,11 @@
-"""The journal of a lane: which units are finished, and which stretches of the files are theirs.
+"""Write the unfinished output of one process: files that only grow, a journal of finished units.
 
-A line of JSON is appended for every finished unit, when its content is in the files. Other lines
-say that everything before them is on the disk (`synced`), or has to be done again (`wrong_engine`,
-`again`). What lies behind the last good line counts for nothing.
+A line of JSON is appended to the journal for every finished unit, when its content is in the files.
+Other lines say that everything before them is on the disk (`synced`), or has to be done again
+(`wrong_engine`, `again`). What follows the last good line is ignored.
 
 After a crash of the machine, content may be missing of files whose length is right. So units after
-the last sync carry checksums, which `recover` compares before a build goes on.
-
-The unfinished output of one process: files that only grow, and a journal of finished units.
+the last sync carry checksums, which `recover_lanes` compares before a build resumes.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Where an unfinished data set lies, and how it takes its names.
+"""Stage an unfinished data set, assemble it from the lanes, and give it its names.
 
 Beside the prefix, small:
 
@@ -12,12 +12,8 @@ Beside the prefix too, or in the folder for temporary files, under one base name
     BASE.idx.tmp, ...      the small files, when everything is there
 
 No name but `KIND.tmp` or `KIND-N.tmp` follows the prefix, so no data set `a.b` has a file that
-could be one of `a`.
-
-`.bin` takes its name first and `.idx` last; a data set without its `.idx` is not there. A build
-that was killed between two renames is finished by the next one.
-
-A data set put together from the lanes: tokens in the order of the units, index, names.
+could be one of `a`. `.bin` takes its name first and `.idx` last; a data set without its `.idx` is
+not there. A build that was killed between two renames is finished by the next one.
 """
 
 import errno

@@ -1,11 +1,8 @@
-"""Texts put together into packs of a fixed size, so that training pads little.
+"""Write what tokenized shards become: documents or packs in the lane, rejects, counts of units.
 
-Best fit: a text goes into the open pack that it leaves the least room in; where it fits into none,
-a new one is opened, and where too many are open the fullest is given away. The same texts in the
-same order always give the same packs.
-
-A long document on its way out: its pieces go to the disk as they come, or back again.
-What tokenized shards become: documents in the lane, rejects, and the counts of every unit.
+Packs of a fixed size take the best fit: a text goes into the open pack that it leaves the least
+room in; where it fits into none, a new one is opened, and where too many are open the fullest is
+closed. The same texts in the same order always give the same packs.
 """
 
 from bisect import bisect_left, insort
