@@ -56,10 +56,10 @@ from ingot.converters.output.files import (
     sync_path,
     take_lock,
 )
+from ingot.converters.output.identity import describe_difference
 from ingot.converters.rows import Json
 
 LOCK_SECONDS: Final = 10.0  # processes of a killed build end by themselves within this time
-_SHOWN: Final = 5
 _LOCK: Final = "build"
 _COMMIT: Final = "commit"
 _KINDS: Final = (
@@ -255,34 +255,13 @@ def _lock_prefix(path: Path, prefix: Path) -> int:
 
 
 def identity_difference(now: dict[str, Json], then: dict[str, Json]) -> str:
-    """What differs between two identities, in words; empty if nothing does."""
-    said = [_describe_difference(*one) for one in _differing_parts(now, then, "")]
-    more = f" and {len(said) - _SHOWN} more" if len(said) > _SHOWN else ""
-    return "; ".join(said[:_SHOWN]) + more
-
-
-def _differing_parts(now: Json, then: Json, name: str) -> Iterator[tuple[str, Json, Json]]:
-    if isinstance(now, dict) and isinstance(then, dict):
-        for key in sorted(now.keys() | then.keys()):
-            yield from _differing_parts(
-                now.get(key), then.get(key), f"{name}.{key}" if name else key
-            )
-        if name == "files" and now == then and [*now] != [*then]:
-            yield "the order of the files", [*now], [*then]
-    elif now != then:
-        yield name, now, then
-
-
-def _describe_difference(name: str, now: Json, then: Json) -> str:
-    kind, _, file = name.partition(".")
-    if kind == "changed" and now is not None and then is not None:
-        return f"{file} was changed in between"  # nanoseconds tell nobody anything
-    return f"{name} is {_format_value(now)}, was {_format_value(then)}"
-
-
-def _format_value(value: Json) -> str:
-    text = "absent" if value is None else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 80 else f"{text[:80]}…"
+    """Return what differs between two identities, in words; empty if nothing does."""
+    ours, theirs = (one.get("files", {}) for one in (now, then))
+    words = {f"changed.{name}": f"{name} was changed in between" for name in ours if name in theirs}
+    differs = describe_difference(now, then, words)
+    if ours == theirs and [*ours] != [*theirs]:
+        return "; ".join(filter(None, (differs, "the files are in another order")))
+    return differs
 
 
 _COPY_BYTES: Final = 8 << 20

@@ -162,10 +162,10 @@ def one_less(inputs: Path) -> None:
 
 CHANGES: Mapping[str, Callable[[Path], None]] = MappingProxyType(
     {
-        r"differs: 3.parquet was changed in between; files.3.parquet is \d+, was \d+ \(": grown,
+        r"differs: files.3.parquet is \d+ \(requested: \d+\); 3.parquet was changed in between \(": grown,
         r"differs: 3.parquet was changed in between \(": touched,
-        r"files.9.parquet is \d+, was absent": one_more,
-        r"files.3.parquet is absent, was \d+": one_less,
+        r"files.9.parquet is not set \(requested: \d+\)": one_more,
+        r"files.3.parquet is \d+ \(requested: not set\)": one_less,
     }
 )
 
@@ -185,9 +185,11 @@ def test_other_options_order_and_tokenizer_are_named_and_refused(
     out: Out, inputs: Path, tmp_path: Path
 ) -> None:
     out.break_off(3)
-    with pytest.raises(OutputError, match=r"eod_id is absent, was 0; options.append_eod is false"):
+    with pytest.raises(
+        OutputError, match=r"eod_id is 0 .requested: not set.; options.append_eod is true"
+    ):
         out.make(options=replace(OPTIONS, append_eod=False), resume=True)
-    with pytest.raises(OutputError, match="the order of the files is"):
+    with pytest.raises(OutputError, match="the files are in another order"):
         out.make(files=stamp_files(sorted(inputs.iterdir(), reverse=True)), resume=True)
     other = tmp_path / "tokenizer.json"
     other.write_text(out.tokenizer.read_text() + "\n")
@@ -196,20 +198,24 @@ def test_other_options_order_and_tokenizer_are_named_and_refused(
         out.make(resume=True)
 
 
+def file_stamps(folder: Path) -> dict[Path, tuple[int, int]]:
+    return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in folder.iterdir()}
+
+
 def test_a_finished_data_set_is_not_touched(out: Out, inputs: Path) -> None:
     whole = out.make()
-    stamps = {path: path.stat() for path in out.folder.iterdir()}
+    stamps = file_stamps(out.folder)
     ways: list[dict[str, Any]] = [{}, {"resume": True}, {"overwrite": True, "processes": 3}]
     for work in ways:
         out.make(**work)
         assert (out.units, out.events[-1]) == (0, "already_done")
-    assert {path: path.stat() for path in out.folder.iterdir()} == stamps
+    assert file_stamps(out.folder) == stamps
     grown(inputs)
     unchanged: list[dict[str, Any]] = [{}, {"resume": True}]
     for work in unchanged:
         with pytest.raises(OutputError, match=r"files\.3\.parquet"):
             out.make(**work)
-    assert {path: path.stat() for path in out.folder.iterdir()} == stamps
+    assert file_stamps(out.folder) == stamps
     one_less(inputs)
     assert out.make(overwrite=True)["bin"] != whole["bin"]
 

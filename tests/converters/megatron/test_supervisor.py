@@ -220,7 +220,7 @@ def test_an_error_in_one_process_ends_them_all(out: Out, inputs: Path) -> None:
         out.make(fail_fast=True)
     assert not workers()
     (inputs / "5.parquet").unlink()
-    with pytest.raises(OutputError, match=r"files.5.parquet is absent, was 12"):
+    with pytest.raises(OutputError, match=r"files.5.parquet is 12 .requested: not set"):
         out.make(resume=True)
     assert out.make() == out.make("one", processes=1)
 
