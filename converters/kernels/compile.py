@@ -143,7 +143,9 @@ def _source_parts(function: FunctionType, seen: set[int]) -> Iterator[str]:
         return
     seen.add(id(function))
     code = function.__code__
-    yield repr((code.co_code, code.co_consts, code.co_names, code.co_varnames, code.co_exceptiontable))
+    yield repr(
+        (code.co_code, code.co_consts, code.co_names, code.co_varnames, code.co_exceptiontable)
+    )
     scope = function.__globals__
     modules = [scope[name] for name in code.co_names if isinstance(scope.get(name), ModuleType)]
     for name in code.co_names:

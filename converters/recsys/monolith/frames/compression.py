@@ -1,7 +1,4 @@
-"""Streams whose first bytes are looked at before they are read, whether they can go back or not.
-
-Compressed streams, as Monolith's `FilePBDataset` knows them: read and written.
-"""
+"""Read and write streams in the compressions that Monolith's `FilePBDataset` knows."""
 
 import io
 import zlib
@@ -221,7 +218,7 @@ class _Writable(Protocol):
 
 
 def open_compressed(raw: _Writable, compression: str) -> CompressedWriter:
-    """A stream that compresses into `raw`, which stays open; equal bytes in give equal bytes out."""
+    """Return a stream that compresses into `raw`, which stays open; its bytes are deterministic."""
     _check_compression(compression)
     if compression == "snappy":
         return _SnappyWriter(raw)

@@ -8,8 +8,6 @@ little-endian. Before each message stand, in this order:
     sort_id             the sort_id's size (unless the prefix gave it), and the sort_id
     kafka_dump          one number, which nobody reads
     always              the message's size, and the message
-
-How the beginning of a stream can be read: which framings and kinds fit it.
 """
 
 from collections.abc import Iterator
@@ -103,7 +101,7 @@ _MIN_INSTANCE_FIELDS: Final = 2
 
 
 def likely_framings(head: bytes, kind: Kind | None = None) -> list[tuple[Framing, Kind]]:
-    """The framings and kinds in which the beginning of a stream is records, the usual ones first."""
+    """Return the framings and kinds as which a stream's beginning reads, the usual ones first."""
     found: list[tuple[Framing, Kind]] = []
     for framing in FRAMINGS:
         for one in (kind,) if kind else _KINDS:
@@ -114,20 +112,20 @@ def likely_framings(head: bytes, kind: Kind | None = None) -> list[tuple[Framing
 
 
 def reading_advice(head: bytes, framing: Framing, kind: Kind) -> str:
-    """What would read the beginning of a stream better, as options; empty where nothing is known."""
+    """Return the settings that would read a stream's beginning; empty where none is known."""
     found = likely_framings(head, kind)
     if found:
         other = find_better_framing(head, framing, kind)
-        return "" if other is None else f"it reads as --framing {other}"
+        return "" if other is None else f"it reads with `framing` {other}"
     if head.startswith(PARQUET):
-        return "it is a Parquet file: --from parquet"
+        return "it is a Parquet file: set `source` to parquet"
     others = likely_framings(head)
     if not others:
         packed = recognize_monolith(head)
-        return f"it reads as --compression {packed.compression}" if packed else ""
+        return f"it reads with `compression` {packed.compression}" if packed else ""
     same = [one for one in others if one[0] == framing]
     how, what = (same or others)[0]
-    return f"it reads as {what} records" + ("" if same else f" with --framing {how}")
+    return f"it reads as {what} records" + ("" if same else f" with `framing` {how}")
 
 
 def find_better_framing(head: bytes, framing: Framing, kind: Kind) -> Framing | None:

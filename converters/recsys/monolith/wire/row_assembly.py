@@ -1,19 +1,13 @@
-"""Special features that kernels do not understand: protobuf's judgement of them.
-
-Rows out of what kernels noted of them.
-Rows of several stretches of a stream as one, and rows without the bytes of others.
-"""
+"""Assemble rows from what kernels noted of them; join rows, and copy them into their own bytes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.kernels.compile import kernel
-from ingot.converters.recsys.monolith.contract import INSTANCE_WEIGHT, LABEL, LINE_ID
 from ingot.converters.recsys.monolith.record_index import (
     ENTRY_ARRAYS,
     ROW_ARRAYS,
@@ -21,6 +15,7 @@ from ingot.converters.recsys.monolith.record_index import (
     Bytes,
     Places,
     Rows,
+    prefix_sums,
 )
 from ingot.converters.recsys.monolith.wire import example_kernels as w
 from ingot.converters.recsys.monolith.wire.example_kernels import (
@@ -32,13 +27,13 @@ from ingot.converters.recsys.monolith.wire.example_kernels import (
 )
 from ingot.converters.recsys.monolith.wire.format_kernels import (
     message_shapes,
-    message_stack,
+    new_grammar,
     put_bytes,
 )
 
 
 def rewrite_special(feature: bytes, status: int) -> bytes | str:
-    """A special feature that `read_special` did not understand, written as it does; or a complaint."""
+    """Return a special feature written as `read_special` reads it, or what is wrong with it."""
     from ingot.converters.recsys.monolith.messages import example_pb2
 
     message = example_pb2.Feature.FromString(feature)
@@ -125,14 +120,6 @@ class WalkedRows:
     row: Places
 
 
-@cache
-def special_names() -> tuple[Bytes, Places]:
-    """The names of special features as kernels take them: uint8[S], int64[3] where each ends."""
-    names = [name.encode() for name in (LINE_ID, LABEL, INSTANCE_WEIGHT)]
-    ends = np.cumsum([len(name) for name in names], dtype=np.int64)
-    return np.frombuffer(b"".join(names), np.uint8), ends
-
-
 @kernel
 def _gather_into(data: Bytes, start: Places, stop: Places, out: Bytes) -> None:
     """Copy stretches of bytes, one behind the other; those that begin at -1 are not there."""
@@ -144,8 +131,7 @@ def _gather_into(data: Bytes, start: Places, stop: Places, out: Bytes) -> None:
 
 def gather_spans(data: Bytes, start: Places, stop: Places) -> tuple[Bytes, Places]:
     """Stretches of bytes one behind the other."""
-    first = np.zeros(len(start) + 1, np.int64)
-    np.cumsum(stop - start, out=first[1:])
+    first = prefix_sums(stop - start)
     out = np.empty(int(first[-1]), np.uint8)
     _gather_into(data, start, stop, out)
     return out, first
@@ -239,8 +225,8 @@ def _parse_line(feature: bytes) -> object:
 
 
 def _read_special(noted: WalkedRows) -> None:
-    numbers, fields = message_shapes()
-    read_special(noted.data, noted.rows, noted.status, numbers["LineId"], fields, message_stack())
+    line_id = message_shapes()[0]["LineId"]
+    read_special(noted.data, noted.rows, noted.status, line_id, new_grammar())
 
 
 def _rewrite_doubtful(
@@ -273,9 +259,9 @@ def _build_rows(noted: WalkedRows, good: Places) -> Rows:
         counts = np.diff(first)
         keep = np.zeros(len(noted.status), np.bool_)
         keep[good] = True
-        entries = entries[:, np.repeat(keep, counts)]
-        first = np.concatenate([[0], np.cumsum(counts[good])])
-    said = noted.rows[:, good]
+        entries = entries.compress(np.repeat(keep, counts), axis=1)
+        first = prefix_sums(counts[good])
+    said = noted.rows.take(good, axis=1)  # contiguous, which an index does not give
     label, label_first = gather_spans(noted.data, said[w.LABELS], said[w.LABELS + 1])
     weight = said[w.WEIGHT].astype(np.uint32).view(np.float32)
     return Rows(
@@ -354,8 +340,8 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
     return Rows(
         data=np.concatenate(list(stretches.values())),
         names=tuple(numbers),
-        first=_sum_counts([np.diff(part.first) for part in parts]),
-        label_first=_sum_counts([np.diff(part.label_first) for part in parts]),
+        first=prefix_sums(np.concatenate([np.diff(part.first) for part in parts])),
+        label_first=prefix_sums(np.concatenate([np.diff(part.label_first) for part in parts])),
         label=np.concatenate([part.label for part in parts]),
         **{name: np.concatenate(pieces) for name, pieces in arrays.items()},
     )
@@ -370,9 +356,3 @@ def _data_shifts(parts: Sequence[Rows]) -> dict[int, int]:
             shifts[id(part.data)] = at
             at += len(part.data)
     return shifts
-
-
-def _sum_counts(counts: list[Any]) -> Any:  # noqa: ANN401 - an array of places
-    first = np.zeros(sum(map(len, counts)) + 1, np.int64)
-    np.cumsum(np.concatenate(counts), out=first[1:])
-    return first

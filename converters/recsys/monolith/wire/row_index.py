@@ -1,7 +1,4 @@
-"""Unknown fields that another message would take for fields of its own.
-
-Rows of records: where in their bytes the parts of an Example lie.
-"""
+"""Index Examples and ExampleBatches: where in their bytes the parts of each row lie."""
 
 import secrets
 from collections import Counter
@@ -26,14 +23,13 @@ from ingot.converters.recsys.monolith.wire import example_kernels as w
 from ingot.converters.recsys.monolith.wire.format_kernels import (
     find_known_fields,
     message_shapes,
-    message_stack,
+    new_grammar,
 )
 from ingot.converters.recsys.monolith.wire.row_assembly import (
     UNSUPPORTED,
     WalkedRows,
     append_pieces,
     assemble_rows,
-    special_names,
 )
 
 
@@ -155,38 +151,26 @@ def _bad_record(records: Records, one: int, number: int, reason: str, detail: st
 
 def _walk_records(records: Records, at: Places) -> WalkedRows:
     count, entries_at_most = len(records), int(_count_features(records).sum())
-    first, status = np.empty(count + 1, np.int64), np.empty(count, np.int8)
-    entries = np.empty((w.ENTRY, entries_at_most), np.int64)
-    rows = np.empty((w.ROW, count), np.int64)
-    name_start, name_stop = (np.empty(entries_at_most, np.int64) for _ in range(2))
-    table = np.full(1 << max(4, (2 * entries_at_most).bit_length()), -1, np.int32)
-    _, fields = message_shapes()
-    names = w.walk_examples(
-        records.data,
-        records.start,
-        records.stop,
-        *special_names(),
-        fields,
-        message_stack(),
-        first,
-        entries,
-        rows,
-        status,
-        name_start,
-        name_stop,
-        table,
-        _SEED,
+    noted = w.Noted(
+        first=np.empty(count + 1, np.int64),
+        entries=np.empty((w.ENTRY, entries_at_most), np.int64),
+        rows=np.empty((w.ROW, count), np.int64),
+        status=np.empty(count, np.int8),
+        name_start=np.empty(entries_at_most, np.int64),
+        name_stop=np.empty(entries_at_most, np.int64),
+        table=np.full(1 << max(4, (2 * entries_at_most).bit_length()), -1, np.int32),
     )
+    names = w.walk_examples(records.data, records.start, records.stop, new_grammar(), noted, _SEED)
     if records.source.any():
-        rows[w.SOURCE] = np.where(records.source > 0, records.source, rows[w.SOURCE])
-    spans = zip(name_start[:names], name_stop[:names], strict=True)
+        noted.rows[w.SOURCE] = np.where(records.source > 0, records.source, noted.rows[w.SOURCE])
+    spans = zip(noted.name_start[:names], noted.name_stop[:names], strict=True)
     return WalkedRows(
         data=records.data,
         names=tuple(records.data[start:stop].tobytes() for start, stop in spans),
-        first=first,
-        entries=entries[:, : first[-1]],
-        rows=rows,
-        status=status,
+        first=noted.first,
+        entries=noted.entries[:, : noted.first[-1]],
+        rows=noted.rows,
+        status=noted.status,
         sort_start=records.sort_start,
         sort_stop=records.sort_stop,
         record=at,
@@ -247,22 +231,11 @@ def empty_rows() -> Rows:
 
 def _walk_batch(batch: Records) -> tuple[NDArray[np.int64], Places] | None:
     """The tables of its lists and of what it says beside them; None where it is odd."""
-    numbers, fields = message_shapes()
-    lists, said = (
-        np.empty((b.LIST, int(_count_features(batch)[0])), np.int64),
-        np.empty(b.BATCH, np.int64),
-    )
-    status = b.walk_lists(
-        batch.data,
-        int(batch.start[0]),
-        int(batch.stop[0]),
-        numbers["ExampleBatch"],
-        *special_names(),
-        fields,
-        message_stack(),
-        lists,
-        said,
-    )
+    lists = np.empty((b.LIST, int(_count_features(batch)[0])), np.int64)
+    said = np.empty(b.BATCH, np.int64)
+    start, stop = int(batch.start[0]), int(batch.stop[0])
+    message = message_shapes()[0]["ExampleBatch"]
+    status = b.walk_lists(batch.data, start, stop, message, new_grammar(), lists, said)
     return None if status == w.ODD else (lists[:, : said[b.BATCH_LISTS]], said)
 
 
