@@ -32,7 +32,7 @@ test: $(VENV)/.dev.stamp ## the test suite: a few minutes on two cores
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 test-more: $(VENV)/.dev.stamp ## what CI runs besides: the wheel, the served graph, slower properties
-	$(BIN)/python -m pytest $(PYTEST_ARGS) -m more
+	$(BIN)/python -m pytest $(PYTEST_ARGS) --all-examples -m "(more or hypothesis) and not long"
 
 test-long: $(VENV)/.dev.stamp ## kills, fuzz and big inputs
 	$(BIN)/python -m pytest -m long
@@ -62,8 +62,8 @@ check: lint types imports test ## what has to pass before a commit
 protos: $(VENV)/.dev.stamp ## generate schemas/monolith/*_pb2.py of the .proto files beside them
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. ingot/schemas/monolith/*.proto
 
-graph: $(VENV)/.dev.stamp ## write the agent's graph into README.md
-	$(BIN)/python -m ingot.agent.drawing README.md
+graph: $(VENV)/.dev.stamp ## write the graph of a run into docs/architecture.md
+	$(BIN)/python -m ingot.agent.drawing docs/architecture.md
 
 review-picture: $(VENV)/.dev.stamp ## the picture in docs/review.md; needs Chromium
 	$(BIN)/python docs/img/review_comment.py
