@@ -19,6 +19,8 @@ from types import FunctionType, ModuleType
 from typing import Any, Final, NoReturn
 from uuid import uuid4
 
+import numpy as np
+
 from ingot.converters.errors import ConversionError
 
 _SECONDS: Final = 0.6
@@ -32,7 +34,7 @@ class _Announcer:
 
     def __init__(self) -> None:
         self.caches: list[_KernelCache] = []
-        self.say: Callable[[str], None] | None = None
+        self.say: Callable[[str], object] | None = None
 
     def announce(self, codegen: Any) -> None:  # noqa: ANN401 - numba's
         """Say how long it takes to compile the kernels that are not cached."""
@@ -46,7 +48,7 @@ class _Announcer:
 _ANNOUNCER: Final = _Announcer()
 
 
-def announce_compiling(say: Callable[[str], None]) -> None:
+def announce_compiling(say: Callable[[str], object]) -> None:
     """Call `say` with one line when the first kernel is compiled that the cache does not hold."""
     _ANNOUNCER.say = say
 
@@ -64,6 +66,14 @@ def cache_folders() -> list[Path]:
 def cached_files() -> Iterable[Path]:
     """Return the files that hold machine code of kernels."""
     return (path for folder in cache_folders() for path in folder.glob("*.nbc"))
+
+
+def open_cache() -> None:
+    """Let all users of this machine read the cached machine code."""
+    for path in cached_files():
+        with suppress(OSError):  # another user's
+            path.chmod(0o644)
+            path.parent.chmod(0o755)
 
 
 class _KernelCache:
@@ -94,7 +104,7 @@ class _KernelCache:
         name = self._file_name(signature, target.codegen())
         for folder in cache_folders():
             with suppress(OSError, EOFError, pickle.UnpicklingError):
-                payload = pickle.loads((folder / name).read_bytes())
+                payload = pickle.loads((folder / name).read_bytes())  # noqa: S301 - our own
                 return CompileResult._rebuild(target, *payload)  # type: ignore[no-any-return]
         _ANNOUNCER.announce(target.codegen())
         return None
@@ -123,8 +133,11 @@ class _KernelCache:
     def flush(self) -> None:
         """Do nothing: machine code is never stale."""
 
-    def _file_name(self, signature: object, codegen: Any) -> str:  # noqa: ANN401
-        return f"{self.file_stem(codegen)}-{_short_digest([repr(signature)])}.nbc"
+    def _file_name(self, signature: Any, codegen: Any) -> str:  # noqa: ANN401
+        kinds = getattr(signature, "args", signature)
+        # The text of a structure's type does not name its fields.
+        texts = [f"{kind!r} {getattr(kind, 'fields', '')}" for kind in kinds]
+        return f"{self.file_stem(codegen)}-{_short_digest(texts)}.nbc"
 
     def _remove_stale(self, folder: Path, *, keep: str) -> None:
         for path in folder.glob(f"{self._name}-*.nbc"):
@@ -160,7 +173,7 @@ def _value_parts(name: str, value: Any, seen: set[int]) -> Iterator[str]:  # noq
         yield from _source_parts(value.py_func, seen)
     elif hasattr(value, "_fields"):
         yield f"{name} {value._fields}"
-    elif hasattr(value, "tobytes"):
+    elif isinstance(value, np.ndarray | np.generic):
         yield f"{name} {value.dtype} {value.shape} {value.tobytes().hex()}"
     elif isinstance(value, bool | int | float | str | bytes | tuple):
         yield f"{name} {value!r}"

@@ -1,9 +1,4 @@
-"""What is written: streams of Examples or ExampleBatches.
-
-Rows as Parquet files of one schema.
-Examples that are written as they came.
-One stream of a conversion: its rows, and what becomes of them.
-"""
+"""Convert one stream: read and filter its rows, and write them as records or as a table."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +18,6 @@ from ingot.converters.recsys.monolith.frames.record_io import RecordReader, Reco
 from ingot.converters.recsys.monolith.line_ids import MANDATORY, decode_line_ids, find_incomplete
 from ingot.converters.recsys.monolith.record_index import Bad, Places, Records, Rows
 from ingot.converters.recsys.monolith.streams import (
-    Input,
     read_rows,
     read_table_records,
     read_until_error,
@@ -39,6 +33,7 @@ from ingot.converters.recsys.monolith.wire.row_index import (
 )
 from ingot.converters.rows import Json
 from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
+from ingot.converters.sources.storage.listing import Entry
 
 _UNKNOWN: Final = "an unknown field has the number of one that an ExampleBatch knows"
 
@@ -221,7 +216,7 @@ def verbatim_records(records: Records) -> tuple[Records, Rows, list[Bad]]:
 
 Reject = Callable[[dict[str, Json]], object]
 """Takes a reject, as rejects.jsonl has it."""
-_HINT = "--skip-bad counts what is bad, and goes on"
+_HINT = "set `skip_bad` to count what is bad and go on"
 
 
 class StreamConverter:
@@ -233,7 +228,7 @@ class StreamConverter:
     """
 
     def __init__(
-        self, file: Input, settings: Settings, reject: Reject, watch: Callable[[int], object]
+        self, file: Entry, settings: Settings, reject: Reject, watch: Callable[[int], object]
     ) -> None:
         """Convert `file`; `reject` takes what is bad, `watch` how many rows were read."""
         self._file, self._settings = file, settings
@@ -301,7 +296,7 @@ class StreamConverter:
             if self._settings.source == "parquet":
                 head, stream = peek_bytes(raw, self._where, len(PARQUET))
                 if head != PARQUET:
-                    raise SourceError(self._where, "is no Parquet file", "say what it is: --from")
+                    raise SourceError(self._where, "is not a Parquet file", "check `source`")
                 yield stream
             else:
                 compression, kind = self._settings.compression, self._settings.source

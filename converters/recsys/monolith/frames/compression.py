@@ -106,7 +106,7 @@ def _detect_compression(where: str, head: bytes) -> str:
         return named
     if named is not None:
         problem = f"its name says {named}, its first bytes do not"
-        raise SourceError(where, problem, f"say what it is: --compression {found or 'none'}")
+        raise SourceError(where, problem, f"set `compression` to {found or 'none'}")
     return cast(str, found)
 
 

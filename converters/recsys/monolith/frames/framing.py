@@ -116,16 +116,16 @@ def reading_advice(head: bytes, framing: Framing, kind: Kind) -> str:
     found = likely_framings(head, kind)
     if found:
         other = find_better_framing(head, framing, kind)
-        return "" if other is None else f"it reads with `framing` {other}"
+        return "" if other is None else f"it reads with framing {other}"
     if head.startswith(PARQUET):
         return "it is a Parquet file: set `source` to parquet"
     others = likely_framings(head)
     if not others:
         packed = recognize_monolith(head)
-        return f"it reads with `compression` {packed.compression}" if packed else ""
+        return f"it reads with compression {packed.compression}" if packed else ""
     same = [one for one in others if one[0] == framing]
     how, what = (same or others)[0]
-    return f"it reads as {what} records" + ("" if same else f" with `framing` {how}")
+    return f"it reads as {what} records" + ("" if same else f" with framing {how}")
 
 
 def find_better_framing(head: bytes, framing: Framing, kind: Kind) -> Framing | None:

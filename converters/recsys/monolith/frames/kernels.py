@@ -141,7 +141,7 @@ def scan_frames(
 
 @kernel
 def write_frames(data: Bytes, frames: Frames, bits: int, out: Bytes) -> int:
-    """Put records into frames as Monolith's writer does; returns the bytes of `out` that are used."""
+    """Put records into frames as Monolith's writer does; returns the bytes that are used."""
     start, stop, sort_start, sort_stop, source, _ = frames
     at = 0
     nothing = np.uint64(0)

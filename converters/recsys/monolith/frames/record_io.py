@@ -285,7 +285,7 @@ class RecordReader:
             found = reading_advice(head, self._framing, self._kind)
             return found and f"; {found}"
         framing = find_better_framing(head, self._framing, self._kind)
-        return "" if framing is None else f"; from here on it reads with `framing` {framing}"
+        return "" if framing is None else f"; from here on it reads with framing {framing}"
 
 
 def _scan_arrays() -> "Frames":

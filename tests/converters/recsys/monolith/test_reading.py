@@ -229,16 +229,16 @@ def test_bad_batches_are_counted() -> None:
 
 
 def test_another_framing_is_named(golden: Path) -> None:
-    with pytest.raises(SourceError, match="it reads as --framing sort_id"):
+    with pytest.raises(SourceError, match="it reads with framing sort_id"):
         list(read_examples(golden / "mono_example_sortid.pb", framing="none"))
-    with pytest.raises(SourceError, match="it reads as --framing none"):
+    with pytest.raises(SourceError, match="it reads with framing none"):
         list(read_examples(golden / "mono_example_plain.pb"))
 
 
 def test_what_is_no_message_is_advised_on(tmp_path: Path) -> None:
     where = tmp_path / "stream"
     write_examples(where, [example(1)] * 3, sort_ids=[b"\xff"] * 3)
-    with pytest.raises(SourceError, match=r"record 0, at byte 0: .*; it reads as --framing s"):
+    with pytest.raises(SourceError, match=r"record 0, at byte 0: .*; it reads with framing s"):
         list(read_examples(where, framing="none"))
 
 
