@@ -57,7 +57,7 @@ def cache_folders() -> list[Path]:
     """Return the folders that are read for machine code, in the order in which they are tried."""
     import numba
 
-    chosen = numba.config.CACHE_DIR
+    chosen = numba.config.CACHE_DIR  # type: ignore[attr-defined] - made at run time
     user = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     beside = Path(chosen) / "ingot" if chosen else Path(__file__).parent / "__pycache__"
     return [beside, Path(user) / "ingot" / "kernels"]
@@ -100,19 +100,21 @@ class _KernelCache:
         """Return the kernel compiled for argument types; None where it is not cached."""
         from numba.core.compiler import CompileResult
 
+        rebuild: Callable[..., object] = CompileResult._rebuild
         target.refresh()
         name = self._file_name(signature, target.codegen())
         for folder in cache_folders():
             with suppress(OSError, EOFError, pickle.UnpicklingError):
                 payload = pickle.loads((folder / name).read_bytes())  # noqa: S301 - our own
-                return CompileResult._rebuild(target, *payload)  # type: ignore[no-any-return]
+                return rebuild(target, *payload)
         _ANNOUNCER.announce(target.codegen())
         return None
 
     def save_overload(self, signature: object, result: Any) -> None:  # noqa: ANN401
         """Write a compiled kernel where that is possible."""
-        from numba.core.serialize import dumps
+        from numba.core import serialize
 
+        dumps: Callable[[object], bytes] = serialize.dumps
         if result.library.has_dynamic_globals:
             return
         name, data = self._file_name(signature, result.codegen), dumps(result._reduce())
@@ -194,7 +196,7 @@ def _compile_kernel(function: FunctionType) -> Any:  # noqa: ANN401 - a dispatch
     """Compile a function at its first call with each combination of argument types."""
     from numba import njit
 
-    dispatcher = njit(nogil=True)(function)
+    dispatcher: Any = njit(nogil=True)(function)
     dispatcher._cache = _KernelCache(function)
     _ANNOUNCER.caches.append(dispatcher._cache)
     return dispatcher

@@ -1,8 +1,7 @@
-"""What the features of rows hold: their kinds, where their values lie, how many there are.
+"""Read what the features of rows hold: kind, place and number of their values.
 
-Almost every feature is one list in the form that protobuf writes; a kernel reads those. The others
-(a oneof said twice, numbers that are not packed, unknown fields, ...) are put into that form by
-protobuf itself first.
+A kernel reads features that are one list as protobuf writes it, which almost all are. Protobuf
+rewrites the others first: a oneof with two values, numbers that are not packed, unknown fields.
 """
 
 from dataclasses import dataclass
@@ -46,14 +45,14 @@ class Payloads(NamedTuple):
             list message, a sequence of fields 1 with lengths. Lists in lists of numbers are
             messages that are empty or hold one field of packed numbers.
         stop: int64[E] where it ends; equal to start where there is nothing.
-        count: int64[E] values of a list, lists of lists of lists, 1 for a single value.
+        counts: int64[E] values of a list, lists of lists of lists, 1 for a single value.
         odd: bool[E] whether the feature is of another form, which kernels do not read.
     """
 
     kind: NDArray[np.uint8]
     start: Places
     stop: Places
-    count: Places
+    counts: Places
     odd: NDArray[np.bool_]
 
 
@@ -95,8 +94,9 @@ def _measure_payloads(
     data: Bytes, first: Places, last: Places, skipped: NDArray[np.bool_]
 ) -> Payloads:
     entries = len(first)
-    places = (np.empty(entries, np.int64) for _ in range(3))
-    found = Payloads(np.empty(entries, np.uint8), *places, np.empty(entries, np.bool_))
+    start, stop, counts = (np.empty(entries, np.int64) for _ in range(3))
+    kind, odd = np.empty(entries, np.uint8), np.empty(entries, np.bool_)
+    found = Payloads(kind, start, stop, counts, odd)
     _measure_entries(data, first, last, skipped, found)
     return found
 
@@ -123,7 +123,7 @@ def _rewrite_odd_features(rows: Rows, found: Payloads) -> tuple[Bytes, NDArray[n
 
 def _reencode_feature(content: bytes) -> tuple[bytes, bool]:
     """A `Feature` as protobuf writes it, without unknown fields, and whether there were any."""
-    from ingot.converters.recsys.monolith.messages import DecodeError, example_pb2
+    from ingot.converters.recsys.monolith.contract import DecodeError, example_pb2
 
     feature = example_pb2.Feature()
     try:
@@ -161,7 +161,6 @@ def _measure_entries(
 
 @kernel
 def _wire_type(kind: int) -> int:
-    """The wire type of a field of `Feature`."""
     if DEPTH[kind] != SCALAR or VALUES[kind] == BYTES:
         return LENGTH
     if VALUES[kind] == VARINTS:

@@ -192,7 +192,6 @@ def _field_kind(number: int, wire: int) -> int:
 
 @kernel
 def _number_bits(data: Bytes, at: int, end: int, wire: int) -> np.uint64:
-    """The bits of a number."""
     if wire == VARINT:
         value, _ = read_varint(data, at, end)
         return np.uint64(value)
@@ -204,7 +203,6 @@ def _number_bits(data: Bytes, at: int, end: int, wire: int) -> np.uint64:
 
 @kernel
 def _count_varints(data: Bytes, at: int, end: int) -> int:
-    """Varints that end in a stretch of bytes."""
     many: int = 0
     for place in range(at, end):
         many += data[place] < 0x80
@@ -416,7 +414,7 @@ def _rewrite_odd_line_ids(rows: Rows, odd: NDArray[np.bool_]) -> tuple[Bytes, Pl
 
 def _reencode_line_id(content: bytes) -> bytes:
     """A LineId with what is known of it first; groups are left as they are, at its end."""
-    from ingot.converters.recsys.monolith.messages import DecodeError, line_id_pb2
+    from ingot.converters.recsys.monolith.contract import DecodeError, line_id_pb2
 
     try:
         return line_id_pb2.LineId.FromString(content).SerializeToString()

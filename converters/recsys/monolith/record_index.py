@@ -52,17 +52,17 @@ class Records:
 
     def part(self, first: int, last: int) -> "Records":
         """Records first..last-1."""
-        cut = slice(first, last)
-        return replace(
-            self,
-            start=self.start[cut],
-            stop=self.stop[cut],
-            sort_start=self.sort_start[cut],
-            sort_stop=self.sort_stop[cut],
-            source=self.source[cut],
-            offset=self.offset[cut],
-            number=self.number + first,
-        )
+        return replace(self.select(slice(first, last)), number=self.number + first)
+
+    def select(self, which: slice | NDArray[np.bool_] | Places) -> "Records":
+        """Some of the records. Their numbers are no longer consecutive: keep them elsewhere."""
+        arrays = ("start", "stop", "sort_start", "sort_stop", "source", "offset")
+        return replace(self, **{name: getattr(self, name)[which] for name in arrays})
+
+    def bad(self, at: int, reason: str, detail: str, number: int | None = None) -> "Bad":
+        """What is wrong with record `at`; `number` where numbers are not consecutive."""
+        record = self.number + at if number is None else number
+        return Bad(offset=int(self.offset[at]), record=record, reason=reason, detail=detail)
 
 
 def records_of_messages(messages: list[bytes]) -> Records:
@@ -96,9 +96,9 @@ class Bad:
     """
 
     offset: int
-    bytes: int
+    bytes: int = 0
     record: int
-    row: int | None
+    row: int | None = None
     reason: str
     detail: str
 
@@ -222,6 +222,16 @@ class Rows:
         """The number of row `at` in its batch; None where its record is no batch."""
         row = int(self.row[at])
         return None if row < 0 else row
+
+    def bad(self, at: int, reason: str, detail: str) -> Bad:
+        """What is wrong with row `at`."""
+        return Bad(
+            offset=int(self.offset[at]),
+            record=int(self.record[at]),
+            row=self.row_in_batch(at),
+            reason=reason,
+            detail=detail,
+        )
 
     def part(self, begin: int, end: int) -> "Rows":
         """Rows begin..end-1, in the same bytes."""

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from ingot.converters.errors import SourceError, StorageError
-from ingot.converters.output.commit import MANIFEST, RUN, output_errors
+from ingot.converters.output.commit import MANIFEST, RUN
+from ingot.converters.output.files import output_errors
 from ingot.converters.recsys.monolith.frames.compression import open_decompressed, peek_bytes
 from ingot.converters.recsys.monolith.frames.framing import PARQUET, Framing
 from ingot.converters.recsys.monolith.record_index import Bad, Records, Rows
@@ -87,8 +88,6 @@ def _stdin_inputs(place: Place) -> Inputs:
 
 
 class _Stdin:
-    """Standard input as a place."""
-
     def __str__(self) -> str:
         return "standard input"
 
@@ -144,9 +143,7 @@ def read_until_error(reader: "RecordReader") -> Iterator[Records | Bad]:
     except SourceError as error:
         detail = f"after {number:,} records: {error.problem}"
         offset, size = reader.broken
-        yield Bad(
-            offset=offset, bytes=size, record=number, row=None, reason="unreadable", detail=detail
-        )
+        yield Bad(offset=offset, bytes=size, record=number, reason="unreadable", detail=detail)
 
 
 def read_table_records(
@@ -192,8 +189,11 @@ def _index_records(
     records: Records, kind: Kind, lost: Counter[str] | None
 ) -> Iterable[tuple[Rows, list[Bad]]]:
     # Kernels are loaded with what calls them.
-    from ingot.converters.recsys.monolith.wire.instances import index_instances
-    from ingot.converters.recsys.monolith.wire.row_index import index_batches, index_examples
+    from ingot.converters.recsys.monolith.wire.row_index import (
+        index_batches,
+        index_examples,
+        index_instances,
+    )
 
     if kind == "examplebatch":
         return index_batches(records)

@@ -99,16 +99,15 @@ def _text_files() -> Iterator[tuple[str, list[str]]]:
     sources = ", src: 0", 1, ", src: 1", ", src: 0"
     yield "aliccp.yaml", ["train_ratio: 0.5", f"features: {features % sources}"]
     one, two, three = (field + "\x02{0}\x031.0" for field in "123")
-    rows = [(n, n % 2, n % 9, "\x01".join((one, three, three)).format(n)) for n in range(40)]
-    yield "skeleton.csv", [f"{n},{click},0,u{user},3,{row}" for n, click, user, row in rows]
+    impressions = [(n, n % 2, n % 9, "\x01".join((one, three, three)).format(n)) for n in range(40)]
+    yield "skeleton.csv", [f"{n},{click},0,u{user},3,{row}" for n, click, user, row in impressions]
     yield "common.csv", [f"u{user},1,{two.format(user)}" for user in range(9)]
 
 
 def _write_examples(path: Path) -> None:
     """Write Examples with features of every kind, alike and unlike, in a stream."""
     from ingot.converters.recsys.monolith import write_examples
-    from ingot.converters.recsys.monolith.contract import FEATURE_KINDS
-    from ingot.converters.recsys.monolith.messages import example_pb2
+    from ingot.converters.recsys.monolith.contract import FEATURE_KINDS, example_pb2
 
     examples = []
     for row in range(20):

@@ -139,7 +139,6 @@ class ConversionRun:
         )
 
     def _write_tables(self, out_of: OutputOpener, reject: Reject) -> list[StreamResult]:
-        """Scan all streams for the schema of the tables, then write them."""
         looked_at = (
             StreamConverter(file, self._settings, lambda _: None, self._report).rows()
             for file in self._files_in("look")
@@ -269,7 +268,6 @@ def _open_inputs(source: str, out: str, settings: Settings) -> Iterator[Inputs]:
 
 
 def _convert_to_stdout(run: ConversionRun, inputs: Inputs, settings: Settings) -> ConversionResult:
-    """All streams, one behind the other; what is bad as lines on standard error."""
     if settings.target == "parquet" and len(inputs.files) > 1:
         problem = f"cannot hold {len(inputs.files)} Parquet files"
         raise OutputError("standard output", problem, "name a folder")
@@ -282,7 +280,6 @@ def _convert_to_stdout(run: ConversionRun, inputs: Inputs, settings: Settings) -
 def _convert_to_file(
     run: ConversionRun, inputs: Inputs, path: Path, settings: Settings, *, overwrite: bool
 ) -> ConversionResult:
-    """One stream, as a file that appears whole or not at all."""
     if path.exists() and not overwrite:
         raise OutputError(str(path), "already exists", "set `overwrite` to replace it")
     source = Path(str(inputs.files[0].place))
@@ -321,7 +318,6 @@ def _conversion_result(
 def _convert_to_folder(
     run: ConversionRun, inputs: Inputs, out: Path, settings: Settings, *, overwrite: bool
 ) -> ConversionResult:
-    """A stream for each, in a folder with a manifest."""
     names = output_names(inputs, settings.target, settings.out_compression or "none")
     made = dict(zip((file.name for file in inputs.files), names, strict=True))
     identity = conversion_identity(inputs, settings)

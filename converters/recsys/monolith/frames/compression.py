@@ -131,8 +131,8 @@ def open_decompressed(
 
 def _check_compression(compression: str) -> None:
     if compression not in COMPRESSIONS:
-        hint = f"there are {', '.join(COMPRESSIONS)}"
-        raise ConversionError("compression", f"{compression!r} is none", hint)
+        hint = f"use {', '.join(COMPRESSIONS)}"
+        raise ConversionError("compression", f"{compression!r} is unknown", hint)
 
 
 class _SnappyReader:
@@ -232,8 +232,6 @@ class _Compressor(Protocol):
 
 
 class _NoCompression:
-    """No compression."""
-
     def compress(self, data: bytes) -> bytes:
         return data
 

@@ -48,8 +48,8 @@ class Framing:
 
     def __post_init__(self) -> None:
         if self.lagrangex_header and (self.sort_id or self.kafka_dump or self.kafka_dump_prefix):
-            hint = "say lagrangex_header alone: its frames have no other parts"
-            raise ConversionError("framing", f"{self} cannot be", hint)
+            hint = "use lagrangex_header alone: its frames have no other parts"
+            raise ConversionError("framing", f"{self} is not possible", hint)
 
     @classmethod
     def parse(cls, text: str) -> "Framing":
@@ -61,8 +61,8 @@ class Framing:
         parts = {part.strip() for part in text.split(",")}
         known = {field.name for field in fields(cls)}
         if parts != {"none"} and not parts <= known:
-            hint = f"parts are {', '.join(sorted(known))}, with commas between, or none"
-            raise ConversionError("framing", f"{text!r} is none", hint)
+            hint = f"write parts of {', '.join(sorted(known))} with commas between, or none"
+            raise ConversionError("framing", f"{text!r} is not a framing", hint)
         return cls(**{name: name in parts for name in known})
 
     def __str__(self) -> str:
@@ -186,7 +186,7 @@ def _size_offset(head: bytes, at: int, framing: Framing) -> int | None:
 
 def _is_message(data: bytes, whole: bool, kind: Kind) -> bool:
     """Whether bytes are a message of a kind; of a cut one, whether its whole fields are one."""
-    from ingot.converters.recsys.monolith.messages import DecodeError, example_pb2, instance_pb2
+    from ingot.converters.recsys.monolith.contract import DecodeError, example_pb2, instance_pb2
 
     if not whole:
         data = data[: max((stop for _, _, stop in _scan_fields(data)), default=0)]

@@ -151,14 +151,13 @@ class RecordReader:
             with translate_read_errors(self.where):
                 data = self._stream.read(size)
                 if data is None:
-                    raise SourceError(self.where, "has no bytes yet", "open it as a blocking file")
+                    raise SourceError(self.where, "has no bytes yet", "open it in blocking mode")
         except SourceError as error:
             self._error, data = error, b""
         self._ended = not data
         return data
 
     def _scan(self) -> tuple[Records, _ScanEnd]:
-        """The next whole records of the data, at most as many as the arrays take."""
         from ingot.converters.recsys.monolith.frames.kernels import scan_frames
 
         limit = MAX_RECORD[self._kind]
@@ -189,7 +188,6 @@ class RecordReader:
         yield self._rest("sort_id", f"its sort_id is itself an {message_kind(records.sort_id(at))}")
 
     def _resolve(self, end: _ScanEnd) -> Iterator[Bad]:
-        """Go on behind what the records end at."""
         from ingot.converters.recsys.monolith.frames import kernels
 
         if end.state == kernels.MORE:
@@ -213,14 +211,12 @@ class RecordReader:
             yield self._rest("sort_id", f"a sort_id of {end.size} bytes is over {MAX_SORT_ID}")
 
     def _pass_over(self, reason: str, end: _ScanEnd, found: str) -> Bad:
-        """A record that is there and cannot be used."""
         length = end.place - self._at + end.size
         # One bad record does not make another framing of a stream.
         detail = found if self._base + self._at else f"{found}{self._advice()}"
         return self._bad(reason, detail, self._drop(length))
 
     def _rest(self, reason: str, found: str) -> Bad:
-        """All that is left, as nothing tells where the next record begins."""
         detail = f"{found}{self._advice()}"
         return self._bad(reason, detail, self._drop(None))
 
@@ -228,9 +224,7 @@ class RecordReader:
         offset, count = dropped
         number = self._number
         self._number += 1
-        return Bad(
-            offset=offset, bytes=count, record=number, row=None, reason=reason, detail=detail
-        )
+        return Bad(offset=offset, bytes=count, record=number, reason=reason, detail=detail)
 
     def _drop(self, most: int | None) -> tuple[int, int]:
         """Pass over so many bytes, or all; gives where they begin and how many there were."""

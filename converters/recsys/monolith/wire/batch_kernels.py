@@ -100,7 +100,6 @@ def _walk_list(
     lists: NDArray[np.int64],
     one: int,
 ) -> bool:
-    """Note the parts of a list of (raw) features, and check these; False where it is odd."""
     lists[:, one] = 0
     lists[RAW, one] = raw
     lists[START, one], lists[STOP, one] = at, stop
@@ -132,7 +131,6 @@ def _walk_list(
 
 @kernel
 def _count_feature(lists: NDArray[np.int64], one: int, at: int) -> None:
-    """Note that a list has one more feature, and where its first one begins."""
     if lists[COUNT, one] == 0:
         lists[FIRST, one] = at
     lists[COUNT, one] += 1

@@ -107,7 +107,6 @@ def _walk_named(
     raw: bool,
     grammar: Grammar,
 ) -> tuple[bool, int, int]:
-    """Note the parts of a named (raw) feature."""
     name_start, name_stop = at, at
     entries[START, entry] = entries[STOP, entry] = -1
     entries[IDENT, entry] = entries[SORTED_ID, entry] = 0

@@ -261,7 +261,7 @@ WIRE_SHIFT, MESSAGE_SHIFT = 8, 16
 @cache
 def message_shapes() -> tuple[dict[str, int], NDArray[np.int32]]:
     """The messages of an Example, an ExampleBatch and a LineId."""
-    from ingot.converters.recsys.monolith.messages import example_pb2
+    from ingot.converters.recsys.monolith.contract import example_pb2
 
     found: dict[str, Any] = {}
     for name in ("Example", "ExampleBatch"):
@@ -372,7 +372,6 @@ def _utf8_sequence(byte: int) -> tuple[int, int, int]:
 
 @kernel
 def _are_packed_numbers(data: Bytes, at: int, stop: int, wire: int) -> bool:
-    """Whether bytes are whole numbers of a wire type, one behind the other."""
     if wire == FIXED64:
         return (stop - at) % 8 == 0
     if wire == FIXED32:

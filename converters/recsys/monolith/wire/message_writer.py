@@ -161,8 +161,6 @@ class BatchBuilder:
 
 
 class _GroupedRows:
-    """Rows of which batches are made."""
-
     def __init__(self, rows: Rows, *, shared: bool) -> None:
         self._rows, self._shared = rows, shared
         self._arrays = kernel_rows(rows)

@@ -34,7 +34,7 @@ from ingot.converters.recsys.monolith.wire.format_kernels import (
 
 def rewrite_special(feature: bytes, status: int) -> bytes | str:
     """Return a special feature written as `read_special` reads it, or what is wrong with it."""
-    from ingot.converters.recsys.monolith.messages import example_pb2
+    from ingot.converters.recsys.monolith.contract import example_pb2
 
     message = example_pb2.Feature.FromString(feature)
     before = message.SerializeToString()
@@ -45,7 +45,7 @@ def rewrite_special(feature: bytes, status: int) -> bytes | str:
 
 
 def _rewrite_line(message: Any) -> bytes | str:  # noqa: ANN401 - a message
-    from ingot.converters.recsys.monolith.messages import DecodeError, line_id_pb2
+    from ingot.converters.recsys.monolith.contract import DecodeError, line_id_pb2
 
     values = message.bytes_list.value
     if len(values) != 1:
@@ -53,7 +53,7 @@ def _rewrite_line(message: Any) -> bytes | str:  # noqa: ANN401 - a message
     try:
         values[0] = line_id_pb2.LineId.FromString(values[0]).SerializeToString()
     except DecodeError:
-        return "its bytes are no LineId"
+        return "its bytes are not a LineId"
     return bytes(message.SerializeToString())
 
 
@@ -83,10 +83,10 @@ _SPECIAL: Final = {
 }
 _EXTRA_UNKNOWN: Final = (
     "unknown",
-    "a feature that says something of the row has more unknown fields",
+    "a feature that describes the row has unknown fields beside its value",
 )
-UNSUPPORTED: Final = "it is encoded in a way that is not supported"
-_TWICE: Final = "a field and a feature, or two features, say different things of the row"
+UNSUPPORTED: Final = "its encoding is not supported"
+_TWICE: Final = "a field and a feature, or two features, describe the row differently"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +166,6 @@ def _bad_row(noted: WalkedRows, at: int, complaints: dict[int, tuple[str, str]])
     reason, detail = complaints.get(at, ("twice", _TWICE))
     return Bad(
         offset=int(noted.offset[at]),
-        bytes=0,
         record=int(noted.record[at]),
         row=None if noted.row[at] < 0 else int(noted.row[at]),
         reason=reason,
@@ -203,7 +202,7 @@ def _take_equal_lines(noted: WalkedRows) -> None:
 
     Monolith itself writes such: it reads the feature, and writes the field anew.
     """
-    from ingot.converters.recsys.monolith.messages import line_id_pb2
+    from ingot.converters.recsys.monolith.contract import line_id_pb2
 
     differ = np.flatnonzero(noted.status == LINES_DIFFER)
     for at in differ:
@@ -218,7 +217,7 @@ def _take_equal_lines(noted: WalkedRows) -> None:
 
 
 def _parse_line(feature: bytes) -> object:
-    from ingot.converters.recsys.monolith.messages import example_pb2, line_id_pb2
+    from ingot.converters.recsys.monolith.contract import example_pb2, line_id_pb2
 
     value = example_pb2.Feature.FromString(feature).bytes_list.value[0]
     return line_id_pb2.LineId.FromString(value)
@@ -253,7 +252,6 @@ def _rewrite_doubtful(
 
 
 def _build_rows(noted: WalkedRows, good: Places) -> Rows:
-    """The chosen rows; those that are not chosen have entries only in batches."""
     entries, first = noted.entries, noted.first
     if len(good) < len(noted.status):
         counts = np.diff(first)

@@ -39,7 +39,6 @@ class Lists(NamedTuple):
 
 @kernel
 def _name_places(rows: RowArrays, entry: int) -> tuple[int, int]:
-    """Where the name of a feature begins and ends."""
     number = rows.name[entry]
     return rows.name_first[number], rows.name_first[number + 1]
 
@@ -213,7 +212,6 @@ def write_lists(
 
 @kernel
 def _put_unset(out: Bytes, to: int, count: int) -> int:
-    """Write features without content."""
     for _ in range(count):
         to = put_head(out, to, 2, np.int64(0))
     return to
