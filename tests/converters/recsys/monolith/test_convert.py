@@ -166,7 +166,7 @@ def test_what_is_bad_is_told_and_counted(tmp_path):
     path, good = bad_streams(tmp_path)
     out = tmp_path / "out.pb"
     out.write_bytes(b"before")
-    with pytest.raises(SourceError, match=r"record 1, at byte .*: a record is no message"):
+    with pytest.raises(SourceError, match=r"record 1, at byte .*: a record is not a message"):
         run(path, out, "example", "example", overwrite=True)
     assert out.read_bytes() == b"before"
     assert not list(tmp_path.glob(".*"))
@@ -195,7 +195,7 @@ def test_rows_of_a_batch_that_cannot_be_used(tmp_path):
     wrong.named_feature_list.add(name="f").feature.add()
     path = written(tmp_path / "b.pb", [batch, wrong])
     out = tmp_path / "out.pb"
-    with pytest.raises(SourceError, match="record 0, row 1, at byte 0: __LINE_ID__ is not one"):
+    with pytest.raises(SourceError, match="record 0, row 1, at byte 0: __LINE_ID__ does not hold"):
         run(path, out, "examplebatch", "example")
     done = run(path, out, "examplebatch", "example", skip_bad=True)
     counts = done.counts
@@ -420,7 +420,7 @@ def test_a_stream_that_is_cut_off_inside_its_compression(tmp_path):
     [
         (PLAIN.read_bytes(), "reads with framing none"),
         (b"no stream at all, " * 9, "no record can be used: 1 rejects"),
-        (stream([b"\xff", b"\xff"]), "2 rejects, the first: record 0, at byte 0: a record is no"),
+        (stream([b"\xff", b"\xff"]), "2 rejects, the first: record 0, at byte 0: a record is not"),
     ],
 )
 def test_skipping_everything_is_no_success(data, said, tmp_path):

@@ -225,7 +225,7 @@ def test_a_stream_without_bytes_yet_is_no_end() -> None:
         def read(self, size: int = -1) -> None:
             return None
 
-    with pytest.raises(SourceError, match="open it as a blocking file"):
+    with pytest.raises(SourceError, match="open it in blocking mode"):
         list(RecordReader(Waits(), "it", PLAIN, "example"))
 
 
