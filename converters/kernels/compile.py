@@ -57,7 +57,7 @@ def cache_folders() -> list[Path]:
     """Return the folders that are read for machine code, in the order in which they are tried."""
     import numba
 
-    chosen = numba.config.CACHE_DIR  # type: ignore[attr-defined] - made at run time
+    chosen = numba.config.CACHE_DIR  # type: ignore[attr-defined]
     user = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     beside = Path(chosen) / "ingot" if chosen else Path(__file__).parent / "__pycache__"
     return [beside, Path(user) / "ingot" / "kernels"]

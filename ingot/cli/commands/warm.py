@@ -82,7 +82,7 @@ def _text_files() -> Iterator[tuple[str, list[str]]]:
         )
         yield f"criteo/day_{day}", ["\t".join(row) for row in rows]
     features = "[{name: f0_a, field: '1', encoding: hash, hash_bucket: 8%s}, "
-    features += "{name: f%s_b, field: '2', encoding: vocab, vocab_num_tokens: 9%s}, "
+    features += "{name: f%s_b, field: '2', encoding: vocab, vocab_num_tokens: 9, max_len: 2%s}, "
     features += "{name: f0_c, field: '3', encoding: hybrid, vocab_num_tokens: 2, hash_bucket: 4, "
     features += "max_len: 3, use_value: true%s}]"
     table = "{entity_id: user, y_ctr: click, y_cvr: buy, sample_id: id, token_separator: '|', "
@@ -94,7 +94,7 @@ def _text_files() -> Iterator[tuple[str, list[str]]]:
     yield (
         "table.csv",
         ["id,user,click,buy,1,2,3"]
-        + [f"{n},u{n % 9},{n % 2},0,a{n},b{n % 5}|c{n % 3},d{n}:2|e:1.5" for n in range(40)],
+        + [f"{n},u{n % 9},{n % 2},0,a{n},b{n % 5}|c{n % 3},d{n}:2|e:1.5" for n in range(4_000)],
     )
     sources = ", src: 0", 1, ", src: 1", ", src: 0"
     yield "aliccp.yaml", ["train_ratio: 0.5", f"features: {features % sources}"]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ingot.converters.recsys.monolith import fid
 from ingot.converters.recsys.monolith.features import BYTES
 from ingot.converters.recsys.monolith.line_ids import LISTS, NUMBERS, TEXTS
-from ingot.converters.recsys.monolith.record_index import Bytes, Places, prefix_sums
+from ingot.converters.recsys.monolith.record_index import Bytes, Places, frozen, prefix_sums
 from ingot.converters.recsys.monolith.tables.kernels import (
     count_fields,
     count_varints,
@@ -36,6 +36,9 @@ class Spans:
     data: Bytes
     start: Places
     stop: Places
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data", frozen(self.data))
 
     def __len__(self) -> int:
         return len(self.start)

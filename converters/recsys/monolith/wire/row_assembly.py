@@ -15,6 +15,7 @@ from ingot.converters.recsys.monolith.record_index import (
     Bytes,
     Places,
     Rows,
+    frozen,
     prefix_sums,
 )
 from ingot.converters.recsys.monolith.wire import example_kernels as w
@@ -133,7 +134,7 @@ def gather_spans(data: Bytes, start: Places, stop: Places) -> tuple[Bytes, Place
     """Stretches of bytes one behind the other."""
     first = prefix_sums(stop - start)
     out = np.empty(int(first[-1]), np.uint8)
-    _gather_into(data, start, stop, out)
+    _gather_into(frozen(data), frozen(start), frozen(stop), out)
     return out, first
 
 
