@@ -9,6 +9,7 @@ name stays as it is. Texts are lists of parts in the form that models are taught
 from collections.abc import Callable, Iterator, Sequence
 
 from ingot.agent.proposing.llm.lowering import lower_condition, lower_message, lower_value
+from ingot.agent.reporting.mapping_words import value_parts
 from ingot.converters.errors import MappingError, Problem
 from ingot.converters.mapping.language import ROLES
 from ingot.converters.rows import Json
@@ -63,13 +64,6 @@ def _with_key(layout: Document, key: str, value: Json) -> Document:
 
 
 # --- values
-
-
-def value_parts(value: Json) -> list[Json]:
-    """The parts that a value of the file's form joins by line breaks."""
-    if value is None:
-        return []
-    return list(value) if isinstance(value, list) else [value]
 
 
 def _file_value(parts: Sequence[Json], current: Json, pointer: str) -> Json:

@@ -24,7 +24,8 @@ from ingot.agent.nodes.validate import validate
 from ingot.agent.privacy import hide_secrets, named_secrets, redact_value
 from ingot.agent.proposing.columns import text_of, values_at
 from ingot.agent.proposing.llm.question import add_file_facts
-from ingot.agent.reporting.preview import record_lines, shorten_text
+from ingot.agent.reporting.mapping_words import shorten_text
+from ingot.agent.reporting.preview import record_lines
 from ingot.agent.review.markdown_escaping import diff_lines
 from ingot.agent.review.record_matching import (
     Difference,

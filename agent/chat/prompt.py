@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cache
 
 from ingot.agent.chat.conversation import MODEL, YOU, Conversation, Utterance
-from ingot.agent.chat.mapping_tree import Branch, mapping_branches
 from ingot.agent.chat.operations import Alternative
 from ingot.agent.model.budget import estimate_tokens
 from ingot.agent.privacy import redact
@@ -25,6 +24,7 @@ from ingot.agent.proposing.llm.question import (
     nearest_paths,
     problem_line,
 )
+from ingot.agent.reporting.mapping_words import Branch, mapping_branches
 from ingot.converters.errors import Problem
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source

@@ -28,7 +28,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 
 from ingot.agent.privacy import redact
-from ingot.agent.reporting.preview import shorten_text
+from ingot.agent.reporting.mapping_words import shorten_text
 from ingot.converters.rows import Json
 
 _MOST = 200

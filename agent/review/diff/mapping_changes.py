@@ -7,21 +7,16 @@ import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from ingot.agent.reporting.mapping_words import each_text, group_text, layout_text, shorten_text
 from ingot.agent.review.diff.change_rules import CLASSES, RULES, Change, make_change
 from ingot.agent.review.diff.message_changes import message_changes
 from ingot.agent.review.diff.normal_form import exact_text, file_pointer, normal_form
 from ingot.agent.review.diff.part_changes import (
     PlacedCondition,
+    contrast_optional_texts,
     source_changes,
     value_changes,
     where_changes,
-)
-from ingot.agent.review.diff.part_texts import (
-    contrast_optional_texts,
-    each_text,
-    group_text,
-    layout_text,
-    shorten_part,
 )
 from ingot.converters.mapping.language import META_KEYS
 from ingot.converters.rows import Json
@@ -202,7 +197,7 @@ def _irrelevance_pointer(document: Document) -> str:
 
 
 def _all_texts(layouts: list[Alternative]) -> str:
-    return shorten_part(" | ".join(layout_text(one.layout) for one in layouts))
+    return shorten_text(" | ".join(layout_text(one.layout) for one in layouts))
 
 
 def _group_changes(old: Json, new: Json) -> list[Change]:
@@ -284,7 +279,7 @@ def _unpaired_changes(
     come = {exact_text(new[j].layout): j for i, j in pairs if i is None and j is not None}
     last = max((j for i, j in pairs if i is not None and j is not None), default=-1)
     for spelt, i in gone.items():
-        words = shorten_part(layout_text(old[i].layout))
+        words = shorten_text(layout_text(old[i].layout))
         target = f"alternative {i + 1}"
         if spelt in come:
             moved = come[spelt]
@@ -296,7 +291,7 @@ def _unpaired_changes(
     for spelt, j in come.items():
         if spelt not in gone:
             rule = "alternative_added" if j > last else "alternative_inserted"
-            words = shorten_part(layout_text(new[j].layout))
+            words = shorten_text(layout_text(new[j].layout))
             yield make_change(rule, f"alternative {j + 1}", None, words, new[j].base)
 
 

@@ -4,25 +4,73 @@ What a change of `where` means: which conditions admit more, and which admit les
 What a change of `source` means: which files are read, and how.
 """
 
+import json
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
-from ingot.agent.reporting.preview import value_text
-from ingot.agent.review.diff.change_rules import Change, make_change
-from ingot.agent.review.diff.normal_form import exact_text
-from ingot.agent.review.diff.part_texts import (
+from ingot.agent.reporting.mapping_words import (
+    LONGEST,
     condition_text,
-    contrast_optional_texts,
-    contrast_texts,
     fact_text,
     pairs_text,
-    shorten_part,
+    shorten_text,
+    value_text,
 )
+from ingot.agent.review.diff.change_rules import Change, make_change
+from ingot.agent.review.diff.normal_form import exact_text
 from ingot.converters.rows import Json
 
+_BEFORE, _WINDOW = 40, 120  # characters
 _FORMS = ("path", "concat", "any_of", "template", "literal")
 _MODIFIERS = ("each", "as", "replace", "label", "sep")
+
+
+def contrast_texts(old: Json, new: Json, words: Callable[[Json], str]) -> tuple[str, str]:
+    """Two different parts in words, cut; where they begin alike, from where they differ."""
+    before, after = words(old), words(new)
+    if before == after:
+        before, after = map(_leaf_text, _first_difference(old, new))
+    if before[:LONGEST] == after[:LONGEST]:
+        start = max(0, _common_length(before, after) - _BEFORE)
+        return _window(before, start), _window(after, start)
+    return shorten_text(before), shorten_text(after)
+
+
+def contrast_optional_texts(
+    old: Json, new: Json, words: Callable[[Json], str]
+) -> tuple[str | None, str | None]:
+    """Contrast two parts of which one may be None: not there."""
+    if old is not None and new is not None:
+        return contrast_texts(old, new, words)
+    before, after = (None if part is None else shorten_text(words(part)) for part in (old, new))
+    return before, after
+
+
+def _first_difference(old: Json, new: Json) -> tuple[Json, Json]:
+    """The innermost parts, at the same place of both, that differ first."""
+    while True:
+        if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
+            pairs = [(old[key], new[key]) for key in old]
+        elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+            pairs = list(zip(old, new, strict=True))
+        else:
+            return old, new
+        old, new = next((o, n) for o, n in pairs if _leaf_text(o) != _leaf_text(n))
+
+
+def _leaf_text(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _common_length(one: str, other: str) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _window(text: str, start: int) -> str:
+    end = start + _WINDOW
+    return f"{'...' if start else ''}{text[start:end]}{'...' if end < len(text) else ''}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -216,7 +264,7 @@ def _distinct_conditions(conditions: list[PlacedCondition]) -> dict[str, PlacedC
 
 
 def _conditions_text(conditions: list[PlacedCondition]) -> str:
-    return shorten_part(", ".join(condition_text(one.condition) for one in conditions))
+    return shorten_text(", ".join(condition_text(one.condition) for one in conditions))
 
 
 def _pair_changes(
@@ -235,7 +283,7 @@ def _pair_changes(
             other.pointer,
         )
     for one in gone:
-        words_gone = shorten_part(condition_text(one.condition))
+        words_gone = shorten_text(condition_text(one.condition))
         yield make_change("where_widened", target, words_gone, None, one.pointer)
     known = _comparable_by_path(before)
     for other in come:
@@ -243,7 +291,7 @@ def _pair_changes(
         held = any(_implies(one, spelt) for one in known[other.condition["path"]])
         rule = "where_widened" if held else "where_tightened"
         yield make_change(
-            rule, target, None, shorten_part(condition_text(other.condition)), other.pointer
+            rule, target, None, shorten_text(condition_text(other.condition)), other.pointer
         )
 
 

@@ -122,7 +122,7 @@ CASES: list[tuple[str, Document, Document, str, str | None, str | None]] = [
         text({"path": "l", "map": {"x": "de", "y": None, "z": "a b"}}),
         "text",
         None,
-        "map 'y' → left out, 'z' → 'a b'",
+        "map 'y' → left out, 'z' → \"a b\"",
     ),
     (
         "map_value_added",
@@ -315,8 +315,8 @@ CASES: list[tuple[str, Document, Document, str, str | None, str | None]] = [
         split({"H:": "user"}),
         split({"H:": "user", "A:": "assistant"}),
         "messages 1 role",
-        "by marker ('H:' → user)",
-        "by marker ('A:' → assistant, 'H:' → user)",
+        "roles by marker ('H:' → user)",
+        "roles by marker ('A:' → assistant, 'H:' → user)",
     ),
     (
         "loss_mask",
