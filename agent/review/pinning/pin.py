@@ -24,14 +24,7 @@ from ingot.agent.review.pinning.sample_redaction import (
     SampleRedactor,
     named_values,
 )
-from ingot.agent.review.pinning.sample_writer import (
-    check_free,
-    commit_sample,
-    redact_names,
-    stage_sample,
-    store_files,
-    write_files,
-)
+from ingot.agent.review.pinning.pinned_sample import check_free, commit_sample, redact_names, stage_sample, store_files, write_files
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile, open_source

@@ -1,15 +1,46 @@
-"""A pinned sample that is there: found, looked over, described."""
+"""The folder of a pinned sample: found and checked, or written whole or not at all.
+
+Files are compressed and archived as the originals were, the same bytes every time. No folder that
+is not a pinned sample is ever replaced.
+"""
 
 import hashlib
 import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-
 from ingot.converters.errors import SourceError
 from ingot.converters.json_yaml import violations
 from ingot.converters.rows import Json
 from ingot.converters.sources.storage.read_errors import translate_read_errors
+import bz2
+import gzip
+import io
+import lzma
+import shutil
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from uuid import uuid4
+import zstandard
+from ingot.agent.review.pinning.pinned_sample import ABOUT, list_files, read_about
+from ingot.agent.review.pinning.row_choice import PinnedContent
+from ingot.agent.review.pinning.sample_redaction import SampleRedactor
+from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.output.commit import (
+    encode_json,
+    exchange_folders,
+    output_errors,
+    sync_path,
+    sync_tree,
+)
+from ingot.converters.rows import Json
+from ingot.converters.sources import Source, SourceFile
+from ingot.converters.sources.storage.archives import TarMember, ZipMember
+from ingot.converters.sources.storage.compression import detect_compression, peek_first_bytes
+from ingot.converters.sources.storage.listing import Entry, Place
 
 ABOUT, DATA = "sample.json", "data"
 _ENDING = ".sample"
@@ -106,3 +137,168 @@ def _sha256(folder: Path, files: list[Path]) -> str:
         digest.update(b"%d %s %d\n" % (len(name), name, len(data)))
         digest.update(data)
     return digest.hexdigest()
+
+
+_LEVEL = 9
+_ZIP_DATE = (1980, 1, 1, 0, 0, 0)
+
+_COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": lambda data: gzip.compress(data, _LEVEL, mtime=0),
+    "zst": lambda data: zstandard.ZstdCompressor(level=_LEVEL).compress(data),
+    "bz2": lambda data: bz2.compress(data, _LEVEL),
+    "xz": lzma.compress,
+}
+
+
+def compress_bytes(data: bytes, codec: str | None) -> bytes:
+    """The data compressed as `gz`, `zst`, `bz2` or `xz`; as it is for None."""
+    return data if codec is None else _COMPRESSORS[codec](data)
+
+
+def zip_members(members: Mapping[str, bytes]) -> bytes:
+    """A zip archive of these members."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, data in members.items():
+            info = zipfile.ZipInfo(name, _ZIP_DATE)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, data)
+    return out.getvalue()
+
+
+def tar_members(members: Mapping[str, bytes], codec: str | None) -> bytes:
+    """A tar archive of these members in their order, perhaps compressed."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return compress_bytes(out.getvalue(), codec)
+
+
+def is_inside(name: str) -> bool:
+    """Whether a name stays inside the folder that it is joined to."""
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts and bool(path.parts)
+
+
+_LONGEST_ENDING = 12
+
+
+def redact_names(files: Sequence[SourceFile], hiding: SampleRedactor) -> dict[str, str]:
+    """Name -> name without secrets, different where the names were; endings stay."""
+    names: dict[str, str] = {}
+    for file in files:
+        shown = "/".join(_redact_part(part, hiding) for part in file.name.split("/"))
+        if is_inside(file.name) and shown not in names.values():
+            names[file.name] = shown
+    return names
+
+
+def _redact_part(part: str, hiding: SampleRedactor) -> str:
+    shown = hiding.text(part)
+    if shown == part:
+        return part
+    ending = part[part.rfind(".") :] if "." in part else ""
+    return (
+        shown + ending
+        if len(ending) <= _LONGEST_ENDING and hiding.text(ending) == ending
+        else shown
+    )
+
+
+def store_files(
+    source: Source,
+    files: Mapping[str, SourceFile],
+    contents: Mapping[str, PinnedContent],
+    hiding: SampleRedactor,
+) -> Iterator[tuple[str, bytes]]:
+    """The files of a sample's `data`: name and bytes, by name."""
+    members: dict[Place, dict[str, bytes]] = {}
+    found: dict[str, bytes] = {}
+    for name, file in files.items():
+        data = compress_bytes(contents[name].data, file.facts.compression)
+        if isinstance(file.place, ZipMember | TarMember):
+            members.setdefault(file.place.archive, {})[name] = data
+        else:
+            found[name] = data
+    for entry in source.listing.entries:
+        if entry.place in members:
+            name = "/".join(_redact_part(part, hiding) for part in entry.name.split("/"))
+            inner = members[entry.place]
+            if not source.listing.direct:
+                inner = {one.removeprefix(f"{name}/"): data for one, data in inner.items()}
+            found[name] = _archive_bytes(entry, inner)
+    yield from sorted(found.items())
+
+
+def _archive_bytes(entry: Entry, members: Mapping[str, bytes]) -> bytes:
+    with entry.place.open() as raw:
+        head = peek_first_bytes(raw)
+    if head.startswith(b"PK"):
+        return zip_members(members)
+    return tar_members(members, detect_compression(head))
+
+
+def check_free(folder: Path, *, overwrite: bool) -> None:
+    """See that a sample could be put there, before the work."""
+    if not folder.exists() and not folder.is_symlink():
+        return
+    if folder.is_symlink() or not folder.is_dir() or not _is_pinned_sample(folder):
+        problem = "is there already and is no pinned sample, or holds other files too"
+        raise OutputError(str(folder), problem, "move it away, or choose another name")
+    if not overwrite:
+        problem = "is there already"
+        raise OutputError(str(folder), problem, "choose another name, or: --overwrite")
+
+
+def _is_pinned_sample(folder: Path) -> bool:
+    """Whether a folder holds a pinned sample and nothing else."""
+    try:
+        about = read_about(folder)
+        files = list_files(folder)
+    except (SourceError, OSError):
+        return False
+    known = {folder / ABOUT, *(folder / name for name in about["stored"])}
+    return known.issuperset(files)
+
+
+@contextmanager
+def stage_sample(folder: Path) -> Iterator[Path]:
+    """A hidden folder beside the destination, gone afterwards. Raises OutputError."""
+    stage = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}.tmp")
+    with output_errors(folder):
+        stage.mkdir(parents=True)
+    try:
+        yield stage
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+
+
+def write_files(stage: Path, name: str, files: Mapping[str, bytes]) -> Path:
+    """Write files below `stage/name`, in place of what was laid there; gives that folder."""
+    top = stage / name
+    with output_errors(top):
+        shutil.rmtree(top, ignore_errors=True)
+        top.mkdir()
+        for path, data in files.items():
+            file = top / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+    return top
+
+
+def commit_sample(stage: Path, about: dict[str, Json], folder: Path) -> None:
+    """Give a finished stage the name of the destination; an old sample there is replaced."""
+    with output_errors(folder):
+        (stage / ABOUT).write_bytes(encode_json(about, sort_keys=False))
+        sync_tree(stage)
+        if folder.exists() and not exchange_folders(stage, folder):
+            old = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}.old")
+            folder.rename(old)
+            stage.rename(folder)
+            shutil.rmtree(old, ignore_errors=True)
+        elif stage.exists() and not folder.exists():
+            stage.rename(folder)
+        sync_path(folder.parent)
