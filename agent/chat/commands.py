@@ -1,8 +1,7 @@
-"""A value as a person types it: `title,body`, `"You are kind."`, `{{a}}: {{b}}`, `title|headline`.
+"""Parse the short commands of a conversation, and values as a person types them.
 
-Parts are separated by commas; `...` is what is there already; a text in double quotes is literal.
-
-The short commands of a conversation: how they are written, and what they mean.
+The parts of a value (`title,body`, `"You are kind."`, `{{a}}: {{b}}`, `title|headline`) are
+separated by commas; `...` is what is there already; a text in double quotes is literal.
 """
 
 import json
@@ -119,13 +118,7 @@ CHANGE = "change"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ParsedCommand:
-    """What a command means.
-
-    Attributes:
-        name: of the command, `change` where it is edits.
-        edits: what is to be changed.
-        number, text: its argument, where it has one.
-    """
+    """What a command means: its name (`change` for edits), its edits or its argument."""
 
     name: str
     edits: tuple[Edit, ...] = ()
@@ -144,23 +137,27 @@ class CommandSyntaxError(ValueError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Command:
-    """One command: how it is written, what it does, and how its arguments are read."""
+    """How a command is written, what it does, and how its arguments are read: None = it has none."""
 
     usage: str
     does: str
-    read: Callable[[str, Document, tuple[str, ...]], ParsedCommand]
+    read: Callable[[str, Document, tuple[str, ...]], ParsedCommand] | None = None
 
 
 def parse_command(line: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
     """What a line means."""
     slash, words = line.startswith("/"), line.strip().removeprefix("/")
     name, _, rest = words.partition(" ")
-    name = name if rest else name.rstrip("!.")
-    command = COMMANDS.get(_ALIASES.get(name.lower(), name.lower()))
+    typed = name if rest else name.rstrip("!.")
+    name = _ALIASES.get(typed.lower(), typed.lower())
+    command = COMMANDS.get(name)
     if command is None:
-        raise CommandSyntaxError(f"there is no command {name!r}", begins=slash)
+        raise CommandSyntaxError(f"there is no command {typed!r}", begins=slash)
     try:
-        return command.read(rest.strip(), mapping, fields)
+        if command.read is not None:
+            return command.read(rest.strip(), mapping, fields)
+        _refuse_arguments(rest.strip())
+        return ParsedCommand(name=name)
     except ValueSyntaxError as error:
         raise CommandSyntaxError(f"{error} (usage: {command.usage})", begins=True) from error
 
@@ -358,16 +355,6 @@ def _read_train(rest: str, mapping: Document, fields: tuple[str, ...]) -> Parsed
 # --- what changes nothing
 
 
-def _one_word_reader(name: str) -> Callable[[str, Document, tuple[str, ...]], ParsedCommand]:
-    """A command of one word."""
-
-    def read(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
-        _refuse_arguments(rest)
-        return ParsedCommand(name=name)
-
-    return read
-
-
 def _number_reader(name: str, usual: int | None) -> Callable[..., ParsedCommand]:
     """A command with a number; `usual` None = it has to be said."""
 
@@ -434,26 +421,18 @@ COMMANDS: dict[str, Command] = {
         does="whether a message is trained on",
         read=_read_train,
     ),
-    "alternatives": Command(
-        usage="alternatives",
-        does="other mappings that could be meant",
-        read=_one_word_reader("alternatives"),
-    ),
+    "alternatives": Command(usage="alternatives", does="other mappings that could be meant"),
     "take": Command(usage="take N", does="take one of them", read=_number_reader("take", None)),
-    "mapping": Command(
-        usage="mapping", does="the mapping as a tree", read=_one_word_reader("mapping")
-    ),
+    "mapping": Command(usage="mapping", does="the mapping as a tree"),
     "show": Command(
         usage="show [N]", does="rows and the records made of them", read=_number_reader("show", 3)
     ),
-    "fields": Command(usage="fields", does="what the data holds", read=_one_word_reader("fields")),
-    "gates": Command(
-        usage="gates", does="what is checked, with figures", read=_one_word_reader("gates")
-    ),
+    "fields": Command(usage="fields", does="what the data holds"),
+    "gates": Command(usage="gates", does="what is checked, with figures"),
     "why": Command(usage="why [TARGET]", does="why the mapper chose as it did", read=_read_why),
-    "undo": Command(usage="undo", does="back to the mapping before", read=_one_word_reader("undo")),
-    "redo": Command(usage="redo", does="forward again", read=_one_word_reader("redo")),
-    "edit": Command(usage="edit", does="the mapping in $EDITOR", read=_one_word_reader("edit")),
+    "undo": Command(usage="undo", does="back to the mapping before"),
+    "redo": Command(usage="redo", does="forward again"),
+    "edit": Command(usage="edit", does="the mapping in $EDITOR"),
     "save": Command(
         usage="save FILE",
         does="write the mapping to a file",
@@ -464,11 +443,9 @@ COMMANDS: dict[str, Command] = {
         does="where the result is to go",
         read=_file_reader("out", "the name of a folder"),
     ),
-    "ok": Command(usage="ok", does="approve the mapping and convert", read=_one_word_reader("ok")),
-    "help": Command(usage="help", does="this list", read=_one_word_reader("help")),
-    "quit": Command(
-        usage="quit", does="leave; the conversation is kept", read=_one_word_reader("quit")
-    ),
+    "ok": Command(usage="ok", does="approve the mapping and convert"),
+    "help": Command(usage="help", does="this list"),
+    "quit": Command(usage="quit", does="leave; the conversation is kept"),
 }
 _ALIASES = {"approve": "ok", "exit": "quit", "?": "help", "tree": "mapping"}
 

@@ -5,8 +5,11 @@ pass goes back to it, at most twice. It sees no rows but those that the person s
 """
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
+
+from ingot.agent.chat import prompt
 from ingot.agent.chat.commands import (
     CHANGE,
     COMMANDS,
@@ -15,7 +18,7 @@ from ingot.agent.chat.commands import (
     parse_command,
 )
 from ingot.agent.chat.conversation import INGOT, MODEL, YOU, Conversation, Step, Utterance
-from ingot.agent.chat.edits import Edit
+from ingot.agent.chat.edits import KINDS, Edit
 from ingot.agent.chat.operations import (
     Alternative,
     change_mapping,
@@ -26,19 +29,6 @@ from ingot.agent.chat.operations import (
 )
 from ingot.agent.context import Context
 from ingot.agent.judging.gates import failed_gates
-from ingot.agent.model.client import OnText
-from ingot.agent.nodes.discover import spec_of_order
-from ingot.agent.privacy import redact
-from ingot.agent.state import State
-from ingot.converters.errors import BudgetReached, MappingError, ModelError, Problem
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from math import isfinite
-from ingot.agent.chat import prompt
-from ingot.agent.chat.conversation import Conversation
-from ingot.agent.chat.edits import KINDS, Edit
-from ingot.agent.chat.operations import change_mapping, find_alternatives, refusal_problems
-from ingot.agent.context import Context
 from ingot.agent.judging.trial import try_out
 from ingot.agent.model import client
 from ingot.agent.model.budget import Spent, estimate_cost, estimate_tokens
@@ -59,8 +49,9 @@ from ingot.agent.proposing.llm.reply import (
 from ingot.agent.proposing.proposal import MOST_ANSWERS
 from ingot.agent.state import State
 from ingot.converters import json_yaml
-from ingot.converters.errors import MappingError, Problem
+from ingot.converters.errors import BudgetReached, MappingError, ModelError, Problem
 from ingot.converters.rows import Json
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reply:

@@ -292,7 +292,7 @@ def _convert_by_graph(task: SetTask, known: SetFacts, order: Order, context: Con
             if call:
                 call.close()
         state, why = _review_by_gates(task, current, state, call)
-        unasked = _is_unasked(state)
+        unasked = str(state.get("turn", {}).get("fallback") or "").startswith(NOT_ASKED)
         if unasked or not (current.is_waiting() or current.is_at_rest()):
             current.forget()
     if why or state["outcome"]["status"] not in ("done", "already_done", "irrelevant"):
@@ -352,11 +352,6 @@ def _review_reason(task: SetTask, state: RunState, call: SharedModel | None) -> 
     if state.get("turn", {}).get("fallback"):
         return f"the rules stand in for a model: {state['turn']['fallback']}"
     return "" if task.order.yes else "nobody has approved the proposal yet"
-
-
-def _is_unasked(state: RunState) -> bool:
-    """Whether the rules stand in for a model that could not be asked this time."""
-    return str(state.get("turn", {}).get("fallback") or "").startswith(NOT_ASKED)
 
 
 def _waiting_facts(

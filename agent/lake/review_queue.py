@@ -121,28 +121,12 @@ def _wake_same_shape(order: LakeOrder, facts: SetFacts) -> None:
 # --- to look at
 
 
-class _NullListener:
-    """Listens to what nobody wants to know."""
-
-    def looking(self, done: int, files: int) -> None:
-        """Files were looked at."""
-
-    def found(self, sets: int, todo: int) -> None:
-        """Data sets were found."""
-
-    def settled(self, facts: SetFacts, done: int, todo: int) -> None:
-        """A data set has come to its end."""
-
-    def finishing(self, what: str) -> None:
-        """Something is done at the end."""
-
-
 def find_data_sets(order: LakeOrder) -> dict[str, DataSet]:
     """The data sets as they lie there now, by name."""
-    from ingot.agent.lake.run import find_sets  # brings catalog and page along
+    from ingot.agent.lake.run import LakeListener, find_sets  # brings catalog and page along
 
     with Workers(order.jobs) as workers:
-        found, _ = find_sets(order, workers, _NullListener())
+        found, _ = find_sets(order, workers, LakeListener())
     return {one.name: one for one in found.sets}
 
 

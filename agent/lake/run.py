@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from ingot import __version__
 from ingot.agent.lake import finish, shared_model
@@ -37,20 +37,20 @@ _ROOT: Final = "root"
 _RAW: Final = "recognised"
 
 
-class LakeListener(Protocol):
-    """Is told how far a run over a lake is."""
+class LakeListener:
+    """Hears how far a run over a lake is; this one ignores it."""
 
     def looking(self, done: int, files: int) -> None:
-        """So many of so many new files were looked at."""
+        """Hear how many of the new files were inspected."""
 
     def found(self, sets: int, todo: int) -> None:
-        """So many data sets there are, and so many of them are new or have changed."""
+        """Hear how many data sets there are, and how many of them are new or have changed."""
 
     def settled(self, facts: SetFacts, done: int, todo: int) -> None:
-        """A data set has come to its end."""
+        """Hear the facts of a data set that is done."""
 
     def finishing(self, what: str) -> None:
-        """What is done at the end."""
+        """Hear which step at the end begins."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +136,12 @@ def run_lake(
         written = {one.name for one in found.sets if _is_written(one, now, settle)}
         worked = _work_through(order, found, workers, listener, written)
         sets = _facts_with_gone(order, found)
-        told = _page_facts(order, found, len(listed.entries))
+        told = {
+            "files": len(listed.entries),
+            "left_out": len(found.all_left_out()),
+            "dedup": "exact" if order.dedup else None,
+            "split": order.splits.to_json() if order.splits else None,
+        }
         left_out = [
             (encodable_value(redact(one.name)), redact(one.why)) for one in found.all_left_out()
         ]
@@ -151,16 +156,6 @@ def run_lake(
         spent=spent,
         seconds=time.monotonic() - begun,
     )
-
-
-def _page_facts(order: LakeOrder, found: Survey, files: int) -> dict[str, Json]:
-    """What the page says of the lake as a whole: nothing that another run would say otherwise."""
-    return {
-        "files": files,
-        "left_out": len(found.all_left_out()),
-        "dedup": "exact" if order.dedup else None,
-        "split": order.splits.to_json() if order.splits else None,
-    }
 
 
 def _set_by_file(found: Survey) -> dict[str, str]:

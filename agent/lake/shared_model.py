@@ -258,14 +258,10 @@ def _own_meta(meta: dict[str, Json], language: Json) -> dict[str, Json]:
     kept = {
         key: value
         for key, value in meta.items()
-        if key not in ("source", "language") or not _is_literal(value)
+        if key not in ("source", "language") or not (isinstance(value, dict) and "literal" in value)
     }
     said = {"language": {"literal": language}} if language and "language" not in kept else {}
     return kept | said
-
-
-def _is_literal(value: Json) -> bool:
-    return isinstance(value, dict) and "literal" in value
 
 
 @contextmanager

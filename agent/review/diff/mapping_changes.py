@@ -226,7 +226,11 @@ def _layout_changes(
     pairs = pair_alternatives(old, new)
     both = [(i, j) for i, j in pairs if i is not None and j is not None]
     per_pair = [list(_layout_pair_changes(old[i], new[j], last=i == len(old) - 1)) for i, j in both]
-    common = _common_identities(per_pair) if len(both) == len(old) > 1 else set()
+    common = (
+        set.intersection(*({_change_identity(one) for one in found} for found in per_pair))
+        if len(both) == len(old) > 1
+        else set()
+    )
     yield from _common_changes(per_pair, common, rows)
     for (i, j), found in zip(both, per_pair, strict=True):
         name = new[j].name or old[i].name
@@ -241,12 +245,6 @@ def _layout_changes(
 
 def _change_identity(one: Change) -> tuple[str, str, str | None, str | None]:
     return one.target, one.rule, one.old, one.new
-
-
-def _common_identities(
-    per_pair: list[list[Change]],
-) -> set[tuple[str, str, str | None, str | None]]:
-    return set.intersection(*({_change_identity(one) for one in found} for found in per_pair))
 
 
 def _common_changes(

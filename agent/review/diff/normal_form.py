@@ -158,7 +158,9 @@ def _value(value: Value, *, text: bool) -> Value:
         value,
         path=simplest_path(value.path) if value.path else None,
         parts=tuple(_value(part, text=value.kind == "concat") for part in value.parts),
-        template=_template(value.template),
+        template=tuple(
+            piece if isinstance(piece, str) else _placeholder(piece) for piece in value.template
+        ),
         each=tuple(map(simplest_path, value.each)),
         pick=_value(value.pick, text=False) if value.pick else None,
         map=_shortest_map(value.map) if value.map else None,
@@ -171,10 +173,6 @@ def _value(value: Value, *, text: bool) -> Value:
 
 def _inner_values(part: Value) -> tuple[Value, ...]:
     return part.parts if part.kind == "concat" and part.bare else (part,)
-
-
-def _template(pieces: tuple[str | Path, ...]) -> tuple[str | Path, ...]:
-    return tuple(piece if isinstance(piece, str) else _placeholder(piece) for piece in pieces)
 
 
 def _placeholder(path: Path) -> Path:

@@ -8,7 +8,18 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from ingot.agent.privacy import redact
-from ingot.agent.review.pinning.pinned_sample import DATA, PinnedSample, find_pinned, pinned_folder
+from ingot.agent.review.pinning.pinned_sample import (
+    DATA,
+    PinnedSample,
+    check_free,
+    commit_sample,
+    find_pinned,
+    pinned_folder,
+    redact_names,
+    stage_sample,
+    store_files,
+    write_files,
+)
 from ingot.agent.review.pinning.row_choice import (
     MOST_BYTES,
     Counts,
@@ -24,7 +35,6 @@ from ingot.agent.review.pinning.sample_redaction import (
     SampleRedactor,
     named_values,
 )
-from ingot.agent.review.pinning.pinned_sample import check_free, commit_sample, redact_names, stage_sample, store_files, write_files
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile, open_source

@@ -4,31 +4,28 @@ Files are compressed and archived as the originals were, the same bytes every ti
 is not a pinned sample is ever replaced.
 """
 
-import hashlib
-import json
-import os
-from dataclasses import dataclass
-from pathlib import Path
-from ingot.converters.errors import SourceError
-from ingot.converters.json_yaml import violations
-from ingot.converters.rows import Json
-from ingot.converters.sources.storage.read_errors import translate_read_errors
 import bz2
 import gzip
+import hashlib
 import io
+import json
 import lzma
+import os
 import shutil
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from uuid import uuid4
+
 import zstandard
-from ingot.agent.review.pinning.pinned_sample import ABOUT, list_files, read_about
+
 from ingot.agent.review.pinning.row_choice import PinnedContent
 from ingot.agent.review.pinning.sample_redaction import SampleRedactor
 from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.json_yaml import violations
 from ingot.converters.output.commit import (
     encode_json,
     exchange_folders,
@@ -41,6 +38,7 @@ from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.storage.archives import TarMember, ZipMember
 from ingot.converters.sources.storage.compression import detect_compression, peek_first_bytes
 from ingot.converters.sources.storage.listing import Entry, Place
+from ingot.converters.sources.storage.read_errors import translate_read_errors
 
 ABOUT, DATA = "sample.json", "data"
 _ENDING = ".sample"
