@@ -17,6 +17,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from langgraph_sdk import get_sync_client
 
+pytestmark = pytest.mark.more
+
 QUESTIONS = "en_instructions"
 GRAPH = "ingot"
 FORM = {"decisions": [{"type": "edit", "edited_action": {"args": {"mapping": "{"}}}]}
@@ -238,7 +240,7 @@ def reply() -> dict[str, Any]:
     }
 
 
-@pytest.mark.long
+@pytest.mark.more
 def test_a_restarted_server_goes_on_and_keeps_to_its_folder(
     repository: Path, examples: Path, chat: Any, tmp_path: Path
 ) -> None:
