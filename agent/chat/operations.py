@@ -24,7 +24,7 @@ from ingot.agent.nodes.validate import validate
 from ingot.agent.privacy import hide_secrets, named_secrets, redact_value
 from ingot.agent.proposing.columns import text_of, values_at
 from ingot.agent.proposing.llm.question import add_file_facts
-from ingot.agent.reporting.mapping_words import shorten_text
+from ingot.agent.reporting.mapping_words import cut_text
 from ingot.agent.reporting.preview import record_lines
 from ingot.agent.review.markdown_escaping import diff_lines
 from ingot.agent.review.record_matching import (
@@ -367,5 +367,5 @@ def difference_lines(one: Difference, order: Order, context: Context) -> list[st
 def _record_texts(record: dict[str, Json] | None) -> Iterator[str]:
     for name, text in record_lines(record, most=_TEXT) if record else ():
         first, *more = text.split("\n")
-        yield f"{name}: {shorten_text(first, _LINE)}"
-        yield from (f"  {shorten_text(line, _LINE)}" for line in more)
+        yield f"{name}: {cut_text(first, _LINE)}"
+        yield from (f"  {cut_text(line, _LINE)}" for line in more)

@@ -46,7 +46,8 @@ from ingot.converters.lake.catalog import SetFacts, Status
 from ingot.converters.lake.statistics import measure_records
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.mapping.bind import load_mapping
-from ingot.converters.output.commit import FinishedResult, find_finished, output_errors
+from ingot.converters.output.commit import FinishedResult, find_finished
+from ingot.converters.output.files import output_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import LeftOut
 from ingot.converters.sources.source import root_candidates

@@ -14,7 +14,6 @@ from typing import Final, cast
 from ingot.agent.context import Context
 from ingot.agent.lake.lake_order import MAPPINGS, LakeOrder, files_key
 from ingot.agent.lake.lake_state import LakeState
-from ingot.agent.lake.scheduling import Workers
 from ingot.agent.nodes import without_graph
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
@@ -28,11 +27,12 @@ from ingot.agent.reporting.proposal_folder import (
 from ingot.agent.reporting.report import mapping_bytes
 from ingot.agent.session import Session
 from ingot.agent.state import RUNS_FILE, Order, State, open_checkpoints
+from ingot.converters.convert.worker_pool import Workers
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.lake.catalog import SetFacts
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.mapping.bind import load_mapping
-from ingot.converters.output.commit import output_errors, write_file
+from ingot.converters.output.files import output_errors, write_file
 from ingot.converters.rows import Json
 from ingot.converters.sources.source import root_candidates
 

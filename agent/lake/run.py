@@ -1,6 +1,5 @@
 """A run over a lake: what is new or changed is mapped, gated and converted; then the catalog."""
 
-import fcntl
 import hashlib
 import json
 import os
@@ -18,18 +17,19 @@ from ingot.agent.lake.data_set import SetResult, SetTask, work_on_set
 from ingot.agent.lake.file_scan import LakeListing, list_files, scan_files
 from ingot.agent.lake.lake_order import HASHES, MAPPINGS, LakeOrder, data_set_key, files_key
 from ingot.agent.lake.lake_state import KnownSet
-from ingot.agent.lake.scheduling import QueuedSet, TaskFailure, TurnQueue, Workers, shape_keys
-from ingot.agent.lake.shared_model import GONE
+from ingot.agent.lake.shared_model import GONE, QueuedSet, TurnQueue, shape_keys
 from ingot.agent.model.budget import Spent
 from ingot.agent.nodes.discover import raw_data_proposal
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.reporting.proposal_folder import MAPPING
+from ingot.converters.convert.worker_pool import TaskFailure, Workers
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.lake.catalog import SetFacts, encodable_value
 from ingot.converters.lake.record_hashes import WIDTH
 from ingot.converters.lake.survey import DataSet, Survey, survey_lake
-from ingot.converters.output.commit import find_finished, output_errors, write_file
+from ingot.converters.output.commit import find_finished
+from ingot.converters.output.files import LockedError, output_errors, take_lock, write_file
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 
@@ -318,17 +318,16 @@ def _facts_with_gone(order: LakeOrder, found: Survey) -> list[SetFacts]:
 
 @contextmanager
 def _lock_folder(order: LakeOrder) -> Iterator[None]:
-    """Hold the lake's folder for one run; the operating system frees it when the process dies."""
+    """Hold the lake's folder for one run."""
     folder = order.state.folder
     with output_errors(order.out):
         (folder / HASHES).mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+            descriptor = take_lock(folder / "lock")
+        except LockedError as error:
             hint = "wait for it or choose another folder"
             raise OutputError(str(order.out), "another run is working there", hint) from error
+    try:
         _check_root(order)
         yield
     finally:

@@ -7,12 +7,11 @@ of the lake comes to its end.
 A model for many data sets: about one shape it is asked once, by whoever comes first.
 """
 
-import fcntl
 import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 from ingot.agent.lake.lake_state import LakeState
@@ -26,6 +25,8 @@ from ingot.agent.proposing.llm import mapper
 from ingot.agent.proposing.llm.model_access import ModelAccess
 from ingot.agent.proposing.proposal import MODEL, History, Mapper, Proposal, Request, Turn
 from ingot.converters.errors import ModelError
+from ingot.converters.lake.survey import DataSet
+from ingot.converters.output.files import LockedError, hold_lock
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 from ingot.converters.sources.sample import Sample
@@ -178,7 +179,12 @@ class SharedModel:
         shape, rows = self.asking.keys(shape, sample, request, rules.proposal, self.card)
         if not self.shape:
             self.shape = shape
-            self._held.enter_context(_lock_shape(self.state.folder / _LOCKS, shape))
+            locks = self.state.folder / _LOCKS
+            locks.mkdir(parents=True, exist_ok=True)
+            try:
+                self._held.enter_context(hold_lock(locks / shape))
+            except LockedError as error:
+                raise PostponedError(shape) from error
         first = self.state.first_of_shape(shape)
         # Without what other runs were told, what this lake was told still counts.
         self.asking.remembered |= first is not None
@@ -264,17 +270,77 @@ def _own_meta(meta: dict[str, Json], language: Json) -> dict[str, Json]:
     return kept | said
 
 
-@contextmanager
-def _lock_shape(folder: Path, shape: str) -> Iterator[None]:
-    """Hold a shape; the operating system lets it go when the process ends."""
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder / shape, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(descriptor)
-        raise PostponedError(shape) from error
-    try:
-        yield
-    finally:
-        os.close(descriptor)
+# --- the order of data sets, so that one answer serves all of a shape
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueuedSet:
+    """A data set whose turn it is.
+
+    Attributes:
+        data_set: the data set.
+        after: the data set that is to ask a model first if both have one shape, "" = none.
+        pending: names of all that have not come to their end.
+    """
+
+    data_set: DataSet
+    after: str
+    pending: frozenset[str]
+
+
+class TurnQueue:
+    """Data sets that wait for their turn."""
+
+    def __init__(self, sets: Iterable[DataSet]) -> None:
+        self._waiting = {one.name: one for one in sets}
+        self._shapes: dict[str, str] = {}
+        self._led: set[str] = set()  # shapes of which one has come to its end
+        self._stuck = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    @property
+    def runs_alone(self) -> bool:
+        """Whether all were in the way of each other when several had their turn at a time."""
+        return self._stuck == 1
+
+    def next(self) -> list[QueuedSet]:
+        """Whose turn it is now; everybody's, where nobody came to an end one by one either."""
+        if self._stuck > 1:
+            return [self._turn(one, "", frozenset()) for one in self._waiting.values()]
+        pending, firsts = frozenset(self._waiting), self._firsts()
+        turns = []
+        for one in self._waiting.values():
+            first, shape = firsts[self._likeness(one)], self._shapes.get(one.name)
+            if first == one.name or shape in self._led:
+                turns.append(self._turn(one, "", pending))
+            elif shape is None:
+                turns.append(self._turn(one, first, pending))
+        return turns
+
+    def _turn(self, one: DataSet, after: str, pending: frozenset[str]) -> QueuedSet:
+        return QueuedSet(data_set=one, after=after, pending=pending)
+
+    def _firsts(self) -> dict[object, str]:
+        """The first by name of those that are, or may be, alike."""
+        alike: dict[object, list[str]] = defaultdict(list)
+        for one in self._waiting.values():
+            alike[self._likeness(one)].append(one.name)
+        return {likeness: min(names) for likeness, names in alike.items()}
+
+    def _likeness(self, one: DataSet) -> object:
+        return self._shapes.get(one.name) or shape_keys(one)
+
+    def settle(self, ended: Mapping[str, str], put_off: Mapping[str, str]) -> None:
+        """What came of a round, each with its shape ("" = unknown): who ended, who was put off."""
+        for name in ended:
+            del self._waiting[name]
+        self._led.update(ended.values())
+        self._shapes |= {name: shape for name, shape in put_off.items() if shape}
+        self._stuck = 0 if ended else self._stuck + 1
+
+
+def shape_keys(one: DataSet) -> frozenset[str]:
+    """What is known of the shape of a data set's rows before they are sampled."""
+    return frozenset(name for file in one.source.files for name in file.facts.shape)

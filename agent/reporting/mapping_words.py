@@ -64,7 +64,7 @@ def describe(document: Document) -> Iterator[tuple[str, str]]:
 
 def _target_and_source(part: MappingPart) -> tuple[str, str]:
     if part.key != "messages":
-        return part.key, shorten_text(part_text(part))
+        return part.key, cut_text(part_text(part))
     names = _names_of_role(part.value["role"])
     return _role_label(part.value["role"]), part_text(part) + (f" ({names})" if names else "")
 
@@ -220,10 +220,16 @@ def plain_text(value: Json) -> str:
     return text if len(text) <= 120 else f"{text[:117]}..."
 
 
-def shorten_text(text: str, most: int = LONGEST) -> str:
+def cut_text(text: str, most: int = LONGEST) -> str:
     """Cut a text to its beginning, and say how much is left out."""
     left_out = len(text) - most
     return text if left_out <= 0 else f"{text[:most]} ...(+{left_out} characters)"
+
+
+def common_length(one: str, other: str) -> int:
+    """Count the characters with which both texts begin."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 # --- the mapping as a tree

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ingot.agent.context import Context
 from ingot.agent.judging.trial import try_out
 from ingot.agent.privacy import hide_secrets, named_secrets, redact_value
-from ingot.agent.reporting.mapping_words import describe, shorten_text
+from ingot.agent.reporting.mapping_words import cut_text, describe
 from ingot.agent.state import Order, State
 from ingot.converters.rows import Json
 
@@ -107,7 +107,7 @@ def raw_row_text(row: Json) -> str:
 
 def _shorten(value: Json) -> Json:
     if isinstance(value, str):
-        return shorten_text(value, _PART)
+        return cut_text(value, _PART)
     if isinstance(value, list):
         more = [f"(+{len(value) - _ELEMENTS} more)"] if len(value) > _ELEMENTS else []
         return [*map(_shorten, value[:_ELEMENTS]), *more]
@@ -119,15 +119,15 @@ def _shorten(value: Json) -> Json:
 def record_lines(record: dict[str, Json], *, most: int = _TEXT) -> Iterator[tuple[str, str]]:
     """A unified record as people read it: (role or key, text), line breaks as they are."""
     if "text" in record:
-        yield "text", shorten_text(record["text"], most)
+        yield "text", cut_text(record["text"], most)
     messages = record.get("messages", [])
     for message in messages[:_MESSAGES]:
-        yield _speaker_text(message), shorten_text(message["content"], most)
+        yield _speaker_text(message), cut_text(message["content"], most)
     if len(messages) > _MESSAGES:
         yield "", f"(+{len(messages) - _MESSAGES} messages)"
     for key in ("system", "tools"):
         if record.get(key) is not None:
-            yield key, shorten_text(record[key], most)
+            yield key, cut_text(record[key], most)
     yield "meta", ", ".join(f"{k} {v}" for k, v in record["meta"].items() if v is not None)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ingot.agent.privacy import redact
+from ingot.agent.reporting.mapping_words import common_length
 from ingot.converters.errors import SourceError
 from ingot.converters.mapping.bind import Mapping, bind, parse
 from ingot.converters.mapping.rows.executor import REASONS, RowExecutor, UnifiedBatch, same_json
@@ -214,7 +215,7 @@ def _count_text(count: int) -> str:
 
 
 def _require_same(wanted: Json, got: Json, place: str) -> None:
-    """Raise `_Unlike` at the first difference."""
+    """Raise _MismatchError at the first difference; a key that is absent means null."""
     if isinstance(wanted, dict) and isinstance(got, dict):
         for key in dict.fromkeys([*wanted, *got]):
             if key in wanted or not (key in _FREE or place.endswith("meta")):
@@ -225,15 +226,10 @@ def _require_same(wanted: Json, got: Json, place: str) -> None:
         for number in range(max(len(wanted), len(got))):
             old, new = (one[number] if number < len(one) else _NOTHING for one in (wanted, got))
             _require_same(old, new, f"{place} {number + 1}".strip())
-    elif not same_json(_or_null(wanted), _or_null(got)):
+    elif not same_json(*(None if one is _NOTHING else one for one in (wanted, got))):
         raise _MismatchError(
             f"{place}: expected {_value_in_words(wanted, got)}, got {_value_in_words(got, wanted)}"
         )
-
-
-def _or_null(value: Json) -> Json:
-    """A key that is not there means null."""
-    return None if value is _NOTHING else value
 
 
 def _value_in_words(value: Json, other: Json) -> str:
@@ -241,16 +237,10 @@ def _value_in_words(value: Json, other: Json) -> str:
     if value is _NOTHING:
         return "nothing"
     if not isinstance(value, str) or len(value) <= _SHOWN:
-        return _shorten_value_text(json.dumps(value, ensure_ascii=False))
-    start = 0
-    if isinstance(other, str):
-        pairs = zip(value, other, strict=False)
-        same = next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(value), len(other)))
-        start = max(0, same - _SHOWN // 3)
+        text = json.dumps(value, ensure_ascii=False)
+        return text if len(text) <= 2 * _SHOWN else f"{text[: 2 * _SHOWN]}..."
+    same = common_length(value, other) if isinstance(other, str) else 0
+    start = max(0, same - _SHOWN // 3)
     stop = start + _SHOWN
     part = json.dumps(value[start:stop], ensure_ascii=False)
     return f"{'...' * (start > 0)}{part}{'...' * (stop < len(value))}"
-
-
-def _shorten_value_text(text: str) -> str:
-    return text if len(text) <= 2 * _SHOWN else f"{text[: 2 * _SHOWN]}..."

@@ -28,7 +28,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 
 from ingot.agent.privacy import redact
-from ingot.agent.reporting.mapping_words import shorten_text
+from ingot.agent.reporting.mapping_words import cut_text
 from ingot.converters.rows import Json
 
 _MOST = 200
@@ -97,7 +97,7 @@ def printable_line(text: str, most: int = _MOST) -> str:
 def truncate_text(text: str, most: int) -> str:
     """The beginning of a text without secrets, and how many characters are left out."""
     unread = len(text) - _READ * most
-    return shorten_text(redact(text[: _READ * most]) + " " * unread, most)
+    return cut_text(redact(text[: _READ * most]) + " " * unread, most)
 
 
 def visible_text(text: str) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ingot.agent.privacy import hide_secrets, named_secrets, redact, redact_value
+from ingot.agent.reporting.mapping_words import common_length
 from ingot.agent.reporting.preview import record_lines
 from ingot.agent.review.changed_mappings import Document
 from ingot.agent.review.diff.change_rules import Change
@@ -208,9 +209,7 @@ def _narrow_texts(record: Record, other: Record) -> Record:
 def _cut_to_difference(text: Json, other: Json) -> Json:
     if not isinstance(text, str) or not isinstance(other, str) or text == other:
         return text
-    pairs = zip(text, other, strict=False)
-    same = next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(text), len(other)))
-    start = same - _BEFORE
+    start = common_length(text, other) - _BEFORE
     return text if start < _BEFORE else f"({start} characters as in the other) ...{text[start:]}"
 
 

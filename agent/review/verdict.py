@@ -36,14 +36,7 @@ _OF_CLASS: dict[str, Level] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reason:
-    """One reason for a verdict.
-
-    Attributes:
-        level: `pass` (told), `warn`, `block`.
-        rule: what is looked at.
-        text: what was found, redacted.
-        pointer: where in the new file; None = nowhere in particular.
-    """
+    """One reason for a verdict: its level, its rule, redacted words, and where in the new file."""
 
     level: Level
     rule: str
@@ -53,17 +46,17 @@ class Reason:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Case:
-    """What a verdict is found on.
+    """What a verdict rests on.
 
     Attributes:
         touched: the mapping.
         kind: class of the change, None where there is nothing to compare.
-        changes: what the new mapping says otherwise.
-        unclear: why two mappings cannot be compared, "" where they can.
+        changes: the differences between the old mapping and the new one.
         replay: what both make of the sample.
-        golden: what became of the golden rows, None where there are none.
-        golden_fault: why they could not be run, "" if they could.
-        golden_gone: whether there were golden rows before, and are none now.
+        unclear: why two mappings cannot be compared, "" if they can.
+        golden: the result of the golden rows, None if there are none.
+        golden_fault: why the golden rows could not be run, "" if they could.
+        golden_gone: whether golden rows were removed.
     """
 
     touched: ChangedMapping

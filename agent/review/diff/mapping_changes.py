@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from ingot.agent.reporting.mapping_words import each_text, group_text, layout_text, shorten_text
+from ingot.agent.reporting.mapping_words import cut_text, each_text, group_text, layout_text
 from ingot.agent.review.diff.change_rules import CLASSES, RULES, Change, make_change
 from ingot.agent.review.diff.message_changes import message_changes
 from ingot.agent.review.diff.normal_form import exact_text, file_pointer, normal_form
@@ -95,9 +95,13 @@ def _overlay_variant(
 
 
 def _place_conditions(layout: dict[str, Json], base: str) -> tuple[PlacedCondition, ...]:
-    conditions = enumerate(layout.get("where", []))
     return tuple(
-        PlacedCondition(condition=one, pointer=f"{base}/where/{i}") for i, one in conditions
+        PlacedCondition(
+            one,
+            f"{base}/where/{place}",
+            frozenset(map(exact_text, one.get("in") or one.get("not_in") or ())),
+        )
+        for place, one in enumerate(layout.get("where", []))
     )
 
 
@@ -197,7 +201,7 @@ def _irrelevance_pointer(document: Document) -> str:
 
 
 def _all_texts(layouts: list[Alternative]) -> str:
-    return shorten_text(" | ".join(layout_text(one.layout) for one in layouts))
+    return cut_text(" | ".join(layout_text(one.layout) for one in layouts))
 
 
 def _group_changes(old: Json, new: Json) -> list[Change]:
@@ -277,7 +281,7 @@ def _unpaired_changes(
     come = {exact_text(new[j].layout): j for i, j in pairs if i is None and j is not None}
     last = max((j for i, j in pairs if i is not None and j is not None), default=-1)
     for spelt, i in gone.items():
-        words = shorten_text(layout_text(old[i].layout))
+        words = cut_text(layout_text(old[i].layout))
         target = f"alternative {i + 1}"
         if spelt in come:
             moved = come[spelt]
@@ -289,7 +293,7 @@ def _unpaired_changes(
     for spelt, j in come.items():
         if spelt not in gone:
             rule = "alternative_added" if j > last else "alternative_inserted"
-            words = shorten_text(layout_text(new[j].layout))
+            words = cut_text(layout_text(new[j].layout))
             yield make_change(rule, f"alternative {j + 1}", None, words, new[j].base)
 
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from ingot.agent.proposing.proposal import ROLES, message_roles
 from ingot.agent.reporting.mapping_words import (
+    cut_text,
     each_text,
     mask_text,
     message_text,
     role_text,
-    shorten_text,
 )
 from ingot.agent.review.diff.change_rules import Change, make_change
 from ingot.agent.review.diff.normal_form import exact_text
@@ -47,7 +47,7 @@ def message_changes(
         elif after is not None:
             found.append(_added_message(new, after, moved, target, pointer))
         elif before is not None and exact_text(old[before]) not in moved:
-            words = shorten_text(message_text(old[before]))
+            words = cut_text(message_text(old[before]))
             name = f"{target} {before + 1}"
             found.append(make_change("message_removed", name, words, None, f"{pointer}/{before}"))
     return found
@@ -57,7 +57,7 @@ def _added_message(
     new: list[Message], place: int, moved: dict[str, int], target: str, pointer: str
 ) -> Change:
     """A message that stands where none or another one stood."""
-    words, spelt = shorten_text(message_text(new[place])), exact_text(new[place])
+    words, spelt = cut_text(message_text(new[place])), exact_text(new[place])
     name, there = f"{target} {place + 1}", f"{pointer}/{place}"
     if spelt not in moved:
         return make_change("message_added", name, None, words, there)

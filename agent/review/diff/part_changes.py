@@ -7,14 +7,15 @@ What a change of `source` means: which files are read, and how.
 import json
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ingot.agent.reporting.mapping_words import (
     LONGEST,
+    common_length,
     condition_text,
+    cut_text,
     fact_text,
     pairs_text,
-    shorten_text,
     value_text,
 )
 from ingot.agent.review.diff.change_rules import Change, make_change
@@ -32,9 +33,9 @@ def contrast_texts(old: Json, new: Json, words: Callable[[Json], str]) -> tuple[
     if before == after:
         before, after = map(_leaf_text, _first_difference(old, new))
     if before[:LONGEST] == after[:LONGEST]:
-        start = max(0, _common_length(before, after) - _BEFORE)
+        start = max(0, common_length(before, after) - _BEFORE)
         return _window(before, start), _window(after, start)
-    return shorten_text(before), shorten_text(after)
+    return cut_text(before), cut_text(after)
 
 
 def contrast_optional_texts(
@@ -43,7 +44,7 @@ def contrast_optional_texts(
     """Contrast two parts of which one may be None: not there."""
     if old is not None and new is not None:
         return contrast_texts(old, new, words)
-    before, after = (None if part is None else shorten_text(words(part)) for part in (old, new))
+    before, after = (None if part is None else cut_text(words(part)) for part in (old, new))
     return before, after
 
 
@@ -63,19 +64,13 @@ def _leaf_text(value: Json) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _common_length(one: str, other: str) -> int:
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
 def _window(text: str, start: int) -> str:
     end = start + _WINDOW
     return f"{'...' if start else ''}{text[start:end]}{'...' if end < len(text) else ''}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Facet:
-    """One respect in which two values differ; with entries of a map where it is one of these."""
+class _Facet(NamedTuple):
+    """One respect in which two values differ, with the entries of a map if it is one of these."""
 
     rule: str
     old: dict[str, Json] | None = None
@@ -121,18 +116,18 @@ def _differing_facets(old: Json, new: Json, *, needed: bool) -> Iterator[_Facet]
     before, after = _explicit_form(old), _explicit_form(new)
     form = next(form for form in _FORMS if form in before)
     if form not in after:
-        yield _Facet(rule=_form_rule(old, after, needed))
+        yield _Facet(_form_rule(old, after, needed))
         return
     parts = isinstance(before[form], list)
     same = exact_text(before[form]) == exact_text(after[form])
     if not same and not parts:
-        yield _Facet(rule="")
+        yield _Facet("")
     elif not same:
         grows = needed and form == "any_of" and "each" not in before
         yield from _part_facets(form, before[form], after[form], needed=grows)
     for key in _MODIFIERS:
         if exact_text(before.get(key)) != exact_text(after.get(key)):
-            yield _Facet(rule=f"value_{key}")
+            yield _Facet(f"value_{key}")
     yield from _pick_facets(before.get("pick"), after.get("pick"))
     yield from _lookup_facets(before.get("map"), after.get("map"))
 
@@ -154,29 +149,29 @@ def _form_rule(old: Json, after: dict[str, Json], needed: bool) -> str:
 def _part_facets(form: str, old: list[Json], new: list[Json], *, needed: bool) -> Iterator[_Facet]:
     spelt, respelt = list(map(exact_text, old)), list(map(exact_text, new))
     if sorted(spelt) == sorted(respelt):
-        yield _Facet(rule="value_order")
+        yield _Facet("value_order")
     elif len(old) == len(new):
         for before, after in zip(old, new, strict=True):
             yield from _differing_facets(before, after, needed=False)
     elif form == "any_of" and respelt[: len(spelt)] == spelt:
-        yield _Facet(rule="value_fallback_added" if needed else "value_fallback")
+        yield _Facet("value_fallback_added" if needed else "value_fallback")
     else:
-        yield _Facet(rule="")
+        yield _Facet("")
 
 
 def _pick_facets(old: Json, new: Json) -> Iterator[_Facet]:
     if exact_text(old) == exact_text(new):
         return
     if old is None or new is None:
-        yield _Facet(rule="value_pick")
+        yield _Facet("value_pick")
         return
     for facet in _differing_facets(old, new, needed=False):
-        yield facet if facet.rule.startswith("map_") else _Facet(rule="value_pick")
+        yield facet if facet.rule.startswith("map_") else _Facet("value_pick")
 
 
 def _lookup_facets(old: dict[str, Json] | None, new: dict[str, Json] | None) -> Iterator[_Facet]:
     if (old is None) != (new is None):
-        yield _Facet(rule="value_map")
+        yield _Facet("value_map")
     elif old is not None and new is not None:
         yield from _entry_facets(old, new)
 
@@ -184,13 +179,13 @@ def _lookup_facets(old: dict[str, Json] | None, new: dict[str, Json] | None) -> 
 def _entry_facets(old: dict[str, Json], new: dict[str, Json]) -> Iterator[_Facet]:
     default = _select_entries(old, {"*"}), _select_entries(new, {"*"})
     if exact_text(default[0]) != exact_text(default[1]):
-        yield _Facet(rule="map_default", old=default[0], new=default[1])
+        yield _Facet("map_default", default[0], default[1])
     rules = ("map_value_added", "map_value_removed", "map_value_changed")
     for rule, keys in zip(rules, compare_keys(old, new), strict=True):
         if keys := keys - {"*"}:
             # Beside a `*`, a value had an outcome before and has one after, whatever is listed.
             named = "map_value_changed" if any(default) else rule
-            yield _Facet(rule=named, old=_select_entries(old, keys), new=_select_entries(new, keys))
+            yield _Facet(named, _select_entries(old, keys), _select_entries(new, keys))
 
 
 def _select_entries(table: dict[str, Json], keys: set[str]) -> dict[str, Json] | None:
@@ -231,12 +226,12 @@ Condition = dict[str, Json]
 _MOST_HELD = 20
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PlacedCondition:
-    """A condition and the JSON Pointer to it."""
+class PlacedCondition(NamedTuple):
+    """A condition, the JSON Pointer to it, and its values as they are compared."""
 
     condition: Condition
     pointer: str
+    values: frozenset[str]
 
 
 def where_changes(
@@ -264,7 +259,7 @@ def _distinct_conditions(conditions: list[PlacedCondition]) -> dict[str, PlacedC
 
 
 def _conditions_text(conditions: list[PlacedCondition]) -> str:
-    return shorten_text(", ".join(condition_text(one.condition) for one in conditions))
+    return cut_text(", ".join(condition_text(one.condition) for one in conditions))
 
 
 def _pair_changes(
@@ -276,33 +271,26 @@ def _pair_changes(
     pairs = [*_pairs(gone, come, _path_and_operator), *_pairs(gone, come, _path)]
     for one, other in pairs:
         words = contrast_texts(one.condition, other.condition, condition_text)
-        yield make_change(
-            _condition_rule(_make_comparable(one), _make_comparable(other)),
-            target,
-            *words,
-            other.pointer,
-        )
+        yield make_change(_condition_rule(one, other), target, *words, other.pointer)
     for one in gone:
-        words_gone = shorten_text(condition_text(one.condition))
+        words_gone = cut_text(condition_text(one.condition))
         yield make_change("where_widened", target, words_gone, None, one.pointer)
     known = _comparable_by_path(before)
     for other in come:
-        spelt = _make_comparable(other)
-        held = any(_implies(one, spelt) for one in known[other.condition["path"]])
+        held = any(_implies(one, other) for one in known[other.condition["path"]])
         rule = "where_widened" if held else "where_tightened"
-        yield make_change(
-            rule, target, None, shorten_text(condition_text(other.condition)), other.pointer
-        )
+        words_come = cut_text(condition_text(other.condition))
+        yield make_change(rule, target, None, words_come, other.pointer)
 
 
 def _comparable_by_path(
     conditions: Iterable[PlacedCondition],
-) -> dict[str, list["_ComparableCondition"]]:
+) -> dict[str, list[PlacedCondition]]:
     """As many conditions of every path as others are held against."""
-    found: dict[str, list[_ComparableCondition]] = defaultdict(list)
+    found: dict[str, list[PlacedCondition]] = defaultdict(list)
     for one in conditions:
         if len(known := found[one.condition["path"]]) < _MOST_HELD:
-            known.append(_make_comparable(one))
+            known.append(one)
     return found
 
 
@@ -328,27 +316,13 @@ def _path_and_operator(one: Condition) -> Hashable:
     return frozenset(one), one["path"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _ComparableCondition:
-    """A condition with its values as they are compared."""
-
-    condition: Condition
-    values: frozenset[str]
-
-
-def _make_comparable(one: PlacedCondition) -> _ComparableCondition:
-    condition = one.condition
-    values = condition.get("in") or condition.get("not_in") or ()
-    return _ComparableCondition(condition=condition, values=frozenset(map(exact_text, values)))
-
-
-def _condition_rule(old: _ComparableCondition, new: _ComparableCondition) -> str:
+def _condition_rule(old: PlacedCondition, new: PlacedCondition) -> str:
     if _implies(old, new):
         return "where_widened"
     return "where_tightened" if _implies(new, old) else "where_changed"
 
 
-def _implies(one: _ComparableCondition, other: _ComparableCondition) -> bool:
+def _implies(one: PlacedCondition, other: PlacedCondition) -> bool:
     """Whether every row that passes one condition passes the other, for certain."""
     was, now = one.condition, other.condition
     if was["path"] != now["path"]:

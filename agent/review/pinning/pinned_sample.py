@@ -26,13 +26,8 @@ from ingot.agent.review.pinning.row_choice import PinnedContent
 from ingot.agent.review.pinning.sample_redaction import SampleRedactor
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.json_yaml import violations
-from ingot.converters.output.commit import (
-    encode_json,
-    exchange_folders,
-    output_errors,
-    sync_path,
-    sync_tree,
-)
+from ingot.converters.output.commit import exchange_folders
+from ingot.converters.output.files import encode_json, output_errors, sync_path, sync_tree
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile
 from ingot.converters.sources.storage.archives import TarMember, ZipMember

@@ -77,8 +77,8 @@ def watch_lake(order: "LakeOrder", poll: float, *, as_json: bool) -> None:
 def show_sets(order: "LakeOrder", *, as_json: bool) -> None:
     """The data sets that there are, before anything is done with them."""
     from ingot.agent.lake.run import find_sets
-    from ingot.agent.lake.scheduling import Workers
     from ingot.cli.display import print_grid
+    from ingot.converters.convert.worker_pool import Workers
 
     with _choose_listener() as listener, Workers(order.jobs) as workers:
         found, files = find_sets(order, workers, listener)

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from ingot.agent.lake.scheduling import TaskFailure, Workers
+from ingot.converters.convert.worker_pool import TaskFailure, Workers
 
 
 def lives(pid):
