@@ -18,11 +18,11 @@ NOTHING = ("none", "nothing", "-")
 
 
 class ValueSyntaxError(ValueError):
-    """What was typed is no value; the message says why, for people."""
+    """A typed value cannot be parsed; the message says why."""
 
 
 def parse_parts(text: str) -> list[Json]:
-    """The parts of a value in the form of an edit; [] = none."""
+    """Return the parts of a value in the form of an edit; [] = none."""
     if text.strip().lower() in NOTHING:
         return []
     return [_parse_part(one) for one in split_outside_quotes(text, ",")]
@@ -52,9 +52,9 @@ def _parse_literal(text: str) -> str:
 
 
 def parse_meta_value(text: str, key: str, fields: tuple[str, ...]) -> Json:
-    """The value of a meta key: a path, a literal, None = none.
+    """Return the value of a meta key: a path, a literal, None = none.
 
-    A language code that is no field is literal, as in version 1 of the mapping format.
+    A language code that is not a field is a literal, as in version 1 of the mapping format.
     """
     found = parse_parts(text)
     if len(found) > 1:
@@ -68,7 +68,7 @@ def parse_meta_value(text: str, key: str, fields: tuple[str, ...]) -> Json:
 
 
 def parse_scalar(text: str) -> Json:
-    """A value as data has it: a number, true, false, null; else the text itself, quotes taken off."""
+    """Return a value as data has it: a number, true, false, null, or the text without quotes."""
     if text.startswith('"'):
         return _parse_literal(text)
     try:
@@ -79,7 +79,7 @@ def parse_scalar(text: str) -> Json:
 
 
 def split_outside_quotes(text: str, separator: str) -> Iterator[str]:
-    """The pieces between separators that stand in no quotes and no brackets, blanks taken off."""
+    """Yield the pieces between separators that are outside of quotes and brackets, stripped."""
     piece, closing, quote = "", [""], ""
     for place, char in enumerate(text):
         if quote:
@@ -127,7 +127,7 @@ class ParsedCommand:
 
 
 class CommandSyntaxError(ValueError):
-    """A line that is no command. Fields: why, for people; whether it begins as one."""
+    """A line is not a command: why, and whether it begins as one."""
 
     def __init__(self, why: str, *, begins: bool = False) -> None:
         super().__init__(why)
@@ -137,7 +137,7 @@ class CommandSyntaxError(ValueError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Command:
-    """How a command is written, what it does, and how its arguments are read: None = it has none."""
+    """How a command is written, what it does, and how its arguments are read (None = none)."""
 
     usage: str
     does: str
@@ -145,7 +145,7 @@ class Command:
 
 
 def parse_command(line: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
-    """What a line means."""
+    """Parse a line."""
     slash, words = line.startswith("/"), line.strip().removeprefix("/")
     name, _, rest = words.partition(" ")
     typed = name if rest else name.rstrip("!.")
@@ -183,7 +183,7 @@ def _read_set(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCo
 
 
 def _require_fields(edit: Edit, fields: tuple[str, ...]) -> None:
-    """Plain language is no list of fields: a part of several words has to be a field."""
+    """Refuse plain language: a part of several words has to be a field."""
     entries = [one for one in (edit.get("message"), *edit.get("messages", ())) if one]
     named = [part for one in entries for part in one.get("content", ())]
     for part in [*named, *edit.get("parts", ()), edit.get("path"), edit.get("value")]:
@@ -192,7 +192,6 @@ def _require_fields(edit: Edit, fields: tuple[str, ...]) -> None:
 
 
 def _split_alternative(rest: str, mapping: Document) -> tuple[int | None, str]:
-    """The alternative that a line names, and what follows."""
     if not rest.startswith("alternative "):
         return None, rest
     number, _, following = rest.removeprefix("alternative ").strip().partition(" ")
@@ -200,7 +199,6 @@ def _split_alternative(rest: str, mapping: Document) -> tuple[int | None, str]:
 
 
 def _select_layout(mapping: Document, alternative: int | None) -> Document:
-    """The alternative, or the mapping itself."""
     found: Document = mapping if alternative is None else mapping["any_of"][alternative - 1]
     return found
 
@@ -230,7 +228,7 @@ def _layout_with_target(target: str, alternative: int | None) -> Document:
 
 
 def _parse_group(text: str) -> Json:
-    """`conversation_id sort turn`, or nothing."""
+    """Parse `conversation_id sort turn`, or nothing."""
     if text in NOTHING:
         return None
     by, _, sort = text.partition(" sort ")
@@ -238,7 +236,7 @@ def _parse_group(text: str) -> Json:
 
 
 def _message_edit(target: str, text: str, alternative: int | None, layout: Document) -> Edit:
-    """Other texts for a message that is named by its number or by its role."""
+    """Set other texts for a message that is named by its number or by its role."""
     found = parse_parts(text)
     number = _message_number(target, layout)
     messages = layout.get("messages") or []
@@ -258,7 +256,7 @@ def _removal_edit(number: int, alternative: int | None) -> Edit:
 
 
 def _message_number(target: str, layout: Document) -> int:
-    """The number of a message; that behind the last where no message has the role."""
+    """Return the number of a message; one more than the last if no message has the role."""
     messages = layout.get("messages") or []
     if target.startswith("message "):
         return _parse_number(target.removeprefix("message "), len(messages))
@@ -295,7 +293,7 @@ def _read_keep(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedC
 def _read_condition(
     rest: str, mapping: Document, fields: tuple[str, ...], operators: dict[str, str]
 ) -> ParsedCommand:
-    """The conditions that there are and one more."""
+    """Add a condition to those that there are."""
     for word, operator in operators.items():
         path, found, stated = rest.partition(f" {word} ")
         if found and (" " not in path.strip() or path.strip() in fields):
@@ -356,7 +354,7 @@ def _read_train(rest: str, mapping: Document, fields: tuple[str, ...]) -> Parsed
 
 
 def _number_reader(name: str, usual: int | None) -> Callable[..., ParsedCommand]:
-    """A command with a number; `usual` None = it has to be said."""
+    """Read a command with a number; it is required if `usual` is None."""
 
     def read(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
         if not rest and usual is not None:
@@ -371,7 +369,6 @@ _POINTING = ("it", "that", "this", "there", "here", "them")
 
 
 def _file_reader(name: str, what: str) -> Callable[..., ParsedCommand]:
-    """A command with the name of a file or folder behind it."""
 
     def read(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
         quoted = len(rest) > 2 and rest[0] == rest[-1] == '"'
@@ -451,5 +448,5 @@ _ALIASES = {"approve": "ok", "exit": "quit", "?": "help", "tree": "mapping"}
 
 
 def command_usages() -> Iterator[tuple[str, str]]:
-    """How every command is written, and what it does."""
+    """Yield how every command is written, and what it does."""
     return ((one.usage, one.does) for one in COMMANDS.values())

@@ -1,6 +1,6 @@
-"""A mapping as it is told to a model that may see no values: those of the data are numbered.
+"""Build what a model is sent in a conversation: the task, the data set, the words, the mapping.
 
-What a model is told in a conversation: the task, the data set, what was said, the mapping now.
+Where it may see no values, those of the data that stand in the mapping are numbered.
 """
 
 import json
@@ -34,10 +34,10 @@ from ingot.converters.sources.sample import Sample
 _TABLES = ("map", "split", "replace")  # their keys are values of the data
 
 
-def withhold_values(value: Json) -> Json:
-    """The same mapping with names of speakers, markers and values of conditions withheld."""
+def _withhold_values(value: Json) -> Json:
+    """Replace names of speakers, markers and values of conditions by numbers."""
     if isinstance(value, list):
-        return [withhold_values(one) for one in value]
+        return [_withhold_values(one) for one in value]
     if not isinstance(value, dict):
         return value
     return {key: _withhold_entry(key, one) for key, one in value.items()}
@@ -48,7 +48,7 @@ def _withhold_entry(key: str, value: Json) -> Json:
         return {f"<value {n}>": one for n, one in enumerate(value.values(), start=1)}
     if key in ("in", "not_in") and isinstance(value, list):
         return [f"<value {n}>" for n, _ in enumerate(value, start=1)]
-    return withhold_values(value)
+    return _withhold_values(value)
 
 
 Examples = Sequence[tuple[Json, Json]]
@@ -64,7 +64,7 @@ _BY = {"you": "the person", "model": "you"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Detail:
-    """How much is told of the mapping as it stands: `examples` rows, lines cut at `line`."""
+    """How much of the mapping is sent: `examples` rows, lines cut at `line`."""
 
     examples: int
     reasons: int
@@ -98,9 +98,9 @@ def build_messages(
     examples: Examples,
     others: Sequence[Alternative],
 ) -> list[Message]:
-    """What is sent for one turn; as much of it as `prompt_tokens` of the order leaves room for."""
+    """Build the messages of one turn, as much as `prompt_tokens` of the order leaves room for."""
     order = conversation.order
-    share, task = order.share_values, task_instructions(order.prompt_tokens)
+    share, task = order.share_values, _task_instructions(order.prompt_tokens)
     left = order.prompt_tokens - estimate_tokens(task) - estimate_tokens(_READY) - _ROUNDING
     before = _select_turns(list(_earlier_turns(conversation.said)), left // 4)
     left -= sum(estimate_tokens(text) for _, text in before)
@@ -120,7 +120,7 @@ def build_messages(
 
 
 def _select_turns(before: list[tuple[str, str]], room: int) -> list[tuple[str, str]]:
-    """The last turns that fit; each is what the person said and what was answered."""
+    """Return the last turns that fit; each is what the person said and what was answered."""
     while before and sum(estimate_tokens(text) for _, text in before) > room:
         before = before[2:]
     return before
@@ -133,12 +133,11 @@ def _current_message(
     others: Sequence[Alternative],
     room: int,
 ) -> str:
-    """The last message, in as much detail as fits."""
     made = ""
     for detail in _DETAILS:
         data = "\n".join(_state_lines(conversation, examples, others, detail))
         made = load_prompt("chat_turn").render(
-            fence=fence_line(data), data=data, words=redact_words(words)
+            fence=fence_line(data), data=data, words=_redact_words(words)
         )
         if estimate_tokens(made) <= room:
             break
@@ -153,8 +152,8 @@ def _chat_message(role: str, content: str) -> Message:
 
 
 @cache
-def task_instructions(tokens: int) -> str:
-    """The task, with the reference of the language where there is room for it."""
+def _task_instructions(tokens: int) -> str:
+    """Return the task, with the reference of the language if there is room for it."""
     if tokens < SMALL_TOKENS:
         return load_prompt("chat_small").text
     parts = re.split(r"(?m)^# ", load_prompt("task").text)
@@ -168,7 +167,7 @@ def _data_block(block: str) -> str:
 
 
 def _earlier_turns(said: Sequence[Utterance]) -> Iterator[tuple[str, str]]:
-    """What was said before, turn by turn; what was typed as a command was done by the program."""
+    """Yield what was said before, turn by turn; the program answered what was a command."""
     kept = [one for one in said if one.who in (YOU, MODEL)][-_REMEMBERED:]
     for place, one in enumerate(kept):
         if one.who != YOU:
@@ -179,12 +178,12 @@ def _earlier_turns(said: Sequence[Utterance]) -> Iterator[tuple[str, str]]:
             "say": redact(answer.text) if answer else _DONE,
             "edits": list(answer.edits) if answer else [],
         }
-        yield "user", f"The person says: {redact_words(one.text)}"
+        yield "user", f"The person says: {_redact_words(one.text)}"
         yield "assistant", json.dumps(document, ensure_ascii=False)
 
 
-def redact_words(words: str) -> str:
-    """What a person said, as it may leave the machine: without secrets, not too long."""
+def _redact_words(words: str) -> str:
+    """Return what a person said as it may leave the machine: without secrets, cut."""
     return cut_middle(clean_text(redact(words)), MOST_WORDS, 0)
 
 
@@ -200,7 +199,7 @@ def _state_lines(
     yield f"Mapping ({proposal.get('decision', 'none')}), made by {_BY.get(by, f'the {by}')}:"
     shown_mapping = conversation.mapping
     if share == "none":
-        shown_mapping = withhold_values(shown_mapping)
+        shown_mapping = _withhold_values(shown_mapping)
     yield from _branch_lines(mapping_branches(shown_mapping, check), 1, detail.line)
     if check:
         yield f"{check['ok_rows']} of {check['rows']} sampled rows give {check['records']} records."
@@ -222,7 +221,7 @@ def _branch_lines(branches: Sequence[Branch], level: int, most: int) -> Iterator
 
 
 def _reason_lines(conversation: Conversation, detail: _Detail) -> Iterator[str]:
-    """Why the mapper proposed what it did at first."""
+    """Say why the mapper proposed what it did at first."""
     first = conversation.steps[0]
     proposal = first.state.get("proposal") or {}
     evidence = (proposal.get("evidence") or [])[: detail.reasons]
@@ -238,7 +237,7 @@ def _cut_line(text: str, most: int) -> str:
 
 
 def correction_message(problems: Sequence[Problem], facts: Profile, *, share: str) -> Message:
-    """What was wrong with the last answer's edits."""
+    """Say what was wrong with the last answer's edits."""
     said = [problem_line(one, share) for one in problems]
     data = "\n".join(["Problems:", *said, "", "Paths:", *nearest_paths(facts, problems, share)])
     return _chat_message(

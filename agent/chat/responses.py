@@ -55,19 +55,17 @@ from ingot.converters.rows import Json
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reply:
-    """What came of a line.
+    """The result of a line: the conversation as it is now, words for the person, and what to show.
 
     Attributes:
-        conversation: as it is now.
-        say: words for the person, "" = none.
-        heard: words of a model beside them, which the person may have seen as they came.
-        show: what is to be shown: names of `ingot.cli.commands.chat_display.VIEWS`, in order.
-        before: the conversation before a change, None where nothing was changed.
-        problems: why a change was not made.
-        others: other mappings, where they are to be shown.
+        heard: words of a model, which the person may have seen as they came.
+        show: names of `ingot.cli.commands.chat_display.VIEWS`, in order.
+        before: the conversation before a change, None if nothing was changed.
+        problems: why a change was refused.
+        others: other mappings to show.
         number: how many, or which, of what is shown.
         text: what a view is about, or the argument of `do`.
-        do: what the door has to do: `convert`, `edit`, `save`, `quit`; "" = nothing.
+        do: what the command line has to do: `convert`, `edit`, `save`, `quit`; "" = nothing.
     """
 
     conversation: Conversation
@@ -85,7 +83,7 @@ class Reply:
 def respond(
     conversation: Conversation, line: str, context: Context, hear: OnText = lambda _: None
 ) -> Reply:
-    """What a line does: a command is carried out, plain language goes to the model if there is one."""
+    """Carry out a command; plain language goes to the model if there is one."""
     words = line.strip()
     if not words:
         return Reply(conversation=conversation)
@@ -140,7 +138,7 @@ def reply_to_change(
     by: str = YOU,
     edits: Sequence[Edit] = (),
 ) -> Reply:
-    """The reply to a change; one that cannot be run or names no field of the data is not made."""
+    """Reply to a change; one that cannot be run or names no field of the data is refused."""
     if problems := refusal_problems(conversation.state, state, edits):
         return Reply(conversation=conversation, problems=problems)
     made = conversation.with_step(Step(words=redact(words), by=by, state=state))
@@ -150,7 +148,7 @@ def reply_to_change(
 
 
 def _move_step(conversation: Conversation, name: str, context: Context) -> Reply:
-    """At another mapping, tried on the data as it is now: that may have changed since."""
+    """Go to another mapping and check it on the data, which may have changed since."""
     moved = conversation.moved(-1 if name == "undo" else 1)
     if moved is None:
         where = "first" if name == "undo" else "last"
@@ -194,7 +192,7 @@ def _approve_mapping(conversation: Conversation) -> Reply:
 def _ask_model(conversation: Conversation, words: str, context: Context, hear: OnText) -> Reply:
     said = conversation.heard(Utterance(who=YOU, text=redact(words)))
     try:
-        answer = ask_model(conversation, words, context, hear)
+        answer = _ask_in_turns(conversation, words, context, hear)
     except (ModelError, BudgetReached) as error:
         usage = count_usage(conversation, context).usage
         hint = f" ({error.hint})" if error.hint else ""
@@ -216,12 +214,12 @@ def _ask_model(conversation: Conversation, words: str, context: Context, hear: O
 
 
 def count_usage(conversation: Conversation, context: Context) -> Conversation:
-    """The conversation with what its last question took, answered or not."""
-    return replace(conversation, usage=count_spending(conversation.usage, context))
+    """Count what the last question took, answered or not."""
+    return replace(conversation, usage=_count_spending(conversation.usage, context))
 
 
 def _unknown_line_reply(conversation: Conversation, words: str, error: CommandSyntaxError) -> Reply:
-    """A line that nobody understands, and the command that it may mean."""
+    """Suggest the command that a line may mean."""
     if words.lower().startswith("why"):
         return Reply(conversation=conversation, show=("why",), text=words)
     if error.begins:
@@ -238,16 +236,8 @@ _WHERE = "the model's reply"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ModelAnswer:
-    """What came of asking.
-
-    Attributes:
-        say: its words.
-        edits: what it changed.
-        state: the state with the edits, None = nothing was changed.
-        problems: why its last edits were not made.
-        usage: what asking took so far in this conversation.
-    """
+class _ModelAnswer:
+    """The words and edits of the model; `state` is None if it changed nothing."""
 
     say: str
     edits: tuple[Edit, ...]
@@ -256,10 +246,9 @@ class ModelAnswer:
     usage: JsonObject
 
 
-def ask_model(
+def _ask_in_turns(
     conversation: Conversation, words: str, context: Context, hear: OnText
-) -> ModelAnswer:
-    """One turn of the model."""
+) -> _ModelAnswer:
     if context.asking is None:
         raise ValueError("nobody to ask")
     asking, order = context.asking, conversation.order
@@ -287,8 +276,8 @@ def ask_model(
             {"role": "assistant", "content": redact(completion.text[:MOST_ANSWER_CHARS])},
             prompt.correction_message(problems, facts, share=order.share_values),
         ]
-    usage = count_spending(conversation.usage, context)
-    return ModelAnswer(say=say, edits=edits, state=state, problems=problems, usage=usage)
+    usage = _count_spending(conversation.usage, context)
+    return _ModelAnswer(say=say, edits=edits, state=state, problems=problems, usage=usage)
 
 
 def _announce(asking: ModelAccess, messages: list[question.Message]) -> None:
@@ -330,9 +319,9 @@ def _request_completion(
 def _try_reply(
     completion: client.Completion, conversation: Conversation, context: Context
 ) -> tuple[str, tuple[Edit, ...], State | None, tuple[Problem, ...]]:
-    """What a reply says, and the state that its edits give; problems where they give none."""
+    """Return the words of a reply, its edits and the state that they give, or problems."""
     try:
-        reply = read_reply(completion.text, cut_off=completion.cut_off)
+        reply = _read_reply(completion.text, cut_off=completion.cut_off)
     except MappingError as error:
         return "", (), None, error.problems
     edits = tuple(reply["edits"])
@@ -350,13 +339,13 @@ def _try_reply(
 
 
 def _provenance(context: Context) -> JsonObject:
-    """Which model changed the mapping, told what; stays with it whatever a person changes then."""
+    """State which model changed the mapping, with which prompt; later edits keep it."""
     model = context.asking.endpoint.model if context.asking else ""
-    return {"edited_with": {"model": model, "prompt_sha256": prompt_hash()}}
+    return {"edited_with": {"model": model, "prompt_sha256": _prompt_hash()}}
 
 
-def read_reply(text: str, *, cut_off: bool = False) -> JsonObject:
-    """A reply as the schema allows it, nullable keys that were left out filled in."""
+def _read_reply(text: str, *, cut_off: bool = False) -> JsonObject:
+    """Parse a reply as the schema allows it; nullable keys that were left out are filled in."""
     try:
         found, _ = only_object(text, _problem_rank, cut_off=cut_off)
     except UnreadableReply as error:
@@ -372,7 +361,7 @@ def read_reply(text: str, *, cut_off: bool = False) -> JsonObject:
 
 
 def _whole_numbers(value: Json) -> Json:
-    """The same with 2 in place of 2.0, as JSON Schema counts; numbers that are none as texts."""
+    """Turn 2.0 into 2, as JSON Schema counts, and numbers that are too large into texts."""
     if isinstance(value, dict):
         return {key: _whole_numbers(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -388,7 +377,7 @@ _MOST_NUMBER = 2**53
 
 
 def _schema_problems(reply: JsonObject) -> Iterator[Problem]:
-    """What the schema does not allow; of an edit what its own kind does not allow."""
+    """Yield what the schema refuses; for an edit, what the schema of its own kind refuses."""
     from jsonschema import Draft202012Validator
 
     for error in json_yaml.validator("chat").iter_errors(reply):
@@ -411,7 +400,6 @@ _AN_EDIT = ("edits", 0)
 
 
 def _edit_schema(edit: Json) -> JsonObject | None:
-    """The schema of an edit's kind, None where there is no such kind."""
     branches = json_yaml.schema("chat")["properties"]["edits"]["items"]["anyOf"]
     named = edit.get("set") if isinstance(edit, dict) else None
     return next((one for one in branches if one["properties"]["set"]["enum"] == [named]), None)
@@ -422,7 +410,7 @@ def _problem_rank(found: JsonObject) -> int:
 
 
 def _complete_edit(edit: Json) -> Json:
-    """The edit with the keys that may be null, and without null ones that its kind has not."""
+    """Add nullable keys to an edit, and drop null ones that its kind does not have."""
     kind = _edit_schema(edit)
     if kind is None:
         return edit
@@ -434,7 +422,6 @@ def _complete_edit(edit: Json) -> Json:
 
 
 def _complete_messages(edit: JsonObject) -> JsonObject:
-    """Messages and parts with their own nullable keys."""
     made = dict(edit)
     if isinstance(made.get("message"), dict):
         made["message"] = complete_message(made["message"])
@@ -448,8 +435,8 @@ def _complete_messages(edit: JsonObject) -> JsonObject:
     return made
 
 
-def count_spending(before: JsonObject, context: Context) -> JsonObject:
-    """What asking took so far in this conversation, as in a graph's state."""
+def _count_spending(before: JsonObject, context: Context) -> JsonObject:
+    """Return what asking took so far in this conversation, as in a graph's state."""
     asking = context.asking
     if asking is None or asking.ledger.data_set.calls < before.get("calls", 0):
         return before  # nobody was asked since it was taken up again
@@ -458,6 +445,5 @@ def count_spending(before: JsonObject, context: Context) -> JsonObject:
     return {**told, **asking.ledger.data_set.to_json(), **notes}
 
 
-def prompt_hash() -> str:
-    """Hash of the prompt files behind a conversation."""
+def _prompt_hash() -> str:
     return prompts_hash("chat", "chat_small", "chat_data", "chat_turn", "chat_again")

@@ -1,4 +1,4 @@
-"""The end of a run over a lake: repeats across its data sets, the corpus, catalog and page."""
+"""Finish a run over a lake: duplicates across its data sets, the corpus, catalog and page."""
 
 import shutil
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ def finish_run(
     workers: Workers,
     tell: Tell,
 ) -> list[SetFacts]:
-    """What can only be told once every data set has come to its end; the facts with it."""
+    """Do what needs all data sets to be done, and return their facts."""
     tell("repeats")
     found = _find_duplicates(order, sets)
     sets = [_with_repeats(one, found) for one in sets]
@@ -77,8 +77,6 @@ def _with_repeats(one: SetFacts, found: duplicates.Duplicates) -> SetFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class _Part:
-    """What is made of one result."""
-
     name: str
     result: Path
     folder: Path
@@ -93,7 +91,7 @@ def _write_corpus(
     found: duplicates.Duplicates,
     workers: Workers,
 ) -> list[SetFacts]:
-    """The corpus of all results, and what went where; a data set that fails is left out of it."""
+    """Write the corpus of all results; a data set that fails is left out of it."""
     folder = order.out / CORPUS
     options = corpus.CorpusOptions(splits=order.splits or ALL, tokenizer=order.tokenizer)
     parts = [
@@ -121,7 +119,7 @@ def _write_corpus(
 
 
 def _write_part(part: _Part) -> tuple[Split, ...] | str:
-    """What went into which split; a text where it went wrong."""
+    """Return what went into which split; a text if it failed."""
     try:
         return corpus.write_corpus(
             part.result,

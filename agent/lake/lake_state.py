@@ -44,7 +44,7 @@ class LakeState:
 
     @contextmanager
     def connected(self) -> Iterator[Connection]:
-        """A connection inside one transaction."""
+        """Open a connection for one transaction."""
         hint = f"delete {self.folder} to begin anew: results that are there are kept"
         try:
             connection = open_database(self._file)
@@ -67,7 +67,7 @@ class LakeState:
     # --- files, by the JSON of their names: a name in an archive may not be valid text
 
     def files(self) -> dict[str, tuple[str, str]]:
-        """The stamp and what was found, by name of the file."""
+        """Return the stamp and what was found, by name of the file."""
         rows = self._rows("SELECT name, stamp, facts FROM files WHERE facts != ''")
         return {json.loads(key): (stamp, facts) for key, stamp, facts in rows}
 
@@ -82,7 +82,7 @@ class LakeState:
             connection.executemany(put, rows)
 
     def members(self) -> dict[str, str]:
-        """The data set of every file that is known."""
+        """Return the data set of every known file."""
         rows = self._rows("SELECT name, member FROM files WHERE member IS NOT NULL")
         return {json.loads(key): member for key, member in rows}
 
@@ -101,7 +101,7 @@ class LakeState:
     # --- data sets
 
     def sets(self) -> dict[str, KnownSet]:
-        """Every data set by its name."""
+        """Return every data set by its name."""
         return {
             name: KnownSet(key=key, facts=SetFacts.from_json(json.loads(facts)))
             for name, key, facts in self._rows("SELECT name, key, facts FROM sets ORDER BY name")
@@ -122,7 +122,7 @@ class LakeState:
     # --- shapes
 
     def first_of_shape(self, shape: str) -> str | None:
-        """The data set for which a model was asked about a shape, None = nobody did."""
+        """Return the data set for which a model was asked about a shape, None = no one asked."""
         rows = self._rows("SELECT name FROM shapes WHERE key = ?", shape)
         return rows[0][0] if rows else None
 
@@ -134,7 +134,7 @@ class LakeState:
     # --- notes
 
     def note(self, key: str) -> Json:
-        """A note under that key, None = there is none."""
+        """Return a note, None if there is none."""
         rows = self._rows("SELECT value FROM notes WHERE key = ?", key)
         return json.loads(rows[0][0]) if rows else None
 
@@ -148,9 +148,9 @@ class LakeState:
                 connection.execute(put, (key, json.dumps(value)))
 
     def change_note(self, key: str, change: Callable[[Json], Json]) -> Json:
-        """Replace a note by what `change` makes of it, no other process in between; gives it.
+        """Replace a note by what `change` returns, with no other process in between.
 
-        Nothing is kept where `change` raises.
+        Nothing is kept if `change` raises.
         """
         with self.connected() as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -162,12 +162,12 @@ class LakeState:
 
 
 def facts_json(facts: FileFacts) -> dict[str, Json]:
-    """What is known of a file as plain JSON, sets sorted."""
+    """Return what is known of a file as plain JSON, sets sorted."""
     document = asdict(facts)
     return document | {"shape": sorted(facts.shape), "guessed": sorted(facts.guessed)}
 
 
 def facts_from_json(document: dict[str, Json]) -> FileFacts:
-    """The inverse of `facts_json`."""
+    """Restore the facts from `facts_json`."""
     sets = {key: frozenset(document[key]) for key in ("shape", "guessed")}
     return FileFacts(**{**document, **sets, "columns": tuple(document["columns"])})

@@ -1,4 +1,4 @@
-"""A run over a lake: what is new or changed is mapped, gated and converted; then the catalog."""
+"""Run over a lake: map, gate and convert what is new or changed, then write the catalog."""
 
 import hashlib
 import json
@@ -57,13 +57,8 @@ class LakeListener:
 class LakeReport:
     """What a run over a lake did.
 
-    Attributes:
-        sets: all data sets by name, those of earlier runs too.
-        worked: names of those that this run worked at.
-        left_out: files that are not read: (name, why).
-        files: number of files in the lake.
-        spent: what asking a model took.
-        seconds: how long it took.
+    `sets` are all data sets by name, also those of earlier runs, `worked` the names of those that
+    this run worked on, `left_out` the files that are not read (name, why).
     """
 
     sets: tuple[SetFacts, ...]
@@ -75,7 +70,7 @@ class LakeReport:
 
 
 def find_sets(order: LakeOrder, workers: Workers, listener: LakeListener) -> tuple[Survey, int]:
-    """The data sets that lie in the lake, and the number of its files."""
+    """Find the data sets of the lake, and count its files."""
     listed = list_files(order)
     return _survey_files(order, listed, workers, listener), len(listed.entries)
 
@@ -92,7 +87,7 @@ def _survey_files(
 
 
 class _RawDataRecognizer:
-    """What another command reads: looked at once, and again where the files have changed."""
+    """Recognises what another command reads; looks again only where the files have changed."""
 
     def __init__(self, order: LakeOrder) -> None:
         self._state = order.state
@@ -100,7 +95,6 @@ class _RawDataRecognizer:
         self._told: dict[str, Json] = {}
 
     def __call__(self, source: Source) -> Proposal | None:
-        """The proposal to use that command, None for all else."""
         stamps = [[e.name, e.bytes, e.mtime_ns, e.etag] for e in source.listing.entries]
         digest = hashlib.sha256(json.dumps([__version__, stamps]).encode()).hexdigest()
         known = self._known.get(source.location)
@@ -123,7 +117,7 @@ class _RawDataRecognizer:
 def run_lake(
     order: LakeOrder, listener: LakeListener, *, settle: float = 0.0, watching: bool = False
 ) -> LakeReport:
-    """Bring the lake's folder up to date with its data; a killed run is gone on with."""
+    """Bring the lake's folder up to date with its data; an interrupted run is resumed."""
     begun, now = time.monotonic(), time.time_ns()
     listed = list_files(order)
     with _lock_folder(order), Workers(order.jobs) as workers:
@@ -159,7 +153,6 @@ def run_lake(
 
 
 def _set_by_file(found: Survey) -> dict[str, str]:
-    """The data set of every file."""
     members: dict[str, str] = {}
     for one in found.sets:
         names = [*(file.name for file in one.source.files), *(bad.name for bad in one.faults)]
@@ -172,7 +165,7 @@ def _set_by_file(found: Survey) -> dict[str, str]:
 def _work_through(
     order: LakeOrder, found: Survey, workers: Workers, listener: LakeListener, written: set[str]
 ) -> list[str]:
-    """Work at what is new or changed; the names of it."""
+    """Work on what is new or changed, and return its names."""
     kept = order.state.sets()
     todo = [
         one
@@ -214,7 +207,7 @@ def _make_task(order: LakeOrder, turn: QueuedSet, alike: Counter[frozenset[str]]
 def _keep_result(
     order: LakeOrder, task: SetTask, result: SetResult | TaskFailure
 ) -> SetFacts | None:
-    """The facts of a data set that has come to its end, kept; None where it was put off."""
+    """Keep and return the facts of a data set that is done; None if it was put off."""
     if isinstance(result, TaskFailure):
         name = task.data_set.name
         facts = SetFacts(name=name, place=redact(task.data_set.place), status="failed")
@@ -231,7 +224,7 @@ def _keep_result(
 
 
 def _key_after(order: LakeOrder, task: SetTask, facts: SetFacts) -> str:
-    """The key under which a data set is left: that of the mapping which was executed.
+    """Return the key of the mapping that was executed.
 
     The mapping file itself may have been edited in the meantime, which is a change of its own.
     """
@@ -241,7 +234,7 @@ def _key_after(order: LakeOrder, task: SetTask, facts: SetFacts) -> str:
 
 
 def _key_with_first(order: LakeOrder, key: str, first: str) -> str:
-    """The key of a data set that waits for the first of its shape: it changes with its mapping."""
+    """Extend the key of a data set that waits for the first of its shape by the latter's mapping."""
     if not first:
         return key
     file = order.mapping(first)
@@ -250,9 +243,9 @@ def _key_with_first(order: LakeOrder, key: str, first: str) -> str:
 
 
 def _keep_mapping(order: LakeOrder, facts: SetFacts) -> None:
-    """The executed mapping as the approved one; one that is there already stays as it is.
+    """Keep the executed mapping as the approved one, unless there is one.
 
-    It comes last: a run that is killed before finds the data set not to have come to its end.
+    It comes last: a data set of a run that is killed before is not done.
     """
     executed, file = order.result(facts.name) / MAPPING, order.mapping(facts.name)
     if facts.status != "converted" or file.exists():
@@ -263,7 +256,7 @@ def _keep_mapping(order: LakeOrder, facts: SetFacts) -> None:
 
 
 def _write_traceback(order: LakeOrder, name: str, details: str) -> str:
-    """Where the traceback of a mistake lies."""
+    """Write the traceback of a crash, and return a hint that names the file."""
     if not details:
         return ""
     file = order.state.folder / "mistakes" / f"{name}.txt"
@@ -274,7 +267,7 @@ def _write_traceback(order: LakeOrder, name: str, details: str) -> str:
 
 
 def _is_due(order: LakeOrder, one: DataSet, kept: KnownSet | None) -> bool:
-    """Whether a data set is new, has changed, or has lost its result."""
+    """Check whether a data set is new, has changed, or has lost its result."""
     if kept is None or not all(entry.tells_changes for entry in one.source.listing.entries):
         return True
     if kept.facts.status == "rejected" and not order.mapping(one.name).exists():
@@ -288,19 +281,19 @@ def _is_due(order: LakeOrder, one: DataSet, kept: KnownSet | None) -> bool:
 
 
 def _is_measured(order: LakeOrder, facts: SetFacts) -> bool:
-    """Whether the hashes of a data set's records are there, as far as their size tells."""
+    """Check that the hashes of a data set's records are there, as far as their size tells."""
     file = order.hashes(facts.name)
     return file.is_file() and file.stat().st_size >= WIDTH * facts.figures.records
 
 
 def _is_written(one: DataSet, listed: int, settle: float) -> bool:
-    """Whether a file of a data set had changed so recently that it may still be written."""
+    """Check whether a file changed so recently that it may still be written."""
     entries = one.source.listing.entries if settle else ()
     return any(abs(listed - (entry.mtime_ns or 0)) < settle * 1e9 for entry in entries)
 
 
 def _facts_with_gone(order: LakeOrder, found: Survey) -> list[SetFacts]:
-    """The facts of all data sets; of those whose files are gone, what has a result."""
+    """Return the facts of all data sets; if their files are removed, of those with a result."""
     there = {one.name for one in found.sets}
     sets = []
     for name, kept in order.state.sets().items():
@@ -342,6 +335,6 @@ def _check_root(order: LakeOrder) -> None:
 
 
 def _lake_place(order: LakeOrder) -> str:
-    """Where the lake lies, however its root was named."""
+    """Return where the lake lies, however its root was named."""
     local = "://" not in order.root
     return str(Path(order.root).expanduser().resolve()) if local else order.root.rstrip("/")

@@ -1,10 +1,8 @@
-"""Budgets of a run over a lake: what all its processes spend, held together.
+"""One model for many data sets: one budget over all processes, one question per shape.
 
-A request is reserved before it is sent and settled when it is answered, so that processes which ask
-at the same time pass no limit together. What a run that was killed spent stays counted until a run
-of the lake comes to its end.
-
-A model for many data sets: about one shape it is asked once, by whoever comes first.
+A request is reserved before it is sent and settled when it is answered, so that processes that ask
+at the same time stay within the limits together. What an interrupted run spent stays counted until
+a run of the lake ends.
 """
 
 import os
@@ -46,11 +44,11 @@ class LakeLedger(Ledger):
 
     @property
     def run(self) -> Spent:
-        """What all processes of the run spent or have reserved."""
+        """Return what all processes of the run spent or have reserved."""
         return _note_total(self._state.note(_NOTE))
 
     def check(self, tokens_in: int, tokens_out: int) -> None:
-        """See that one more request is within every limit, and reserve it."""
+        """Check that one more request is within every limit, and reserve it."""
         super().check(tokens_in, tokens_out)
 
         def reserved(note: Json) -> Json:
@@ -64,38 +62,38 @@ class LakeLedger(Ledger):
         self._state.change_note(_NOTE, reserved)
 
     def check_wait(self, seconds: float) -> None:
-        """Whether so long a wait leaves time to ask again."""
+        """Check that a wait leaves time to ask again."""
         super().check_wait(seconds)
         check_wait(_RUN, self._of_run, self.run, seconds)
 
     def add(self, spent: Spent) -> None:
-        """Count what one request or wait spent, in place of what was reserved for it."""
+        """Count what one request or wait spent, in place of its reservation."""
         super().add(spent)
         self._state.change_note(
             _NOTE, lambda note: _with_reservation(_settle_note(note, spent), None)
         )
 
     def seconds_left(self) -> float | None:
-        """The time that is left, never below 0; None = no limit."""
+        """Return the time that is left, never below 0; None = no limit."""
         of_set, most = super().seconds_left(), self._of_run.seconds
         left = [] if most is None else [max(0.0, most - self.run.seconds)]
         return min([*left, *([] if of_set is None else [of_set])], default=None)
 
 
 def begin_run(state: LakeState) -> None:
-    """See to it that what a killed run had reserved counts as spent: it may have been sent."""
+    """Count what a killed run had reserved as spent: it may have been sent."""
     note = state.note(_NOTE)
     if note is not None:
         state.keep_note(_NOTE, {"spent": _note_total(note).to_json(), "reserved": {}})
 
 
 def count_spending(state: LakeState) -> Spent:
-    """What the run has spent so far."""
+    """Return what the run has spent so far."""
     return _note_total(state.note(_NOTE))
 
 
 def end_run(state: LakeState) -> Spent:
-    """What the run spent; the next one begins with nothing spent."""
+    """Return what the run spent; the next one begins with nothing spent."""
     total = count_spending(state)
     state.keep_note(_NOTE, None)
     return total
@@ -109,7 +107,7 @@ def _note_total(note: Json) -> Spent:
 
 
 def _with_reservation(note: Json, wanted: Spent | None) -> Json:
-    """The note with what this process has reserved now; None = nothing."""
+    """Set what this process has reserved; None = nothing."""
     note = note or {"spent": Spent().to_json(), "reserved": {}}
     others = {pid: one for pid, one in note["reserved"].items() if pid != str(os.getpid())}
     mine = {} if wanted is None else {str(os.getpid()): wanted.to_json()}
@@ -127,7 +125,7 @@ _LOCKS: Final = "shapes"
 
 
 class PostponedError(Exception):
-    """Another data set of the same shape comes first; field: what the shape is known by."""
+    """Another data set of the same shape comes first."""
 
     def __init__(self, shape: str) -> None:
         super().__init__(shape)
@@ -138,17 +136,10 @@ class PostponedError(Exception):
 class SharedModel:
     """The model as one data set of a lake may ask it.
 
-    Attributes:
-        state: where data sets meet.
-        name: the data set.
-        asking: how the model is asked.
-        rules: the rules.
-        card: what is said beside the data.
-        pending: the data sets that have not come to an end in this run yet.
-        after: the data set that is to ask first, "" = this one.
-        approved: the approved mapping of a data set, None = there is none.
-        shape: what the data set's shape is known by, once the model was to be asked about it.
-        waits_for: the data set of the same shape whose answer a person has to settle first.
+    `pending` are the data sets that are not done in this run yet; `after` is the one that asks
+    first ("" = this one), `approved` looks up the approved mapping of another one. Afterwards
+    `shape` is set if the model was to be asked, and `waits_for` names the data set of the same
+    shape that a person has to settle first.
     """
 
     state: LakeState
@@ -164,7 +155,7 @@ class SharedModel:
     _held: ExitStack = field(default_factory=ExitStack)
 
     def turns(self) -> dict[str, Mapper]:
-        """The mappers that ask the model, by their names."""
+        """Return the mappers that ask the model, by name."""
         return {
             "auto": auto.auto_mapper(self.rules, self._turn),
             MODEL: auto.model_first_mapper(self._turn, self.rules),
@@ -199,7 +190,7 @@ class SharedModel:
         return self._asked(source, sample, request, history)
 
     def _asked(self, source: Source, sample: Sample, request: Request, history: History) -> Turn:
-        """The model's turn; where it does not answer at all, no other data set waits for it too."""
+        """Ask the model; if it does not answer at all, no other data set tries in this run."""
         cards = {source.location: self.card} if self.card else {}
         try:
             return mapper.llm_mapper(self.asking, self.rules, cards)(
@@ -211,14 +202,13 @@ class SharedModel:
             raise
 
     def _known(self, shape: str, rows: str) -> bool:
-        """Whether an answer is there for the shape, or for these rows."""
         if not self.asking.remembered:
             return False
         of_shape = self.asking.store.reply(shape) is not None and not self.asking.marked(shape)
         return of_shape or self.asking.store.reply(rows) is not None
 
     def _second(self, first: str, rules: Turn) -> Turn | None:
-        """The turn of a data set that came second; None where the first gave up."""
+        """Take the turn of a data set that came second; None if the first gave up."""
         if first in self.pending:
             raise PostponedError(self.shape)
         document = self.approved(first)
@@ -232,16 +222,16 @@ class SharedModel:
 
 
 def _may_come_from_card(document: dict[str, Json]) -> bool:
-    """Whether a card beside other data may have talked a model into a mapping, unseen by people."""
+    """Check whether a card of other data may have influenced a mapping that no person saw."""
     made = document.get("provenance") or {}
     return bool(made.get("card")) and not (made.get("edited") or made.get("reviewed"))
 
 
 def _approved_turn(document: dict[str, Json], first: str, rules: Proposal | None) -> Turn:
-    """The mapping that was approved for another data set of the shape, as this one's.
+    """Propose the mapping that was approved for another data set of the shape.
 
-    What was read in the other's texts, and its name, is said anew. It passes the gates as what it
-    was: a person's, or a model's.
+    Its language and source are stated anew. It passes the gates as what it was: a person's, or a
+    model's.
     """
     made = document.get("provenance") or {}
     persons = bool(made.get("edited") or made.get("reviewed")) or made.get("mapper") != MODEL
@@ -275,13 +265,7 @@ def _own_meta(meta: dict[str, Json], language: Json) -> dict[str, Json]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueuedSet:
-    """A data set whose turn it is.
-
-    Attributes:
-        data_set: the data set.
-        after: the data set that is to ask a model first if both have one shape, "" = none.
-        pending: names of all that have not come to their end.
-    """
+    """A data set whose turn it is, with `after`, which asks first, and all that are not done."""
 
     data_set: DataSet
     after: str
@@ -302,11 +286,11 @@ class TurnQueue:
 
     @property
     def runs_alone(self) -> bool:
-        """Whether all were in the way of each other when several had their turn at a time."""
+        """Whether all blocked each other when several had their turn at a time."""
         return self._stuck == 1
 
     def next(self) -> list[QueuedSet]:
-        """Whose turn it is now; everybody's, where nobody came to an end one by one either."""
+        """Return whose turn it is now; all of them if working one by one did not help either."""
         if self._stuck > 1:
             return [self._turn(one, "", frozenset()) for one in self._waiting.values()]
         pending, firsts = frozenset(self._waiting), self._firsts()
@@ -323,7 +307,7 @@ class TurnQueue:
         return QueuedSet(data_set=one, after=after, pending=pending)
 
     def _firsts(self) -> dict[object, str]:
-        """The first by name of those that are, or may be, alike."""
+        """Return the first by name of those that are, or may be, alike."""
         alike: dict[object, list[str]] = defaultdict(list)
         for one in self._waiting.values():
             alike[self._likeness(one)].append(one.name)
@@ -333,7 +317,7 @@ class TurnQueue:
         return self._shapes.get(one.name) or shape_keys(one)
 
     def settle(self, ended: Mapping[str, str], put_off: Mapping[str, str]) -> None:
-        """What came of a round, each with its shape ("" = unknown): who ended, who was put off."""
+        """Record a round, each with its shape ("" = unknown): who is done, who was put off."""
         for name in ended:
             del self._waiting[name]
         self._led.update(ended.values())
@@ -342,5 +326,5 @@ class TurnQueue:
 
 
 def shape_keys(one: DataSet) -> frozenset[str]:
-    """What is known of the shape of a data set's rows before they are sampled."""
+    """Return what is known of the shape of a data set's rows before they are sampled."""
     return frozenset(name for file in one.source.files for name in file.facts.shape)

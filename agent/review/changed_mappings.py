@@ -53,7 +53,7 @@ class ChangedMapping:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _File:
-    """A file of one side: its bytes, None where it is too large for a mapping, and its document."""
+    """A file of one side: its bytes (None = too large for a mapping), and its document."""
 
     data: bytes | None
     document: Document | None = None
@@ -63,7 +63,7 @@ class _File:
         return (self.data or b"").decode("utf-8-sig", errors="replace")
 
     def problems(self, path: str) -> tuple[Problem, ...]:
-        """Why it is no mapping."""
+        """Say why it is not a mapping."""
         if self.data is None:
             large = Problem("", "too_large", f"at most {MOST_MAPPING >> 20} MiB", "more")
             return (large,)
@@ -75,7 +75,7 @@ class _File:
 
 
 def find_changed(base: Side, head: Side, globs: Sequence[str] | None) -> list[ChangedMapping]:
-    """The mappings that differ, by path."""
+    """Find the mappings that differ, by path."""
     _require_matches(base, head, globs)
     changed = {
         path
@@ -93,14 +93,13 @@ def find_changed(base: Side, head: Side, globs: Sequence[str] | None) -> list[Ch
 
 
 def _is_chosen(one: ChangedMapping, globs: Sequence[str] | None) -> bool:
-    """Whether a mapping is asked for; one that was renamed also by where it lay."""
     return matches_globs(one.path, globs) or (
         one.old_path is not None and matches_globs(one.old_path, globs)
     )
 
 
 def compare_files(old: Side, old_path: str, new: Side, new_path: str) -> ChangedMapping:
-    """Two files by themselves as one change."""
+    """Compare two files."""
     before, after = _read_single(old, old_path), _read_single(new, new_path)
     if before.document is None:
         raise MappingError(old.name, before.problems(old_path))
@@ -126,7 +125,7 @@ def _object_id_at(side: Side, path: str) -> str | None:
 
 
 def _require_matches(base: Side, head: Side, globs: Sequence[str] | None) -> None:
-    """Raise RevisionError where stated globs choose nothing: they would be kept by nobody."""
+    """Raise RevisionError if stated globs match nothing."""
     paths = {*base.files, *head.files, *base.others, *head.others}
     if globs is not None and not any(_is_stated(path, globs) for path in paths):
         hint = "check its spelling; paths begin at the top of the repository"
@@ -135,7 +134,7 @@ def _require_matches(base: Side, head: Side, globs: Sequence[str] | None) -> Non
 
 
 def _is_stated(path: str, globs: Sequence[str] | None) -> bool:
-    """Whether a file is one of those that have to be mappings."""
+    """Check whether a file is one of those that have to be mappings."""
     return globs is not None and path.endswith(".json") and matches_globs(path, globs)
 
 
@@ -150,7 +149,7 @@ def _may_be_mapping(path: str, base: Side, head: Side, globs: Sequence[str] | No
 
 
 def _read_files(side: Side, paths: Collection[str]) -> dict[str, _File]:
-    """The files of a side that are there, those too large for a mapping without their bytes."""
+    """Read the files of a side, except those that are too large for a mapping."""
     there = [path for path in paths if path in side.files]
     found = side.contents(there, MOST_MAPPING)
     return {path: _parse_file(path, found.get(path)) for path in there}
@@ -166,7 +165,6 @@ def _parse_file(path: str, data: bytes | None) -> _File:
 
 
 def _parse_object(data: bytes) -> Document:
-    """The object that is in a file, an empty one where there is none; looked at before all else."""
     try:
         document = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError):
@@ -257,7 +255,7 @@ def _changed_paths(
 
 
 def _is_json(file: _File) -> bool:
-    """Whether a file is JSON; one that is too large for a mapping is taken for it."""
+    """Check that a file is JSON; one that is too large for a mapping is assumed to be."""
     try:
         json.loads((b"0" if file.data is None else file.data).decode("utf-8-sig"))
     except RecursionError:
@@ -268,7 +266,6 @@ def _is_json(file: _File) -> bool:
 
 
 def _has_mapping_sibling(path: str, head: Side) -> bool:
-    """Whether another file of the same folder is a mapping."""
     folder = path.rpartition("/")[0]
     near = [one for one in head.files if one != path and one.rpartition("/")[0] == folder]
     beside = [one for one in sorted(near) if one.endswith(".json")][:_MOST_NEIGHBOURS]
@@ -300,14 +297,13 @@ def _remaining_mapping(
 
 
 def _claims_to_be_mapping(file: _File) -> bool:
-    """Whether a file that is no mapping says that it is one."""
     stated = _parse_object(file.data or b"")
     said = any(key in stated for key in ("text", "messages", "any_of"))
     return said and stated.get("version") == 2
 
 
 def _changes_of_sidecars_only(head: Side, paths: Sequence[str]) -> Iterator[ChangedMapping]:
-    """Mappings that are what they were, while something beside them was changed."""
+    """Yield unchanged mappings of which a sidecar changed."""
     for path, one in _read_files(head, paths).items():
         if one.document is not None:
             yield ChangedMapping(
@@ -316,7 +312,7 @@ def _changes_of_sidecars_only(head: Side, paths: Sequence[str]) -> Iterator[Chan
 
 
 def _with_sidecar_changes(one: ChangedMapping, base: Side, head: Side) -> ChangedMapping:
-    """The mapping with what lies beside it and is not what it was, wherever that lay."""
+    """Add which sidecars changed, wherever they lay."""
     sides = ((base, one.old_path or one.path), (head, one.path))
     told = {name: [sidecar_ids(side, path, name) for side, path in sides] for name in SIDECARS}
     beside = frozenset(name for name, (old, new) in told.items() if old != new)

@@ -1,8 +1,8 @@
-"""The records of two mappings on one sample, matched: which are the same, changed, lost, gained.
+"""Match the records of two mappings on one sample: the same, changed, lost, gained.
 
-Records are matched by file, row and element. Where the facts about the files differ, rows have
-other numbers or are other rows: they are matched by their order in each file if both mappings read
-as many rows of every file, else records are only looked for by what they say.
+Records are matched by file, row and element. If the facts about the files differ, rows have other
+numbers or are other rows: they are matched by their order in each file if both mappings read as
+many rows of every file, else only by their content.
 """
 
 import json
@@ -56,12 +56,12 @@ class RecordMatch:
     differences: tuple[Difference, ...]
 
     def count(self, kind: Kind) -> int:
-        """How many differences there are of one kind."""
+        """Count the differences of one kind."""
         return sum(one.kind == kind for one in self.differences)
 
 
 def place_records(trial: Trial, *, source_name: str) -> list[PlacedRecord]:
-    """The records that a mapping makes of its sample, in order."""
+    """Return the records that a mapping makes of its sample, in order."""
     unifier = RowExecutor(trial.mapping, source_name=source_name)
     if trial.mapping.kind == "irrelevant":
         return []
@@ -77,7 +77,7 @@ def place_records(trial: Trial, *, source_name: str) -> list[PlacedRecord]:
 def _row_records(
     unifier: RowExecutor, batch: Batch, at: int, number: int
 ) -> Iterator[PlacedRecord]:
-    """The records of one row; elements that gave none keep their number."""
+    """Yield the records of one row; elements that gave none keep their number."""
     key = batch.keys[at] if batch.keys is not None else batch.rows[at]
     records, failed = unifier.row(Node(batch.values[at], key))
     without = {element for element, _ in failed}
@@ -100,7 +100,7 @@ def match_records(
 
 
 def count_sampled_rows(trial: Trial) -> Counter[str]:
-    """How many rows, or groups of rows, of each file a mapping is run on."""
+    """Count the rows, or groups of rows, of each file that a mapping is run on."""
     counts: Counter[str] = Counter()
     for batch in sample_batches(trial.sample, trial.mapping):
         counts[batch.file] += len(batch.rows)
@@ -119,7 +119,6 @@ def _match_by_place(old: Sequence[PlacedRecord], new: Sequence[PlacedRecord]) ->
 
 
 def _difference(old: PlacedRecord | None, new: PlacedRecord | None) -> Difference | None:
-    """What differs at a place, None where nothing does."""
     if old is None:
         return Difference("gained", new.place, None, new.record) if new else None
     if new is None:
@@ -130,7 +129,7 @@ def _difference(old: PlacedRecord | None, new: PlacedRecord | None) -> Differenc
 
 
 def _match_by_content(old: Sequence[PlacedRecord], new: Sequence[PlacedRecord]) -> RecordMatch:
-    """Records that say the same are the same, wherever they stand."""
+    """Match records of the same content, wherever they stand."""
     before, after = (Counter(map(_record_text, side)) for side in (old, new))
     same = (before & after).total()
     unlike = (
@@ -148,7 +147,7 @@ def _record_text(one: PlacedRecord) -> str:
 
 
 def _surplus_records(side: Iterable[PlacedRecord], other: Counter[str]) -> Iterator[PlacedRecord]:
-    """The records that the other side has not, or not as often."""
+    """Yield the records that the other side does not have, or not as often."""
     left = Counter(other)
     for one in side:
         if left[_record_text(one)]:

@@ -1,6 +1,6 @@
-"""The verdict on a changed mapping: every reason with its level, and the worst of them.
+"""Reach the verdict on a changed mapping: every reason with its level, and the worst of them.
 
-The class of the change is only the claim; what both mappings made of the sample has a say too.
+The class of the change is only a claim; what both mappings made of the sample counts too.
 docs/review.md is the reference.
 """
 
@@ -70,12 +70,12 @@ class Case:
 
 
 def worst_level(levels: Iterable[Level]) -> Level:
-    """The gravest of some levels, `pass` of none."""
+    """Return the worst of some levels, `pass` if there are none."""
     return max(levels, key=LEVELS.index, default="pass")
 
 
 def verdict_reasons(case: Case, *, allow_breaking: bool) -> list[Reason]:
-    """Every reason for a verdict, the gravest first."""
+    """Return every reason for a verdict, the worst first."""
     heavy: Level = "warn" if allow_breaking else "block"
     found = [*_status_reasons(case.touched)]
     if case.touched.new is not None:
@@ -117,12 +117,12 @@ def _change_reasons(case: Case, heavy: Level) -> Iterator[Reason]:
         yield _make_reason("pass", "no_change", "the mapping means what it meant before")
     for one in case.changes:
         level = heavy if one.kind == "breaking" else _OF_CLASS[one.kind]
-        text = f"{one.target}: {change_text(one)}. {RULES[one.rule][1]}"
+        text = f"{one.target}: {_change_text(one)}. {RULES[one.rule][1]}"
         yield _make_reason(level, one.rule, text, change_place(one))
 
 
-def change_text(one: Change) -> str:
-    """What a change puts in place of what: `body → title + body`."""
+def _change_text(one: Change) -> str:
+    """Show what a change puts in place of what: `body → title + body`."""
     if one.old is None:
         return f"added: {_shorten(one.new or '')}"
     if one.new is None:
@@ -135,12 +135,12 @@ def _shorten(text: str) -> str:
 
 
 def change_place(one: Change) -> str:
-    """Where a change stands in the new file; of what is gone the place around it."""
+    """Return where a change stands in the new file; of what is gone the place around it."""
     return one.pointer.rpartition("/")[0] if one.new is None else one.pointer
 
 
 def _sidecar_reasons(case: Case) -> Iterator[Reason]:
-    """What proves the mapping right was changed, together with it or alone."""
+    """Yield changes of what proves the mapping right, made with it or alone."""
     touched = case.touched
     if touched.old is None:
         return
@@ -185,7 +185,6 @@ def _replay_reasons(case: Case, heavy: Level) -> Iterator[Reason]:
 
 
 def _converts_nothing(touched: ChangedMapping) -> bool:
-    """Whether the new mapping says that the data set is irrelevant."""
     stated = touched.new or {}
     return all(stated.get(key) is None for key in ("text", "messages", "any_of"))
 
@@ -211,7 +210,7 @@ def _record_reasons(
 
 
 def _count_lost_and_gained(replay: Replay, before: int, after: int) -> tuple[int, int]:
-    """Records without a counterpart; by their number where places say nothing."""
+    """Count records without a counterpart; by their number if places say nothing."""
     matched = replay.matched
     if matched is None or not matched.by_place:
         return max(0, before - after), max(0, after - before)
@@ -219,7 +218,7 @@ def _count_lost_and_gained(replay: Replay, before: int, after: int) -> tuple[int
 
 
 def _claim_reasons(case: Case, heavy: Level) -> Iterator[Reason]:
-    """Whether the sample bears out what the class of the change says."""
+    """Check the class of the change against the sample."""
     matched = case.replay.matched
     if matched is None or not matched.by_place or case.kind in (None, "breaking"):
         return
@@ -237,7 +236,7 @@ def _claim_reasons(case: Case, heavy: Level) -> Iterator[Reason]:
 
 
 def _comparable_record(record: Record, kind: str) -> Record:
-    """A record without what a change of this class may touch."""
+    """Drop from a record what a change of this class may touch."""
     bare = {**record}
     if kind in ("meta", "training"):
         bare.pop("meta", None)
@@ -250,7 +249,7 @@ def _comparable_record(record: Record, kind: str) -> Record:
 
 
 def _gate_reasons(old: SampleRun | None, new: SampleRun) -> Iterator[Reason]:
-    """The gates that warn of the new mapping, and did not of the old one."""
+    """Yield the gates that warn of the new mapping, and did not of the old one."""
     known = {gate.name for gate in _warning_gates(old)} if old else set()
     for gate in _warning_gates(new):
         if gate.name not in known:

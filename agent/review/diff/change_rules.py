@@ -135,16 +135,11 @@ RULES: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """One thing that a new mapping says otherwise.
+    """One difference between two mappings: its rule (a key of RULES) and its class `kind`.
 
-    Attributes:
-        target: as people read it: `text`, `messages 2 content`, `meta.language`, `source.root`,
-            `alternative 1: text`; messages and alternatives count from 1.
-        rule: its name in RULES.
-        kind: its class, one of CLASSES.
-        old: what was said, in words; None = it was not there.
-        new: what is said now, in words; None = it is gone.
-        pointer: JSON Pointer into the new normal form, into the old one for what is gone.
+    The target is `text`, `messages 2 content`, `meta.language` or `alternative 1: text`, counted
+    from 1. `old` and `new` are words, None = not there; the JSON Pointer goes into the new normal
+    form, or into the old one for what was removed.
     """
 
     target: str
@@ -156,5 +151,5 @@ class Change:
 
 
 def make_change(rule: str, target: str, old: str | None, new: str | None, pointer: str) -> Change:
-    """A change by the name of its rule, which says its class."""
+    """Make a change by the name of its rule, which has its class."""
     return Change(target=target, rule=rule, kind=RULES[rule][0], old=old, new=new, pointer=pointer)

@@ -1,7 +1,4 @@
-"""The layouts of a mapping as they are run: every alternative laid over the outer keys.
-
-What a new mapping says otherwise than an old one, target by target, each change with its class.
-"""
+"""Compare two mappings target by target, each alternative laid over the outer keys."""
 
 import difflib
 from collections.abc import Iterable, Iterator
@@ -39,15 +36,11 @@ Pair = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Alternative:
-    """One layout with all that holds in it.
+class _Alternative:
+    """One layout laid over the outer keys, with its conditions, the outer ones first.
 
-    Attributes:
-        layout: its keys, with those of the mapping around it.
-        name: what its targets begin with: `alternative 1: `, nothing where there is only one.
-        base: JSON Pointer to the alternative, "" for the mapping itself.
-        own: the keys (`text`, `meta/language`) that stand in the alternative.
-        where: the conditions with their places, those of the mapping first.
+    Its targets begin with `name` (`alternative 1: `); `base` is its JSON Pointer, and `own` are the
+    keys (`text`, `meta/language`) that it states itself.
     """
 
     layout: dict[str, Json]
@@ -57,16 +50,16 @@ class Alternative:
     where: tuple[PlacedCondition, ...] = ()
 
     def pointer(self, key: str) -> str:
-        """The JSON Pointer to a key: into the alternative where it stands there."""
+        """Return the JSON Pointer to a key: into the alternative if it is stated there."""
         return f"{self.base if key in self.own else ''}/{key}"
 
 
-def expand_alternatives(document: dict[str, Json]) -> list[Alternative]:
-    """The layouts of a mapping in normal form, in the order in which they are tried."""
+def _expand_alternatives(document: dict[str, Json]) -> list[_Alternative]:
+    """Return the layouts of a mapping in normal form, in the order in which they are tried."""
     outer = {key: document[key] for key in _KEYS if document.get(key) is not None}
     around = _place_conditions(outer, "")
     if "any_of" not in document:
-        return [Alternative(layout=outer, where=around)]
+        return [_Alternative(layout=outer, where=around)]
     return [
         _overlay_variant(outer, around, variant, number)
         for number, variant in enumerate(document["any_of"])
@@ -78,14 +71,14 @@ def _overlay_variant(
     around: tuple[PlacedCondition, ...],
     variant: dict[str, Json],
     number: int,
-) -> Alternative:
+) -> _Alternative:
     base = f"/any_of/{number}"
     layout = {**outer, **variant}
     if meta := {**outer.get("meta", {}), **variant.get("meta", {})}:
         layout["meta"] = meta
     if where := [*outer.get("where", []), *variant.get("where", [])]:
         layout["where"] = where
-    return Alternative(
+    return _Alternative(
         layout=layout,
         name=f"alternative {number + 1}: ",
         base=base,
@@ -105,8 +98,7 @@ def _place_conditions(layout: dict[str, Json], base: str) -> tuple[PlacedConditi
     )
 
 
-def has_too_many_pairs(old: dict[str, Json], new: dict[str, Json]) -> bool:
-    """Whether the alternatives of two mappings are more than can be compared one by one."""
+def _has_too_many_pairs(old: dict[str, Json], new: dict[str, Json]) -> bool:
     most = [len(document.get("any_of", ())) for document in (old, new)]
     around = [
         len(exact_text({key: document.get(key) for key in _KEYS})) * count
@@ -115,13 +107,13 @@ def has_too_many_pairs(old: dict[str, Json], new: dict[str, Json]) -> bool:
     return most[0] * most[1] > _MOST_PAIRS or max(around) > _MOST_AROUND
 
 
-def is_tried_per_row(document: dict[str, Json]) -> bool:
-    """Whether alternatives are tried for whole rows, since one has an `each` of its own."""
+def _is_tried_per_row(document: dict[str, Json]) -> bool:
+    """Check whether alternatives are tried for whole rows, since one has its own `each`."""
     return any("each" in variant for variant in document.get("any_of", []))
 
 
-def pair_alternatives(old: list[Alternative], new: list[Alternative]) -> list[Pair]:
-    """Which old alternative has become which new one, in the order of both."""
+def _pair_alternatives(old: list[_Alternative], new: list[_Alternative]) -> list[Pair]:
+    """Pair old alternatives with new ones, in the order of both."""
     before, after = ([exact_text(one.layout) for one in side] for side in (old, new))
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     return [pair for _, *range_ in matcher.get_opcodes() for pair in _pair_stretch(*range_)]
@@ -137,14 +129,14 @@ Document = dict[str, Json]
 
 
 def compare_mappings(old: Document, new: Document) -> tuple[Change, ...]:
-    """What a new mapping says otherwise than an old one; both in normal form.
+    """Compare two mappings in normal form.
 
-    In the order of the language: source, group, then the layouts key by key. No change at all means
-    that every row gives the same records.
+    The changes are in the order of the language: source, group, then the layouts key by key. No
+    change at all means that every row gives the same records.
     """
-    if has_too_many_pairs(old, new):
+    if _has_too_many_pairs(old, new):
         return _uncompared_changes(old, new)
-    before, after = expand_alternatives(old), expand_alternatives(new)
+    before, after = _expand_alternatives(old), _expand_alternatives(new)
     kinds = _common_kind(before), _common_kind(after)
     if kinds == (None, None):
         return ()
@@ -159,21 +151,21 @@ def compare_mappings(old: Document, new: Document) -> tuple[Change, ...]:
             make_change("records_kind", kinds[1] or "", *words, _irrelevance_pointer(new)),
         )
     if _differ_in_row_scope(old, new):
-        was, now = ("per row" if is_tried_per_row(one) else "per element" for one in (old, new))
+        was, now = ("per row" if _is_tried_per_row(one) else "per element" for one in (old, new))
         found.append(make_change("alternatives_each", "alternatives", was, now, "/any_of"))
     return (
         *found,
-        *_layout_changes(before, after, rows=is_tried_per_row(old) or is_tried_per_row(new)),
+        *_layout_changes(before, after, rows=_is_tried_per_row(old) or _is_tried_per_row(new)),
     )
 
 
 def worst_class(found: Iterable[Change]) -> str:
-    """The most severe class of some changes; `none` of none."""
+    """Return the most severe class of some changes; `none` if there are none."""
     return max((one.kind for one in found), key=CLASSES.index, default="none")
 
 
 def _uncompared_changes(old: Document, new: Document) -> tuple[Change, ...]:
-    """One change for all, where the alternatives are too many to look at each."""
+    """Return one change for all if there are too many alternatives to compare each."""
     if exact_text(old) == exact_text(new):
         return ()
     was, now = (f"{len(one.get('any_of', [None]))} alternatives" for one in (old, new))
@@ -183,12 +175,12 @@ def _uncompared_changes(old: Document, new: Document) -> tuple[Change, ...]:
 # --- relevance and kind
 
 
-def _common_kind(layouts: list[Alternative]) -> str | None:
+def _common_kind(layouts: list[_Alternative]) -> str | None:
     keys = ("messages", "text")
     return next((key for key in keys if any(key in one.layout for one in layouts)), None)
 
 
-def _relevance_change(before: list[Alternative], after: list[Alternative]) -> Change:
+def _relevance_change(before: list[_Alternative], after: list[_Alternative]) -> Change:
     if _common_kind(before) is None:
         kind = _common_kind(after) or ""
         return make_change("mapped_now", kind, None, _all_texts(after), after[0].pointer(kind))
@@ -200,7 +192,7 @@ def _irrelevance_pointer(document: Document) -> str:
     return next((f"/{key}" for key in ("text", "messages", "any_of") if key in document), "")
 
 
-def _all_texts(layouts: list[Alternative]) -> str:
+def _all_texts(layouts: list[_Alternative]) -> str:
     return cut_text(" | ".join(layout_text(one.layout) for one in layouts))
 
 
@@ -214,20 +206,19 @@ def _group_changes(old: Json, new: Json) -> list[Change]:
 
 
 def _differ_in_row_scope(old: Document, new: Document) -> bool:
-    """Whether several alternatives were tried per row and are per element, or the reverse."""
     several = "any_of" in old and "any_of" in new
     return (
         several
-        and is_tried_per_row(old) != is_tried_per_row(new)
+        and _is_tried_per_row(old) != _is_tried_per_row(new)
         and ("each" in old or "each" in new)
     )
 
 
 def _layout_changes(
-    old: list[Alternative], new: list[Alternative], *, rows: bool
+    old: list[_Alternative], new: list[_Alternative], *, rows: bool
 ) -> Iterator[Change]:
-    """The changes of the layouts; `rows`: alternatives are tried for whole rows."""
-    pairs = pair_alternatives(old, new)
+    """Compare all layouts; `rows`: alternatives are tried for whole rows."""
+    pairs = _pair_alternatives(old, new)
     both = [(i, j) for i, j in pairs if i is not None and j is not None]
     per_pair = [list(_layout_pair_changes(old[i], new[j], last=i == len(old) - 1)) for i, j in both]
     common = (
@@ -256,7 +247,7 @@ def _common_changes(
     common: set[tuple[str, str, str | None, str | None]],
     rows: bool,
 ) -> Iterator[Change]:
-    """What changed alike in all alternatives.
+    """Yield what changed in all alternatives alike.
 
     A row that passes a condition passes it in each of them, so none takes a row from another,
     unless they are tried for whole rows of which some elements pass.
@@ -267,7 +258,6 @@ def _common_changes(
 
 
 def _change_among_alternatives(one: Change, *, last: bool) -> Change:
-    """The change as it counts in its place among alternatives."""
     if one.rule != "where_widened" or last:
         return one
     rule = "where_widened_among_alternatives"
@@ -275,7 +265,7 @@ def _change_among_alternatives(one: Change, *, last: bool) -> Change:
 
 
 def _unpaired_changes(
-    old: list[Alternative], new: list[Alternative], pairs: list[tuple[int | None, int | None]]
+    old: list[_Alternative], new: list[_Alternative], pairs: list[tuple[int | None, int | None]]
 ) -> Iterator[Change]:
     gone = {exact_text(old[i].layout): i for i, j in pairs if i is not None and j is None}
     come = {exact_text(new[j].layout): j for i, j in pairs if i is None and j is not None}
@@ -300,8 +290,8 @@ def _unpaired_changes(
 # --- one layout
 
 
-def _layout_pair_changes(old: Alternative, new: Alternative, *, last: bool) -> Iterator[Change]:
-    """What differs between two layouts; `last`: a row that gives nothing here gives nothing."""
+def _layout_pair_changes(old: _Alternative, new: _Alternative, *, last: bool) -> Iterator[Change]:
+    """Compare two layouts; `last`: a row that gives nothing here gives nothing."""
     before, after = old.layout, new.layout
     if exact_text(before.get("each")) != exact_text(after.get("each")):
         words = contrast_optional_texts(before.get("each"), after.get("each"), each_text)
@@ -322,11 +312,11 @@ def _layout_pair_changes(old: Alternative, new: Alternative, *, last: bool) -> I
         yield from _meta_changes(old, new, key)
 
 
-def _pointer(old: Alternative, new: Alternative, key: str) -> str:
+def _pointer(old: _Alternative, new: _Alternative, key: str) -> str:
     return (new if _own_value(new, key) is not None else old).pointer(key)
 
 
-def _own_value(side: Alternative, key: str) -> Json:
+def _own_value(side: _Alternative, key: str) -> Json:
     value: Json = side.layout
     for step in key.split("/"):
         value = value.get(step) if value is not None else None
@@ -334,7 +324,7 @@ def _own_value(side: Alternative, key: str) -> Json:
 
 
 def _value_changes(
-    old: Alternative, new: Alternative, key: str, path_rule: str, *, needed: bool
+    old: _Alternative, new: _Alternative, key: str, path_rule: str, *, needed: bool
 ) -> list[Change]:
     return value_changes(
         _own_value(old, key),
@@ -346,8 +336,8 @@ def _value_changes(
     )
 
 
-def _meta_changes(old: Alternative, new: Alternative, key: str) -> list[Change]:
-    """Whatever changes of a meta value, it is one change of that value."""
+def _meta_changes(old: _Alternative, new: _Alternative, key: str) -> list[Change]:
+    """Count whatever changes in a meta value as one change of that value."""
     rule, place = f"meta_{key}", f"meta/{key}"
     found = _value_changes(old, new, place, rule, needed=False)
     return [make_change(rule, f"meta.{key}", one.old, one.new, one.pointer) for one in found]

@@ -1,4 +1,4 @@
-"""What a change of `messages` means: old and new ones side by side, and what differs in each."""
+"""Compare `messages`: pair old and new entries, then compare each pair."""
 
 from collections.abc import Iterator, Sequence
 
@@ -35,8 +35,8 @@ _MOST_CELLS = 250_000  # beyond, messages are paired by their number
 def message_changes(
     old: list[Message], new: list[Message], *, target: str, pointer: str, decides: bool
 ) -> list[Change]:
-    """The changes of the messages of one layout."""
-    pairs = align_messages(old, new)
+    """Compare the messages of one layout."""
+    pairs = _align_messages(old, new)
     moved = _moved_messages(old, new, pairs)
     found: list[Change] = []
     for before, after in pairs:
@@ -56,7 +56,6 @@ def message_changes(
 def _added_message(
     new: list[Message], place: int, moved: dict[str, int], target: str, pointer: str
 ) -> Change:
-    """A message that stands where none or another one stood."""
     words, spelt = cut_text(message_text(new[place])), exact_text(new[place])
     name, there = f"{target} {place + 1}", f"{pointer}/{place}"
     if spelt not in moved:
@@ -68,7 +67,7 @@ def _added_message(
 def _moved_messages(
     old: list[Message], new: list[Message], pairs: Sequence[Pair]
 ) -> dict[str, int]:
-    """Messages that are the same but at another place, with the old place."""
+    """Return messages that are the same but at another place, with the old place."""
     come = {
         exact_text(new[after]) for before, after in pairs if before is None and after is not None
     }
@@ -83,8 +82,7 @@ def _moved_messages(
 # --- which message is which
 
 
-def align_messages(old: Sequence[Message], new: Sequence[Message]) -> list[Pair]:
-    """Old and new messages in order, in pairs that have most in common."""
+def _align_messages(old: Sequence[Message], new: Sequence[Message]) -> list[Pair]:
     first, last = _count_common_ends(old, new)
     inner_old, inner_new = old[first : len(old) - last], new[first : len(new) - last]
     inner = _align_by_cost(inner_old, inner_new)
@@ -101,7 +99,6 @@ def _add_offset(place: int | None, more: int) -> int | None:
 
 
 def _count_common_ends(old: Sequence[Message], new: Sequence[Message]) -> tuple[int, int]:
-    """How many messages are the same at the beginning, and of the others at the end."""
     before, after = list(map(exact_text, old)), list(map(exact_text, new))
     most = min(len(before), len(after))
     first = next((i for i in range(most) if before[i] != after[i]), most)
@@ -111,7 +108,7 @@ def _count_common_ends(old: Sequence[Message], new: Sequence[Message]) -> tuple[
 
 
 def _align_by_cost(old: Sequence[Message], new: Sequence[Message]) -> list[Pair]:
-    """The alignment with the fewest and smallest differences (Needleman and Wunsch)."""
+    """Align with the fewest and smallest differences (Needleman and Wunsch)."""
     rows, columns = len(old), len(new)
     if rows * columns > _MOST_CELLS:
         paired: list[Pair] = [(i, i) for i in range(min(rows, columns))]
@@ -192,7 +189,7 @@ def _role_changes(old: Json, new: Json, target: str, pointer: str) -> list[Chang
 
 
 def _role_table(role: Json) -> dict[str, Json] | None:
-    """The map of a role that is read from the data; without one, names mean themselves."""
+    """Return the map of a role that is read from the data; without one, names mean themselves."""
     if not isinstance(role, dict) or "split" in role:
         return None
     return role.get("map") or {name: name for name in ROLES}
@@ -213,7 +210,7 @@ def _is_from_data(mask: Json) -> bool:
 
 
 def _effective_mask(message: Message) -> Json:
-    """The loss mask as stated or, where nothing is, as the role has it; None if that is read."""
+    """Return the loss mask as stated, else that of the role; None if the role is read."""
     mask, role = message.get("loss_mask"), message["role"]
     if mask is None and isinstance(role, str):
         return role == "assistant"
@@ -221,7 +218,7 @@ def _effective_mask(message: Message) -> Json:
 
 
 def _is_needed(messages: list[Message], place: int) -> bool:
-    """Whether no conversation is a record in which this message is blank.
+    """Check whether a conversation without this message is never a record.
 
     It is the only one of the assistant, or the only one that a conversation may answer.
     """

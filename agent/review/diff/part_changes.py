@@ -1,8 +1,4 @@
-"""What a change of a value means: its form, its parts, and each of its modifiers.
-
-What a change of `where` means: which conditions admit more, and which admit less.
-What a change of `source` means: which files are read, and how.
-"""
+"""Compare values, conditions of `where` and facts of `source`."""
 
 import json
 from collections import defaultdict, deque
@@ -28,7 +24,7 @@ _MODIFIERS = ("each", "as", "replace", "label", "sep")
 
 
 def contrast_texts(old: Json, new: Json, words: Callable[[Json], str]) -> tuple[str, str]:
-    """Two different parts in words, cut; where they begin alike, from where they differ."""
+    """Describe two different parts, cut; if they begin alike, from where they differ."""
     before, after = words(old), words(new)
     if before == after:
         before, after = map(_leaf_text, _first_difference(old, new))
@@ -49,7 +45,7 @@ def contrast_optional_texts(
 
 
 def _first_difference(old: Json, new: Json) -> tuple[Json, Json]:
-    """The innermost parts, at the same place of both, that differ first."""
+    """Return the innermost parts, at the same place of both, that differ first."""
     while True:
         if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
             pairs = [(old[key], new[key]) for key in old]
@@ -80,7 +76,7 @@ class _Facet(NamedTuple):
 def value_changes(
     old: Json, new: Json, *, target: str, path_rule: str, pointer: str, needed: bool = False
 ) -> list[Change]:
-    """The changes of a value."""
+    """Compare two values."""
     if exact_text(old) == exact_text(new):
         return []
     if old is None or new is None:
@@ -104,13 +100,13 @@ def _facet_texts(facet: _Facet, old: Json, new: Json) -> tuple[str | None, str |
 
 
 def only_adds_entries(old: Json, new: Json) -> bool:
-    """Whether two values differ in nothing but entries that were added to maps without `*`."""
+    """Check whether two values differ only by entries added to maps without `*`."""
     facets = list(_differing_facets(old, new, needed=False))
     return bool(facets) and all(facet.rule == "map_value_added" for facet in facets)
 
 
 def _differing_facets(old: Json, new: Json, *, needed: bool) -> Iterator[_Facet]:
-    """In what two values differ; a rule "" stands for another path or form."""
+    """Yield in what two values differ; a rule "" stands for another path or form."""
     if exact_text(old) == exact_text(new):
         return
     before, after = _explicit_form(old), _explicit_form(new)
@@ -139,7 +135,7 @@ def _explicit_form(value: Json) -> dict[str, Json]:
 
 
 def _form_rule(old: Json, after: dict[str, Json], needed: bool) -> str:
-    """The rule where the form is another: the value may have become the first of several."""
+    """Return the rule for another form: the value may have become the first of several."""
     first = after.keys() == {"any_of"} and exact_text(after["any_of"][0]) == exact_text(old)
     if not first:
         return ""
@@ -181,7 +177,7 @@ def _entry_facets(old: dict[str, Json], new: dict[str, Json]) -> Iterator[_Facet
     if exact_text(default[0]) != exact_text(default[1]):
         yield _Facet("map_default", default[0], default[1])
     rules = ("map_value_added", "map_value_removed", "map_value_changed")
-    for rule, keys in zip(rules, compare_keys(old, new), strict=True):
+    for rule, keys in zip(rules, _compare_keys(old, new), strict=True):
         if keys := keys - {"*"}:
             # Beside a `*`, a value had an outcome before and has one after, whatever is listed.
             named = "map_value_changed" if any(default) else rule
@@ -192,8 +188,10 @@ def _select_entries(table: dict[str, Json], keys: set[str]) -> dict[str, Json] |
     return {key: to for key, to in table.items() if key in keys} or None
 
 
-def compare_keys(old: dict[str, Json], new: dict[str, Json]) -> tuple[set[str], set[str], set[str]]:
-    """The keys that were added, removed, and changed."""
+def _compare_keys(
+    old: dict[str, Json], new: dict[str, Json]
+) -> tuple[set[str], set[str], set[str]]:
+    """Return the keys that were added, removed, and changed."""
     changed = {
         key for key in old.keys() & new.keys() if exact_text(old[key]) != exact_text(new[key])
     }
@@ -208,9 +206,9 @@ def table_changes(
     rules: tuple[str, str, str],
     pointer: Callable[[str], str],
 ) -> list[Change]:
-    """The changes of a role's map, by the rules for entries added, removed, and changed."""
+    """Compare a role's map, by the rules for entries added, removed, and changed."""
     found = []
-    for rule, keys in zip(rules, compare_keys(old, new), strict=True):
+    for rule, keys in zip(rules, _compare_keys(old, new), strict=True):
         if not keys:
             continue
         words = contrast_optional_texts(
@@ -237,7 +235,7 @@ class PlacedCondition(NamedTuple):
 def where_changes(
     old: list[PlacedCondition], new: list[PlacedCondition], *, target: str
 ) -> list[Change]:
-    """The changes of the conditions of one layout, old ones paired with new ones of their path.
+    """Compare the conditions of one layout, old ones paired with new ones of their path.
 
     A condition that admits more is `where_widened`, whatever stands around it.
     """
@@ -251,7 +249,6 @@ def where_changes(
 
 
 def _distinct_conditions(conditions: list[PlacedCondition]) -> dict[str, PlacedCondition]:
-    """The conditions by what they say, in order, each where it stands first."""
     once: dict[str, PlacedCondition] = {}
     for one in conditions:
         once.setdefault(exact_text(one.condition), one)
@@ -286,7 +283,6 @@ def _pair_changes(
 def _comparable_by_path(
     conditions: Iterable[PlacedCondition],
 ) -> dict[str, list[PlacedCondition]]:
-    """As many conditions of every path as others are held against."""
     found: dict[str, list[PlacedCondition]] = defaultdict(list)
     for one in conditions:
         if len(known := found[one.condition["path"]]) < _MOST_HELD:
@@ -297,7 +293,7 @@ def _comparable_by_path(
 def _pairs(
     gone: list[PlacedCondition], come: list[PlacedCondition], alike: Callable[[Condition], Hashable]
 ) -> list[tuple[PlacedCondition, PlacedCondition]]:
-    """Pairs of conditions that are alike, taken out of both lists."""
+    """Pair conditions that are alike, and take them out of both lists."""
     left: dict[Hashable, deque[PlacedCondition]] = defaultdict(deque)
     for other in come:
         left[alike(other.condition)].append(other)
@@ -323,7 +319,7 @@ def _condition_rule(old: PlacedCondition, new: PlacedCondition) -> str:
 
 
 def _implies(one: PlacedCondition, other: PlacedCondition) -> bool:
-    """Whether every row that passes one condition passes the other, for certain."""
+    """Check whether every row that passes one condition passes the other, for certain."""
     was, now = one.condition, other.condition
     if was["path"] != now["path"]:
         return False
@@ -342,7 +338,7 @@ _FACTS = ("files", "format", "encoding", "delimiter", "quote", "columns", "root"
 
 
 def source_changes(old: dict[str, Json], new: dict[str, Json]) -> list[Change]:
-    """The changes of the facts about the files."""
+    """Compare the facts about the files."""
     found = []
     for fact in _FACTS:
         before, after = old.get(fact), new.get(fact)
@@ -359,7 +355,7 @@ def source_changes(old: dict[str, Json], new: dict[str, Json]) -> list[Change]:
 
 
 def _is_wider(old: list[str], new: list[str]) -> bool:
-    """Whether every file that the old patterns choose is chosen by the new ones, for certain.
+    """Check whether the new patterns choose every file that the old ones choose, for certain.
 
     The last pattern that matches decides: each pattern that chose has to stand before no other
     exclusions than those it stood before. Where all exclude, the rest is chosen, and one pattern

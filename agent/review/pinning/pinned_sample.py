@@ -42,16 +42,10 @@ _MOST_BYTES = 64 << 20  # of a folder that claims to be a pinned sample
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PinnedSample:
-    """A pinned sample.
+    """A pinned sample: its folder, and the location to open (its `data`, or the one file in it).
 
-    Attributes:
-        folder: `NAME.sample`.
-        location: what to open as the source: its `data`, or the one file in it where the source was
-            one file.
-        source_name: default of `meta.source`.
-        rows: pinned rows, those that cannot be read included.
-        sha256: of the names and bytes of all its files.
-        about: `sample.json`.
+    `rows` counts those that cannot be read too; `sha256` is of the names and bytes of all its
+    files, `about` the content of `sample.json`.
     """
 
     folder: Path
@@ -63,18 +57,18 @@ class PinnedSample:
 
 
 def pinned_folder(mapping: Path) -> Path:
-    """Where the pinned sample of a mapping lies: `foo.json` has `foo.sample`."""
+    """Return where the pinned sample of a mapping lies: `foo.json` has `foo.sample`."""
     stem = mapping.stem if mapping.suffix == ".json" else mapping.name
     return mapping.with_name(f"{stem}{_ENDING}")
 
 
 def find_pinned(folder: Path) -> PinnedSample | None:
-    """The pinned sample in a folder, None where there is none (no folder, or no `sample.json`)."""
+    """Find the pinned sample in a folder; None if there is none (no folder, no `sample.json`)."""
     with translate_read_errors(str(folder)):
         if not (folder / ABOUT).is_file():
             return None
-        files = list_files(folder)
-        about = read_about(folder)
+        files = _list_files(folder)
+        about = _read_about(folder)
         stored = [folder / name for name in about["stored"]]
         if missing := [path.name for path in stored if path not in files]:
             hint = "fetch it again, or: ingot map --pin-sample"
@@ -90,8 +84,7 @@ def find_pinned(folder: Path) -> PinnedSample | None:
     )
 
 
-def read_about(folder: Path) -> dict[str, Json]:
-    """The `sample.json` of a folder. Raises SourceError for what is none."""
+def _read_about(folder: Path) -> dict[str, Json]:
     where = str(folder / ABOUT)
     try:
         about = json.loads((folder / ABOUT).read_bytes())
@@ -106,8 +99,7 @@ def read_about(folder: Path) -> dict[str, Json]:
     return document
 
 
-def list_files(folder: Path) -> list[Path]:
-    """Every file below a folder, by name."""
+def _list_files(folder: Path) -> list[Path]:
     found: list[Path] = []
     size = 0
     for root, folders, names in os.walk(folder):
@@ -143,13 +135,11 @@ _COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def compress_bytes(data: bytes, codec: str | None) -> bytes:
-    """The data compressed as `gz`, `zst`, `bz2` or `xz`; as it is for None."""
+def _compress_bytes(data: bytes, codec: str | None) -> bytes:
     return data if codec is None else _COMPRESSORS[codec](data)
 
 
-def zip_members(members: Mapping[str, bytes]) -> bytes:
-    """A zip archive of these members."""
+def _zip_members(members: Mapping[str, bytes]) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         for name, data in members.items():
@@ -159,19 +149,17 @@ def zip_members(members: Mapping[str, bytes]) -> bytes:
     return out.getvalue()
 
 
-def tar_members(members: Mapping[str, bytes], codec: str | None) -> bytes:
-    """A tar archive of these members in their order, perhaps compressed."""
+def _tar_members(members: Mapping[str, bytes], codec: str | None) -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, data in members.items():
             info = tarfile.TarInfo(name)
             info.size = len(data)
             archive.addfile(info, io.BytesIO(data))
-    return compress_bytes(out.getvalue(), codec)
+    return _compress_bytes(out.getvalue(), codec)
 
 
-def is_inside(name: str) -> bool:
-    """Whether a name stays inside the folder that it is joined to."""
+def _is_inside(name: str) -> bool:
     path = PurePosixPath(name)
     return not path.is_absolute() and ".." not in path.parts and bool(path.parts)
 
@@ -180,11 +168,11 @@ _LONGEST_ENDING = 12
 
 
 def redact_names(files: Sequence[SourceFile], hiding: SampleRedactor) -> dict[str, str]:
-    """Name -> name without secrets, different where the names were; endings stay."""
+    """Return name -> name without secrets; different names stay different, endings stay."""
     names: dict[str, str] = {}
     for file in files:
         shown = "/".join(_redact_part(part, hiding) for part in file.name.split("/"))
-        if is_inside(file.name) and shown not in names.values():
+        if _is_inside(file.name) and shown not in names.values():
             names[file.name] = shown
     return names
 
@@ -207,11 +195,11 @@ def store_files(
     contents: Mapping[str, PinnedContent],
     hiding: SampleRedactor,
 ) -> Iterator[tuple[str, bytes]]:
-    """The files of a sample's `data`: name and bytes, by name."""
+    """Yield the files of a sample's `data`: name and bytes, by name."""
     members: dict[Place, dict[str, bytes]] = {}
     found: dict[str, bytes] = {}
     for name, file in files.items():
-        data = compress_bytes(contents[name].data, file.facts.compression)
+        data = _compress_bytes(contents[name].data, file.facts.compression)
         if isinstance(file.place, ZipMember | TarMember):
             members.setdefault(file.place.archive, {})[name] = data
         else:
@@ -230,12 +218,12 @@ def _archive_bytes(entry: Entry, members: Mapping[str, bytes]) -> bytes:
     with entry.place.open() as raw:
         head = peek_first_bytes(raw)
     if head.startswith(b"PK"):
-        return zip_members(members)
-    return tar_members(members, detect_compression(head))
+        return _zip_members(members)
+    return _tar_members(members, detect_compression(head))
 
 
 def check_free(folder: Path, *, overwrite: bool) -> None:
-    """See that a sample could be put there, before the work."""
+    """Check that a sample can be written there, before the work."""
     if not folder.exists() and not folder.is_symlink():
         return
     if folder.is_symlink() or not folder.is_dir() or not _is_pinned_sample(folder):
@@ -247,10 +235,10 @@ def check_free(folder: Path, *, overwrite: bool) -> None:
 
 
 def _is_pinned_sample(folder: Path) -> bool:
-    """Whether a folder holds a pinned sample and nothing else."""
+    """Check that a folder holds a pinned sample and nothing else."""
     try:
-        about = read_about(folder)
-        files = list_files(folder)
+        about = _read_about(folder)
+        files = _list_files(folder)
     except (SourceError, OSError):
         return False
     known = {folder / ABOUT, *(folder / name for name in about["stored"])}
@@ -259,7 +247,7 @@ def _is_pinned_sample(folder: Path) -> bool:
 
 @contextmanager
 def stage_sample(folder: Path) -> Iterator[Path]:
-    """A hidden folder beside the destination, gone afterwards. Raises OutputError."""
+    """Open a hidden folder beside the destination, removed afterwards. Raises OutputError."""
     stage = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}.tmp")
     with output_errors(folder):
         stage.mkdir(parents=True)
@@ -270,7 +258,7 @@ def stage_sample(folder: Path) -> Iterator[Path]:
 
 
 def write_files(stage: Path, name: str, files: Mapping[str, bytes]) -> Path:
-    """Write files below `stage/name`, in place of what was laid there; gives that folder."""
+    """Write files below `stage/name`, in place of older ones, and return that folder."""
     top = stage / name
     with output_errors(top):
         shutil.rmtree(top, ignore_errors=True)
@@ -283,7 +271,7 @@ def write_files(stage: Path, name: str, files: Mapping[str, bytes]) -> Path:
 
 
 def commit_sample(stage: Path, about: dict[str, Json], folder: Path) -> None:
-    """Give a finished stage the name of the destination; an old sample there is replaced."""
+    """Rename a finished stage to its destination; an old sample there is replaced."""
     with output_errors(folder):
         (stage / ABOUT).write_bytes(encode_json(about, sort_keys=False))
         sync_tree(stage)

@@ -1,6 +1,6 @@
-"""Rows of Parquet and Arrow files: taken out by number, redacted column by column, written anew.
+"""Take sampled rows out of a file, and write them as a file of its kind.
 
-What of a file is pinned: those sampled rows that can be, as a file of its kind.
+Rows of Parquet and Arrow files are taken by number and redacted column by column.
 """
 
 import datetime as dt
@@ -48,8 +48,8 @@ _BATCH_ROWS = 256
 _PLAIN = (bool, dt.date, dt.time, dt.timedelta, decimal.Decimal)
 
 
-def parquet_table(stream: BinaryIO, where: str, numbers: Sequence[int]) -> pa.Table:
-    """The rows of these numbers, in order, without the file's own metadata. Raises SourceError."""
+def _parquet_table(stream: BinaryIO, where: str, numbers: Sequence[int]) -> pa.Table:
+    """Return the rows of these numbers, in order, without the file's own metadata."""
     with open_parquet(stream, where) as file, translate_read_errors(where):
         starts = _row_group_bounds(file.metadata)
         groups = [
@@ -63,7 +63,6 @@ def parquet_table(stream: BinaryIO, where: str, numbers: Sequence[int]) -> pa.Ta
 
 
 def _row_group_bounds(metadata: pq.FileMetaData) -> list[tuple[int, int]]:
-    """The first row of every row group and that behind its last."""
     bounds = []
     start = 0
     for number in range(metadata.num_row_groups):
@@ -80,7 +79,7 @@ def _contains_any(numbers: Sequence[int], start: int, stop: int) -> bool:
 def _take_rows(
     batches: Iterator[pa.RecordBatch], numbers: Sequence[int], start: int
 ) -> Iterator[pa.RecordBatch]:
-    """The wanted rows of batches, the first of which begins at row `start`."""
+    """Yield the wanted rows of batches, the first of which begins at row `start`."""
     for batch in batches:
         stop = start + batch.num_rows
         for number in numbers:
@@ -94,8 +93,7 @@ def _join_batches(parts: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Tabl
     return table.replace_schema_metadata(None)
 
 
-def arrow_table(stream: BinaryIO, where: str, numbers: Sequence[int]) -> pa.Table:
-    """The rows of these numbers of an Arrow IPC file or stream. Raises SourceError."""
+def _arrow_table(stream: BinaryIO, where: str, numbers: Sequence[int]) -> pa.Table:
     with open_random_access(stream) as source, translate_read_errors(where):
         reader, _ = _arrow_reader(source)
         last = max(numbers, default=-1)
@@ -110,13 +108,12 @@ def _arrow_reader(source: BinaryIO) -> tuple[Any, bool]:
     return (pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)), is_file
 
 
-def is_arrow_file(stream: BinaryIO) -> bool:
-    """Whether Arrow data is an IPC file, not a stream of batches."""
+def _is_arrow_file(stream: BinaryIO) -> bool:
     return stream.read(len(ARROW_FILE)) == ARROW_FILE
 
 
 def _batches_until(reader: Any, last: int) -> Iterator[pa.RecordBatch]:  # noqa: ANN401
-    """The batches of a reader up to the one that holds a row."""
+    """Yield the batches of a reader up to the one that holds a row."""
     many = getattr(reader, "num_record_batches", None)
     batches = iter(reader) if many is None else map(reader.get_batch, range(many))
     seen = 0
@@ -127,13 +124,12 @@ def _batches_until(reader: Any, last: int) -> Iterator[pa.RecordBatch]:  # noqa:
             return
 
 
-def select_rows(table: pa.Table, numbers: Sequence[int]) -> pa.Table:
-    """The rows of these numbers."""
+def _select_rows(table: pa.Table, numbers: Sequence[int]) -> pa.Table:
     return pa.concat_tables([table.slice(number, 1) for number in numbers] or [table.slice(0, 0)])
 
 
-def row_sizes(table: pa.Table) -> list[int]:
-    """About how many bytes each row has. Raises SourceError where values have no Python form."""
+def _row_sizes(table: pa.Table) -> list[int]:
+    """Estimate the bytes of each row. Raises SourceError if values have no Python form."""
     found = [0] * table.num_rows
     for column, field in zip(table.columns, table.schema, strict=True):
         values = [0] * table.num_rows if _has_fixed_width(field.type) else _column_values(column)
@@ -142,7 +138,7 @@ def row_sizes(table: pa.Table) -> list[int]:
 
 
 def _has_fixed_width(kind: pa.DataType) -> bool:
-    """Whether values of a type hold no text and no number that could be one of a person."""
+    """Check that values of a type hold no text and no number that could identify a person."""
     return bool(
         pa.types.is_temporal(kind)
         or pa.types.is_decimal(kind)
@@ -158,8 +154,8 @@ def _column_values(column: pa.ChunkedArray) -> list[Json]:
     return values
 
 
-def redact_table(table: pa.Table, hiding: SampleRedactor) -> pa.Table:
-    """The table with what its cells hide replaced; every column keeps its type.
+def _redact_table(table: pa.Table, hiding: SampleRedactor) -> pa.Table:
+    """Redact the cells; every column keeps its type.
 
     Columns are built anew from their values: dictionaries, views and what lies under a null may
     hold more than the rows that were chosen.
@@ -186,7 +182,7 @@ def _redact_column(column: pa.ChunkedArray, field: pa.Field, hiding: SampleRedac
 
 
 def _redact_cell(value: Json, name: str, hiding: SampleRedactor) -> Json:
-    """A value of a cell redacted; names of the fields of a struct belong to its type and stay."""
+    """Redact the value of a cell; names of the fields of a struct belong to its type and stay."""
     if value is None or isinstance(value, _PLAIN):
         return value
     if isinstance(value, dict):
@@ -204,22 +200,20 @@ def _redact_cell(value: Json, name: str, hiding: SampleRedactor) -> Json:
 
 
 def _redact_bytes(value: bytes, name: str, hiding: SampleRedactor) -> bytes:
-    """Bytes are redacted as the text that they are; those of no text for the ASCII in them."""
+    """Redact bytes as the text that they are; if they are not text, the ASCII in them."""
     try:
         return hiding.text(value.decode(), name).encode()
     except UnicodeDecodeError:
         return hiding.text(value.decode("latin-1"), name).encode("latin-1")
 
 
-def parquet_bytes(table: pa.Table) -> bytes:
-    """The table as a Parquet file of small row groups."""
+def _parquet_bytes(table: pa.Table) -> bytes:
     out = io.BytesIO()
     pq.write_table(table, out, compression="zstd", row_group_size=_GROUP_ROWS)
     return out.getvalue()
 
 
-def arrow_bytes(table: pa.Table, *, as_file: bool) -> bytes:
-    """The table as an Arrow IPC file, or as a stream."""
+def _arrow_bytes(table: pa.Table, *, as_file: bool) -> bytes:
     out = io.BytesIO()
     new = pa.ipc.new_file if as_file else pa.ipc.new_stream
     with new(out, table.schema) as writer:
@@ -232,7 +226,7 @@ _READ, _COMPARED = 256 << 20, 16 << 20
 
 
 def extract_rows(task: PinTask) -> PinnableRows:
-    """The rows of a file that may be pinned."""
+    """Take the rows of a file that may be pinned."""
     if task.file.facts.format in ("parquet", "arrow"):
         return _extract_from_table(task)
     if task.file.facts.format == "json" and (doc := load_document(task)) is not None:
@@ -249,23 +243,23 @@ def _extract_from_table(task: PinTask) -> PinnableRows:
     is_file = False
     with open_file(task.file) as stream:
         if task.file.facts.format == "parquet":
-            table = parquet_table(stream, where, numbers)
+            table = _parquet_table(stream, where, numbers)
         else:
-            table = arrow_table(stream, where, numbers)
+            table = _arrow_table(stream, where, numbers)
     if task.file.facts.format == "arrow":
         with open_file(task.file) as stream:
-            is_file = is_arrow_file(stream)
-    sizes = row_sizes(table)
+            is_file = _is_arrow_file(stream)
+    sizes = _row_sizes(table)
     small = [place for place, size in enumerate(sizes) if size <= MOST_ROW]
     task.counts.add("too_large", len(sizes) - len(small))
     broken = [type(one.value) is BrokenRow for one in task.want if one.row != UNKNOWN_ROW]
 
     def write(kept: Sequence[int]) -> PinnedContent:
-        chosen = select_rows(table, [small[place] for place in kept])
-        hid = redact_table(chosen, task.hiding)
+        chosen = _select_rows(table, [small[place] for place in kept])
+        hid = _redact_table(chosen, task.hiding)
         if task.file.facts.format == "parquet":
-            return PinnedContent(data=parquet_bytes(hid), rows=None)
-        return PinnedContent(data=arrow_bytes(hid, as_file=is_file), rows=None)
+            return PinnedContent(data=_parquet_bytes(hid), rows=None)
+        return PinnedContent(data=_arrow_bytes(hid, as_file=is_file), rows=None)
 
     return PinnableRows(
         file=task.file,
@@ -301,7 +295,7 @@ def _extract_from_text(task: PinTask) -> PinnableRows:
 
 
 def _spelled_rows(task: PinTask) -> tuple[Unit | None, list[Unit]]:
-    """The header of a table, and the wanted rows as they are spelt, in the sample's order."""
+    """Return the header of a table, and the wanted rows as spelled, in the sample's order."""
     facts = task.file.facts
     header = first = None
     known = all(one.row != UNKNOWN_ROW for one in task.want)
@@ -339,7 +333,7 @@ def _chain_rows(first: Unit | None, rest: Iterator[Unit]) -> Iterator[Unit]:
 
 
 def _respell_row(task: PinTask, one: WantedRow) -> Unit | None:
-    """A row that was not met again, spelt from its value."""
+    """Spell a row that was not met again from its value."""
     facts = task.file.facts
     streamed = facts.format != "json" or facts.layout == "values" or _is_streamed(task)
     if type(one.value) is not BrokenRow and streamed:
