@@ -234,7 +234,7 @@ def _key_after(order: LakeOrder, task: SetTask, facts: SetFacts) -> str:
 
 
 def _key_with_first(order: LakeOrder, key: str, first: str) -> str:
-    """Extend the key of a data set that waits for the first of its shape by the latter's mapping."""
+    """Extend the key of a data set by the mapping of the one that it waits for."""
     if not first:
         return key
     file = order.mapping(first)

@@ -22,13 +22,21 @@ Status = Literal[
 ]
 STATUSES: Final[dict[Status, str]] = {
     "converted": "its records are written",
-    "nothing": "it holds nothing to train on, which its result says",
+    "nothing": "it holds no text to train on, as its result says",
     "other": "another command of ingot reads it",
     "waiting": "its proposal waits for a person",
     "resting": "a budget of the model was used up before it had a proposal",
     "failed": "it could not be read or converted",
     "rejected": "a person has rejected its proposal",
-    "gone": "its files are not there any more; its result is",
+    "gone": "its files were removed; its result is kept",
+}
+# Shown to people in place of the stored status, which stays as older lakes have it.
+STATUS_WORDS: Final[dict[str, str]] = {
+    **{status: status for status in STATUSES},
+    "nothing": "no training text",
+    "other": "other command",
+    "resting": "budget exhausted",
+    "gone": "removed",
 }
 
 
@@ -79,7 +87,7 @@ class SetFacts:
     Attributes:
         name: its name in the lake: file name of its mapping, folder of its result.
         place: its folder relative to the root, "." = the root itself.
-        status: one of STATUSES.
+        status: one of STATUSES; people are shown its STATUS_WORDS.
         why: why it is so, for people; redacted.
         hint: what to do about it, such as the command that reads it; "" = nothing.
         decision: `pt`, `sft`, `irrelevant`, `unmappable`; None before there is a proposal.

@@ -122,7 +122,8 @@ def _show_report(order: "LakeOrder", report: "LakeReport", *, as_json: bool) -> 
         return
     console = stdout_console()
     statuses = Counter(one.status for one in report.sets)
-    told = ", ".join(f"{count:,} {status}" for status, count in statuses.most_common())
+    counts = statuses.most_common()
+    told = ", ".join(f"{count:,} {_status_words(status)}" for status, count in counts)
     console.print(plain_text(f"{_count_text(len(report.sets), 'data set')}: {told}", "bold"))
     console.print(plain_text(_rows_line(report.sets)))
     if (line := _model_line(report)) is not None:
@@ -135,6 +136,12 @@ def _show_report(order: "LakeOrder", report: "LakeReport", *, as_json: bool) -> 
     console.print(plain_text(f"look at it: {order.out / 'index.html'}"))
     if statuses["waiting"]:
         console.print(plain_text(f"to decide what waits: ingot lake review {order.out}"))
+
+
+def _status_words(status: str) -> str:
+    from ingot.converters.lake.catalog import STATUS_WORDS
+
+    return STATUS_WORDS[status]
 
 
 def _count_text(count: int, what: str) -> str:
@@ -172,10 +179,11 @@ def _model_line(report: "LakeReport") -> str | None:
 def _show_open_sets(sets: Sequence["SetFacts"]) -> None:
     for one in sets[:_MOST_SHOWN]:
         why = " ".join(one.why.split())
-        stderr_console().print(plain_text(f"{one.status}: {one.name}: {why}", _STYLES[one.status]))
+        line = f"{_status_words(one.status)}: {one.name}: {why}"
+        stderr_console().print(plain_text(line, _STYLES[one.status]))
     if len(sets) > _MOST_SHOWN:
         stderr_console().print(
-            plain_text(f"... and {len(sets) - _MOST_SHOWN:,} more {sets[0].status}")
+            plain_text(f"... and {len(sets) - _MOST_SHOWN:,} more {_status_words(sets[0].status)}")
         )
 
 
@@ -221,7 +229,7 @@ class _LineListener:
         """A data set has come to its end."""
         written = facts.records.get("written")
         records = "" if written is None else f", {written:,} records"
-        said = f"[{done:,}/{todo:,}] {facts.name}: {facts.status}{records}"
+        said = f"[{done:,}/{todo:,}] {facts.name}: {_status_words(facts.status)}{records}"
         self._say(said, _STYLES.get(facts.status, ""))
 
     def finishing(self, what: str) -> None:
@@ -256,7 +264,8 @@ class _BarListener:
         from ingot.cli.console import safe_text
 
         name = safe_text(facts.name).replace("\n", " ")[:40]
-        self._update("data sets", done, todo, f"{done:,} of {todo:,} {name}: {facts.status}")
+        told = f"{done:,} of {todo:,} {name}: {_status_words(facts.status)}"
+        self._update("data sets", done, todo, told)
 
     def finishing(self, what: str) -> None:
         """What is done at the end."""
@@ -402,7 +411,9 @@ def run(
     ] = False,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Exit with 1 if a data set waits, rests or failed."),
+        typer.Option(
+            "--strict", help="Exit with 1 if a data set waits, ran out of budget or failed."
+        ),
     ] = False,
     as_json: o.JsonOption = False,
 ) -> None:
