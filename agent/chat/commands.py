@@ -198,21 +198,17 @@ def _split_alternative(rest: str, mapping: Document) -> tuple[int | None, str]:
     return _parse_number(number, len(mapping.get("any_of") or [])), following.strip()
 
 
-def _select_layout(mapping: Document, alternative: int | None) -> Document:
-    found: Document = mapping if alternative is None else mapping["any_of"][alternative - 1]
-    return found
-
-
 def _target_edit(
     target: str, text: str, alternative: int | None, mapping: Document, fields: tuple[str, ...]
 ) -> Edit:
     key = target.removeprefix("meta.")
-    layout = _select_layout(mapping, alternative)
+    layout: Document = mapping if alternative is None else mapping["any_of"][alternative - 1]
     if key in META_KEYS:
         return {"set": "meta", "key": key, "value": parse_meta_value(text, key, fields)}
     if target in ("each", "root"):
         path = None if text in NOTHING else text
-        return {"set": target, "path": path} | _layout_with_target(target, alternative)
+        edit: Edit = {"set": target, "path": path}
+        return edit if target == "root" else edit | {"alternative": alternative}
     if target == "group":
         return {"set": "group", "group": _parse_group(text)}
     if target in ("text", "system"):
@@ -221,10 +217,6 @@ def _target_edit(
         return _message_edit(target, text, alternative, layout)
     known = ", ".join(("text", *ROLES, "message N", "each", "group", "root", *META_KEYS))
     raise ValueSyntaxError(f"{target!r} cannot be set; what can be: {known}")
-
-
-def _layout_with_target(target: str, alternative: int | None) -> Document:
-    return {} if target == "root" else {"alternative": alternative}
 
 
 def _parse_group(text: str) -> Json:
@@ -242,17 +234,14 @@ def _message_edit(target: str, text: str, alternative: int | None, layout: Docum
     messages = layout.get("messages") or []
     if number <= len(messages):
         if not found:
-            return _removal_edit(number, alternative)
+            target_message = {"number": number, "message": None, "alternative": alternative}
+            return {"set": "message", **target_message}
         return {"set": "content", "number": number, "parts": found, "alternative": alternative}
     entry = {"each": [], "role": target, "content": found, "loss_mask": None}
     if target == "user" and messages:  # a question comes before its answer
         kept = [{"current": place + 1} for place in range(len(messages))]
         return {"set": "messages", "messages": [entry, *kept], "alternative": alternative}
     return {"set": "message", "number": number, "message": entry, "alternative": alternative}
-
-
-def _removal_edit(number: int, alternative: int | None) -> Edit:
-    return {"set": "message", "number": number, "message": None, "alternative": alternative}
 
 
 def _message_number(target: str, layout: Document) -> int:

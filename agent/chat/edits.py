@@ -222,9 +222,10 @@ def _swap_sides(layout: Document, edit: Edit) -> Document:
     messages = layout.get("messages")
     if not messages:
         raise _EditError("", "messages to swap", "none")
-    places = [_single_place(messages, role) for role in _SIDES]
-    if None not in places and len(messages) - len(_other_messages(messages)) == len(_SIDES):
-        return {**layout, "messages": _swap_contents(messages, places)}
+    roles = [one["role"] for one in messages]
+    spoken = [role for role in roles if role not in ("system", "tool")]
+    if len(spoken) == len(_SIDES) and all(role in spoken for role in _SIDES):
+        return {**layout, "messages": _swap_contents(messages, *map(roles.index, _SIDES))}
     return {**layout, "messages": [{**one, "role": swap_role(one["role"])} for one in messages]}
 
 
@@ -241,17 +242,7 @@ def _swap_all(document: Document, edit: Edit) -> Document:
     return {**outer, "any_of": variants}
 
 
-def _single_place(messages: Sequence[Document], role: str) -> int | None:
-    places = [place for place, one in enumerate(messages) if one["role"] == role]
-    return places[0] if len(places) == 1 else None
-
-
-def _other_messages(messages: Sequence[Document]) -> list[Document]:
-    return [one for one in messages if one["role"] in ("system", "tool")]
-
-
-def _swap_contents(messages: Sequence[Document], places: Sequence[int | None]) -> list[Json]:
-    one, other = (place for place in places if place is not None)
+def _swap_contents(messages: Sequence[Document], one: int, other: int) -> list[Json]:
     made = list(messages)
     for here, there in ((one, other), (other, one)):
         said: Document = {k: v for k, v in messages[there].items() if k in ("each", "content")}

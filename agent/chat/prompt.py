@@ -6,8 +6,8 @@ Where it may see no values, those of the data that stand in the mapping are numb
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from ingot.agent.chat.conversation import MODEL, YOU, Conversation, Utterance
 from ingot.agent.chat.operations import Alternative
@@ -62,30 +62,27 @@ _LEAST_DATA = 0.3  # of the room, at least, is for the data set
 _BY = {"you": "the person", "model": "you"}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Detail:
-    """How much of the mapping is sent: `examples` rows, lines cut at `line`."""
+class _Detail(NamedTuple):
+    """How much of the mapping is sent: `examples` rows, lines cut at `line`, values at `head`."""
 
     examples: int
     reasons: int
     others: int
     line: int
-    size: Size
+    head: int
 
-
-def _make_detail(examples: int, reasons: int, others: int, line: int, head: int) -> _Detail:
-    size = Size(
-        rows=2, head=head, tail=head // 2, elements=4, values=0, paths=0, facts=0, lines=0, roots=0
-    )
-    return _Detail(examples=examples, reasons=reasons, others=others, line=line, size=size)
+    def size(self) -> Size:
+        """Return how values are cut."""
+        none = {"values": 0, "paths": 0, "facts": 0, "lines": 0, "roots": 0}
+        return Size(rows=2, head=self.head, tail=self.head // 2, elements=4, words=True, **none)
 
 
 _DETAILS = (
-    _make_detail(2, 20, 6, 300, 240),
-    _make_detail(2, 8, 4, 160, 120),
-    _make_detail(1, 4, 3, 120, 80),
-    _make_detail(0, 0, 2, 100, 40),
-    _make_detail(0, 0, 0, 60, 40),
+    _Detail(2, 20, 6, 300, 240),
+    _Detail(2, 8, 4, 160, 120),
+    _Detail(1, 4, 3, 120, 80),
+    _Detail(0, 0, 2, 100, 40),
+    _Detail(0, 0, 0, 60, 40),
 )
 
 
@@ -209,8 +206,8 @@ def _state_lines(
     for number, other in enumerate(others[: detail.others], start=1):
         yield _cut_line(f"Other mapping {number}: {other.title}", detail.line)
     for row, record in examples[: detail.examples]:
-        yield f"Row: {render_value(row, detail.size, share)}"
-        yield f"Record: {render_value(record, detail.size, share)}"
+        yield f"Row: {render_value(row, detail.size(), share)}"
+        yield f"Record: {render_value(record, detail.size(), share)}"
 
 
 def _branch_lines(branches: Sequence[Branch], level: int, most: int) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
@@ -120,8 +120,7 @@ def _entry_stamp(entry: Entry) -> str:
     return json.dumps([__version__, entry.bytes, entry.mtime_ns, entry.etag])
 
 
-@dataclass(frozen=True, slots=True)
-class _Chunk:
+class _Chunk(NamedTuple):
     entries: tuple[Entry, ...]
     head: int
 

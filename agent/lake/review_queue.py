@@ -123,10 +123,10 @@ def _wake_same_shape(order: LakeOrder, facts: SetFacts) -> None:
 
 def find_data_sets(order: LakeOrder) -> dict[str, DataSet]:
     """Find the data sets as they are now, by name."""
-    from ingot.agent.lake.run import LakeListener, find_sets  # brings catalog and page along
+    from ingot.agent.lake.run import find_sets  # brings catalog and page along
 
     with Workers(order.jobs) as workers:
-        found, _ = find_sets(order, workers, LakeListener())
+        found, _ = find_sets(order, workers, lambda *_: None)
     return {one.name: one for one in found.sets}
 
 

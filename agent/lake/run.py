@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from ingot import __version__
 from ingot.agent.lake import finish, shared_model
 from ingot.agent.lake.data_set import SetResult, SetTask, work_on_set
-from ingot.agent.lake.file_scan import LakeListing, list_files, scan_files
+from ingot.agent.lake.file_scan import Counted, LakeListing, list_files, scan_files
 from ingot.agent.lake.lake_order import HASHES, MAPPINGS, LakeOrder, data_set_key, files_key
 from ingot.agent.lake.lake_state import KnownSet
 from ingot.agent.lake.shared_model import GONE, QueuedSet, TurnQueue, shape_keys
@@ -37,8 +37,8 @@ _ROOT: Final = "root"
 _RAW: Final = "recognised"
 
 
-class LakeListener:
-    """Hears how far a run over a lake is; this one ignores it."""
+class LakeListener(Protocol):
+    """Hears how far a run over a lake is."""
 
     def looking(self, done: int, files: int) -> None:
         """Hear how many of the new files were inspected."""
@@ -69,17 +69,15 @@ class LakeReport:
     seconds: float = 0.0
 
 
-def find_sets(order: LakeOrder, workers: Workers, listener: LakeListener) -> tuple[Survey, int]:
+def find_sets(order: LakeOrder, workers: Workers, hear: Counted) -> tuple[Survey, int]:
     """Find the data sets of the lake, and count its files."""
     listed = list_files(order)
-    return _survey_files(order, listed, workers, listener), len(listed.entries)
+    return _survey_files(order, listed, workers, hear), len(listed.entries)
 
 
-def _survey_files(
-    order: LakeOrder, listed: LakeListing, workers: Workers, listener: LakeListener
-) -> Survey:
+def _survey_files(order: LakeOrder, listed: LakeListing, workers: Workers, hear: Counted) -> Survey:
     recognised = _RawDataRecognizer(order)
-    looked = scan_files(order, listed.entries, workers, listener.looking)
+    looked = scan_files(order, listed.entries, workers, hear)
     seen = sorted([*looked, *listed.lost], key=lambda one: one.entry.name)
     found = survey_lake(order.root, seen, order.state.members(), recognised)
     recognised.keep()
@@ -121,7 +119,7 @@ def run_lake(
     begun, now = time.monotonic(), time.time_ns()
     listed = list_files(order)
     with _lock_folder(order), Workers(order.jobs) as workers:
-        found = _survey_files(order, listed, workers, listener)
+        found = _survey_files(order, listed, workers, listener.looking)
         order.state.keep_note(_ROOT, _lake_place(order))
         order.state.keep_note(MAPPINGS, str(order.mappings))
         order.state.keep_members(_set_by_file(found))

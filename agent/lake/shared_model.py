@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from ingot.agent.lake.lake_state import LakeState
 from ingot.agent.model.budget import Ledger, Limits, Price, Spent, check_request_limits, check_wait
@@ -263,8 +263,7 @@ def _own_meta(meta: dict[str, Json], language: Json) -> dict[str, Json]:
 # --- the order of data sets, so that one answer serves all of a shape
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QueuedSet:
+class QueuedSet(NamedTuple):
     """A data set whose turn it is, with `after`, which asks first, and all that are not done."""
 
     data_set: DataSet
@@ -292,19 +291,16 @@ class TurnQueue:
     def next(self) -> list[QueuedSet]:
         """Return whose turn it is now; all of them if working one by one did not help either."""
         if self._stuck > 1:
-            return [self._turn(one, "", frozenset()) for one in self._waiting.values()]
+            return [QueuedSet(one, "", frozenset()) for one in self._waiting.values()]
         pending, firsts = frozenset(self._waiting), self._firsts()
         turns = []
         for one in self._waiting.values():
             first, shape = firsts[self._likeness(one)], self._shapes.get(one.name)
             if first == one.name or shape in self._led:
-                turns.append(self._turn(one, "", pending))
+                turns.append(QueuedSet(one, "", pending))
             elif shape is None:
-                turns.append(self._turn(one, first, pending))
+                turns.append(QueuedSet(one, first, pending))
         return turns
-
-    def _turn(self, one: DataSet, after: str, pending: frozenset[str]) -> QueuedSet:
-        return QueuedSet(data_set=one, after=after, pending=pending)
 
     def _firsts(self) -> dict[object, str]:
         """Return the first by name of those that are, or may be, alike."""

@@ -45,7 +45,7 @@ class _OpenContainer:
 
 
 def pointer_lines(text: str) -> dict[str, int]:
-    """Return the line of every value of a JSON text by JSON Pointer; of a member that of its key."""
+    """Map JSON Pointers of a JSON text to line numbers; a member has the line of its key."""
     found: dict[str, int] = {}
     around: list[_OpenContainer] = []
     for token, line in _tokens(text):

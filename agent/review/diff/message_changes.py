@@ -89,13 +89,9 @@ def _align_messages(old: Sequence[Message], new: Sequence[Message]) -> list[Pair
     shift = len(new) - len(old)
     return [
         *((i, i) for i in range(first)),
-        *((_add_offset(i, first), _add_offset(j, first)) for i, j in inner),
+        *((i if i is None else i + first, j if j is None else j + first) for i, j in inner),
         *((i, i + shift) for i in range(len(old) - last, len(old))),
     ]
-
-
-def _add_offset(place: int | None, more: int) -> int | None:
-    return None if place is None else place + more
 
 
 def _count_common_ends(old: Sequence[Message], new: Sequence[Message]) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from ingot.agent.review.pinning.row_choice import (
     utf8_parts,
 )
 from ingot.agent.review.pinning.row_texts import Unit, read_json
-from ingot.agent.review.pinning.sample_redaction import NotRedactableError, SampleRedactor
+from ingot.agent.review.pinning.sample_redaction import NotRedactableError
 from ingot.converters.paths import Node, RowError, compile_path
 from ingot.converters.rows import Json
 from ingot.converters.sources.file_rows import file_root
@@ -150,15 +150,6 @@ def _format_document(value: Json, like: str) -> str:
     return json.dumps(value, ensure_ascii=like.isascii(), indent=indent) + "\n"
 
 
-def _is_redactable(doc: _JsonDocument, number: int, hiding: SampleRedactor) -> bool:
-    """Whether a row can be redacted."""
-    try:
-        hiding.value(doc.row(number))
-    except NotRedactableError:
-        return False
-    return True
-
-
 def stream_document(rows: Sequence[Unit], root: RowRoot) -> bytes:
     """Return a document of nothing but these rows, at the place that the root names."""
     begin = "".join(f"{{{json.dumps(name)}: " for name in root.names).encode()
@@ -240,7 +231,9 @@ def _may_stay(task: PinTask, doc: _JsonDocument, number: int) -> bool:
     if _json_size(doc.row(number)) > MOST_ROW:
         task.counts.add("too_large")
         return False
-    if not _is_redactable(doc, number, task.hiding):
+    try:
+        task.hiding.value(doc.row(number))
+    except NotRedactableError:
         task.counts.add("not_redactable")
         return False
     return True

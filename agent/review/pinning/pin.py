@@ -236,6 +236,7 @@ def _write_readable(
     """Write the data and read it again; write less if it reads differently."""
     others = list(_extract_others(source, hiding))
     wrong: list[str] = []
+    direct = source.listing.direct
     for more, bad in ((others, True), ([], True), ([], False)):
         attempt = _make_attempt(cuts, more, rows, bad=bad)
         every = [*source.files, *(one.file for one in more)]
@@ -244,7 +245,7 @@ def _write_readable(
         contents = {names[name]: attempt.contents[name] for name in names}
         data = dict(store_files(source, files, contents, hiding))
         top = write_files(stage, DATA, data)
-        location = str(top / next(iter(data))) if _is_direct(source) and data else str(top)
+        location = str(top / next(iter(data))) if direct and data else str(top)
         main = {
             names[file.name]: contents[names[file.name]]
             for file in source.files
@@ -260,33 +261,23 @@ def _write_readable(
     return {
         "version": 1,
         "source_name": hiding.text(source.name),
-        "direct": _is_direct(source),
+        "direct": direct,
         "rows": sum(attempt.rows[file.name] for file in source.files if file.name in names),
         "bad": attempt.bad,
-        "files": _file_facts(every, names, attempt, {one.file.name for one in more}),
+        "files": [
+            {
+                "name": names[file.name],
+                "bytes": file.bytes,
+                "rows": attempt.rows[file.name],
+                "main": all(file.name != one.file.name for one in more),
+            }
+            for file in every
+            if file.name in names
+        ],
         "left_out": dict(counts.by_reason),
         "stored": [f"{DATA}/{name}" for name in data],
         "differs": [redact(one) for one in (*wrong, *notes, *unlike)],
     }
-
-
-def _is_direct(source: Source) -> bool:
-    return source.listing.direct
-
-
-def _file_facts(
-    files: Sequence[SourceFile], names: Mapping[str, str], attempt: _Attempt, others: set[str]
-) -> list[Json]:
-    return [
-        {
-            "name": names[file.name],
-            "bytes": file.bytes,
-            "rows": attempt.rows[file.name],
-            "main": file.name not in others,
-        }
-        for file in files
-        if file.name in names
-    ]
 
 
 def _make_attempt(

@@ -7,6 +7,7 @@ import datetime as dt
 import decimal
 import io
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -52,13 +53,11 @@ def _parquet_table(stream: BinaryIO, where: str, numbers: Sequence[int]) -> pa.T
     """Return the rows of these numbers, in order, without the file's own metadata."""
     with open_parquet(stream, where) as file, translate_read_errors(where):
         starts = _row_group_bounds(file.metadata)
-        groups = [
-            n for n, (start, stop) in enumerate(starts) if _contains_any(numbers, start, stop)
-        ]
         parts: list[pa.RecordBatch] = []
-        for group in groups:
-            batches = file.iter_batches(_BATCH_ROWS, row_groups=[group], use_threads=False)
-            parts += _take_rows(batches, numbers, starts[group][0])
+        for group, (start, stop) in enumerate(starts):
+            if any(start <= number < stop for number in numbers):
+                batches = file.iter_batches(_BATCH_ROWS, row_groups=[group], use_threads=False)
+                parts += _take_rows(batches, numbers, start)
         return _join_batches(parts, file.schema_arrow)
 
 
@@ -70,10 +69,6 @@ def _row_group_bounds(metadata: pq.FileMetaData) -> list[tuple[int, int]]:
         bounds.append((start, stop))
         start = stop
     return bounds
-
-
-def _contains_any(numbers: Sequence[int], start: int, stop: int) -> bool:
-    return any(start <= number < stop for number in numbers)
 
 
 def _take_rows(
@@ -89,27 +84,17 @@ def _take_rows(
 
 
 def _join_batches(parts: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    table = pa.Table.from_batches(parts, schema=schema)
-    return table.replace_schema_metadata(None)
+    return pa.Table.from_batches(parts, schema=schema).replace_schema_metadata(None)
 
 
-def _arrow_table(stream: BinaryIO, where: str, numbers: Sequence[int]) -> pa.Table:
+def _arrow_table(stream: BinaryIO, where: str, numbers: Sequence[int]) -> tuple[pa.Table, bool]:
+    """Return the rows of these numbers, and whether the data is an IPC file, not a stream."""
     with open_random_access(stream) as source, translate_read_errors(where):
-        reader, _ = _arrow_reader(source)
-        last = max(numbers, default=-1)
-        return _join_batches(
-            list(_take_rows(_batches_until(reader, last), numbers, 0)), reader.schema
-        )
-
-
-def _arrow_reader(source: BinaryIO) -> tuple[Any, bool]:
-    is_file = source.read(len(ARROW_FILE)) == ARROW_FILE
-    source.seek(0)
-    return (pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)), is_file
-
-
-def _is_arrow_file(stream: BinaryIO) -> bool:
-    return stream.read(len(ARROW_FILE)) == ARROW_FILE
+        is_file = source.read(len(ARROW_FILE)) == ARROW_FILE
+        source.seek(0)
+        reader: Any = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
+        batches = _batches_until(reader, max(numbers, default=-1))
+        return _join_batches(list(_take_rows(batches, numbers, 0)), reader.schema), is_file
 
 
 def _batches_until(reader: Any, last: int) -> Iterator[pa.RecordBatch]:  # noqa: ANN401
@@ -245,10 +230,7 @@ def _extract_from_table(task: PinTask) -> PinnableRows:
         if task.file.facts.format == "parquet":
             table = _parquet_table(stream, where, numbers)
         else:
-            table = _arrow_table(stream, where, numbers)
-    if task.file.facts.format == "arrow":
-        with open_file(task.file) as stream:
-            is_file = _is_arrow_file(stream)
+            table, is_file = _arrow_table(stream, where, numbers)
     sizes = _row_sizes(table)
     small = [place for place, size in enumerate(sizes) if size <= MOST_ROW]
     task.counts.add("too_large", len(sizes) - len(small))
@@ -308,7 +290,7 @@ def _spelled_rows(task: PinTask) -> tuple[Unit | None, list[Unit]]:
             header = _next_row(rows, facts)
         elif facts.format == "csv" and task.spec.columns is not None:
             first = _next_row(rows, facts)  # read without the stated columns it may be a header
-            rows = _chain_rows(first, rows)
+            rows = chain([first] if first else [], rows)
         most_bytes = _READ if known else _COMPARED
         by_place = find_wanted(rows, task.want, task.spec, facts, most_bytes)
     found = [
@@ -324,12 +306,6 @@ def _spelled_rows(task: PinTask) -> tuple[Unit | None, list[Unit]]:
 def _next_row(rows: Iterator[Unit], facts: FileFacts) -> Unit | None:
     unit = next(rows, None)
     return None if unit is None else parse_unit(unit, facts)
-
-
-def _chain_rows(first: Unit | None, rest: Iterator[Unit]) -> Iterator[Unit]:
-    if first is not None:
-        yield first
-    yield from rest
 
 
 def _respell_row(task: PinTask, one: WantedRow) -> Unit | None:

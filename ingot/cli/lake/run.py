@@ -81,7 +81,7 @@ def show_sets(order: "LakeOrder", *, as_json: bool) -> None:
     from ingot.converters.convert.worker_pool import Workers
 
     with _choose_listener() as listener, Workers(order.jobs) as workers:
-        found, files = find_sets(order, workers, listener)
+        found, files = find_sets(order, workers, listener.looking)
     sets: list[dict[str, Json]] = [
         {
             "name": one.name,
