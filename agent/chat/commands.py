@@ -44,10 +44,10 @@ def _parse_literal(text: str) -> str:
         found = json.loads(text)
     except ValueError as error:
         raise ValueSyntaxError(
-            f'{text} is no text in double quotes (inside it, \\" and \\n)'
+            f'{text} is not a text in double quotes (inside it, \\" and \\n)'
         ) from error
     if not isinstance(found, str):
-        raise ValueSyntaxError(f"{text} is no text in double quotes")
+        raise ValueSyntaxError(f"{text} is not a text in double quotes")
     return found
 
 

@@ -66,7 +66,8 @@ def _type_condition(condition: dict[str, Json], nodes: Sequence[Node]) -> dict[s
         found = [values_at(condition["path"], node)[:1] for node in nodes]
     except PathSyntaxError:  # said as a problem where the mapping is tried
         return condition
-    known = {(type(value), value): value for one in found for value in one if _is_scalar(value)}
+    scalars = [one for ones in found for one in ones if isinstance(one, str | bool | int | float)]
+    known = {(type(value), value): value for value in scalars}
     spelt = {text_of(value): value for value in known.values()}
     values = [
         value
@@ -75,10 +76,6 @@ def _type_condition(condition: dict[str, Json], nodes: Sequence[Node]) -> dict[s
         for value in condition["values"]
     ]
     return {**condition, "values": values}
-
-
-def _is_scalar(value: Json) -> bool:
-    return isinstance(value, str | bool | int | float)
 
 
 # --- speakers

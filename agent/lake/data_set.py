@@ -25,7 +25,9 @@ from ingot.agent.reporting.proposal_folder import (
     remove_proposal,
     write_proposal,
 )
-from ingot.agent.review.pinning.pin import named_values, pin_sample, pinned_folder
+from ingot.agent.review.pinning.pin import pin_sample
+from ingot.agent.review.pinning.pinned_sample import pinned_folder
+from ingot.agent.review.pinning.sample_redaction import named_values
 from ingot.agent.session import Session, open_session
 from ingot.agent.state import Order, state_home
 from ingot.agent.state import State as RunState
@@ -75,7 +77,7 @@ def _known_facts(data_set: DataSet) -> SetFacts:
 def _unreadable_facts(facts: SetFacts, faults: Sequence[LeftOut]) -> SetFacts:
     told = "; ".join(f"{one.name}: {one.why}" for one in faults[:3])
     why = f"{len(faults)} file{'s' * (len(faults) != 1)} cannot be read: {told}"
-    hint = "mend or move away what cannot be read; it is tried again when its files change"
+    hint = "repair or move what cannot be read; it is tried again when its files change"
     return replace(facts, status="failed", why=redact(why), hint=hint)
 
 
@@ -83,7 +85,7 @@ def _other_command_facts(facts: SetFacts, data_set: DataSet, root: str) -> SetFa
     """Return the facts of what another command reads; its paths are relative to the root."""
     assert isinstance(data_set.said, Proposal)
     hint = f"{redact(data_set.said.reason)} (paths below {redact(root)})"
-    why = "it is read by another command"
+    why = "another command reads it"
     return replace(facts, status="other", decision="irrelevant", why=why, hint=hint)
 
 
@@ -228,7 +230,7 @@ def _process_set(task: SetTask, known: SetFacts) -> SetResult:
         return SetResult(facts=_unreadable_facts(known, data_set.faults))
     if not source.files:
         told = "; ".join(f"{one.name}: {one.why}" for one in source.left_out[:3])
-        facts = replace(known, decision="irrelevant", why=redact(f"no data file: {told}"))
+        facts = replace(known, decision="irrelevant", why=redact(f"no data files: {told}"))
         return SetResult(facts=facts)
     order, context = _open_data_set(task)
     file = task.order.mapping(data_set.name)
@@ -323,7 +325,7 @@ def _review_by_gates(
 ) -> tuple[RunState, str]:
     """Approve what may be approved; return the state, and why it waits."""
     if current.is_at_rest():
-        return state, f"a budget is used up: {state['stopped']['why']}"
+        return state, f"a budget is exhausted: {state['stopped']['why']}"
     if not current.is_waiting():
         return state, ""
     why = _review_reason(task, state, call)
@@ -341,7 +343,7 @@ def _review_reason(task: SetTask, state: RunState, call: SharedModel | None) -> 
         return str(decided["why"])
     if state.get("turn", {}).get("fallback"):
         return f"the rules stand in for a model: {state['turn']['fallback']}"
-    return "" if task.order.yes else "nobody has approved the proposal yet"
+    return "" if task.order.yes else "no person has approved the proposal yet"
 
 
 def _waiting_facts(
@@ -364,14 +366,14 @@ def _waiting_facts(
     )
 
 
-_NO_MAPPING = "no mapper found a mapping that could be run"
+_NO_MAPPING = "no mapper found a mapping that can be run"
 
 
 def _settled_facts(task: SetTask, known: SetFacts, order: Order, state: RunState) -> SetFacts:
     folder = task.order.result(task.data_set.name)
     done = find_finished(folder)
     if done is None:
-        raise OutputError(str(folder), "is not there any more", "run again")
+        raise OutputError(str(folder), "was removed meanwhile", "run again")
     remove_proposal(order)
     return _result_facts(task.order, _proposal_facts(known, run_outcome(state)), done)
 

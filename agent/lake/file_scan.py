@@ -54,7 +54,7 @@ def list_files(order: LakeOrder) -> LakeListing:
     for entry in listing.entries:
         if not _is_text(entry.name):
             name = entry.name.encode("utf-8", "replace").decode()
-            left_out.append(LeftOut(name=name, why="its name is no UTF-8: rename it"))
+            left_out.append(LeftOut(name=name, why="its name is not valid UTF-8: rename it"))
         elif not entry.name.startswith(tuple(own)):
             entries.append(entry)
     return LakeListing(tuple(entries), tuple(lost), tuple(left_out))

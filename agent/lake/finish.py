@@ -111,8 +111,8 @@ def _write_corpus(
         written[part.name] = splits.why if isinstance(splits, TaskFailure) else splits
     kept = [
         (split.name, name)
-        for name, splits in _successful_parts(written).items()
-        for split in splits
+        for name, splits in written.items()
+        for split in (() if isinstance(splits, str) else splits)
     ]
     corpus.sweep_corpus(folder, kept)
     return [_with_splits(one, written.get(one.name, ())) for one in sets]
@@ -131,10 +131,6 @@ def _write_part(part: _Part) -> tuple[Split, ...] | str:
         )
     except IngotError as error:
         return str(error)
-
-
-def _successful_parts(written: dict[str, tuple[Split, ...] | str]) -> dict[str, tuple[Split, ...]]:
-    return {name: one for name, one in written.items() if not isinstance(one, str)}
 
 
 def _with_splits(one: SetFacts, splits: tuple[Split, ...] | str) -> SetFacts:

@@ -298,7 +298,7 @@ def _facts_with_gone(order: LakeOrder, found: Survey) -> list[SetFacts]:
         if name in there:
             sets.append(kept.facts)
         elif kept.facts.result and (order.out / kept.facts.result).is_dir():
-            gone = "its files are not there any more; its result is kept"
+            gone = "its files were removed; its result is kept"
             facts = replace(kept.facts, status="gone", why=gone, hint="")
             order.state.keep("", facts)
             sets.append(facts)

@@ -66,16 +66,16 @@ def _render_review(review: dict[str, Json], limit: int) -> str:
     pieces = [mapping_sections(one) for one in ordered]
     head = "\n\n".join([*_verdict_lines(review), *_overview_lines(ordered, limit // 4)])
     room = limit - utf8_size(head) - _RESERVED
-    blocked = [of_one for one, of_one in zip(ordered, pieces, strict=True) if _is_blocking(one)]
+    blocked = [
+        of_one
+        for one, of_one in zip(ordered, pieces, strict=True)
+        if any(reason["level"] == "block" for reason in one["reasons"])
+    ]
     if len(blocked) > 1 or any(utf8_size(of_one[0].text) > room for of_one in blocked):
         head = "\n\n".join([head, *_blocking_lines(ordered, limit // 3)])
     chosen = _choose_sections(pieces, limit - utf8_size(head) - _RESERVED)
     shown = (piece.text for kept in chosen for piece in kept)
     return "\n\n".join([head, *shown, *_left_out_lines(review, pieces, chosen)]) + "\n"
-
-
-def _is_blocking(mapping: dict[str, Json]) -> bool:
-    return any(reason["level"] == "block" for reason in mapping["reasons"])
 
 
 def _verdict_lines(review: dict[str, Json]) -> Iterator[str]:

@@ -71,7 +71,7 @@ def run_golden(document: dict[str, Json], file: Path, *, source_name: str) -> Go
     """
     lines = list(_numbered_lines(file))
     if not lines:
-        raise SourceError(str(file), "no golden row in it", "a line holds a row and its records")
+        raise SourceError(str(file), "it holds no golden row", "a line holds a row and its records")
     golden = [(number, _parse_golden(data)) for number, data in lines]
     stated = SourceSpec.from_document(parse(document, where=str(file)).get("source"))
     fields = stated.json_fields or ()
@@ -106,9 +106,9 @@ def _parse_golden(data: bytes) -> dict[str, Json] | str:
     try:
         one = parse_json(data)
     except JsonTextError as error:
-        return f"no JSON: {error}"
+        return f"not valid JSON: {error}"
     if twice := _duplicate_key(data):
-        return f"the key {twice!r} stands twice in an object"
+        return f"the key {twice!r} is duplicated in an object"
     if not isinstance(one, dict):
         return "not an object"
     if unknown := sorted(set(one) - _KEYS):

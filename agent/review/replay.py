@@ -72,23 +72,20 @@ class SampleRun:
     def figures(self) -> dict[str, Json]:
         """Return the counts of one side of the review document, without its paths."""
         report = self.trial.report
+        roles: Counter[str] = Counter()
+        for one in self.records:
+            roles.update(message["role"] for message in one.record.get("messages", ()))
+            roles.update(["system"] * bool(one.record.get("system")))
         return {
             "rows": report.rows,
             "ok_rows": report.ok_rows,
             "records": report.records,
             "coverage": report.coverage,
             "failures": dict(sorted(report.failures.items())),
-            "roles": dict(sorted(self._roles().items())),
+            "roles": dict(sorted(roles.items())),
             "chars": report.content.chars,
             "trained_chars": report.content.trained_chars,
         }
-
-    def _roles(self) -> Counter[str]:
-        roles: Counter[str] = Counter()
-        for one in self.records:
-            roles.update(message["role"] for message in one.record.get("messages", ()))
-            roles.update(["system"] * bool(one.record.get("system")))
-        return roles
 
     def counts(self) -> dict[str, Json]:
         """Return what the gates are judged by."""
@@ -131,13 +128,9 @@ def choose_sample(
         return own
     found = _pinned_basis(base, one.old_path or one.path, folder / "base")
     if found is None or found.kind == "none":
-        return found or _missing_sample(one.path)
+        lacks = f"no pinned sample {pinned_folder(Path(one.path)).name} beside it, and no --source"
+        return found or SampleBasis(kind="none", why=lacks)
     return replace(found, place=f"{found.place} of {redact(base.name)}")
-
-
-def _missing_sample(path: str) -> SampleBasis:
-    lacks = f"no pinned sample {pinned_folder(Path(path)).name} beside it, and no --source"
-    return SampleBasis(kind="none", why=lacks)
 
 
 def _pinned_basis(side: Side, path: str, folder: Path) -> SampleBasis | None:

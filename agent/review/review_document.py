@@ -53,7 +53,8 @@ def pointer_lines(text: str) -> dict[str, int]:
         if token in "]}":
             del around[-1:]
         elif token == ",":
-            _advance_item(inner)
+            if inner:
+                inner.key, inner.number = None, inner.number + 1
         elif inner and inner.names_next():
             inner.key = _unquote(token)
             found[inner.inside()] = line
@@ -63,12 +64,6 @@ def pointer_lines(text: str) -> dict[str, int]:
             if token in "[{":
                 around.append(_OpenContainer(pointer=pointer, is_list=token == "["))
     return found
-
-
-def _advance_item(inner: _OpenContainer | None) -> None:
-    if inner:
-        inner.key = None
-        inner.number += 1
 
 
 def _tokens(text: str) -> Iterator[tuple[str, int]]:

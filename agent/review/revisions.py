@@ -180,14 +180,11 @@ def _sidecar_path(mapping: str, name: str) -> str:
 def sidecar_owner(path: str) -> str | None:
     """Return the mapping that a sidecar's path belongs to, None if it is not a sidecar."""
     for name, ending in SIDECARS.items():
-        at = f"{path}/".find(f"{ending}/") if name == "sample" else _ending_start(path, ending)
+        at = f"{path}/".find(f"{ending}/") if name == "sample" else path.rfind(ending)
+        at = at if name == "sample" or path.endswith(ending) else -1
         if at > 0 and path[at - 1] != "/":
             return f"{path[:at]}.json"
     return None
-
-
-def _ending_start(path: str, ending: str) -> int:
-    return len(path) - len(ending) if path.endswith(ending) else -1
 
 
 def sidecar_owners(paths: Collection[str]) -> set[str]:

@@ -208,12 +208,10 @@ def _examples_block(mapping: dict[str, Json]) -> str:
     shown = mapping["examples"][:3]
     if not shown:
         return ""
-    inner = [block for one in shown for block in (_example_head(one), example_block(one))]
+    inner = []
+    for one in shown:
+        inner += [f"{escape_words(one['kind'])}: {code_span(one['place'])}", example_block(one)]
     return _fold_blocks(f"{count_text(len(shown), 'record')} before and after", inner)
-
-
-def _example_head(shown: dict[str, Json]) -> str:
-    return f"{escape_words(shown['kind'])}: {code_span(shown['place'])}"
 
 
 def _paths_table(mapping: dict[str, Json]) -> str:
@@ -248,13 +246,9 @@ def _provenance_table(mapping: dict[str, Json]) -> str:
     inner = [markdown_table(_FIGURES, stated)] if stated else []
     again = "the command that shows this again"
     title = f"Who made it, and {again}" if inner else again.capitalize()
-    return _fold_blocks(title, [*inner, _repeat_block(mapping["reproduce"])])
-
-
-def _repeat_block(line: str | None) -> str:
-    if line is None:
-        return "There is none: a name in it holds characters that cannot be typed."
-    return command_block(line)
+    line = mapping["reproduce"]
+    lacking = "There is none: a name in it holds characters that cannot be typed."
+    return _fold_blocks(title, [*inner, lacking if line is None else command_block(line)])
 
 
 def _stated_value(name: str) -> Describe:

@@ -89,14 +89,16 @@ def verdict_reasons(case: Case, *, allow_breaking: bool) -> list[Reason]:
 def _status_reasons(touched: ChangedMapping) -> Iterator[Reason]:
     if touched.status == "broken":
         for one in touched.problems[:_MOST_PROBLEMS]:
-            yield _make_reason("block", "broken", f"the file is no mapping: {one}", one.pointer)
+            yield _make_reason("block", "broken", f"the file is not a mapping: {one}", one.pointer)
         if len(touched.problems) > _MOST_PROBLEMS:
             more = len(touched.problems) - _MOST_PROBLEMS
             yield _make_reason("block", "broken", f"{more} more problems in the file")
     elif touched.status == "removed":
         yield _make_reason("warn", "removed", "the mapping was removed")
     elif touched.status == "added":
-        yield _make_reason("pass", "added", "the mapping is new: there is none to compare it with")
+        yield _make_reason(
+            "pass", "added", "the mapping is new: there is no older one to compare it with"
+        )
     elif touched.status == "renamed":
         yield _make_reason("pass", "renamed", f"the file was {touched.old_path} before")
 
@@ -174,7 +176,7 @@ def _replay_reasons(case: Case, heavy: Level) -> Iterator[Reason]:
         more = len(replay.problems) - _MOST_PROBLEMS
         yield _make_reason("block", "check", f"on the sample: {more} more problems")
     if replay.old_fault:
-        said = f"the old mapping cannot be run on the sample: {replay.old_fault}"
+        said = f"the old mapping cannot run on the sample: {replay.old_fault}"
         yield _make_reason("warn", "old_not_replayed", said)
     if replay.old and replay.new:
         yield from _record_reasons(replay, replay.old, replay.new, heavy)
@@ -271,7 +273,7 @@ def _drift_reason(level: Level, found: Sequence[drift.Change]) -> Iterator[Reaso
     if found:
         said = "; ".join(f"{one.what}: {one.path} {one.told}" for one in found[:_MOST_DRIFT])
         more = f"; {len(found) - _MOST_DRIFT} more" if len(found) > _MOST_DRIFT else ""
-        text = f"the sample has not the shape that the mapping was made for: {said}{more}"
+        text = f"the sample does not have the shape that the mapping was made for: {said}{more}"
         yield _make_reason(level, "drift", text, "/provenance/shape")
 
 
@@ -281,7 +283,7 @@ def _golden_reasons(case: Case) -> Iterator[Reason]:
     if case.golden is None:
         return
     rows, failed = case.golden.rows, case.golden.failed
-    passed = f"golden rows: {rows - len(failed)} of {rows} give what they should"
+    passed = f"golden rows: {rows - len(failed)} of {rows} pass"
     if not failed:
         yield _make_reason("pass", "golden", passed)
         return

@@ -199,7 +199,7 @@ def _death_reason(worker: _Worker) -> str:
     worker.process.join()
     code = worker.process.exitcode or 0
     how = f"by signal {-code}" if code < 0 else f"with status {code}"
-    return f"the process that worked at it ended {how}: is there enough memory?"
+    return f"the worker process ended {how}: is there enough memory?"
 
 
 def _serve_tasks(pipe: Connection, lifeline: Connection) -> None:

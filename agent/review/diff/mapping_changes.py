@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ingot.agent.reporting.mapping_words import cut_text, each_text, group_text, layout_text
-from ingot.agent.review.diff.change_rules import CLASSES, RULES, Change, make_change
+from ingot.agent.review.diff.change_rules import CLASSES, Change, make_change
 from ingot.agent.review.diff.message_changes import message_changes
-from ingot.agent.review.diff.normal_form import exact_text, file_pointer, normal_form
+from ingot.agent.review.diff.normal_form import exact_text
 from ingot.agent.review.diff.part_changes import (
     PlacedCondition,
     contrast_optional_texts,
@@ -17,16 +17,6 @@ from ingot.agent.review.diff.part_changes import (
 )
 from ingot.converters.mapping.language import META_KEYS
 from ingot.converters.rows import Json
-
-__all__ = [
-    "CLASSES",
-    "RULES",
-    "Change",
-    "compare_mappings",
-    "file_pointer",
-    "normal_form",
-    "worst_class",
-]
 
 _KEYS = ("each", "where", "text", "messages", "system", "tools", "meta")
 # Pairs of alternatives, and characters of the keys around them, said again for each of them.

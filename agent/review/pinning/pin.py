@@ -10,11 +10,8 @@ from pathlib import Path
 from ingot.agent.privacy import redact
 from ingot.agent.review.pinning.pinned_sample import (
     DATA,
-    PinnedSample,
     check_free,
     commit_sample,
-    find_pinned,
-    pinned_folder,
     redact_names,
     stage_sample,
     store_files,
@@ -33,7 +30,6 @@ from ingot.agent.review.pinning.row_extraction import extract_rows
 from ingot.agent.review.pinning.sample_redaction import (
     NotRedactableError,
     SampleRedactor,
-    named_values,
 )
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.rows import Json
@@ -42,15 +38,6 @@ from ingot.converters.sources.facts import SourceSpec
 from ingot.converters.sources.formats.row_chunks import BrokenRow
 from ingot.converters.sources.sample import Sample, draw_sample
 from ingot.converters.sources.storage.archives import TarMember
-
-__all__ = [
-    "PinnedSample",
-    "check_free",
-    "find_pinned",
-    "named_values",
-    "pin_sample",
-    "pinned_folder",
-]
 
 _FACTS = ("format", "layout", "encoding", "delimiter", "quote", "header")
 _BROKEN = object()

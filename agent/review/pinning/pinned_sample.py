@@ -111,7 +111,7 @@ def _list_files(folder: Path) -> list[Path]:
         size += sum(Path(root, name).stat().st_size for name in names)
         if size > _MOST_BYTES:
             problem = f"more than {_MOST_BYTES >> 20} MiB"
-            raise SourceError(str(folder), problem, "this is no pinned sample")
+            raise SourceError(str(folder), problem, "this is not a pinned sample")
     return sorted(found)
 
 
@@ -227,7 +227,7 @@ def check_free(folder: Path, *, overwrite: bool) -> None:
     if not folder.exists() and not folder.is_symlink():
         return
     if folder.is_symlink() or not folder.is_dir() or not _is_pinned_sample(folder):
-        problem = "is there already and is no pinned sample, or holds other files too"
+        problem = "already exists and is not a pinned sample, or holds other files too"
         raise OutputError(str(folder), problem, "move it away, or choose another name")
     if not overwrite:
         problem = "is there already"

@@ -250,7 +250,7 @@ def test_a_name_that_is_no_text_is_left_out_and_told(tmp_path):
         file.write(b"{}\n")
     sets, _, report = ran(order_for(tmp_path))
     assert sets["talks"].status == "converted"
-    assert report.left_out == (("talks/caf?.jsonl", "its name is no UTF-8: rename it"),)
+    assert report.left_out == (("talks/caf?.jsonl", "its name is not valid UTF-8: rename it"),)
 
 
 def test_a_sample_of_the_rows_is_pinned_beside_the_mapping(tmp_path):

@@ -28,7 +28,7 @@ def test_every_task_has_its_result_whatever_becomes_of_others():
         assert dict(workers.spread(square, [5, 6, 7])) == {5: 25, 6: 36, 7: 49}
     well = {task: result for task, result in found.items() if not isinstance(result, TaskFailure)}
     assert well == {1: 1, 2: 4, 3: 9, 26: 676}
-    assert found[13].why.startswith("the process that worked at it ended by signal 9")
+    assert found[13].why.startswith("the worker process ended by signal 9")
     assert found[14].why == "a mistake in ingot: ValueError: not this one"
     assert "in square" in found[14].details
 

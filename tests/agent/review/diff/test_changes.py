@@ -6,14 +6,9 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.review.diff.mapping_changes import (
-    CLASSES,
-    RULES,
-    compare_mappings,
-    file_pointer,
-    normal_form,
-    worst_class,
-)
+from ingot.agent.review.diff.change_rules import CLASSES, RULES
+from ingot.agent.review.diff.mapping_changes import compare_mappings, worst_class
+from ingot.agent.review.diff.normal_form import file_pointer, normal_form
 
 Document = dict[str, Any]
 USER = {"role": "user", "content": "q"}
