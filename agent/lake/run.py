@@ -38,19 +38,19 @@ _RAW: Final = "recognised"
 
 
 class LakeListener(Protocol):
-    """Hears how far a run over a lake is."""
+    """Shows the progress of a run over a lake."""
 
-    def looking(self, done: int, files: int) -> None:
-        """Hear how many of the new files were inspected."""
+    def show_scan(self, done: int, files: int) -> None:
+        """Show how many of the new files were inspected."""
 
-    def found(self, sets: int, todo: int) -> None:
-        """Hear how many data sets there are, and how many of them are new or have changed."""
+    def show_sets(self, sets: int, todo: int) -> None:
+        """Show how many data sets there are, and how many of them are new or have changed."""
 
-    def settled(self, facts: SetFacts, done: int, todo: int) -> None:
-        """Hear the facts of a data set that is done."""
+    def show_done(self, facts: SetFacts, done: int, todo: int) -> None:
+        """Show a data set that is done."""
 
-    def finishing(self, what: str) -> None:
-        """Hear which step at the end begins."""
+    def show_step(self, what: str) -> None:
+        """Show which step at the end begins."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +119,7 @@ def run_lake(
     begun, now = time.monotonic(), time.time_ns()
     listed = list_files(order)
     with _lock_folder(order), Workers(order.jobs) as workers:
-        found = _survey_files(order, listed, workers, listener.looking)
+        found = _survey_files(order, listed, workers, listener.show_scan)
         order.state.keep_note(_ROOT, _lake_place(order))
         order.state.keep_note(MAPPINGS, str(order.mappings))
         order.state.keep_members(_set_by_file(found))
@@ -138,7 +138,7 @@ def run_lake(
             (encodable_value(redact(one.name)), redact(one.why)) for one in found.all_left_out()
         ]
         finish.write_left_out(order, left_out)
-        sets = finish.finish_run(order, sets, told, workers, listener.finishing)
+        sets = finish.finish_run(order, sets, told, workers, listener.show_step)
         spent = (shared_model.count_spending if watching else shared_model.end_run)(order.state)
     return LakeReport(
         sets=tuple(sets),
@@ -170,7 +170,7 @@ def _work_through(
         for one in sorted(found.sets, key=lambda one: -sum(f.bytes for f in one.source.files))
         if _is_due(order, one, kept.get(one.name)) and one.name not in written
     ]
-    listener.found(len(found.sets), len(todo))
+    listener.show_sets(len(found.sets), len(todo))
     turns, done, alike = TurnQueue(todo), 0, Counter(map(shape_keys, found.sets))
     while turns:
         tasks = [_make_task(order, one, alike) for one in turns.next()]
@@ -184,7 +184,7 @@ def _work_through(
             whose[task.data_set.name] = result.shape if isinstance(result, SetResult) else ""
             if facts is not None:
                 done += 1
-                listener.settled(facts, done, len(todo))
+                listener.show_done(facts, done, len(todo))
         turns.settle(ended, put_off)
     return [one.name for one in todo]
 

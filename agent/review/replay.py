@@ -56,7 +56,7 @@ class SampleBasis:
     sha256: str | None = None
     folder: str = ""
 
-    def said(self, text: str) -> str:
+    def hide_folder(self, text: str) -> str:
         """Return a message without secrets and without the temporary folder."""
         plain = text.replace(self.location, self.place) if self.location else text
         return redact(plain.replace(self.folder, self.place) if self.folder else plain)
@@ -199,7 +199,7 @@ def _run_mapping(
     except StorageError:
         raise
     except SourceError as error:
-        said = stand.said(error.problem)
+        said = stand.hide_folder(error.problem)
         unread = Problem("/source", "unreadable", "facts that the sample can be read by", said)
         return None, (unread,), error
     except MappingError as error:

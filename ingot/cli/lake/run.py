@@ -81,7 +81,7 @@ def show_sets(order: "LakeOrder", *, as_json: bool) -> None:
     from ingot.converters.convert.worker_pool import Workers
 
     with _choose_listener() as listener, Workers(order.jobs) as workers:
-        found, files = find_sets(order, workers, listener.looking)
+        found, files = find_sets(order, workers, listener.show_scan)
     sets: list[dict[str, Json]] = [
         {
             "name": one.name,
@@ -218,21 +218,21 @@ class _LineListener:
         if not self._quiet:
             stderr_console().print(plain_text(text, style))
 
-    def looking(self, done: int, files: int) -> None:
+    def show_scan(self, done: int, files: int) -> None:
         """So many of so many new files were looked at."""
 
-    def found(self, sets: int, todo: int) -> None:
+    def show_sets(self, sets: int, todo: int) -> None:
         """So many data sets there are, and so many of them are new or have changed."""
         self._say(f"{_count_text(sets, 'data set')}, {todo:,} of them new or changed")
 
-    def settled(self, facts: "SetFacts", done: int, todo: int) -> None:
+    def show_done(self, facts: "SetFacts", done: int, todo: int) -> None:
         """A data set has come to its end."""
         written = facts.records.get("written")
         records = "" if written is None else f", {written:,} records"
         said = f"[{done:,}/{todo:,}] {facts.name}: {_status_words(facts.status)}{records}"
         self._say(said, _STYLES.get(facts.status, ""))
 
-    def finishing(self, what: str) -> None:
+    def show_step(self, what: str) -> None:
         """What is done at the end."""
         self._say(what)
 
@@ -250,16 +250,16 @@ class _BarListener:
             self._tasks[name] = self._bar.add_task(name, total=whole, said="")
         self._bar.update(self._tasks[name], completed=done, total=whole, said=said)
 
-    def looking(self, done: int, files: int) -> None:
+    def show_scan(self, done: int, files: int) -> None:
         """So many of so many new files were looked at."""
         self._update("files", done, files, f"{done:,} of {files:,}")
 
-    def found(self, sets: int, todo: int) -> None:
+    def show_sets(self, sets: int, todo: int) -> None:
         """So many data sets there are, and so many of them are new or have changed."""
         if todo:
             self._update("data sets", 0, todo, f"0 of {todo:,}")
 
-    def settled(self, facts: "SetFacts", done: int, todo: int) -> None:
+    def show_done(self, facts: "SetFacts", done: int, todo: int) -> None:
         """A data set has come to its end."""
         from ingot.cli.console import safe_text
 
@@ -267,7 +267,7 @@ class _BarListener:
         told = f"{done:,} of {todo:,} {name}: {_status_words(facts.status)}"
         self._update("data sets", done, todo, told)
 
-    def finishing(self, what: str) -> None:
+    def show_step(self, what: str) -> None:
         """What is done at the end."""
         self._update(what, 0, 1)
 

@@ -29,17 +29,17 @@ class Listener:
     def __init__(self):
         self.worked = []
 
-    def looking(self, done, files):
+    def show_scan(self, done, files):
         assert done <= files
 
-    def found(self, sets, todo):
+    def show_sets(self, sets, todo):
         self.counts = (sets, todo)
 
-    def settled(self, facts, done, todo):
+    def show_done(self, facts, done, todo):
         assert done <= todo
         self.worked.append(facts.name)
 
-    def finishing(self, what):
+    def show_step(self, what):
         pass
 
 
