@@ -195,7 +195,7 @@ def open_repository(folder: Path) -> Repository:
     except _GitError as error:
         hint = "or name two files: ingot review OLD.json NEW.json"
         said = str(error).removeprefix("fatal: ")
-        raise RevisionError(str(folder), f"not a git repository: {said}", hint) from error
+        raise RevisionError(str(folder), f"cannot open a git repository: {said}", hint) from error
     return Repository(root=Path(os.fsdecode(root.removesuffix(b"\n"))))
 
 

@@ -593,7 +593,7 @@ def test_only_a_pinned_sample_is_replaced_and_only_if_that_is_asked_for(tmp_path
     foreign = tmp_path / "n.sample"
     foreign.mkdir()
     (foreign / "kept").write_text("mine")
-    with pytest.raises(OutputError, match="no pinned sample"):
+    with pytest.raises(OutputError, match="not a pinned sample"):
         pin_sample(source, sample, foreign, overwrite=True)
     assert (foreign / "kept").read_text() == "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", "m.sample", "n.sample"]
