@@ -85,7 +85,7 @@ def _other_command_facts(facts: SetFacts, data_set: DataSet, root: str) -> SetFa
     """Return the facts of what another command reads; its paths are relative to the root."""
     assert isinstance(data_set.said, Proposal)
     hint = f"{redact(data_set.said.reason)} (paths below {redact(root)})"
-    why = "another command reads it"
+    why = "it is read by another command"
     return replace(facts, status="other", decision="irrelevant", why=why, hint=hint)
 
 
@@ -230,7 +230,7 @@ def _process_set(task: SetTask, known: SetFacts) -> SetResult:
         return SetResult(facts=_unreadable_facts(known, data_set.faults))
     if not source.files:
         told = "; ".join(f"{one.name}: {one.why}" for one in source.left_out[:3])
-        facts = replace(known, decision="irrelevant", why=redact(f"no data files: {told}"))
+        facts = replace(known, decision="irrelevant", why=redact(f"no data file: {told}"))
         return SetResult(facts=facts)
     order, context = _open_data_set(task)
     file = task.order.mapping(data_set.name)
