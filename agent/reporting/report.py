@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ingot.agent.judging.gates import gates_of_state
 from ingot.agent.privacy import redact
-from ingot.agent.reporting.preview import describe, path_coverage
+from ingot.agent.reporting.mapping_words import describe
+from ingot.agent.reporting.preview import path_coverage
 from ingot.agent.state import State
 from ingot.converters import json_yaml
 from ingot.converters.errors import Problem

@@ -303,10 +303,10 @@ def test_no_bar_without_a_terminal(build, capsys):
 
 ERRORS: dict[str, tuple[tuple[str, ...], int, str]] = {
     "folder": (("--input-dir", "nowhere"), 1, "nowhere: no such folder"),
-    "pattern": (("--pattern", "*.csv"), 1, "fits '*.csv' (state --pattern, such as"),
+    "pattern": (("--pattern", "*.csv"), 1, "fits '*.csv' (state a pattern, such as"),
     "column": (("--text-cols", "nix"), 1, "has no column 'nix' (it has 'title': string"),
     "tokenizer": (("--tokenizer", "nix.json"), 2, "nix.json: no such file or folder"),
-    "limits": (("--min-chars", "5", "--max-chars", "3"), 2, "--min-chars is above --max-chars"),
+    "limits": (("--min-chars", "5", "--max-chars", "3"), 2, "is above"),
     "empty name": (("--text-cols", "a,,b"), 2, "an empty name between commas"),
     "shards": (("--batch-shards", "0"), 2, "'0' is neither auto nor a number from 1 on"),
     "choice": (("--dtype", "u64"), 2, "'u64' is not one of"),

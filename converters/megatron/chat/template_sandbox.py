@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 import jinja2
-from jinja2 import filters, meta, nodes, tests
+from jinja2 import filters, meta, nodes
 from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
@@ -191,7 +191,7 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
         )
         self.running = threading.local()
         self.filters = self._filters()
-        self.tests = {name: self._limited(test) for name, test in tests.TESTS.items()}
+        self.tests = {name: self._limited(test) for name, test in self.tests.items()}
         self.globals = {
             "range": safe_range,
             "dict": functools.partial(dict),
@@ -211,7 +211,7 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
             _BUILT: lambda value: self.running.limits.check_size(value),
         }
 
-    def _limited(self, function: Callable[..., TemplateValue]) -> Callable[..., TemplateValue]:
+    def _limited(self, function: TemplateValue) -> Callable[..., TemplateValue]:
         """A filter or test that looks at the time first, and at the size of its result."""
 
         @functools.wraps(function)

@@ -117,7 +117,7 @@ class Latencies:
         return cumulative
 
 
-# Counters of monitor.py; `error.TYPE` are counted apart.
+# `error.TYPE` are counted apart.
 COUNTER_NAMES: Final = (
     "bytes_read",
     "text_bytes",
@@ -146,7 +146,7 @@ class MessageTotals:
         stages: seconds by stage, over all threads and processes.
         latencies: of batches.
         planned: bytes, files and units there are to do, 0 = unknown.
-        phase: `start`, then the phases of monitor.py.
+        phase: `start`, then `read`, `merge`, `done`.
     """
 
     def __init__(self, now: float) -> None:

@@ -11,7 +11,7 @@ from ingot.cli import options as o
 if TYPE_CHECKING:
     from ingot.agent.context import Context
     from ingot.agent.review.golden_rows import GoldenResult
-    from ingot.agent.review.pinning.pin import PinnedSample
+    from ingot.agent.review.pinning.pinned_sample import PinnedSample
     from ingot.agent.state import Order, State
 
 _SourceArgument = Annotated[
@@ -73,7 +73,7 @@ def check(
 
 
 def _find_pinned_sample(mapping: Path) -> "PinnedSample | None":
-    from ingot.agent.review.pinning.pin import find_pinned, pinned_folder
+    from ingot.agent.review.pinning.pinned_sample import find_pinned, pinned_folder
 
     return find_pinned(pinned_folder(mapping))
 

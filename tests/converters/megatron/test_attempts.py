@@ -162,7 +162,7 @@ def one_less(inputs: Path) -> None:
 
 CHANGES: Mapping[str, Callable[[Path], None]] = MappingProxyType(
     {
-        r"differs: files.3.parquet is \d+ \(requested: \d+\); 3.parquet was changed in between \(": grown,
+        r"files.3.parquet is \d+ \(requested: \d+\); 3.parquet was changed in between \(": grown,
         r"differs: 3.parquet was changed in between \(": touched,
         r"files.9.parquet is not set \(requested: \d+\)": one_more,
         r"files.3.parquet is \d+ \(requested: not set\)": one_less,

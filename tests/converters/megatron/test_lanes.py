@@ -238,3 +238,29 @@ def test_a_lane_that_cannot_be_opened_leaves_nothing_open(tmp_path: Path) -> Non
     lane_file(tmp_path / "a", 0, "mask").mkdir()
     with pytest.raises(IsADirectoryError), Lane(base=tmp_path / "a"):
         pass
+
+
+def test_a_journal_of_the_former_version_is_read(tmp_path: Path) -> None:
+    """Lines as ingot wrote them before the engines had a list of proved versions."""
+    line = (
+        b'{"unit": 0, "spans": {"bin": [0, 4], "lengths": [0, 4], "documents": [0, 4], '
+        b'"mask": [0, 0], "rejects": [0, 0]}, "engine": "gigatoken", "facts": {"rows": 1}, '
+        b'"failed": null, "crcs": {"bin": 0, "lengths": 0, "documents": 0, "mask": 0, '
+        b'"rejects": 0}}\n{"synced": true}\n'
+    )
+    base = tmp_path / "x"
+    lane_file(base, 0, "journal").write_bytes(line)
+    for kind in ("bin", "lengths", "documents"):
+        lane_file(base, 0, kind).write_bytes(bytes(4))
+    journal = read_journal(base, 0, check=True)
+    assert journal.stretches[0].engine == "gigatoken"
+    assert journal.ends == {
+        "bin": 4,
+        "lengths": 4,
+        "documents": 4,
+        "mask": 0,
+        "rejects": 0,
+        "journal": len(line),
+    }
+    drop_engine(base, 0, "gigatoken")
+    assert read_journal(base, 0).stretches == {}
