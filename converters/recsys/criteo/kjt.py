@@ -25,8 +25,7 @@ from ingot.converters.recsys.criteo.kjt_fields import (
     take_tensor_modulo,
     transpose_ids,
 )
-from ingot.converters.recsys.training import check_integer
-from ingot.converters.recsys.training import import_torch as installed_torch
+from ingot.converters.recsys.training.environment import check_integer, import_torch
 
 if TYPE_CHECKING:
     import torch
@@ -66,14 +65,14 @@ class JaggedTensor:
 
     def to_dense(self) -> "list[torch.Tensor]":
         """The values of each example: B tensors."""
-        torch = installed_torch()
+        torch = import_torch()
         return list(torch.split(self._values, self._lengths.tolist()))
 
     def to_padded_dense(
         self, desired_length: int | None = None, padding_value: float = 0
     ) -> "torch.Tensor":
         """[B, desired_length], values cut or filled up at their ends."""
-        arange = installed_torch().arange
+        arange = import_torch().arange
         width = desired_length
         if width is None:
             width = int(self._lengths.max()) if len(self._lengths) else 0
@@ -209,7 +208,7 @@ class KeyedJaggedTensor:
         Raises:
             ValueError: another shape or type, sizes that do not fit.
         """
-        torch = installed_torch()
+        torch = import_torch()
         check_matrix(columns.shape[::-1], columns.dtype, (torch.int32, torch.int64))
         if num_embeddings is not None:
             sizes = check_sizes(num_embeddings, len(columns))

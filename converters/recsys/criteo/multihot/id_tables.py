@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.output.commit import encode_json, output_errors, sync_tree
 from ingot.converters.recsys.criteo.kjt_fields import check_sizes
-from ingot.converters.recsys.training import check_integer
+from ingot.converters.recsys.training.environment import check_integer
 from ingot.converters.rows import Json
 
 UNIFORM, PARETO = "uniform", "pareto"

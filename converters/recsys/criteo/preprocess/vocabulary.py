@@ -206,7 +206,7 @@ def _check_vocabulary(path: Path, found: Vocabulary) -> None:
 
 
 def vocabulary_digest(folder: Path) -> str:
-    """SHA-256 over the vocabularies of a folder, each held to the folder's manifest if it has one."""
+    """SHA-256 of the vocabularies of a folder, checked against its manifest if there is one."""
     whole, listed = hashlib.sha256(), _listed_hashes(folder)
     for key in KEYS:
         path = vocabulary_path(folder, key)

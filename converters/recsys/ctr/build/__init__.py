@@ -1,0 +1,1 @@
+"""Building the processed contract: raw files and a featuremap to Parquet."""

@@ -33,7 +33,7 @@ import numpy.typing as npt
 from ingot.converters.recsys.ctr.contract import ENTITY_ID, LABELS, REQUIRED, ROW_ID
 from ingot.converters.recsys.ctr.loader.split_files import StoredFeature
 from ingot.converters.recsys.ctr.loader.stored_rows import list_lengths
-from ingot.converters.recsys.training import import_torch
+from ingot.converters.recsys.training.environment import import_torch
 
 Row = Mapping[str, Any]
 Batch = dict[str, Any]

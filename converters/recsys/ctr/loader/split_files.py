@@ -276,7 +276,8 @@ def _problems(name: str, types: dict[str, Any]) -> Iterator[str]:
     if value is None:
         return
     if (_element_type(value) is None) != (element is None):
-        yield f"{name}{_VAL} is {_type_name(value)}, {name}{_IDX} {_type_name(index)}: a list and no list"
+        kinds = f"{name}{_VAL} is {_type_name(value)}, {name}{_IDX} {_type_name(index)}"
+        yield f"{kinds}: both must be lists, or neither"
     elif (_element_type(value) or value) != pa.float32():
         yield f"{name}{_VAL} is {_type_name(value)}, not float32 or a list of it"
 

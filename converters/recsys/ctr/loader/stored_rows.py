@@ -29,7 +29,7 @@ from ingot.converters.recsys.ctr.loader.split_files import (
     columns_of,
     missing_error,
 )
-from ingot.converters.recsys.training import RowSequence, Span
+from ingot.converters.recsys.training.batch_order import RowSequence, Span
 
 PIECE: Final = 8192
 """Rows that are decoded at a time."""

@@ -21,7 +21,7 @@ from ingot.converters.recsys.ctr.loader.stored_rows import (
     ensure_cache,
     read_rows,
 )
-from ingot.converters.recsys.training import RowSequence
+from ingot.converters.recsys.training.batch_order import RowSequence
 from tests.converters.recsys.ctr.stored import Row, rows_of, write_split
 
 ROWS = rows_of(40)
@@ -131,9 +131,9 @@ FULL = """
 import resource, sys
 from pathlib import Path
 from ingot.converters.recsys.ctr.loader.stored_rows import ensure_cache
-from ingot.converters.recsys.ctr.loader.split_files import locate
+from ingot.converters.recsys.ctr.loader.split_files import locate_split
 from ingot.converters.errors import OutputError
-split = locate(sys.argv[1])
+split = locate_split(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
 try:
     ensure_cache(split, Path(sys.argv[2]))

@@ -156,7 +156,8 @@ def test_the_extra_is_named_where_torch_is_missing(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError")
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-        "from ingot.converters.recsys.ctr import ProcessedIterDataset, build_dataloader, collate_fn\n"
+        "from ingot.converters.recsys.ctr import (\n"
+        "    ProcessedIterDataset, build_dataloader, collate_fn\n)\n"
         "from ingot.converters.errors import ConversionError\n"
         "for call in (lambda: ProcessedIterDataset('x'), lambda: build_dataloader('x'),\n"
         "             lambda: collate_fn([])):\n"

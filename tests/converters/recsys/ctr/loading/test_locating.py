@@ -104,7 +104,7 @@ def test_a_value_column_of_another_shape(tmp_path: Path) -> None:
     schema = changed(f0_508_val=pa.list_(pa.float32()))
     table = pa.table({field.name: pa.nulls(1, field.type) for field in schema})
     pq.write_table(table, tmp_path / "x.parquet")
-    with pytest.raises(SourceError, match="a list and no list"):
+    with pytest.raises(SourceError, match="both must be lists, or neither"):
         locate_split(tmp_path)
 
 

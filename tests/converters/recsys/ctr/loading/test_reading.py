@@ -15,7 +15,7 @@ from ingot.converters.errors import SourceError
 from ingot.converters.recsys.ctr.contract import processed_schema
 from ingot.converters.recsys.ctr.loader.split_files import Split, locate_split
 from ingot.converters.recsys.ctr.loader.stored_rows import ParquetRows, read_rows
-from ingot.converters.recsys.training import RowSequence
+from ingot.converters.recsys.training.batch_order import RowSequence
 from tests.converters.recsys.ctr.stored import FEATURES, Row, rows_of, write_split
 
 ROWS = rows_of(50)
