@@ -19,6 +19,8 @@ from ingot.converters.recsys.criteo.preprocess.row_kernels import (
     LINE,
     REJECTS,
     ROWS,
+    RowArrays,
+    TextFields,
     find_breaks,
     parse_lines,
     words_of,
@@ -158,45 +160,45 @@ class Block:
 def parse_block(text: NDArray[np.uint8], *, labelled: bool) -> Block:
     """Parse whole lines."""
     columns = int(labelled) + DENSE + SPARSE
-    words, ends, breaks = _split_lines(text)
+    fields = _split_lines(text)
+    breaks = fields.breaks
     # A row has at least a tab or an end a column. Pages that no row is written to cost nothing.
     room = min(len(breaks), len(text) // columns + 1)
-    labels = np.empty(room if labelled else 0, np.int32)
-    dense = np.empty((room, DENSE), np.int32)
-    sparse = np.empty((SPARSE, room), np.uint32)
-    missing = np.zeros(columns, np.int64)
+    arrays = RowArrays(
+        labels=np.empty(room if labelled else 0, np.int32),
+        dense=np.empty((room, DENSE), np.int32),
+        sparse=np.empty((SPARSE, room), np.uint32),
+        missing=np.zeros(columns, np.int64),
+    )
     found = [np.empty((0, 5), np.uint32)]
     state = np.zeros(4, np.int64)
     while state[LINE] < len(breaks):
         state[REJECTS] = 0
         rejects = np.empty((_ROOM, 5), np.uint32)
-        parse_lines(text, words, ends, breaks, labels, dense, sparse, missing, rejects, state)
+        parse_lines(fields, arrays, rejects, state)
         found.append(rejects[: state[REJECTS]])
     rows = int(state[ROWS])
     return Block(
         lines=len(breaks),
-        longest=_longest_line(ends, breaks),
-        labels=labels[:rows] if labelled else np.full(rows, NO_LABEL, np.int32),
-        dense=dense[:rows],
-        sparse=sparse[:, :rows],
-        missing=missing[int(labelled) :],
+        longest=_longest_line(fields),
+        labels=arrays.labels[:rows] if labelled else np.full(rows, NO_LABEL, np.int32),
+        dense=arrays.dense[:rows],
+        sparse=arrays.sparse[:, :rows],
+        missing=arrays.missing[int(labelled) :],
         rejects=Rejects(text=text, told=np.concatenate(found), labelled=labelled),
     )
 
 
-def _split_lines(
-    text: NDArray[np.uint8],
-) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint32]]:
-    """Words, ends and breaks, see `split`."""
+def _split_lines(text: NDArray[np.uint8]) -> TextFields:
     words = words_of(text)
     ends = np.empty(len(text) + 1, np.uint32)
     breaks = np.empty(len(text) + 1, np.uint32)
     lines = find_breaks(text, words, ends, breaks)
-    return words, ends, breaks[:lines]
+    return TextFields(text, words, ends, breaks[:lines])
 
 
-def _longest_line(ends: NDArray[np.uint32], breaks: NDArray[np.uint32]) -> int:
-    newlines = ends[breaks - 1].astype(np.int64)
+def _longest_line(fields: TextFields) -> int:
+    newlines = fields.ends[fields.breaks - 1].astype(np.int64)
     return int(np.diff(newlines, prepend=-1).max(initial=0)) - 1
 
 

@@ -99,7 +99,6 @@ class Ids:
                 values,
                 place,
                 self._slots,
-                len(self._counts),
                 self.count,
                 FIRST_ID,
                 self._counts,
