@@ -293,7 +293,7 @@ def test_strict(place: Place) -> None:
 def test_a_taken_destination(place: Place) -> None:
     place.preprocess()
     said = place.fails("--dense", "min2")
-    assert "out: holds another result: dense ln3, now min2" in said
+    assert 'out: holds another result: dense is "ln3" (requested: "min2")' in said
     assert place.preprocess("--dense", "min2", "--overwrite").code == 0
     place.write(day_0=OTHER, day_1=OTHER, day_2=ROW)
     assert "other input files" in place.fails("--dense", "min2")

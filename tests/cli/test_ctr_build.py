@@ -114,7 +114,7 @@ def test_a_build_and_the_same_again(place: Place) -> None:
     assert "1 unknown" in done.out
     again = place.build()
     assert again.code == 0
-    assert "this build was there already" in again.out
+    assert "this result was there already" in again.out
 
 
 def test_json(place: Place) -> None:
@@ -249,7 +249,7 @@ def test_a_destination_that_is_taken(place: Place) -> None:
     assert place.build().code == 0
     done = place.build("--funnel", "drop")
     assert done.code == 1
-    assert "holds another result: another reading of the contract" in done.err.replace("\n", " ")
+    assert "holds another result: another profile of the contract" in done.err.replace("\n", " ")
     assert place.build("--funnel", "drop", "--overwrite").code == 0
 
 

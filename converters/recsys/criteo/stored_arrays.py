@@ -87,6 +87,11 @@ class Selection:
         return sum(one.stop - one.start for one in self.stretches)
 
     @property
+    def arrays(self) -> tuple[StoredArray, ...]:
+        """All that are read."""
+        return tuple(array for one in self.stretches for array in one.arrays)
+
+    @property
     def parts(self) -> tuple[str, ...]:
         """The parts that rows are of."""
         return tuple(one.part for one in self.stretches)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ingot.converters.errors import SourceError
 from ingot.converters.json_yaml import load_json
-from ingot.converters.output.commit import MANIFEST
+from ingot.converters.output.files import MANIFEST
 from ingot.converters.recsys.criteo.contract import (
     DENSE_NAMES,
     KEYS,

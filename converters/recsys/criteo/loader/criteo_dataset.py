@@ -139,7 +139,7 @@ class CriteoDataset(TrainingLoader[CriteoBatch]):
         self._parts = selection.parts
         data = {
             "rows": plan.rows,
-            "files": sum(len(part.arrays) for part in selection.stretches),
+            "files": len(selection.arrays),
             "fingerprint": selection.fingerprint,
         }
         super().__init__(

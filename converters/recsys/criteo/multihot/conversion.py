@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError
-from ingot.converters.output.commit import output_errors
+from ingot.converters.output.files import output_errors
 from ingot.converters.recsys.criteo.kjt import KeyedJaggedTensor
 from ingot.converters.recsys.criteo.multihot.id_tables import (
     FEATURE,

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
-from ingot.converters.output.commit import encode_json, output_errors, sync_tree
+from ingot.converters.output.files import encode_json, output_errors, sync_tree
 from ingot.converters.recsys.criteo.kjt_fields import check_sizes
 from ingot.converters.recsys.training.environment import check_integer
 from ingot.converters.rows import Json

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ingot.converters.errors import OutputError
-from ingot.converters.output.commit import output_errors, sync_path
+from ingot.converters.output.files import output_errors, sync_path
 from ingot.converters.recsys.criteo.contract import (
     FIRST_ID,
     KEYS,

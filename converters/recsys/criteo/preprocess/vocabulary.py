@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, SourceError
-from ingot.converters.output.commit import MANIFEST
+from ingot.converters.output.files import MANIFEST
 from ingot.converters.recsys.criteo.contract import (
     FIRST_ID,
     KEYS,

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ingot.converters.output.commit import output_errors
+from ingot.converters.output.files import output_errors
 from ingot.converters.recsys.ctr.build.row_collector import Collector, Rows, Tokens
 from ingot.converters.recsys.ctr.build.selection_kernels import (
     AUTO,

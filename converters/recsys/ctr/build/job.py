@@ -1,7 +1,4 @@
-"""A split's Parquet files: row groups and files of fixed numbers of rows.
-
-A raw CTR data set and a featuremap to a folder of the processed contract.
-"""
+"""Build a folder of the processed contract from a raw CTR data set and a featuremap."""
 
 import shutil
 from collections import Counter
@@ -9,7 +6,6 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -21,9 +17,10 @@ from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.json_yaml import load_json
-from ingot.converters.output.commit import StagedResult, encode_json, output_errors, stage
-from ingot.converters.output.result_files import check_unchanged, list_files
-from ingot.converters.progress import Clock, Progress, Watch, host_facts, peak_rss
+from ingot.converters.output.commit import StagedResult
+from ingot.converters.output.files import check_unchanged, encode_json, output_errors
+from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
+from ingot.converters.progress import Clock, Progress, Watch, peak_rss
 from ingot.converters.recsys.ctr.build.encoder import (
     TOKENS,
     Encoded,
@@ -33,8 +30,8 @@ from ingot.converters.recsys.ctr.build.encoder import (
     vocabulary_entry,
 )
 from ingot.converters.recsys.ctr.build.inputs import (
-    Identity,
     Inputs,
+    build_identity,
     file_stamps,
     hash_in_background,
 )
@@ -183,13 +180,11 @@ def build(
     """
     inputs.check(featuremap)
     known = load_vocabularies(vocab, featuremap) if vocab is not None else None
-    identity = Identity.of(inputs, featuremap, known)
-    with stage(
-        out, key=identity.key(), difference=identity.difference, overwrite=overwrite
-    ) as staged:
+    identity = build_identity(inputs, featuremap, known, out)
+    with identity.stage(out, overwrite=overwrite) as staged:
         if staged.done:
             stats = read_stats(staged.done.folder)
-            notes = (*staged.notes, "this build was there already: nothing to do")
+            notes = (*staged.notes, ALREADY_DONE)
             manifest = staged.done.manifest
             return Built(
                 out=staged.out, manifest=manifest, stats=stats, already_done=True, notes=notes
@@ -231,7 +226,7 @@ class _Build:
         inputs: Inputs,
         featuremap: FeatureMap,
         known: dict[str, pa.Table] | None,
-        identity: Identity,
+        identity: RunIdentity,
         staged: StagedResult,
         watch: Watch,
     ) -> None:
@@ -428,22 +423,11 @@ class _Build:
         with output_errors(staged.out):
             (result / FEATUREMAP).write_text(dump(to_document(self._featuremap)), "utf-8")
             (result / STATS).write_bytes(encode_json(stats, sort_keys=False))
-            manifest: dict[str, Json] = {
-                **self._identity.settled(),
-                "inputs": inputs,
-                "rows": stats["rows"],
-                "rejects": stats["rejects"],
-                "files": list_files(result),
-            }
-        run: dict[str, Json] = {
-            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-            "host": host_facts(),
-            "seconds": self._clock.seconds(),
-            "peak_rss_bytes": peak_rss(),
-            "inputs": self._identity.stamps,
-            "notes": list(staged.notes),
-        }
-        staged.commit(manifest, run)
+        manifest = self._identity.commit(
+            staged,
+            {"inputs": inputs, "rows": stats["rows"], "rejects": stats["rejects"]},
+            {"seconds": self._clock.seconds(), "peak_rss_bytes": peak_rss()},
+        )
         return Built(out=staged.out, manifest=manifest, stats=stats, notes=staged.notes)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ingot.converters.output.commit import output_errors
+from ingot.converters.output.files import output_errors
 from ingot.converters.recsys.ctr.build.token_kernels import count_codes, count_weighted
 from ingot.converters.recsys.ctr.build.vocabulary import Interner, grow_array
 from ingot.converters.recsys.ctr.contract import SPLITS, TRAIN, splits_of

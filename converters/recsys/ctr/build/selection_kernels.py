@@ -309,7 +309,7 @@ def select_lists(
 def select_single(
     lists: TokenLists, vocabulary: TokenIds, weighted: RowWeights, counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Select and encode the one token of a single-value feature: largest value, then (rank, text)."""
+    """Encode the one token of a single-value feature: largest value, then (rank, text)."""
     offsets, tokens, values = lists.offsets, lists.tokens, lists.values
     priorities = vocabulary.priorities
     rows = len(offsets) - 1

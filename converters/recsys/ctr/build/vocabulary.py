@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ingot.converters.errors import ConversionError, SourceError
-from ingot.converters.output.commit import output_errors
+from ingot.converters.output.files import output_errors
 from ingot.converters.recsys.ctr.build.token_kernels import TokenTable, intern_tokens, rehash_slots
 from ingot.converters.recsys.ctr.contract import HASH_FIRST, OOV, VOCAB_FIRST, token_hashes
 from ingot.converters.recsys.ctr.featuremap import HASH, VOCAB, Feature, FeatureMap

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ingot.converters.errors import SourceError
 from ingot.converters.json_yaml import load_json
-from ingot.converters.output.commit import MANIFEST, RUN
+from ingot.converters.output.files import MANIFEST, RUN
 from ingot.converters.recsys.ctr import contract
 from ingot.converters.recsys.ctr.contract import token_hashes
 from ingot.converters.recsys.ctr.featuremap import HASH, VOCAB, Feature, FeatureMap

@@ -158,27 +158,27 @@ def test_a_damaged_result_is_told(place: Place) -> None:
 OTHERS: dict[str, tuple[Callable[[FeatureMap], FeatureMap], str]] = {
     "features": (
         lambda one: replace(one, features=one.features[:2]),
-        r"another featuremap \(features\)",
+        r"another featuremap \(other features\)",
     ),
     "fraction": (
         lambda one: replace(one, train_ratio=0.71),
-        r"another featuremap \(train_ratio 0.71, there 0.7\)",
+        r"another featuremap \(train_ratio is 0.7 \(requested: 0.71\)\)",
     ),
     "seed": (
         lambda one: replace(one, split_seed=1),
-        r"another featuremap \(split_seed 1, there 20260121\)",
+        r"another featuremap \(split_seed is 20260121 \(requested: 1\)\)",
     ),
     "mask": (
         lambda one: replace(one, click_mask="exposed"),
-        r"another reading of the contract \(click_mask exposed, there clicked\)",
+        r"another profile of the contract; .*click_mask is \"clicked\" \(requested: \"exposed\"\)",
     ),
     "tails": (
         lambda one: replace(one, tail_ids="contract"),
-        r"another reading of the contract \(tail_ids contract, there disjoint\)",
+        r"another profile of the contract; .*tail_ids is \"disjoint\" \(requested: \"contract\"\)",
     ),
     "funnel": (
         lambda one: replace(one, funnel="drop"),
-        r"another reading of the contract \(funnel drop, there keep\)",
+        r"another profile of the contract; .*funnel is \"keep\" \(requested: \"drop\"\)",
     ),
 }
 
