@@ -232,7 +232,7 @@ def test_kaggle(place: Place) -> None:
 
 def test_empty_files(place: Place) -> None:
     place.write(day_0=b"", day_1=b"")
-    assert "raw: there is no row: the files are empty" in place.fails()
+    assert "raw: no row can be written: the files are empty" in place.fails()
     assert place.left() == ["raw"]
 
 

@@ -1,8 +1,4 @@
-"""One feature of a batch: values, and how many of them each example has.
-
-`KeyedJaggedTensor`: the sparse features of a batch, as torchrec has them, without torchrec.
-What a batch is: three tensors' worth of rows, under torchrec's names.
-"""
+"""`CriteoBatch` and `KeyedJaggedTensor`: a batch as torchrec has it, without torchrec."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -298,7 +294,7 @@ class KeyedJaggedTensor:
         """
         if key not in self._keys:
             known = ", ".join(self._keys[:3]) + (", ..." if len(self._keys) > 3 else "")
-            raise KeyError(f"{key!r} is no key of this batch: {known}")
+            raise KeyError(f"{key!r} is not a key of this batch: {known}")
         return self._feature(self._keys.index(key))
 
     def _feature(self, place: int) -> JaggedTensor:

@@ -1,7 +1,4 @@
-"""What a `KeyedJaggedTensor` can be made of: shapes, types and sums that fit together.
-
-Batches of one id a cell: columns from rows, and the numbers that follow from the shape.
-"""
+"""What a `KeyedJaggedTensor` can be made of: shapes, types and sums that fit together."""
 
 from collections.abc import Sequence
 from functools import lru_cache

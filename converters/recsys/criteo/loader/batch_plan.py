@@ -52,7 +52,6 @@ class Plan(BatchPlan):
 
     @cached_property
     def _left(self) -> int:
-        """Rows of the last batches, of all ranks."""
         left = self.rows % (self.batch_size * self.world_size)
         if self.drop_last:
             return 0

@@ -31,7 +31,6 @@ class Source:
     """All that a worker needs to know.
 
     Attributes:
-        selection: where the rows are.
         num_embeddings: 26 sizes that ids are taken modulo, or None.
         multi_hot: makes lists of ids here, or None.
     """

@@ -187,7 +187,6 @@ class CriteoDataset(TrainingLoader[CriteoBatch]):
 def _table_sizes(
     given: Sequence[int] | int | None, multi_hot: "MultiHot | None"
 ) -> tuple[int, ...] | None:
-    """The sizes that ids are taken modulo."""
     tables = None if multi_hot is None else tuple(multi_hot.parameters.num_embeddings)
     if tables is not None and len(tables) != SPARSE:
         raise ValueError(f"multi_hot: tables of {len(tables)} features, and data of {SPARSE}")

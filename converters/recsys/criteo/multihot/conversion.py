@@ -1,7 +1,4 @@
-"""How often each id came, before a multi-hot conversion and after it.
-
-`MultiHot`: every id of a large table becomes several, by tables drawn at random.
-"""
+"""`MultiHot`: every id of a large table becomes several, by tables drawn at random."""
 
 import os
 from collections.abc import Sequence
@@ -195,7 +192,7 @@ class MultiHot:
         """[F, B].
 
         Raises:
-            ConversionError: these are no features for it.
+            ConversionError: these features do not fit.
         """
         rows, values, keys = self.parameters.num_embeddings, features.values(), features.keys()
         if len(keys) != len(rows):
@@ -260,7 +257,6 @@ class MultiHot:
 
 
 def _check_below(ids: "torch.Tensor", keys: Sequence[str], rows: Sequence[int]) -> None:
-    """See that each feature's ids are rows of its table."""
     least, most = ids.amin(1).tolist(), ids.amax(1).tolist()
     for key, low, high, size in zip(keys, least, most, rows, strict=True):
         if low < 0 or high >= size:

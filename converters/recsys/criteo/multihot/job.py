@@ -44,12 +44,7 @@ _LARGEST: Final = 1 << 20  # bytes of such a file
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What a file says.
-
-    Attributes:
-        parameters: what decides the tables.
-        collect: whether ids are counted.
-    """
+    """What a file says."""
 
     parameters: Parameters
     collect: bool
@@ -97,7 +92,6 @@ def _check_shape(document: object) -> Iterator[Problem]:
 
 
 def _build_config(document: dict[str, Any]) -> Config:
-    """Of a document that the schema accepts."""
     parameters = Parameters.of(
         document["num_embeddings"],
         document.get("multi_hot_size"),
@@ -224,7 +218,6 @@ def materialize(
 
 
 def _check_apart(folder: Path, out: Path, tables: Path | None) -> None:
-    """See that the result replaces neither the data nor the tables."""
     for what, place in (("the data", folder), ("the tables", tables)):
         if place is not None and place.resolve().is_relative_to(out.resolve()):
             said = f"is where {what} are, or a folder around it"
@@ -324,7 +317,6 @@ class _Run:
     def _columns(
         self, array: StoredArray, rows: NDArray[np.integer], count: int
     ) -> NDArray[np.integer]:
-        """Ids [26, count] below their num_embeddings."""
         if len(rows) < count * array.shape[1]:
             hint = "run again when nothing writes to it"
             raise SourceError(str(array.path), "got shorter while it was read", hint)
@@ -345,7 +337,6 @@ class _Run:
             self._frequencies.add(place, ids, cells.reshape(-1))
 
     def _link(self) -> None:
-        """Labels and dense values of the same rows, and counts."""
         for one in self._selection.stretches:
             for array in one.arrays[:_SPARSE]:
                 link_file(array.path, self._staged.result / array.path.name)

@@ -1,7 +1,4 @@
-"""Statistics of raw dense values.
-
-First-seen numbers of 32-bit values, by open addressing.
-"""
+"""Kernels that measure dense values and give 32-bit values numbers as they are first seen."""
 
 from typing import Final
 

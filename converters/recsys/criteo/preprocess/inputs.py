@@ -29,13 +29,7 @@ _SHOWN: Final = 5  # names
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """One input file.
-
-    Attributes:
-        name: `day_0`, `train`, ...
-        entry: where it is.
-        labelled: whether its lines begin with a label.
-    """
+    """One input file."""
 
     name: str
     entry: Entry
@@ -101,7 +95,7 @@ def find_inputs(where: str, days: Sequence[int] | None = None) -> Inputs:
     kaggle = [(m[1], e) for e, name in named if (m := _KAGGLE.fullmatch(name))]
     if days is None and by_day and kaggle:
         problem = f"holds days and also {kaggle[0][1].name}"
-        raise SourceError(where, problem, "say which days are read, as --days 0-23")
+        raise SourceError(where, problem, "say which to read with `days`, as 0-23")
     if days is not None:
         return Inputs(where=where, parts=tuple(_day_parts(where, by_day, days)), days=True)
     parts = tuple(_day_parts(where, by_day, None) if by_day else _kaggle_parts(where, kaggle))
@@ -121,7 +115,6 @@ def _name_list(names: Sequence[str]) -> str:
 
 
 def _missing_days(days: Sequence[int]) -> list[str]:
-    """What is not there between the first and the last day."""
     gone = sorted(set(range(min(days, default=0), max(days, default=0) + 1)) - set(days))
     return [f"not there: {_name_list([f'day_{day}' for day in gone])}"] if days and gone else []
 
@@ -147,7 +140,7 @@ def _kaggle_parts(where: str, found: list[tuple[str, Entry]]) -> Iterator[Part]:
 
 def _single_entry(where: str, name: str, entries: list[Entry]) -> Entry:
     if not entries:
-        raise SourceError(where, f"holds no {name}", "choose among the days that are there: --days")
+        raise SourceError(where, f"holds no {name}", "choose `days` that are there")
     if len(entries) > 1:
         told = " and ".join(entry.name for entry in entries)
         raise SourceError(where, f"holds {told}", "keep one of them")

@@ -109,7 +109,7 @@ def preprocess(
         OutputError: the destination is taken or cannot be written.
     """
     if settings.vocab is not None and settings.vocab.resolve() == out.resolve():
-        problem = "is the run whose vocabularies are gone on with, and would be replaced"
+        problem = "holds the vocabularies that this run continues, and would be replaced"
         raise OutputError(str(out), problem, "choose another folder")
     identity = run_identity(inputs, settings)
     with stage(
@@ -144,7 +144,7 @@ def read_stats(folder: Path) -> dict[str, Json]:
     try:
         return load_json(path)
     except (OSError, ValueError) as error:
-        hint = "`ingot criteo preprocess` writes it"
+        hint = "is it a folder of preprocessed data?"
         raise SourceError(str(path), f"cannot be read: {error}", hint) from error
 
 
@@ -222,7 +222,7 @@ class _Run:
         if len(empty) == len(facts):
             lines = sum(one["lines"] for one in facts)
             said = f"all {lines:,} lines are rejects" if lines else "the files are empty"
-            said = f"there is no row: {said}{self._first_reject()}"
+            said = f"no row can be written: {said}{self._first_reject()}"
             raise ConversionError(self._inputs.where, said, "are these the files?")
         if empty:
             self._notes.append(f"without a row: {', '.join(empty)}")
@@ -334,12 +334,10 @@ class _Run:
                     shutil.copyfileobj(part, whole)
 
     def _rejects(self) -> list[Path]:
-        """The files of rejects that parts have."""
         paths = [self._work.part(part.name) / REJECTS for part in self._inputs.parts]
         return [path for path in paths if path.exists()]
 
     def _array_entries(self) -> list[dict[str, Json]]:
-        """Hash the arrays, several at a time."""
         result = self._staged.result
         arrays = [path.relative_to(result) for path in result.glob("*.npy")]
         with ThreadPoolExecutor(self._settings.workers, "hash") as pool:

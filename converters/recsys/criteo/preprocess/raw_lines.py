@@ -1,8 +1,4 @@
-"""A stream in pieces of whole lines, read ahead.
-
-Blocks of raw lines as numbers.
-Dense values: counts to logarithms, with numpy's bits.
-"""
+"""Raw lines: read ahead in pieces of whole lines, parsed to numbers, dense values transformed."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -98,7 +94,6 @@ class Rejects:
     Attributes:
         text: uint8[n], of the block.
         told: uint32[m, 5], see `kernels.parsing.parse`.
-        labelled: whether lines begin with a label.
     """
 
     text: NDArray[np.uint8]
@@ -139,13 +134,11 @@ class Block:
     """Lines as numbers.
 
     Attributes:
-        lines: how many were read.
         longest: bytes of the longest line.
         labels: int32[R].
         dense: int32[R, 13], missing values 0.
         sparse: uint32[26, R], missing values 0.
         missing: int64[39], empty fields of rows, dense then sparse.
-        rejects: the other lines.
     """
 
     lines: int

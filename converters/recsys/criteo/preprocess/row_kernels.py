@@ -1,9 +1,7 @@
-"""Raw lines to numbers.
+"""Kernels that parse raw lines to numbers and bring rows to their places.
 
 First the separators are found, then the fields between them become numbers: eight bytes at a time,
 with few branches, and no field waits for the one before it.
-
-Rows to their places, within memory.
 """
 
 from typing import Final, NamedTuple
@@ -235,7 +233,6 @@ def _parse_short_hexadecimal(word: np.uint64, length: np.uint64) -> np.int64:
 
 @kernel
 def _parse_any_integer(text: NDArray[np.uint8], start: np.uint64, end: np.uint64) -> np.int64:
-    """The decimal number of any field, or `_BAD`."""
     negative = start < end and text[start] == _MINUS
     if negative:
         start += _U(1)
@@ -252,7 +249,6 @@ def _parse_any_integer(text: NDArray[np.uint8], start: np.uint64, end: np.uint64
 
 @kernel
 def _parse_any_hexadecimal(text: NDArray[np.uint8], start: np.uint64, end: np.uint64) -> np.int64:
-    """The hexadecimal number of any field, or `_BAD`."""
     number = np.int64(0)
     for place in range(start, end):
         byte = np.int64(text[place])

@@ -1,7 +1,4 @@
-"""The ids of one column: numbers of its values in the order in which they are first seen.
-
-The vocabulary of a column: which value has which id, and how often it was seen.
-"""
+"""The ids of one column, numbered as values are first seen, and its stored vocabulary."""
 
 import hashlib
 import json
@@ -148,7 +145,6 @@ class Vocabulary:
         values: uint32[n], in first-seen order.
         ids: int32[n].
         counts: int64[n].
-        next_id: of the next new value.
     """
 
     values: NDArray[np.uint32]
@@ -179,9 +175,9 @@ def load_vocabulary(folder: Path, key: str) -> Vocabulary:
         next_id = int(told["next_id"])
         values, ids, counts = (_vocabulary_column(table, field) for field in SCHEMA)
     except FileNotFoundError as error:
-        raise SourceError(str(path), "there is no such vocabulary", _HINT) from error
+        raise SourceError(str(path), "this vocabulary does not exist", _HINT) from error
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
-        raise SourceError(str(path), f"is no vocabulary of ingot: {error}", _HINT) from error
+        raise SourceError(str(path), f"is not a vocabulary of ingot: {error}", _HINT) from error
     found = Vocabulary(values=values, ids=ids, counts=counts, next_id=next_id)
     _check_vocabulary(path, found)
     return found

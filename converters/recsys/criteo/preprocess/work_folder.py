@@ -9,8 +9,6 @@
     buckets/000012                       records of shuffled rows
 
 A step that is done is not done again; what an unfinished one left behind is written over.
-
-The files of a part while it is read.
 """
 
 import json

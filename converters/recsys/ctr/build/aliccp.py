@@ -62,7 +62,6 @@ class Fields:
     """The raw fields that count, in the order of their numbers.
 
     Attributes:
-        names: of the fields, as the files have them.
         numbers: int16, the place of each in `FeatureMap.sources`.
     """
 
@@ -94,7 +93,6 @@ def read_rows(
 
 
 def _blocks(stream: BinaryIO, name: str, size: int) -> Iterator[_Bytes]:
-    """Whole lines, about `size` bytes of them at a time."""
     rest = b""
     wanted = size
     while chunk := stream.read(wanted):
@@ -159,7 +157,6 @@ class _Block:
     def _column(
         self, column: int, lines: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Start and length of a column in lines."""
         cuts = self._lines.cuts[lines]
         starts = cuts[:, column - 1] + 1 if column else self._lines.starts[lines]
         return starts, (cuts[:, column] - starts).astype(np.int32)
@@ -259,7 +256,7 @@ class _ParsedTokens:
     ) -> None:
         room = int(np.count_nonzero(block == _JOIN)) + len(starts)
         kinds = (np.int32, np.int16, np.int64, np.int32, np.float32, np.int64, np.bool_)
-        tokens = TokenArrays(*(np.empty(room, kind) for kind in kinds))
+        tokens = TokenArrays._make(np.empty(room, kind) for kind in kinds)
         self.block = block
         self.pieces = np.empty(len(starts), np.int32)
         count, no_id, no_value = parse_tokens(
@@ -301,7 +298,6 @@ class _ParsedTokens:
         return good
 
     def _number(self, name: bytes, number: bytes) -> float | None:
-        """The value of a token; None for a malformed one, which is counted."""
         if not _is_utf8(name):
             self.counts["not_utf8"] += 1
             return None
@@ -313,7 +309,6 @@ class _ParsedTokens:
 
 
 def _value_text(text: bytes, start: int) -> bytes:
-    """What stands from a place to the end of its token."""
     found = _END.search(text, start)
     return text[start : found.start() if found else len(text)]
 

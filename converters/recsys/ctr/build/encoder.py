@@ -170,9 +170,7 @@ class Encoder:
     """Selects and encodes the tokens of one feature.
 
     Attributes:
-        feature: whose.
         ids: int64, the id of each token of the field, sorted by text.
-        sums: what was encoded, counted.
     """
 
     def __init__(self, feature: Feature, featuremap: FeatureMap, vocabulary: Vocabulary) -> None:
@@ -335,7 +333,6 @@ class EntityStore:
 
 
 def _empty_rows() -> Tokens:
-    """Rows without a token, one per split."""
     return Tokens(
         offsets=np.zeros(_UNKNOWN + 1, np.int32),
         codes=np.empty(0, np.int32),

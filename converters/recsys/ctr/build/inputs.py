@@ -54,8 +54,6 @@ class Aliccp:
     """The raw files of Ali-CCP.
 
     Attributes:
-        skeleton: path or URL of `sample_skeleton_*.csv`, compressed or not.
-        common: path or URL of `common_features_*.csv`.
         block_bytes: about how much is read at a time; the result does not depend on it.
     """
 
@@ -70,8 +68,8 @@ class Aliccp:
     def check(self, featuremap: FeatureMap) -> None:
         """See that a featuremap names fields of both files."""
         if featuremap.table is not None:
-            expected = "no table, as --skeleton and --common are read"
-            raise _contradiction_error("/table", expected, "a table: is it meant for --table?")
+            expected = "no table, as `skeleton` and `common` are read"
+            raise _contradiction_error("/table", expected, "a table: is it meant for `table`?")
 
     def feed(self, collector: Collector, featuremap: FeatureMap) -> Iterator[tuple[str, Rows]]:
         """Read everything into a collector; gives a stage and the rows after each block."""
@@ -97,11 +95,7 @@ class Aliccp:
 
 @dataclass(frozen=True, kw_only=True)
 class PlainTable:
-    """A plain table.
-
-    Attributes:
-        table: path or URL of a CSV or Parquet file, see `read_table`.
-    """
+    """A plain table."""
 
     table: str
 
@@ -113,9 +107,7 @@ class PlainTable:
         """See that a featuremap names the table's columns."""
         if featuremap.table is None:
             expected = "entity_id, y_ctr and y_cvr, the table's columns"
-            raise _contradiction_error(
-                "/table", expected, "nothing (`ingot ctr draft` proposes one)"
-            )
+            raise _contradiction_error("/table", expected, "nothing (a drafted featuremap has it)")
 
     def feed(self, collector: Collector, featuremap: FeatureMap) -> Iterator[tuple[str, Rows]]:
         """Read everything into a collector; gives a stage and the rows after each block."""

@@ -53,11 +53,7 @@ GROUPS_PER_FILE: Final = 64
 
 
 class SplitWriter:
-    """Writes `part-00000.parquet`, ... of a split, however its rows come.
-
-    Attributes:
-        rows: rows so far.
-    """
+    """Writes `part-00000.parquet`, ... of a split, however its rows come."""
 
     def __init__(self, folder: Path, schema: pa.Schema) -> None:
         self.rows = 0
@@ -251,7 +247,6 @@ class _Build:
 
     @contextmanager
     def _close_files_at_end(self) -> Iterator[None]:
-        """Close in the end what a build that failed left open."""
         try:
             yield
         finally:
@@ -275,7 +270,6 @@ class _Build:
         return ", ".join(self._inputs.places().values())
 
     def _only_rejects_error(self, rows: int) -> tuple[str, str]:
-        """What is wrong with a file that begins with rejects only, and what to do."""
         said = f"none of the first {rows:,} rows of a file can be read"
         return said + _first_rejects(self._collector), "is each file given under its own option?"
 
@@ -292,10 +286,10 @@ class _Build:
         if not sum(rows):
             raise ConversionError(where, *_no_rows_error(collector))
         if self._known is None and not rows[TRAIN]:
-            problem = (
-                "no row is in the train split, so that there is nothing to fit vocabularies on"
+            problem = "no row is in the train split, and vocabularies are fitted on it"
+            raise ConversionError(
+                where, problem, "raise `train_fraction`, or give a `vocab` folder"
             )
-            raise ConversionError(where, problem, "raise --train-fraction or give --vocab DIR")
 
     def _encode(self) -> None:
         """Rank the tokens, encode the common features, then write the rows."""
@@ -440,16 +434,14 @@ def _first_features_by_source(featuremap: FeatureMap) -> list[str]:
 
 
 def _no_rows_error(collector: Collector) -> tuple[str, str]:
-    """Why there is no row to write, and what to do."""
     if not collector.read:
-        return "there is no row", "is it the right file?"
+        return "the files hold no row", "are they the right files?"
     reasons = ", ".join(f"{reason} {count}" for reason, count in collector.rejects.most_common(3))
     said = f"no row is left of {collector.read} read: {reasons or 'the funnel policy dropped all'}"
     return said + _first_rejects(collector), ""
 
 
 def _first_rejects(collector: Collector) -> str:
-    """The first rejects, a line each."""
     return "".join(
         f"\n  {one.file}, row {one.row}: {one.reason} {one.found!r}"
         for one in collector.first_rejects

@@ -39,7 +39,6 @@ class TokenIds(NamedTuple):
         priorities: uint32, the place in the order of (rank, text).
         tails: bool, whether the id is one of a hybrid's tail.
         oov: the id of unknown tokens, -1 for none.
-        missing_id, missing_value: of rows without a token.
     """
 
     ids: NDArray[np.int64]

@@ -103,7 +103,6 @@ def intern_tokens(
 def _matches_code(
     text: NDArray[np.uint8], start: int, length: int, field: int, code: int, table: TokenTable
 ) -> bool:
-    """Whether a code stands for these bytes and this field."""
     first = table.ends[code]
     if table.owners[code] != field or table.ends[code + 1] - first != length:
         return False
@@ -207,7 +206,6 @@ def _field_number(
 
 @kernel
 def _find_byte(block: NDArray[np.uint8], start: int, end: int, wanted: int) -> int:
-    """The first place of a byte; `end` if it is not there."""
     at = start
     while at < end and block[at] != wanted:
         at += 1
@@ -235,7 +233,7 @@ class TokenArrays(NamedTuple):
 
     def take(self, places: NDArray[np.int64]) -> "TokenArrays":
         """The tokens at places."""
-        return TokenArrays(*(column[places] for column in self))
+        return TokenArrays._make(column[places] for column in self)
 
 
 @kernel

@@ -25,9 +25,6 @@ class Interner:
     """Codes 0, 1, 2, ... for (field, bytes) in order of appearance; no Python object per token.
 
     Memory: about 30 bytes and the token's own for each distinct token.
-
-    Attributes:
-        count: codes so far.
     """
 
     def __init__(self) -> None:
@@ -271,12 +268,12 @@ def _load_vocabulary(path: Path, feature: Feature, featuremap: FeatureMap) -> pa
         table = pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
         said = str(error).splitlines()[0][:200]
-        hint = "--vocab takes the vocab folder of a finished build"
+        hint = "`vocab` takes the vocab folder of a finished build"
         raise SourceError(str(path), f"cannot be read as a vocabulary: {said}", hint) from error
     if not table.schema.remove_metadata().equals(SCHEMA):
-        raise SourceError(str(path), "is no vocabulary: it needs token, count and id")
+        raise SourceError(str(path), "is not a vocabulary: its columns must be token, count and id")
     if pc.count_distinct(table["token"], mode="all").as_py() != len(table):
-        raise SourceError(str(path), "is no vocabulary: a token stands twice in it")
+        raise SourceError(str(path), "is not a vocabulary: it holds a token twice")
     ranks = np.arange(len(table), dtype=np.int64)
     texts = table["token"].combine_chunks().cast(pa.large_binary())
     ids = ids_of(feature, featuremap, texts, ranks)

@@ -131,16 +131,7 @@ Collate = Callable[[list[dict[str, Any]]], Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """All that a worker needs to know.
-
-    Attributes:
-        split: where the rows are.
-        plan: which of them make a batch.
-        features: those that are read.
-        jagged: whether lists stay jagged.
-        cache: the file to read in place of Parquet.
-        collate: makes a batch of row dicts in place of the vectorised path.
-    """
+    """All that a worker needs to know."""
 
     split: Split
     plan: Plan
@@ -185,7 +176,6 @@ class Batches(BatchMaker):
         return pack(batch) if in_worker() else batch
 
     def _columns(self, epoch: int, batch: int) -> Any:  # noqa: ANN401
-        """The record batch of a batch."""
         plan = self._source.plan
         start, stop = plan.first(batch), plan.first(batch + 1)
         if not plan.shuffle:

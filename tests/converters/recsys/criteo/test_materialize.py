@@ -150,9 +150,7 @@ def test_a_result_is_found_replaced_or_in_the_way(stored, told, tmp_path):
     assert materialize(stored, config(told), out).already_done
     with pytest.raises(OutputError, match=r"holds another result: parameters\.sizes is"):
         materialize(stored, config(told, head=True), out)
-    with pytest.raises(
-        OutputError, match="collect_multi_hot_freqs_stats is false"
-    ):
+    with pytest.raises(OutputError, match="collect_multi_hot_freqs_stats is false"):
         materialize(stored, config(told, collect=True), out)
     made = materialize(stored, config(told, head=True), out, overwrite=True)
     assert made.manifest["parameters"]["seeding"] == "global0"

@@ -197,7 +197,7 @@ def test_changed_since_it_was_written(quick: Path, old: Path) -> None:
     content = bytearray(path.read_bytes())
     content[10] ^= 1
     path.write_bytes(content)
-    with pytest.raises(SourceError, match="was changed since the run"):
+    with pytest.raises(SourceError, match="was changed after the run"):
         run(write(quick / "raw", DAYS[2:3]), quick / "out", vocab=folder)
 
 

@@ -355,9 +355,9 @@ def shorten(path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "damage", "said"),
     [
-        ("sparse", Path.unlink, "is gone since the data set was opened"),
-        ("labels", rewrite, "was changed since the data set was opened .leave the files"),
-        ("dense", shorten, "was changed since"),
+        ("sparse", Path.unlink, "was removed after the data set was opened"),
+        ("labels", rewrite, "was changed after the data set was opened .leave the files"),
+        ("dense", shorten, "was changed after"),
     ],
 )
 @pytest.mark.parametrize("shuffle_rows", [False, True])

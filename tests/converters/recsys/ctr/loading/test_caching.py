@@ -69,7 +69,7 @@ def test_another_build_gets_its_own(split: Split, tmp_path: Path) -> None:
     path = ensure_cache(split, tmp_path)
     other = locate_split(write_split(tmp_path / "train", rows_of(41), files=3, group=6))
     assert ensure_cache(other, tmp_path) != path
-    with pytest.raises(SourceError, match="is no cache of this split any more"):
+    with pytest.raises(SourceError, match="is no longer a cache of this split"):
         rows_in(other, path)
 
 

@@ -146,7 +146,7 @@ def test_cells_of_another_kind_are_refused(change: dict[str, Any], said: str) ->
 
 
 def test_a_key_of_no_meaning_is_refused() -> None:
-    with pytest.raises(ValueError, match="'weight' is no column of the contract"):
+    with pytest.raises(ValueError, match="'weight' is not a column of the contract"):
         collate_fn([{**rows_of(1)[0], "weight": 1.0}])
     with pytest.raises(ValueError, match="does not say is_multi_hot"):
         collate_fn([], {"f0_1": {"use_value": True}})

@@ -77,7 +77,7 @@ def test_hidden_files_and_files_without_rows_are_no_part(tmp_path: Path) -> None
         ({"f0_508_val": pa.float64()}, "f0_508_val is float64, not float32"),
         ({"f1_110_14_val": pa.list_(pa.float64())}, "f1_110_14_val is list.*float64.*not float32"),
         ({"f1_121_idx": None, "f1_121_val": pa.float32()}, "f1_121_val is no column of"),
-        ({"f0_210_off": pa.int64()}, "f0_210_off is no column of the contract"),
+        ({"f0_210_off": pa.int64()}, "f0_210_off is not a column of the contract"),
         (
             dict.fromkeys(
                 ("f0_508_idx", "f0_508_val", "f1_121_idx", "f1_110_14_idx", "f1_110_14_val")
