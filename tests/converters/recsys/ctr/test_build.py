@@ -282,7 +282,7 @@ def test_all_train(place: Place) -> None:
 def test_no_train_rows(place: Place) -> None:
     with pytest.raises(ConversionError, match="no row is in the train split") as raised:
         place.build(replace(MAP, train_ratio=0.0))
-    assert "--train-fraction" in str(raised.value)
+    assert "`train_fraction`" in str(raised.value)
     assert not place.out.exists()
     assert place.hidden() == []
 
@@ -485,7 +485,7 @@ def test_an_interrupt_leaves_the_old_result(place: Place) -> None:
 def test_featuremaps_for_the_other_kind_of_data(place: Place) -> None:
     table = Table(entity_id="user", y_ctr="click", y_cvr=None)
     own = tuple(one for one in FEATURES if one.src == 0)
-    with pytest.raises(FeaturemapError, match="is it meant for --table"):
+    with pytest.raises(FeaturemapError, match="is it meant for `table`"):
         place.build(FeatureMap(features=own, table=table))
     with pytest.raises(FeaturemapError, match="entity_id, y_ctr and y_cvr, the table's columns"):
         build(PlainTable(table=str(place.skeleton)), MAP, place.out)

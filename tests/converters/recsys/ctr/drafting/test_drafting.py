@@ -235,7 +235,7 @@ def test_a_chosen_column_has_to_serve(tmp_path):
     path = table_of(tmp_path, user=USERS, click=ONES, stars=[n % 5 for n in range(200)])
     with pytest.raises(SourceError, match=r"no column clik \(nearest: click\)"):
         draft(path, chosen=ChosenColumns(click="clik"))
-    with pytest.raises(SourceError, match=r"column stars is no label: 120 of 200 cells"):
+    with pytest.raises(SourceError, match=r"column stars cannot be a label: 120 of 200 values"):
         draft(path, chosen=ChosenColumns(conversion="stars"))
 
 

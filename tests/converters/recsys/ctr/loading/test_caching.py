@@ -122,7 +122,7 @@ def test_a_folder_that_cannot_be(split: Split, tmp_path: Path) -> None:
 
 def test_a_source_that_cannot_be_read_leaves_nothing(split: Split, tmp_path: Path) -> None:
     split.files[2].unlink()
-    with pytest.raises(SourceError, match="is gone"):
+    with pytest.raises(SourceError, match="was removed"):
         ensure_cache(split, tmp_path / "cache")
     assert [one.suffix for one in (tmp_path / "cache").iterdir()] == [".lock"]
 

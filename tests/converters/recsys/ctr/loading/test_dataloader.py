@@ -459,7 +459,7 @@ def test_an_error_of_a_worker_keeps_its_class(tmp_path: Path, workers: int) -> N
     folder = write_split(tmp_path, rows_of(40), files=2)
     loader = build_dataloader(folder, 10, num_workers=workers)
     (folder / "part-00001.parquet").unlink()
-    with pytest.raises(SourceError, match=r"part-00001\.parquet: is gone"):
+    with pytest.raises(SourceError, match=r"part-00001\.parquet: was removed"):
         list(loader)
 
 
