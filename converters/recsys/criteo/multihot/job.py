@@ -347,7 +347,7 @@ class _Run:
         staged, selection = self._staged, self._selection
         check_unchanged(identity.stamps, array_stamps(locate_arrays(selection.where, "all")))
         parts = [{"name": one.part, "rows": one.stop - one.start} for one in selection.stretches]
-        manifest = identity.commit(
+        manifest, _ = identity.commit(
             staged,
             {"inputs": identity.entries() if identity.entries else [], "parts": parts},
             {

@@ -294,7 +294,7 @@ class _Run:
         (self._staged.result / STATS).write_bytes(encode_json(stats, sort_keys=False))
         parts = zip(self._inputs.parts, facts, strict=True)
         staged = replace(self._staged, notes=tuple(self._notes))
-        manifest = self._identity.commit(
+        manifest, _ = self._identity.commit(
             staged,
             {
                 "inputs": [

@@ -417,7 +417,7 @@ class _Build:
         with output_errors(staged.out):
             (result / FEATUREMAP).write_text(dump(to_document(self._featuremap)), "utf-8")
             (result / STATS).write_bytes(encode_json(stats, sort_keys=False))
-        manifest = self._identity.commit(
+        manifest, _ = self._identity.commit(
             staged,
             {"inputs": inputs, "rows": stats["rows"], "rejects": stats["rejects"]},
             {"seconds": self._clock.seconds(), "peak_rss_bytes": peak_rss()},

@@ -158,7 +158,7 @@ def first_rows(path: Path) -> None:
 
 
 DAMAGES = {
-    "gone": (lambda path: path.unlink(), "no such vocabulary|cannot be read"),
+    "gone": (lambda path: path.unlink(), "this vocabulary does not exist|cannot be read"),
     "a folder": (lambda path: path.unlink() or path.mkdir(), "cannot be read|is not a vocabulary"),
     "cut": (lambda path: path.write_bytes(path.read_bytes()[:-30]), "is not a vocabulary"),
     "empty": (lambda path: path.write_bytes(b""), "is not a vocabulary"),
@@ -200,7 +200,7 @@ def test_changed_since_it_was_written(quick: Path, old: Path) -> None:
     content = bytearray(path.read_bytes())
     content[10] ^= 1
     path.write_bytes(content)
-    with pytest.raises(SourceError, match="was changed after the run"):
+    with pytest.raises(SourceError, match="was changed since the run"):
         run(write(quick / "raw", DAYS[2:3]), quick / "out", vocab=folder)
 
 

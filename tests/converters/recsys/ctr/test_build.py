@@ -190,7 +190,7 @@ def test_another_build_is_refused_and_named(place: Place, name: str) -> None:
     before = tree(place.out)
     with pytest.raises(OutputError, match=f"holds another result: {said}") as raised:
         place.build(change(MAP))
-    assert "--overwrite" in str(raised.value)
+    assert "`overwrite`" in str(raised.value)
     assert tree(place.out) == before
     place.build(change(MAP), overwrite=True)
     place.build(change(MAP), "fresh")

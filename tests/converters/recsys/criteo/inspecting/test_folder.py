@@ -244,7 +244,7 @@ VALUE, ID, COUNT = (
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, "no such vocabulary"),
+        (None, "this vocabulary does not exist"),
         (b"PAR1", "is not a vocabulary"),
         (vocabulary(value=VALUE, id=ID), "the column count is not int64"),
         (vocabulary(value=COUNT, id=ID, count=COUNT), "the column value is not uint32"),
