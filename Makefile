@@ -19,7 +19,7 @@ TORCHREC := torchrec==1.8.0 fbgemm-gpu-cpu==1.8.0
 # Where nothing may be cached, the tests are compiled anew by every process of theirs: some ten seconds each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-long test-peers served studio review-picture lake-picture lint format types imports wheel-check check protos graph clean
+.PHONY: help demo test test-more test-long test-peers studio review-picture lake-picture lint format types imports check protos graph clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -28,17 +28,17 @@ help: ## this list
 demo: $(VENV)/.core.stamp ## the main job on every data set of examples/, offline; output in demo/
 	$(BIN)/python examples/run_demo.py
 
-test: $(VENV)/.dev.stamp ## the test suite
+test: $(VENV)/.dev.stamp ## the test suite: a few minutes on two cores
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-more: $(VENV)/.dev.stamp ## what CI runs besides: the wheel, the served graph, slower properties
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m more
 
 test-long: $(VENV)/.dev.stamp ## kills, fuzz and big inputs
 	$(BIN)/python -m pytest -m long
 
 test-peers: $(VENV)/.dev.stamp ## exports read by the trainers themselves, in environments under PEERS
 	INGOT_PEERS=$(abspath $(PEERS)) $(BIN)/python -m pytest -m long tests/converters/export/test_peers.py
-
-served: $(VENV)/.dev.stamp ## the graph over HTTP, with a restart of its server
-	$(BIN)/python -m pytest -m long tests/agent/test_served.py
 
 studio: $(VENV)/.dev.stamp ## serve the graph for Studio and agent-chat-ui (docs/studio.md)
 	LANGGRAPH_CLI_NO_ANALYTICS=1 $(BIN)/langgraph dev --no-browser
@@ -57,16 +57,13 @@ types: $(VENV)/.dev.stamp ## mypy --strict on the package
 imports: $(VENV)/.dev.stamp ## the direction of imports
 	$(BIN)/lint-imports
 
-wheel-check: $(VENV)/.dev.stamp ## build, install into a clean environment outside the tree, run it there
-	$(BIN)/python -m pytest -m long tests/packaging/test_wheel.py
-
 check: lint types imports test ## what has to pass before a commit
 
 protos: $(VENV)/.dev.stamp ## generate schemas/monolith/*_pb2.py of the .proto files beside them
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. ingot/schemas/monolith/*.proto
 
-graph: $(VENV)/.dev.stamp ## write the agent's graph into README.md
-	$(BIN)/python -m ingot.agent.drawing README.md
+graph: $(VENV)/.dev.stamp ## write the graph of a run into docs/architecture.md
+	$(BIN)/python -m ingot.agent.drawing docs/architecture.md
 
 review-picture: $(VENV)/.dev.stamp ## the picture in docs/review.md; needs Chromium
 	$(BIN)/python docs/img/review_comment.py

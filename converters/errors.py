@@ -178,3 +178,10 @@ class ModelError(_LocatedError):
         super().__init__(where, problem, hint)
         self.args = (where, problem, hint, kind)
         self.kind = kind
+
+
+def error_text(error: BaseException) -> str:
+    """Return the reason of a foreign error on one line of at most 300 characters."""
+    text = getattr(error, "strerror", None) or str(error)
+    lines = str(text).strip().splitlines()
+    return lines[0][:300] if lines else type(error).__name__

@@ -10,28 +10,45 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 import yaml
-from jsonschema import Draft202012Validator
 
 from ingot.converters.rows import Json
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
 
 _LARGEST_JSON: Final = 64 << 20
 
 
 def load_json(path: Path) -> dict[str, Json]:
-    """A JSON object of a file."""
+    """Return the JSON object of a file.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is not a JSON object, larger than 64 MiB or nested too deep.
+    """
     if path.stat().st_size > _LARGEST_JSON:
         raise ValueError("larger than 64 MiB")
     try:
         document = json.loads(path.read_bytes())
     except RecursionError as error:
         raise ValueError("nested too deep") from error
+    except ValueError as error:
+        raise ValueError(f"not valid JSON: {error}") from error
     if not isinstance(document, dict):
-        raise ValueError("no JSON object")
+        raise ValueError("not a JSON object")
     return document
+
+
+def find_json(path: Path) -> dict[str, Json] | None:
+    """Return the JSON object of a file; None where there is none, whatever the reason."""
+    try:
+        return load_json(path)
+    except (OSError, ValueError):
+        return None
 
 
 _SUFFIX = ".schema.json"
@@ -59,8 +76,10 @@ def schema(name: str) -> dict[str, Json]:
 
 
 @cache
-def validator(name: str) -> Draft202012Validator:
+def validator(name: str) -> "Draft202012Validator":
     """The compiled `jsonschema.Draft202012Validator` of a schema, one per name."""
+    from jsonschema import Draft202012Validator
+
     return Draft202012Validator(schema(name))
 
 

@@ -10,6 +10,11 @@ from typing import Any, TypeAlias
 Json: TypeAlias = Any
 
 
+def shorten_text(text: str, limit: int) -> str:
+    """Return a text for display: at most `limit` characters, the last of them `…` if it was cut."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BadRow:
     """A row that could not be read: its number in the file from 0, why, and what was found there.

@@ -1,27 +1,47 @@
-"""Two folders trade places in one step, where the operating system can do that.
-
-Linux has renameat2 with RENAME_EXCHANGE; a file system that lacks it (some network ones) and other
-systems say no, and the caller goes the longer way.
-
-A folder appears whole or not at all.
-"""
+"""A folder of results appears whole or not at all; a crash at any moment is put right later."""
 
 import ctypes
 import errno
-import fcntl
-import json
 import os
 import shutil
-import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.json_yaml import find_json
+from ingot.converters.output.files import (
+    HINTS,
+    MANIFEST,
+    RUN,
+    LockedError,
+    encode_json,
+    hold_lock,
+    output_errors,
+    sync_path,
+    sync_tree,
+    write_file,
+)
 from ingot.converters.rows import Json
 
+__all__ = [  # some names have moved to `output.files`
+    "MANIFEST",
+    "RUN",
+    "FinishedResult",
+    "StagedResult",
+    "check_destination",
+    "encode_json",
+    "exchange_folders",
+    "find_finished",
+    "output_errors",
+    "remove_result",
+    "stage",
+    "sync_path",
+    "sync_tree",
+    "write_file",
+]
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
@@ -37,75 +57,6 @@ def exchange_folders(one: Path, other: Path) -> bool:
     return done == 0
 
 
-MANIFEST = "manifest.json"
-RUN = "run.json"
-
-_HINTS = {
-    errno.ENOSPC: "the disk is full: free some space and run the same command again, "
-    "finished parts are kept",
-    errno.EDQUOT: "the disk quota is used up: free some space and run the same command again, "
-    "finished parts are kept",
-    errno.EACCES: "choose a destination that you may write to",
-    errno.EPERM: "choose a destination that you may write to",
-    errno.EROFS: "the file system is read-only: choose another destination",
-    errno.ENOTDIR: "a part of the path is a file: choose another destination",
-    errno.EEXIST: "a part of the path is a file: choose another destination",
-    errno.EBUSY: "the destination is a mount point: choose a folder inside it",
-    errno.ENAMETOOLONG: "choose a shorter name",
-}
-
-
-@contextmanager
-def output_errors(where: Path | str) -> Iterator[None]:
-    """Translate what the operating system says while `where` is written."""
-    try:
-        yield
-    except OSError as error:
-        problem = f"cannot be written: {error.strerror or error}"
-        raise OutputError(str(where), problem, _HINTS.get(error.errno or 0, "")) from error
-
-
-def encode_json(document: Json, *, sort_keys: bool = True) -> bytes:
-    """A JSON document as the files of a result hold it: sorted keys, indented, UTF-8.
-
-    What UTF-8 cannot hold (a byte of a file's name that is no text) is escaped as JSON allows.
-    """
-    text = json.dumps(document, ensure_ascii=False, indent=2, sort_keys=sort_keys, allow_nan=False)
-    return f"{text}\n".encode(errors="backslashreplace")
-
-
-def sync_path(path: Path) -> None:
-    """Wait until a file's content or a folder's entries are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        # Some network file systems cannot sync a folder; their renames are durable by themselves.
-        if error.errno != errno.EINVAL:
-            raise
-    finally:
-        os.close(descriptor)
-
-
-def sync_tree(folder: Path) -> None:
-    """Sync every file and folder under `folder`, the folder itself last."""
-    for root, _, names in os.walk(folder, topdown=False):
-        for name in names:
-            sync_path(Path(root, name))
-        sync_path(Path(root))
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all, also after a power cut."""
-    unfinished = path.with_name(f".{path.name}.{uuid4().hex[:8]}.tmp")
-    try:
-        unfinished.write_bytes(content)
-        sync_path(unfinished)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
 @dataclass(frozen=True, kw_only=True)
 class FinishedResult:
     """A committed result: its folder, its manifest and its run.json (empty where that is gone)."""
@@ -115,17 +66,9 @@ class FinishedResult:
     run: dict[str, Json]
 
 
-def _load_object(path: Path) -> dict[str, Json] | None:
-    try:
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return document if isinstance(document, dict) else None
-
-
 def _own_manifest(folder: Path) -> dict[str, Json] | None:
     """The manifest of a folder that ingot wrote, damaged or not."""
-    manifest = _load_object(folder / MANIFEST)
+    manifest = find_json(folder / MANIFEST)
     versions = manifest.get("versions") if manifest else None
     return manifest if isinstance(versions, dict) and "ingot" in versions else None
 
@@ -145,7 +88,7 @@ def find_finished(folder: Path) -> FinishedResult | None:
     manifest = _own_manifest(folder)
     if manifest is None or not _has_all_files(folder, manifest):
         return None
-    return FinishedResult(folder=folder, manifest=manifest, run=_load_object(folder / RUN) or {})
+    return FinishedResult(folder=folder, manifest=manifest, run=find_json(folder / RUN) or {})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,7 +204,7 @@ def _is_empty(folder: Path) -> bool:
 def remove_result(folder: Path) -> bool:
     """Delete a result, so that a half deleted one is never taken for a whole one."""
     places = _Destination(out=Path(os.path.realpath(folder)))
-    with _hold_lock(places), output_errors(folder):
+    with _hold_destination(places), output_errors(folder):
         if _own_manifest(places.out) is None or _foreign_files(places.out):
             return False
         _clear_stages(places, keep=None)
@@ -281,7 +224,7 @@ def check_destination(out: Path) -> None:
         parent = next((p for p in out.resolve().parents if p.exists()), Path("/"))
     if not os.access(parent, os.W_OK | os.X_OK):
         problem = f"cannot be written: no permission in {parent}"
-        raise OutputError(str(out), problem, _HINTS[errno.EACCES])
+        raise OutputError(str(out), problem, HINTS[errno.EACCES])
 
 
 def _check_own(out: Path) -> None:
@@ -315,44 +258,16 @@ def _foreign_files(out: Path) -> list[str]:
 
 
 @contextmanager
-def _hold_lock(places: _Destination) -> Iterator[None]:
-    """Hold the destination's lock; the operating system frees it when the process dies."""
-    path = places.sibling("lock")
-    with output_errors(places.out):
-        descriptor = _take_lock(path, places.out)
-    try:
+def _hold_destination(places: _Destination) -> Iterator[None]:
+    with ExitStack() as stack:
+        with output_errors(places.out):
+            try:
+                stack.enter_context(hold_lock(places.sibling("lock"), sign=True, remove=True))
+            except LockedError as error:
+                problem = f"another run is writing there ({error})"
+                hint = "wait for it or choose another folder"
+                raise OutputError(str(places.out), problem, hint) from error
         yield
-    finally:
-        path.unlink(missing_ok=True)
-        os.close(descriptor)
-
-
-def _take_lock(path: Path, out: Path) -> int:
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            holder = os.read(descriptor, 200).decode(errors="replace").strip()
-            os.close(descriptor)
-            problem = f"another run is writing there ({holder or 'just started'})"
-            raise OutputError(str(out), problem, "wait for it or choose another folder") from error
-        except OSError:
-            os.close(descriptor)
-            raise
-        if _is_same_file(path, descriptor):
-            os.truncate(descriptor, 0)
-            os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
-            return descriptor
-        # The holder before us removed the file between our open and our lock: that lock is void.
-        os.close(descriptor)
-
-
-def _is_same_file(path: Path, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
 
 
 def _clear_stages(places: _Destination, keep: Path | None) -> list[str]:
@@ -417,7 +332,7 @@ def stage(
     places = _Destination(out=Path(os.path.realpath(out)))
     with output_errors(out):
         places.out.parent.mkdir(parents=True, exist_ok=True)
-    with _hold_lock(places):
+    with _hold_destination(places):
         with output_errors(out):
             notes = _recover(places)
         there = find_finished(places.out)

@@ -304,7 +304,7 @@ def test_the_exported_graph_has_no_checkpointer_and_is_what_langgraph_json_names
 
 
 def test_the_readme_shows_the_graph_as_it_is(repository: Path) -> None:
-    readme = (repository / "README.md").read_text(encoding="utf-8")
+    readme = (repository / "docs/architecture.md").read_text(encoding="utf-8")
     assert drawing.refresh_block(readme) == readme, "run `make graph`"
 
 

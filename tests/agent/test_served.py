@@ -238,7 +238,7 @@ def reply() -> dict[str, Any]:
     }
 
 
-@pytest.mark.long
+@pytest.mark.more
 def test_a_restarted_server_goes_on_and_keeps_to_its_folder(
     repository: Path, examples: Path, chat: Any, tmp_path: Path
 ) -> None:

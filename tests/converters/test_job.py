@@ -493,7 +493,7 @@ import resource, signal, sys
 from pathlib import Path
 from ingot.converters.errors import OutputError
 from ingot.converters.convert.job import ConvertOptions, convert
-from ingot.converters.mapping import bind
+from ingot.converters.mapping.bind import bind
 from ingot.converters.sources import open_source
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 source = open_source(sys.argv[1])

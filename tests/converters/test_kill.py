@@ -19,8 +19,8 @@ import pytest
 DRIVER = """
 import json, sys
 from pathlib import Path
-from ingot.converters import job
-from ingot.converters.mapping import bind
+from ingot.converters.convert import job
+from ingot.converters.mapping.bind import bind
 from ingot.converters.sources import open_source
 if __name__ == "__main__":
     mapping, source, out, tokenizer = map(Path, sys.argv[1:5])

@@ -50,8 +50,8 @@ def test_a_worker_that_dies_is_a_conversion_error() -> None:
 
 PARENT = """
 import os, sys, time
-from ingot.converters.convert.worker_pool import processes
-with processes(2) as pool:
+from ingot.converters.convert.worker_pool import process_pool
+with process_pool(2) as pool:
     print(pool.submit(os.getpid).result(), flush=True)
     pool.submit(time.sleep, 60)
     time.sleep(60)

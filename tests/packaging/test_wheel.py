@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("agent", "converters", "prompts", "schemas")
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.more
 
 IMPORT_EVERYTHING = """
 import importlib, pkgutil, sys

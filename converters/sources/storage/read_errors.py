@@ -1,36 +1,20 @@
 """The one place where errors of storage, compression and file formats become `SourceError`.
 
-What goes wrong on the way to a remote storage: told apart, tried again, told without secrets.
+It imports none of the libraries that raise them, so that `redact_urls` costs nothing.
 """
 
-import lzma
 import os
 import re
-import tarfile
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
-import pyarrow as pa
-import zstandard
+from ingot.converters.errors import SourceError, StorageError, error_text
 
-from ingot.converters.errors import SourceError, StorageError
-
-_DAMAGE_ERRORS = (
-    zlib.error,
-    lzma.LZMAError,
-    zstandard.ZstdError,
-    zipfile.BadZipFile,
-    tarfile.TarError,
-    pa.ArrowException,
-    UnicodeError,
-    ValueError,
-    NotImplementedError,
-    RuntimeError,
-)
+# Modules whose exceptions say that the data is damaged.
+_LIBRARIES: Final = ("zlib", "lzma", "_lzma", "zipfile", "tarfile", "zstandard", "pyarrow")
+_DAMAGE_ERRORS = (UnicodeError, ValueError, NotImplementedError, RuntimeError)
 
 
 @contextmanager
@@ -46,23 +30,24 @@ def translate_read_errors(where: str, problem: str = "cannot read it") -> Iterat
         raise SourceError(where, "no permission to read it", "check its access rights") from error
     except EOFError as error:
         raise truncated_error(where) from error
-    except (OSError, *_DAMAGE_ERRORS) as error:
-        hint = "is the file whole? fetch or copy it again"
-        raise SourceError(where, f"{problem}: {_first_error_line(error)}", hint) from error
     except ImportError as error:
-        raise SourceError(
-            where, _first_error_line(error), "install the package it names"
-        ) from error
+        raise SourceError(where, error_text(error), "install the package it names") from error
+    except Exception as error:
+        if not isinstance(error, (OSError, *_DAMAGE_ERRORS)) and not _is_damage(error):
+            raise
+        hint = "is the file whole? fetch or copy it again"
+        raise SourceError(where, f"{problem}: {error_text(error)}", hint) from error
+
+
+def _is_damage(error: Exception) -> bool:
+    """Whether one of the libraries that read files raised it."""
+    modules = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
+    return not modules.isdisjoint(_LIBRARIES)
 
 
 def truncated_error(where: str, detail: str = "the compressed data ends too early") -> SourceError:
     """The error for data that stops in the middle."""
     return SourceError(where, f"cut off: {detail}", "fetch or copy the file again")
-
-
-def _first_error_line(error: BaseException) -> str:
-    text = str(error).strip().splitlines()
-    return text[0][:300] if text else type(error).__name__
 
 
 T = TypeVar("T")
@@ -183,8 +168,7 @@ def _translate_error(where: str, error: BaseException) -> BaseException:
         return error
     if _http_status(error) in (401, 403):
         return SourceError(where, "no permission to read it", "check the credentials")
-    text = str(error).strip().splitlines() or [type(error).__name__]
-    return StorageError(where, f"cannot be reached: {redact_urls(text[0])[:300]}", HINT)
+    return StorageError(where, f"cannot be reached: {redact_urls(error_text(error))}", HINT)
 
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")

@@ -151,7 +151,7 @@ def test_done_is_done_and_other_options_replace(lake: Path) -> None:
 
 def test_parts_are_closed_at_their_bound(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writers, "PART_RECORDS", 50)
-    monkeypatch.setattr("ingot.converters.records.READ_ROWS", 40)
+    monkeypatch.setattr("ingot.converters.records.readers.READ_ROWS", 40)
     monkeypatch.setattr(corpus, "read_batches", lambda at: read_batches_of(at, 40))
     write_corpus(lake / "sets/a", lake / "corpus", "a")
     names = sorted(one.name for one in (lake / "corpus/all/a/records").iterdir())

@@ -169,7 +169,7 @@ files = {path.stem: path for path in Path(sys.argv[1]).glob("*.npy")}
 duplicates.BIN = int(sys.argv[4])
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]),) * 2)
 try:
-    duplicates.find(files, Path(sys.argv[2]))
+    duplicates.find_duplicates(files, Path(sys.argv[2]))
 except OutputError as error:
     sys.exit(str(error))
 """

@@ -1,0 +1,211 @@
+"""Files of results: written whole or not at all, locked, hashed and listed."""
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import socket
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final
+from uuid import uuid4
+
+from ingot.converters.errors import OutputError, SourceError, error_text
+from ingot.converters.rows import Json
+
+MANIFEST: Final = "manifest.json"
+RUN: Final = "run.json"
+_FREE_SPACE: Final = "free some space and run the same command again: finished parts are kept"
+HINTS: Final = {
+    errno.ENOSPC: f"the disk is full: {_FREE_SPACE}",
+    errno.EDQUOT: f"the disk quota is used up: {_FREE_SPACE}",
+    errno.EACCES: "choose a destination that you may write to",
+    errno.EPERM: "choose a destination that you may write to",
+    errno.EROFS: "the file system is read-only: choose another destination",
+    errno.ENOTDIR: "a part of the path is a file: choose another destination",
+    errno.EEXIST: "a part of the path is a file: choose another destination",
+    errno.EBUSY: "the destination is a mount point: choose a folder inside it",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}
+_RETRY_SECONDS: Final = 0.1
+
+
+@contextmanager
+def output_errors(where: Path | str) -> Iterator[None]:
+    """Translate an operating system error that occurs while `where` is written."""
+    try:
+        yield
+    except OSError as error:
+        problem = f"cannot be written: {error_text(error)}"
+        raise OutputError(str(where), problem, HINTS.get(error.errno or 0, "")) from error
+
+
+def encode_json(document: Json, *, sort_keys: bool = True) -> bytes:
+    """Return a JSON document as the files of a result hold it: sorted keys, indented, UTF-8.
+
+    What UTF-8 cannot hold (a byte of a file's name that is not text) is escaped as JSON allows.
+    """
+    text = json.dumps(document, ensure_ascii=False, indent=2, sort_keys=sort_keys, allow_nan=False)
+    return f"{text}\n".encode(errors="backslashreplace")
+
+
+def sync_path(path: Path) -> None:
+    """Wait until a file's content or a folder's entries are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems cannot sync a folder; their renames are durable by themselves.
+        if error.errno != errno.EINVAL:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def sync_tree(folder: Path) -> None:
+    """Sync every file and folder under `folder`, the folder itself last."""
+    for root, _, names in os.walk(folder, topdown=False):
+        for name in names:
+            sync_path(Path(root, name))
+        sync_path(Path(root))
+
+
+@contextmanager
+def whole_file(path: Path, *, exclusive: bool = True) -> Iterator[BinaryIO]:
+    """Open a stream that becomes the file `path` at the end, replacing a file of that name.
+
+    Until then it is a hidden file beside it. An exclusive writer refuses a second one at the same
+    time and reuses what a killed process left; otherwise the last of several writers wins.
+    """
+    kind = "ingot-tmp" if exclusive else f"{uuid4().hex[:8]}.tmp"
+    unfinished = path.with_name(f".{path.name}.{kind}")
+    with os.fdopen(os.open(unfinished, os.O_RDWR | os.O_CREAT, 0o666), "r+b") as stream:
+        if exclusive and not _try_lock(stream.fileno()):
+            problem = "another run is writing it"
+            raise OutputError(str(path), problem, "wait for it or choose another file")
+        stream.truncate(0)
+        try:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+            unfinished.replace(path)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+    sync_path(path.parent)
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or not at all, also after a power cut."""
+    with whole_file(path, exclusive=False) as stream:
+        stream.write(content)
+
+
+class LockedError(Exception):
+    """Another process holds the lock; the text says which, where it signed."""
+
+
+@contextmanager
+def hold_lock(
+    path: Path, *, wait_s: float = 0.0, sign: bool = False, remove: bool = False
+) -> Iterator[int]:
+    """Hold a lock file; the operating system frees it when the process dies.
+
+    Args:
+        path: the file; it is created, and read or written only where `sign` is set.
+        wait_s: how long to wait for another holder; `math.inf` = for as long as it takes.
+        sign: write which process holds it, for the message of others.
+        remove: remove the file at the end.
+
+    Raises:
+        LockedError: another process still holds it.
+        OSError: the file cannot be opened, or its file system has no locks.
+    """
+    descriptor = take_lock(path, wait_s=wait_s, sign=sign)
+    try:
+        yield descriptor
+    finally:
+        if remove:
+            path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def take_lock(path: Path, *, wait_s: float = 0.0, sign: bool = False) -> int:
+    """Take a lock as `hold_lock` does; the lock is held until the descriptor is closed."""
+    deadline = time.monotonic() + wait_s
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            if _try_lock(descriptor):
+                # The former holder may have removed the file since it was opened here.
+                if _is_same_file(path, descriptor):
+                    _sign_lock(descriptor, sign)
+                    return descriptor
+            elif time.monotonic() >= deadline:
+                holder = os.read(descriptor, 200).decode(errors="replace").strip() if sign else ""
+                raise LockedError(holder or "just started")
+            else:
+                time.sleep(_RETRY_SECONDS)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _sign_lock(descriptor: int, sign: bool) -> None:
+    if sign:
+        os.truncate(descriptor, 0)
+        os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
+
+
+def _is_same_file(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def hash_file(path: Path) -> str:
+    """Return the SHA-256 of a local file. Raises OSError."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def file_entry(folder: Path, path: Path) -> dict[str, Json]:
+    """Return a file as manifests list it: `path` (relative to `folder`), its bytes and SHA-256."""
+    with (folder / path).open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        return {"path": path.as_posix(), "bytes": stream.tell(), "sha256": digest}
+
+
+def list_files(folder: Path, known: Iterable[dict[str, Json]] = ()) -> list[dict[str, Json]]:
+    """List every file of a result but manifest.json and run.json, sorted, as `file_entry` does.
+
+    `known` are entries of files that are not hashed again.
+    """
+    entries = {entry["path"]: entry for entry in known}
+    files = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    return [
+        entries.get(path.as_posix()) or file_entry(folder, path)
+        for path in files
+        if path.as_posix() not in (MANIFEST, RUN)
+    ]
+
+
+def check_unchanged(before: list[dict[str, Json]], after: list[dict[str, Json]]) -> None:
+    """Check that the stamps of all inputs are the same. Raises SourceError."""
+    for stamp in (*before, *after):  # a file may be gone, or new
+        if stamp not in before or stamp not in after:
+            problem = "changed while it was read"
+            raise SourceError(str(stamp["name"]), problem, "run again when nothing writes to it")

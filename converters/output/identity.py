@@ -1,0 +1,160 @@
+"""What decides the bytes of a result, how a finished result differs from it, and its commit."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from ingot.converters.errors import IngotError
+from ingot.converters.output.commit import FinishedResult, StagedResult, stage
+from ingot.converters.output.files import list_files, output_errors
+from ingot.converters.progress import host_facts
+from ingot.converters.rows import Json, shorten_text
+
+ALREADY_DONE: Final = "this result was there already: nothing to do"
+_SHOWN: Final = 5
+_WORDS: Final = {
+    "decision": "another decision",
+    "versions": "another version of ingot",
+    "mapping_sha256": "another mapping",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunIdentity:
+    """Two runs with equal identities make the same result.
+
+    Attributes:
+        settled: what decides the bytes; the manifest holds it under the same names.
+        place: where the inputs are, in whatever shape; known to the staging key only.
+        stamps: what tells each input from a changed one without reading it; run.json holds it as
+            `inputs`. None where a change would not show.
+        entries: gives name, bytes and SHA-256 of each input, as the manifest holds them as
+            `inputs`; called where the stamps differ. None: the result has no inputs of its own.
+        words: how a difference under a name of `settled` is told, where the two values say nothing
+            to people.
+        further: a difference that neither `settled` nor the inputs show.
+    """
+
+    settled: dict[str, Json]
+    place: Json = None
+    stamps: Json = None
+    entries: Callable[[], list[dict[str, Json]]] | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
+    further: Callable[[FinishedResult], str | None] = lambda _: None
+
+    def key(self) -> str:
+        """Return the staging key, which knows the inputs by place and stamps."""
+        return json_digest([self.settled, self.place, self.stamps])
+
+    def difference(self, there: FinishedResult) -> str | None:
+        """Return what tells a finished result from the one that this run would make, if anything.
+
+        Inputs are equal where their stamps are, else by content.
+        """
+        theirs = {name: there.manifest.get(name) for name in self.settled}
+        differs = describe_difference(self.settled, theirs, self.words) or self.further(there)
+        if differs or self.entries is None:
+            return differs or None
+        stamps = there.run.get("inputs")
+        if stamps is not None and _without_none(stamps) == _without_none(self.stamps):
+            return None
+        try:
+            same = there.manifest.get("inputs") == self.entries()
+        except IngotError:
+            same = False  # the run will say what is wrong with the file
+        return None if same else "other input files"
+
+    def stage(
+        self, out: Path, *, overwrite: bool = False, keep_work: bool = False
+    ) -> AbstractContextManager[StagedResult]:
+        """Take hold of a destination for this run, see `commit.stage`."""
+        return stage(
+            out,
+            key=self.key(),
+            difference=self.difference,
+            overwrite=overwrite,
+            keep_work=keep_work,
+        )
+
+    def commit(
+        self,
+        staged: StagedResult,
+        manifest: dict[str, Json],
+        run: dict[str, Json],
+        known: Iterable[dict[str, Json]] = (),
+    ) -> dict[str, Json]:
+        """Complete and write manifest.json and run.json, and give the result its name.
+
+        Args:
+            staged: holds the written files.
+            manifest: what it says beside `settled` and `files`.
+            run: how it went; the time, the machine, the stamps and the notes are added.
+            known: entries of files that are not hashed again, see `list_files`.
+
+        Returns:
+            The whole manifest.
+        """
+        with output_errors(staged.out):
+            files = list_files(staged.result, known)
+        whole = {**self.settled, **manifest, "files": files}
+        staged.commit(
+            whole,
+            {
+                **run,
+                "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+                "host": host_facts(),
+                "inputs": self.stamps,
+                "notes": list(staged.notes),
+            },
+        )
+        return whole
+
+
+def json_digest(document: Json) -> str:
+    """Return the SHA-256 of a JSON document, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def describe_difference(
+    wanted: Mapping[str, Json], there: Mapping[str, Json], words: Mapping[str, str] | None = None
+) -> str:
+    """Return what differs between two identities, in words; "" if nothing does.
+
+    A difference is told as `options.limit is 5 (requested: 10)`, or by `words` under its name.
+    """
+    told = _WORDS | dict(words or {})
+    lines = [
+        told.get(name) or f"{name} is {_value_text(theirs)} (requested: {_value_text(ours)})"
+        for name, ours, theirs in _differing_values(wanted, there, "", told)
+    ]
+    lines = list(dict.fromkeys(lines))
+    more = f" and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
+    return "; ".join(lines[:_SHOWN]) + more
+
+
+def _differing_values(
+    ours: Json, theirs: Json, name: str, told: Mapping[str, str]
+) -> Iterator[tuple[str, Json, Json]]:
+    if ours == theirs:
+        return
+    if isinstance(ours, Mapping) and isinstance(theirs, Mapping) and name not in told:
+        for key in dict.fromkeys([*ours, *theirs]):
+            inner = f"{name}.{key}" if name else key
+            yield from _differing_values(ours.get(key), theirs.get(key), inner, told)
+    else:
+        yield name, ours, theirs
+
+
+def _value_text(value: Json) -> str:
+    return "not set" if value is None else shorten_text(json.dumps(value, ensure_ascii=False), 80)
+
+
+def _without_none(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {key: _without_none(held) for key, held in value.items() if held is not None}
+    return [_without_none(held) for held in value] if isinstance(value, list) else value

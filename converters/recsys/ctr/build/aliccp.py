@@ -1,0 +1,350 @@
+r"""The raw files of Ali-CCP: `sample_skeleton_*.csv` and `common_features_*.csv`.
+
+A line of the skeleton is `sample_id,click,purchase,common_feature_index,feature_num,feature_list`,
+one of the common features `common_feature_index,feature_num,feature_list`; no header, no quoting.
+A list is tokens joined by `\x01`, a token is `field \x02 id \x03 value`. Nothing is stripped.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ingot.converters.errors import SourceError
+from ingot.converters.recsys.ctr.build.row_collector import Rows, Tokens
+from ingot.converters.recsys.ctr.build.token_kernels import (
+    group_tokens,
+    hash_spans,
+    parse_tokens,
+    scan_lines,
+)
+from ingot.converters.recsys.ctr.build.vocabulary import Interner
+from ingot.converters.recsys.ctr.table.table_cells import Reject
+
+BLOCK: Final = 8 << 20
+_LONGEST: Final = 1 << 30
+_SHOWN: Final = 200
+_NEWLINE, _JOIN = 10, 1
+_END: Final = re.compile(rb"[\x01\n]")
+
+_Bytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Where a kind of line has what.
+
+    Attributes:
+        commas: before the list of tokens.
+        entity: column of the common feature index.
+        labels: columns of click and purchase; none for common features.
+        sample: column of the sample's id; None for common features.
+    """
+
+    commas: int
+    entity: int
+    labels: tuple[int, ...] = ()
+    sample: int | None = None
+
+
+SKELETON: Final = Layout(commas=5, entity=3, labels=(1, 2), sample=0)
+COMMON: Final = Layout(commas=2, entity=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fields:
+    """The raw fields that count, in the order of their numbers.
+
+    Attributes:
+        names: of the fields, as the files have them.
+        numbers: int16, the place of each in `FeatureMap.sources`.
+    """
+
+    names: tuple[str, ...]
+    numbers: NDArray[np.int16]
+
+    def flat(self) -> tuple[_Bytes, NDArray[np.int64]]:
+        """All names as bytes, one after the other, and where each ends."""
+        encoded = [name.encode() for name in self.names]
+        ends = np.cumsum([len(one) for one in encoded], dtype=np.int64)
+        return np.frombuffer(b"".join(encoded) or b"\0", np.uint8), ends
+
+
+def read_rows(
+    stream: BinaryIO,
+    name: str,
+    layout: Layout,
+    fields: Fields,
+    interner: Interner,
+    entities: Interner,
+    size: int = BLOCK,
+) -> Iterator[Rows]:
+    """The rows of a file, block by block."""
+    first = 0
+    for block in _blocks(stream, name, size):
+        lines = _scan_block(block, layout)
+        yield _Block(block, name, layout, first, lines).rows(fields, interner, entities)
+        first += len(lines.starts)
+
+
+def _blocks(stream: BinaryIO, name: str, size: int) -> Iterator[_Bytes]:
+    """Whole lines, about `size` bytes of them at a time."""
+    rest = b""
+    wanted = size
+    while chunk := stream.read(wanted):
+        end = chunk.rfind(b"\n") + 1
+        if not end:
+            rest += chunk
+            if len(rest) > _LONGEST:
+                problem = f"a line is longer than {_LONGEST >> 30} GiB"
+                raise SourceError(name, problem, "is it a raw Ali-CCP file?")
+            wanted = max(size, len(rest))  # a long line is not copied again and again
+            continue
+        yield np.frombuffer(rest + chunk[:end], np.uint8)
+        rest, wanted = chunk[end:], size
+    if rest:
+        yield np.frombuffer(rest, np.uint8)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Lines:
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    cuts: NDArray[np.int64]
+    plain: NDArray[np.bool_]
+
+
+def _scan_block(block: _Bytes, layout: Layout) -> _Lines:
+    room = int(np.count_nonzero(block == _NEWLINE)) + 1
+    starts, ends = np.empty(room, np.int64), np.empty(room, np.int64)
+    cuts, plain = np.empty((room, layout.commas), np.int64), np.empty(room, np.bool_)
+    count = scan_lines(block, len(block), layout.commas, starts, ends, cuts, plain)
+    return _Lines(starts=starts[:count], ends=ends[:count], cuts=cuts[:count], plain=plain[:count])
+
+
+class _Block:
+    """One block of lines on its way to rows."""
+
+    def __init__(self, block: _Bytes, name: str, layout: Layout, first: int, lines: _Lines) -> None:
+        self._block, self._name, self._layout = block, name, layout
+        self._first, self._lines = first, lines
+        self._problems: dict[int, tuple[str, bytes]] = {}
+
+    def rows(self, fields: Fields, interner: Interner, entities: Interner) -> Rows:
+        labels = self._labels()
+        self._check_texts()
+        kept = np.ones(len(self._lines.starts), np.bool_)
+        kept[list(self._problems)] = False
+        good = np.flatnonzero(kept)
+        tokens, counts = self._tokens(good, fields, interner)
+        starts, lengths = self._column(self._layout.entity, good)
+        samples = self._layout.sample
+        return Rows(
+            rows=good + self._first,
+            clicks=labels[0][good],
+            purchases=labels[1][good],
+            entities=entities.add(self._block, starts, lengths),
+            samples=None if samples is None else self._samples(samples, good),
+            tokens=tokens,
+            counts=counts,
+            rejects=self._rejects(),
+        )
+
+    def _column(
+        self, column: int, lines: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Start and length of a column in lines."""
+        cuts = self._lines.cuts[lines]
+        starts = cuts[:, column - 1] + 1 if column else self._lines.starts[lines]
+        return starts, (cuts[:, column] - starts).astype(np.int32)
+
+    def _text(self, line: int, column: int) -> bytes:
+        start, length = self._column(column, np.array([line]))
+        return self._block[start[0] : start[0] + length[0]].tobytes()
+
+    def _labels(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Click and purchase of every line; 0 where the line is none, which is noted."""
+        count = len(self._lines.starts)
+        short = self._lines.cuts[:, -1] < 0
+        for line in np.flatnonzero(short).tolist():
+            self._problems[line] = ("columns", self._whole(line))
+        found = [np.zeros(count, np.uint8), np.zeros(count, np.uint8)]
+        whole = np.flatnonzero(~short)
+        for place, column in enumerate(self._layout.labels):
+            starts, lengths = self._column(column, whole)
+            digits = self._block[starts] - np.uint8(48)  # a comma follows: there is a byte
+            odd = (lengths != 1) | (digits > 1)
+            found[place][whole] = np.where(odd, 0, digits)
+            for line in whole[odd].tolist():
+                self._problems.setdefault(line, ("label", self._text(line, column)))
+        return found[0], found[1]
+
+    def _check_texts(self) -> None:
+        """Note lines whose entity is empty, or whose columns before the list are no UTF-8."""
+        whole = np.flatnonzero(self._lines.cuts[:, -1] >= 0)
+        lengths = self._column(self._layout.entity, whole)[1]
+        for line in whole[lengths == 0].tolist():
+            self._problems.setdefault(line, ("entity_id", b""))
+        for line in whole[~self._lines.plain[whole]].tolist():
+            entity = self._text(line, self._layout.entity)
+            if not _is_utf8(entity):
+                self._problems.setdefault(line, ("entity_id", entity))
+
+    def _whole(self, line: int) -> bytes:
+        return self._block[self._lines.starts[line] : self._lines.ends[line]][:_SHOWN].tobytes()
+
+    def _rejects(self) -> tuple[Reject, ...]:
+        return tuple(
+            Reject(
+                file=self._name,
+                row=line + self._first,
+                reason=reason,
+                found=found[:_SHOWN].decode(errors="backslashreplace"),
+            )
+            for line, (reason, found) in sorted(self._problems.items())
+        )
+
+    def _samples(self, column: int, lines: NDArray[np.int64]) -> NDArray[np.uint64]:
+        starts, lengths = self._column(column, lines)
+        hashes: NDArray[np.uint64] = hash_spans(self._block, starts, lengths)
+        return hashes
+
+    def _tokens(
+        self, lines: NDArray[np.int64], fields: Fields, interner: Interner
+    ) -> tuple[tuple[Tokens, ...], Counter[str]]:
+        starts = self._lines.cuts[lines, -1] + 1
+        ends = np.maximum(self._lines.ends[lines], starts)
+        found = _ParsedTokens.parse(self._block, starts, ends, fields)
+        found.settle(len(fields.names))
+        expected = self._stated_token_counts(lines)
+        found.counts["wrong_count"] = int(np.count_nonzero(expected != found.pieces))
+        codes = interner.add(self._block, found.ids, found.lengths, fields.numbers[found.fields])
+        bounds, offsets, codes, values = group_tokens(
+            found.rows, found.fields, codes, found.values, len(lines), len(fields.names)
+        )
+        return tuple(
+            Tokens(
+                offsets=offsets[at],
+                codes=codes[bounds[at] : bounds[at + 1]],
+                values=values[bounds[at] : bounds[at + 1]],
+            )
+            for at in range(len(fields.names))
+        ), found.counts
+
+    def _stated_token_counts(self, lines: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The stated number of tokens of lines; -1 where it is no number of up to 9 digits."""
+        starts, lengths = self._column(self._layout.commas - 1, lines)
+        numbers = np.zeros(len(lines), np.int64)
+        bad = (lengths < 1) | (lengths > 9)
+        for place in range(9):
+            there = (place < lengths) & ~bad
+            digits = self._block[np.where(there, starts + place, 0)].astype(np.int64) - 48
+            bad |= there & ((digits < 0) | (digits > 9))
+            numbers = np.where(there, numbers * 10 + digits, numbers)
+        return np.where(bad, -1, numbers)
+
+
+class _ParsedTokens:
+    """The tokens of a block, in order; see `parse_tokens` for the arrays."""
+
+    def __init__(self, block: _Bytes, count: int, rows: int) -> None:
+        self.block = block
+        self.rows = np.empty(count, np.int32)
+        self.fields = np.empty(count, np.int16)
+        self.ids = np.empty(count, np.int64)
+        self.lengths = np.empty(count, np.int32)
+        self.values = np.empty(count, np.float32)
+        self.numbers = np.empty(count, np.int64)
+        self.doubtful = np.empty(count, np.bool_)
+        self.pieces = np.empty(rows, np.int32)
+        self.counts: Counter[str] = Counter()
+
+    @classmethod
+    def parse(
+        cls, block: _Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], fields: Fields
+    ) -> "_ParsedTokens":
+        room = int(np.count_nonzero(block == _JOIN)) + len(starts)
+        one = cls(block, room, len(starts))
+        names, name_ends = fields.flat()
+        count, no_id, no_value = parse_tokens(
+            block,
+            starts,
+            ends,
+            names,
+            name_ends,
+            one.rows,
+            one.fields,
+            one.ids,
+            one.lengths,
+            one.values,
+            one.numbers,
+            one.doubtful,
+            one.pieces,
+        )
+        one.counts.update({"no_id": no_id, "no_value": no_value})
+        one.counts["read"] = int(one.pieces.sum(dtype=np.int64))
+        one._keep(np.arange(count))
+        return one
+
+    def _keep(self, places: NDArray[np.int64]) -> None:
+        for name in ("rows", "fields", "ids", "lengths", "values", "numbers", "doubtful"):
+            setattr(self, name, getattr(self, name)[places])
+
+    def settle(self, unknown: int) -> None:
+        """Read what the kernel left to Python; drop what is malformed and what is not wanted."""
+        good = np.ones(len(self.rows), np.bool_)
+        doubtful = np.flatnonzero(self.doubtful)
+        if len(doubtful) and _is_utf8(self.block.tobytes()):  # then every id is
+            doubtful = np.flatnonzero(np.isnan(self.values))
+        if len(doubtful):
+            good[doubtful] = self._reread(doubtful)
+        wanted = self.fields != unknown
+        self.counts["unmapped"] = int(np.count_nonzero(good & ~wanted))
+        if not (good & wanted).all():
+            self._keep(np.flatnonzero(good & wanted))
+
+    def _reread(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Read tokens as Python does; whether each of them is one."""
+        text = self.block.tobytes()
+        columns = (self.ids[places], self.lengths[places], self.numbers[places])
+        spans = zip(*(column.tolist() for column in columns), strict=True)
+        numbers = [
+            self._number(text[first : first + length], _value_text(text, number))
+            for first, length, number in spans
+        ]
+        good = np.array([one is not None for one in numbers])
+        with np.errstate(over="ignore"):
+            values = np.array(numbers, np.float64).astype(np.float32)
+        odd = ~np.isfinite(values)
+        self.counts["not_finite"] += int(np.count_nonzero(odd & good))
+        self.values[places] = np.where(odd, np.float32(0.0), values)
+        return good
+
+    def _number(self, name: bytes, number: bytes) -> float | None:
+        """The value of a token; None for a malformed one, which is counted."""
+        if not _is_utf8(name):
+            self.counts["not_utf8"] += 1
+            return None
+        try:
+            return float(number.decode())
+        except ValueError:  # no UTF-8 is one of them
+            self.counts["bad_number"] += 1
+            return None
+
+
+def _value_text(text: bytes, start: int) -> bytes:
+    """What stands from a place to the end of its token."""
+    found = _END.search(text, start)
+    return text[start : found.start() if found else len(text)]
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,362 @@
+"""What a build counts: `stats.json`.
+
+From tokens to a feature's ids and values.
+The encoded common features of every entity, on disk, taken by row.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ingot.converters.output.commit import output_errors
+from ingot.converters.recsys.ctr.build.row_collector import Collector, Rows, Tokens
+from ingot.converters.recsys.ctr.build.selection_kernels import (
+    AUTO,
+    AUTO_MIX,
+    TOPK,
+    gather_lists,
+    select_lists,
+    select_single,
+)
+from ingot.converters.recsys.ctr.build.vocabulary import Vocabulary, ids_of
+from ingot.converters.recsys.ctr.contract import (
+    LABELS,
+    MISSING,
+    MISSING_VALUE,
+    OOV,
+    SPLITS,
+    index_type,
+    value_type,
+)
+from ingot.converters.recsys.ctr.featuremap import HASH, HYBRID, VOCAB, Feature, FeatureMap
+from ingot.converters.recsys.ctr.table.table_cells import MALFORMED
+from ingot.converters.rows import Json
+
+_NAMES: Final = ("missing", "tokens", "distinct_before", "cut_rows", "oov", "tail")
+"""The columns of `FeatureSums.counts`, as the kernels number them."""
+
+TOKENS: Final = (
+    "read",
+    *MALFORMED,
+    "unmapped",
+    "not_finite",
+    "wrong_count",
+)
+"""The keys of `tokens`: pieces read, those dropped by reason, those of fields that no feature
+reads, values that were NaN or infinite, lines whose stated number of tokens is another."""
+
+
+class FeatureSums:
+    """The sums of a feature over the rows of each split.
+
+    Attributes:
+        counts: int64[splits, 6]: rows without a token, tokens written, distinct tokens before the
+            selection, rows that lost tokens, out of vocabulary, in a tail.
+        values: float64[splits, 2]: sum of absolute values before and after the selection.
+    """
+
+    def __init__(self, feature: Feature) -> None:
+        self._feature = feature
+        self.counts = np.zeros((len(SPLITS), len(_NAMES)), np.int64)
+        self.values = np.zeros((len(SPLITS), 2), np.float64)
+        self._lengths = np.zeros((len(SPLITS), 1), np.int64)
+
+    def add_lengths(
+        self, lengths: NDArray[np.int32], splits: NDArray[np.uint8], weights: NDArray[np.int64]
+    ) -> None:
+        """Count lists by length: int32[n] lengths of rows that count `weights` times."""
+        longest = int(lengths.max(initial=0))
+        if longest >= self._lengths.shape[1]:
+            larger = np.zeros((len(SPLITS), longest + 1), np.int64)
+            larger[:, : self._lengths.shape[1]] = self._lengths
+            self._lengths = larger
+        np.add.at(self._lengths, (splits, lengths), weights)
+
+    def to_json(self, split: int) -> dict[str, Json]:
+        """The feature's entry of a split in stats.json."""
+        entry: dict[str, Json] = dict(zip(_NAMES, self.counts[split].tolist(), strict=True))
+        multi = self._feature.is_multi_hot
+        if not multi:
+            entry["distinct_before"] = None
+        entry["lengths"] = _percentiles(self._lengths[split]) if multi else None
+        before, kept = self.values[split].tolist()
+        shown = multi and self._feature.use_value and before > 0
+        entry["value_kept"] = round(kept / before, 6) if shown else None
+        return entry
+
+
+def _percentiles(histogram: NDArray[np.int64]) -> dict[str, Json] | None:
+    """Lengths by how many lists have them, as a few numbers; None where there is no list."""
+    total = int(histogram.sum())
+    if not total:
+        return None
+    reached = np.cumsum(histogram)
+    there = np.flatnonzero(histogram)
+    places = {
+        f"p{share}": int(np.searchsorted(reached, total * share / 100)) for share in (50, 90, 99)
+    }
+    mean = float(histogram @ np.arange(len(histogram))) / total
+    return {"min": int(there[0]), "mean": round(mean, 4), **places, "max": int(there[-1])}
+
+
+def vocabulary_entry(feature: Feature, vocabulary: Vocabulary) -> dict[str, Json]:
+    """A feature's entry in stats.json's `vocab`."""
+    counts = np.sort(vocabulary.counts[vocabulary.counts > 0])[::-1]
+    kept = 0 if feature.encoding == HASH else min(len(counts), feature.vocab_num_tokens or 0)
+    return {
+        "distinct": len(counts),
+        "kept": kept,
+        "occurrences": int(counts.sum()),
+        "occurrences_kept": int(counts[:kept].sum()),
+    }
+
+
+class LabelSums:
+    """Rows and labels of a split, summed."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._sums = dict.fromkeys(LABELS, 0)
+        self._anomalies = 0
+
+    def add(self, labels: Mapping[str, NDArray[np.float32]]) -> None:
+        """Count rows; every label is 0.0 or 1.0."""
+        self.rows += len(labels["y_ctr"])
+        for name in LABELS:
+            self._sums[name] += int(np.count_nonzero(labels[name]))
+        self._anomalies += int(np.count_nonzero(labels["y_cvr"] > labels["y_ctr"]))
+
+    def to_json(self) -> dict[str, Json]:
+        """The labels' part of a split in stats.json."""
+        return {"rows": self.rows, **self._sums, "funnel_anomalies": self._anomalies}
+
+
+_STRATEGIES: Final = {"auto": AUTO, "auto_mix": AUTO_MIX, "topk_by_freq": TOPK}
+_MISSING: Final = (MISSING, MISSING_VALUE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoded:
+    """A feature's cells over n rows.
+
+    Attributes:
+        offsets: int32[n + 1] of the lists; None for single values.
+        ids: int64[n] or of all lists.
+        values: float32, as ids; may be empty for a feature without `use_value`.
+    """
+
+    offsets: NDArray[np.int32] | None
+    ids: NDArray[np.int64]
+    values: NDArray[np.float32]
+
+    def columns(self, feature: Feature) -> list[pa.Array]:
+        """The contract's columns of the feature."""
+        columns = [(pa.array(self.ids), index_type(feature))]
+        if feature.use_value:
+            columns.append((pa.array(self.values), value_type(feature)))
+        if self.offsets is None:
+            return [elements for elements, _ in columns]
+        offsets = pa.array(self.offsets)
+        return [pa.ListArray.from_arrays(offsets, one, type=kind) for one, kind in columns]
+
+
+class Encoder:
+    """Selects and encodes the tokens of one feature.
+
+    Attributes:
+        feature: whose.
+        ids: int64, the id of each token of the field, sorted by text.
+        sums: what was encoded, counted.
+    """
+
+    def __init__(self, feature: Feature, featuremap: FeatureMap, vocabulary: Vocabulary) -> None:
+        self.feature = feature
+        self.ids = ids_of(feature, featuremap, vocabulary.texts, vocabulary.ranks)
+        self.sums = FeatureSums(feature)
+        self._priorities = vocabulary.priorities
+        self._oov = OOV if feature.encoding == VOCAB else -1
+        # By rank: the contract's tail has the numbers of the head.
+        tails = vocabulary.ranks >= (feature.vocab_num_tokens or 0)
+        self._tails = tails if feature.encoding == HYBRID else np.zeros_like(tails)
+
+    def encode(
+        self,
+        tokens: Tokens,
+        places: NDArray[np.uint32],
+        splits: NDArray[np.uint8],
+        weights: NDArray[np.int64],
+    ) -> Encoded:
+        """Cells of rows."""
+        first = tokens.offsets[0]
+        offsets = tokens.offsets - first
+        codes = tokens.codes[first : first + offsets[-1]]
+        values = tokens.values[first : first + offsets[-1]]
+        own = places[codes]
+        if self.feature.max_len is None:
+            ids, values = select_single(
+                offsets,
+                own,
+                values,
+                self._priorities,
+                self.ids,
+                self._oov,
+                self._tails,
+                _MISSING,
+                splits,
+                weights,
+                self.sums.counts,
+            )
+            return Encoded(offsets=None, ids=ids, values=values)
+        select = self.feature.token_select
+        out, ids, values, before = select_lists(
+            offsets,
+            own,
+            values,
+            self._priorities,
+            self.ids,
+            self.feature.max_len,
+            self._first(self.feature.max_len),
+            self._strategy(),
+            select.non_one_ratio_gte,
+            select.value_std_gte,
+            self._oov,
+            self._tails,
+            _MISSING,
+            splits,
+            weights,
+            self.sums.counts,
+            self.sums.values,
+        )
+        self.sums.add_lengths(before, splits, weights)
+        return Encoded(offsets=out, ids=ids, values=values)
+
+    def _first(self, longest: int) -> int:
+        """How many tokens auto_mix takes by value; rounded, so that 2 / 3 of 3 is 2, not more."""
+        return math.ceil(round(longest * self.feature.token_select.value_fraction, 9))
+
+    def _strategy(self) -> int:
+        strategy = _STRATEGIES[self.feature.token_select.strategy]
+        return TOPK if strategy == AUTO and not self.feature.use_value else strategy
+
+
+_UNKNOWN: Final = len(SPLITS)
+"""Lines before those of the file: what an entity without common features has, for each split."""
+
+
+class _Column:
+    """The cells of one feature."""
+
+    def __init__(self, feature: Feature, path: Path) -> None:
+        self._feature = feature
+        self._paths = (path.with_suffix(".ids"), path.with_suffix(".values"))
+        with output_errors(path):
+            self._files: list[BinaryIO] = [one.open("wb") for one in self._paths]
+        self._lengths: list[NDArray[np.int32]] = []
+        self._offsets = np.zeros(1, np.int64)
+        self._ids: NDArray[np.uint32] = np.empty(0, np.uint32)
+        self._values: NDArray[np.float32] = np.empty(0, np.float32)
+
+    def add(self, cells: Encoded) -> None:
+        if cells.offsets is not None:
+            self._lengths.append(np.diff(cells.offsets))
+        with output_errors(self._paths[0]):
+            cells.ids.astype(np.uint32).tofile(self._files[0])
+            if self._feature.use_value:
+                cells.values.tofile(self._files[1])
+
+    def close(self) -> None:
+        with output_errors(self._paths[0]), ExitStack() as files:
+            for file in self._files:
+                files.callback(file.close)
+
+    def finish(self) -> None:
+        """Close the files and map them; the pages are the system's to drop."""
+        self.close()
+        self._ids = np.memmap(self._paths[0], np.uint32, "r")
+        if self._feature.use_value:
+            self._values = np.memmap(self._paths[1], np.float32, "r")
+        if self._lengths:
+            lengths = np.concatenate(self._lengths)
+            self._lengths = []
+            self._offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+    def take(self, lines: NDArray[np.int64]) -> Encoded:
+        if self._feature.is_multi_hot:
+            offsets, ids, values = gather_lists(
+                lines, self._offsets, np.asarray(self._ids), np.asarray(self._values)
+            )
+            return Encoded(offsets=offsets, ids=ids, values=values)
+        values = self._values[lines] if self._feature.use_value else self._values
+        return Encoded(offsets=None, ids=self._ids[lines].astype(np.int64), values=values)
+
+
+class EntityStore:
+    """Every feature of common features, encoded once for every line."""
+
+    def __init__(self, folder: Path, encoders: Sequence[Encoder], fields: Sequence[int]) -> None:
+        """Make an empty one."""
+        with output_errors(folder):
+            folder.mkdir(exist_ok=True)
+        self._encoders = list(zip(encoders, fields, strict=True))
+        self._columns = {
+            one.feature.name: _Column(one.feature, folder / str(at))
+            for at, one in enumerate(encoders)
+        }
+
+    def fill(self, collector: Collector, places: NDArray[np.uint32]) -> None:
+        """Encode the lines of common features."""
+        entities = collector.entities
+        unknown = entities.lines < 0
+        weights = [entities.rows[unknown & (entities.splits == at)].sum() for at in range(_UNKNOWN)]
+        splits = np.arange(_UNKNOWN, dtype=np.uint8)
+        for encoder, _ in self._encoders:
+            cells = encoder.encode(_empty_rows(), places, splits, np.array(weights, np.int64))
+            self._columns[encoder.feature.name].add(cells)
+        by_line = collector.weights()
+        first = 0
+        for rows in collector.common.read():
+            part = by_line[:, first : first + len(rows.rows)]
+            first += len(rows.rows)
+            # A line serves the rows of one entity, and they are all in one split.
+            self._add(rows, places, part.argmax(axis=0).astype(np.uint8), part.max(axis=0))
+        for column in self._columns.values():
+            column.finish()
+        self._lines = entities.lines + _UNKNOWN
+        self._lines[unknown] = 0
+
+    def close(self) -> None:
+        """Close the files; again is no harm."""
+        with ExitStack() as files:
+            for column in self._columns.values():
+                files.callback(column.close)
+
+    def _add(
+        self,
+        rows: Rows,
+        places: NDArray[np.uint32],
+        splits: NDArray[np.uint8],
+        weights: NDArray[np.int64],
+    ) -> None:
+        for encoder, field in self._encoders:
+            cells = encoder.encode(rows.tokens[field], places, splits, weights)
+            self._columns[encoder.feature.name].add(cells)
+
+    def take(self, feature: Feature, entities: NDArray[np.int32]) -> Encoded:
+        """The cells of a feature for rows with these entities."""
+        return self._columns[feature.name].take(self._lines[entities])
+
+
+def _empty_rows() -> Tokens:
+    """Rows without a token, one per split."""
+    return Tokens(
+        offsets=np.zeros(_UNKNOWN + 1, np.int32),
+        codes=np.empty(0, np.int32),
+        values=np.empty(0, np.float32),
+    )

@@ -1,0 +1,472 @@
+"""A split's Parquet files: row groups and files of fixed numbers of rows.
+
+A raw CTR data set and a featuremap to a folder of the processed contract.
+"""
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.json_yaml import load_json
+from ingot.converters.output.commit import StagedResult, encode_json, output_errors, stage
+from ingot.converters.output.result_files import check_unchanged, list_files
+from ingot.converters.progress import Clock, Progress, Watch, host_facts, peak_rss
+from ingot.converters.recsys.ctr.build.encoder import (
+    TOKENS,
+    Encoded,
+    Encoder,
+    EntityStore,
+    LabelSums,
+    vocabulary_entry,
+)
+from ingot.converters.recsys.ctr.build.inputs import (
+    Identity,
+    Inputs,
+    file_stamps,
+    hash_in_background,
+)
+from ingot.converters.recsys.ctr.build.row_collector import Collector, Rows, Spool
+from ingot.converters.recsys.ctr.build.vocabulary import (
+    Interner,
+    Vocabulary,
+    fit_vocabularies,
+    load_vocabularies,
+    save_vocabulary,
+    vocabulary_table,
+)
+from ingot.converters.recsys.ctr.contract import LABELS, SPLITS, TRAIN, processed_schema
+from ingot.converters.recsys.ctr.featuremap import Feature, FeatureMap, dump, to_document
+from ingot.converters.rows import Json
+
+GROUP_ROWS: Final = 16_384
+GROUPS_PER_FILE: Final = 64
+
+
+class SplitWriter:
+    """Writes `part-00000.parquet`, ... of a split, however its rows come.
+
+    Attributes:
+        rows: rows so far.
+    """
+
+    def __init__(self, folder: Path, schema: pa.Schema) -> None:
+        self.rows = 0
+        # A row group is written while the next is encoded; one at a time, so memory is bounded.
+        self._pool = ThreadPoolExecutor(1, "write")
+        self._writing: Future[None] | None = None
+        self._folder, self._schema = folder, schema
+        self._held: list[pa.RecordBatch] = []
+        self._held_rows = 0
+        self._groups = 0
+        self._writer: pq.ParquetWriter | None = None
+        with output_errors(folder):
+            folder.mkdir()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            with self._pool:
+                if kind is None:
+                    self._finish()
+        finally:
+            if self._writer is not None:
+                with output_errors(self._folder):
+                    self._writer.close()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows of the split's schema."""
+        self.rows += batch.num_rows
+        self._held.append(batch)
+        self._held_rows += batch.num_rows
+        while self._held_rows >= GROUP_ROWS:
+            self._write_group(GROUP_ROWS)
+
+    def _finish(self) -> None:
+        if self._held_rows or not self.rows:  # an empty split is an empty file, not an empty folder
+            self._write_group(self._held_rows)
+        self._wait()
+
+    def _write_group(self, rows: int) -> None:
+        held = pa.Table.from_batches(self._held, schema=self._schema)
+        rest = held.slice(rows)
+        self._held, self._held_rows = rest.to_batches(), rest.num_rows
+        self._wait()
+        self._writing = self._pool.submit(self._write_table, held.slice(0, rows), self._groups)
+        self._groups += 1
+
+    def _wait(self) -> None:
+        if self._writing is not None:
+            self._writing.result()
+
+    def _write_table(self, table: pa.Table, group: int) -> None:
+        with output_errors(self._folder):
+            self._file_of(group).write_table(table, row_group_size=GROUP_ROWS)
+
+    def _file_of(self, group: int) -> pq.ParquetWriter:
+        if self._writer is None or group % GROUPS_PER_FILE == 0:
+            if self._writer is not None:
+                self._writer.close()
+            path = self._folder / f"part-{group // GROUPS_PER_FILE:05d}.parquet"
+            self._writer = pq.ParquetWriter(path, self._schema, compression="snappy")
+        return self._writer
+
+
+FEATUREMAP: Final = "featuremap.yaml"
+STATS: Final = "stats.json"
+VOCAB_FOLDER: Final = "vocab"
+_ENOUGH: Final = 1_000
+"""Rejects without one good row after which a file is another than it should be."""
+_CELLS: Final = 32 << 20
+"""The most elements of lists that are made at a time,"""
+_FEWEST: Final = 256
+"""but for this number of rows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """A finished build: its folder, its manifest and what it counted.
+
+    `already_done`: the folder held this very build before, nothing was done.
+    """
+
+    out: Path
+    manifest: dict[str, Json]
+    stats: dict[str, Json]
+    already_done: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def build(
+    inputs: Inputs,
+    featuremap: FeatureMap,
+    out: Path,
+    *,
+    vocab: Path | None = None,
+    overwrite: bool = False,
+    progress: Watch | None = None,
+) -> Built:
+    """Write a folder of the processed contract.
+
+    Args:
+        inputs: the raw files.
+        featuremap: what becomes of them.
+        out: the destination, see `commit.stage`.
+        vocab: a folder of saved vocabularies, or a build, in place of fitting on train rows.
+        overwrite: replace another result.
+        progress: called after every block.
+
+    Raises:
+        FeaturemapError: the featuremap is not for such files.
+        SourceError: an input cannot be read, changed while it was read, or is no such file.
+        ConversionError: there is no row to write, or no train row to fit vocabularies on.
+        OutputError: the destination is taken or cannot be written.
+    """
+    inputs.check(featuremap)
+    known = load_vocabularies(vocab, featuremap) if vocab is not None else None
+    identity = Identity.of(inputs, featuremap, known)
+    with stage(
+        out, key=identity.key(), difference=identity.difference, overwrite=overwrite
+    ) as staged:
+        if staged.done:
+            stats = read_stats(staged.done.folder)
+            notes = (*staged.notes, "this build was there already: nothing to do")
+            manifest = staged.done.manifest
+            return Built(
+                out=staged.out, manifest=manifest, stats=stats, already_done=True, notes=notes
+            )
+        _clear_staged(staged)
+        watch = progress or (lambda _: None)
+        try:
+            return _Build(inputs, featuremap, known, identity, staged, watch).run()
+        except BaseException:
+            # Nothing of it is gone on with, and it may be large; the error at hand is what counts.
+            for folder in (staged.work, staged.result):
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+
+def _clear_staged(staged: StagedResult) -> None:
+    """Begin anew: a killed build left nothing that could be gone on with."""
+    with output_errors(staged.out):
+        for folder in (staged.work, staged.result):
+            shutil.rmtree(folder)
+            folder.mkdir()
+
+
+def read_stats(folder: Path) -> dict[str, Json]:
+    """The stats.json of a build."""
+    path = folder / STATS
+    try:
+        return load_json(path)
+    except (OSError, ValueError) as error:
+        hint = "is it a build's folder?"
+        raise SourceError(str(path), f"cannot be read: {error}", hint) from error
+
+
+class _Build:
+    """One build, from its inputs to the committed folder."""
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        featuremap: FeatureMap,
+        known: dict[str, pa.Table] | None,
+        identity: Identity,
+        staged: StagedResult,
+        watch: Watch,
+    ) -> None:
+        self._inputs, self._featuremap, self._known = inputs, featuremap, known
+        self._identity, self._staged, self._watch = identity, staged, watch
+        self._schema = processed_schema(featuremap)
+        self._collector = Collector(staged.work, staged.result, featuremap)
+        self._labels = [LabelSums() for _ in SPLITS]
+        self._clock = Clock()
+        self._files = ExitStack()
+        self._files.callback(self._collector.close)
+
+    def run(self) -> Built:
+        with hash_in_background(self._inputs) as hashes, self._close_files_at_end():
+            self._read()
+            self._check_rows()
+            self._clock.start("rank")
+            self._encode()
+            stats = self._stats()
+            self._clock.start("hash")
+            return self._commit(stats, hashes.result())
+
+    @contextmanager
+    def _close_files_at_end(self) -> Iterator[None]:
+        """Close in the end what a build that failed left open."""
+        try:
+            yield
+        finally:
+            with suppress(OutputError):  # it failed before, and that is told
+                self._files.close()
+
+    def _read(self) -> None:
+        rows: Counter[str] = Counter()
+        good: Counter[str] = Counter()
+        for stage_name, block in self._inputs.feed(self._collector, self._featuremap):
+            self._clock.start(stage_name)
+            rows[stage_name] += block.read
+            good[stage_name] += len(block.rows)
+            if not good[stage_name] and rows[stage_name] >= _ENOUGH:
+                raise ConversionError(self._where(), *self._only_rejects_error(rows[stage_name]))
+            self._tell(stage_name, rows[stage_name], 0)
+        self._clock.start("count")
+        self._collector.finish()
+
+    def _where(self) -> str:
+        return ", ".join(self._inputs.places().values())
+
+    def _only_rejects_error(self, rows: int) -> tuple[str, str]:
+        """What is wrong with a file that begins with rejects only, and what to do."""
+        said = f"none of the first {rows:,} rows of a file can be read"
+        return said + _first_rejects(self._collector), "is each file given under its own option?"
+
+    def _tell(self, stage_name: str, rows: int, total: int) -> None:
+        done = rows if total else 0
+        self._watch(
+            Progress(stage=stage_name, shards_done=done, shards=total, rows=rows, records=rows)
+        )
+
+    def _check_rows(self) -> None:
+        collector = self._collector
+        rows = [spool.rows for spool in collector.spools]
+        where = self._where()
+        if not sum(rows):
+            raise ConversionError(where, *_no_rows_error(collector))
+        if self._known is None and not rows[TRAIN]:
+            problem = (
+                "no row is in the train split, so that there is nothing to fit vocabularies on"
+            )
+            raise ConversionError(where, problem, "raise --train-fraction or give --vocab DIR")
+
+    def _encode(self) -> None:
+        """Rank the tokens, encode the common features, then write the rows."""
+        collector, featuremap = self._collector, self._featuremap
+        known = None
+        if self._known is not None:
+            known = [self._known[name] for name in _first_features_by_source(featuremap)]
+        counts = collector.token_counts[: collector.tokens.count]
+        places, vocabularies = fit_vocabularies(
+            collector.tokens, counts, len(featuremap.sources), known
+        )
+        by_source = dict(zip(featuremap.sources, vocabularies, strict=True))
+        collector.tokens = Interner()  # its texts are in the vocabularies now
+        self._encoders = {
+            one.name: Encoder(one, featuremap, by_source[one.source]) for one in featuremap.features
+        }
+        self._save_vocabularies(by_source)
+        self._clock.start("encode common features")
+        self._store = self._fill_store(places)
+        self._clock.start("write")
+        for split, spool in enumerate(collector.spools):
+            self._write_split(split, spool, places)
+
+    def _save_vocabularies(self, by_source: dict[tuple[int, str], Vocabulary]) -> None:
+        folder = self._staged.result / VOCAB_FOLDER
+        with output_errors(folder):
+            folder.mkdir()
+        self._vocab_stats = {}
+        for feature in self._featuremap.features:
+            vocabulary = by_source[feature.source]
+            path = folder / f"{feature.name}.parquet"
+            if self._known is None:
+                save_vocabulary(
+                    path, vocabulary_table(vocabulary, self._encoders[feature.name].ids)
+                )
+            else:
+                save_vocabulary(path, self._known[feature.name])
+            self._vocab_stats[feature.name] = vocabulary_entry(feature, vocabulary)
+
+    def _fill_store(self, places: NDArray[np.uint32]) -> EntityStore:
+        features = self._featuremap.of_src(1)
+        sources = [source for source in self._featuremap.sources if source[0] == 1]
+        encoders = [self._encoders[feature.name] for feature in features]
+        fields = [sources.index(feature.source) for feature in features]
+        store = EntityStore(self._staged.work / "entities", encoders, fields)
+        self._files.callback(store.close)
+        store.fill(self._collector, places)
+        return store
+
+    def _write_split(self, split: int, spool: Spool, places: NDArray[np.uint32]) -> None:
+        folder = self._staged.result / SPLITS[split]
+        total = sum(one.rows for one in self._collector.spools)
+        before = sum(one.rows for one in self._collector.spools[:split])
+        with SplitWriter(folder, self._schema) as writer:
+            for rows in spool.read(self._encode_batch_rows()):
+                writer.write(self._batch(split, rows, places))
+                self._tell("write", before + writer.rows, total)
+
+    def _encode_batch_rows(self) -> int:
+        """Few where lists may be long: a short row can name an entity with very many tokens."""
+        longest = sum(one.max_len or 0 for one in self._featuremap.features)
+        return min(GROUP_ROWS, max(_FEWEST, _CELLS // max(1, longest)))
+
+    def _batch(self, split: int, rows: Rows, places: NDArray[np.uint32]) -> pa.RecordBatch:
+        labels = self._label_columns(rows)
+        self._labels[split].add(labels)
+        entities = self._collector.entities.names.texts().take(pa.array(rows.entities))
+        columns = [pa.array(labels[name]) for name in LABELS]
+        columns += [pa.array(rows.rows), entities.cast(pa.string())]
+        for feature in self._featuremap.features:
+            columns += self._cells(feature, split, rows, places).columns(feature)
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _cells(
+        self, feature: Feature, split: int, rows: Rows, places: NDArray[np.uint32]
+    ) -> Encoded:
+        if feature.src == 1:
+            return self._store.take(feature, rows.entities)
+        own = [source for source in self._featuremap.sources if source[0] == 0]
+        count = len(rows.rows)
+        splits, weights = np.full(count, split, np.uint8), np.ones(count, np.int64)
+        tokens = rows.tokens[own.index(feature.source)]
+        return self._encoders[feature.name].encode(tokens, places, splits, weights)
+
+    def _label_columns(self, rows: Rows) -> dict[str, NDArray[np.float32]]:
+        clicks, purchases = rows.clicks.astype(np.float32), rows.purchases.astype(np.float32)
+        both = clicks * purchases
+        exposed = self._featuremap.click_mask == "exposed"
+        return {
+            "y_ctr": clicks,
+            "y_cvr": both if self._featuremap.funnel == "coerce" else purchases,
+            "y_ctcvr": both,
+            "click_mask": np.ones_like(clicks) if exposed else clicks,
+        }
+
+    def _stats(self) -> dict[str, Json]:
+        collector, names = self._collector, [one.name for one in self._featuremap.features]
+        rows = {split: one.rows for split, one in zip(SPLITS, self._labels, strict=True)}
+        splits = {
+            split: {
+                **self._labels[at].to_json(),
+                "features": {name: self._encoders[name].sums.to_json(at) for name in names},
+            }
+            for at, split in enumerate(SPLITS)
+        }
+        return {
+            "rows": {
+                "read": collector.read,
+                **rows,
+                "rejected": collector.rejects.total(),
+                "dropped": collector.dropped,
+            },
+            "rejects": dict(sorted(collector.rejects.items())),
+            "common_rejects": dict(sorted(collector.common_rejects.items())),
+            "entities": collector.entity_counts(),
+            "tokens": {name: collector.counts[name] for name in TOKENS},
+            "samples": {"repeated": collector.repeats.count()},
+            "splits": splits,
+            "vocab": self._vocab_stats,
+        }
+
+    def _commit(self, stats: dict[str, Json], inputs: list[dict[str, Json]]) -> Built:
+        staged, result = self._staged, self._staged.result
+        check_unchanged(self._identity.stamps, file_stamps(self._inputs))
+        with output_errors(staged.out):
+            (result / FEATUREMAP).write_text(dump(to_document(self._featuremap)), "utf-8")
+            (result / STATS).write_bytes(encode_json(stats, sort_keys=False))
+            manifest: dict[str, Json] = {
+                **self._identity.settled(),
+                "inputs": inputs,
+                "rows": stats["rows"],
+                "rejects": stats["rejects"],
+                "files": list_files(result),
+            }
+        run: dict[str, Json] = {
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "host": host_facts(),
+            "seconds": self._clock.seconds(),
+            "peak_rss_bytes": peak_rss(),
+            "inputs": self._identity.stamps,
+            "notes": list(staged.notes),
+        }
+        staged.commit(manifest, run)
+        return Built(out=staged.out, manifest=manifest, stats=stats, notes=staged.notes)
+
+
+def _first_features_by_source(featuremap: FeatureMap) -> list[str]:
+    """For every source the name of the first feature that reads it."""
+    first: dict[tuple[int, str], str] = {}
+    for feature in featuremap.features:
+        first.setdefault(feature.source, feature.name)
+    return [first[source] for source in featuremap.sources]
+
+
+def _no_rows_error(collector: Collector) -> tuple[str, str]:
+    """Why there is no row to write, and what to do."""
+    if not collector.read:
+        return "there is no row", "is it the right file?"
+    reasons = ", ".join(f"{reason} {count}" for reason, count in collector.rejects.most_common(3))
+    said = f"no row is left of {collector.read} read: {reasons or 'the funnel policy dropped all'}"
+    return said + _first_rejects(collector), ""
+
+
+def _first_rejects(collector: Collector) -> str:
+    """The first rejects, a line each."""
+    return "".join(
+        f"\n  {one.file}, row {one.row}: {one.reason} {one.found!r}"
+        for one in collector.first_rejects
+    )

@@ -1,0 +1,433 @@
+"""Rows as the build works on them: every token a code.
+
+Rows on disk between the two passes of a build: parsed once, read once or twice.
+How many sample ids stand more than once, in bounded memory.
+The first pass of a build: every row read once, its tokens as codes, its split known.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ingot.converters.output.commit import output_errors
+from ingot.converters.recsys.ctr.build.token_kernels import count_codes, count_weighted
+from ingot.converters.recsys.ctr.build.vocabulary import Interner, grow_array
+from ingot.converters.recsys.ctr.contract import SPLITS, TRAIN, splits_of
+from ingot.converters.recsys.ctr.featuremap import FeatureMap
+from ingot.converters.recsys.ctr.table.table_cells import RawBlock, Reject
+from ingot.converters.rows import Json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokens:
+    """The tokens of one field over n rows.
+
+    Attributes:
+        offsets: int32[n + 1]; row i has tokens offsets[i]:offsets[i + 1].
+        codes: int32[m], of the build's interner.
+        values: float32[m], finite.
+    """
+
+    offsets: NDArray[np.int32]
+    codes: NDArray[np.int32]
+    values: NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """Rows of a skeleton or a table, or lines of the common features.
+
+    Attributes:
+        rows: int64[n], their numbers in the file from 0.
+        clicks: uint8[n], 0 or 1; all 0 for common features.
+        purchases: uint8[n], 0 or 1; all 0 for common features.
+        entities: int32[n], codes of the build's entities.
+        samples: uint64[n], hashes of the samples' ids; None where there are none.
+        tokens: one per field that the source gives.
+        counts: what was dropped or odd, by the names of stats.json's `tokens`.
+        rejects: rows that are left out.
+        read: rows read, the rejected ones included.
+    """
+
+    rows: NDArray[np.int64]
+    clicks: NDArray[np.uint8]
+    purchases: NDArray[np.uint8]
+    entities: NDArray[np.int32]
+    samples: NDArray[np.uint64] | None
+    tokens: tuple[Tokens, ...]
+    counts: Counter[str] = field(default_factory=Counter)
+    rejects: Sequence[Reject] = ()
+
+    @property
+    def read(self) -> int:
+        """Rows read, the rejected ones included."""
+        return len(self.rows) + len(self.rejects)
+
+
+def encode_block(block: RawBlock, interner: Interner, entities: Interner) -> Rows:
+    """A table's rows with codes in place of texts."""
+    tokens = tuple(
+        Tokens(offsets=one.offsets, codes=interner.add_array(one.tokens, at), values=one.values)
+        for at, one in enumerate(block.tokens)
+    )
+    counts = Counter(block.malformed)
+    counts["not_finite"] = block.not_finite
+    counts["read"] = sum(len(one.codes) for one in tokens) + sum(block.malformed.values())
+    return Rows(
+        rows=block.rows,
+        clicks=block.clicks,
+        purchases=block.purchases,
+        entities=entities.add_array(block.entities),
+        samples=block.samples,
+        tokens=tokens,
+        counts=counts,
+        rejects=block.rejects,
+    )
+
+
+_CODES, _VALUES = pa.list_(pa.int32()), pa.list_(pa.float32())
+
+
+def _schema(fields: int) -> pa.Schema:
+    names = [("row_id", pa.int64()), ("click", pa.uint8()), ("purchase", pa.uint8())]
+    names.append(("entity", pa.int32()))
+    for at in range(fields):
+        names += [(f"c{at}", _CODES), (f"v{at}", _VALUES)]
+    return pa.schema(names)
+
+
+class Spool:
+    """Rows of a split, or common features, written once and read in the same order.
+
+    Attributes:
+        rows: rows so far.
+    """
+
+    def __init__(self, path: Path, fields: int) -> None:
+        self.rows = 0
+        self._path, self._fields = path, fields
+        self._schema = _schema(fields)
+        with output_errors(path):
+            self._sink = pa.OSFile(str(path), "wb")
+            self._writer = pa.ipc.new_file(self._sink, self._schema)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def write(self, rows: Rows, kept: NDArray[np.bool_] | None = None) -> Rows:
+        """Append rows, or those of them that are `kept`; gives what was appended."""
+        batch = self._batch(rows)
+        if kept is not None and not kept.all():
+            batch = batch.take(pa.array(np.flatnonzero(kept)))
+        if batch.num_rows:
+            with output_errors(self._path):
+                self._writer.write_batch(batch)
+        self.rows += batch.num_rows
+        return self._rows(batch)
+
+    def close(self) -> None:
+        """Finish the file; again is no harm."""
+        if self._sink.closed:
+            return
+        with output_errors(self._path), self._sink:
+            self._writer.close()
+
+    def read(self, most: int | None = None) -> Iterator[Rows]:
+        """What was written, as the batches that it was written in."""
+        with pa.OSFile(str(self._path)) as source:
+            reader = pa.ipc.open_file(source)
+            for at in range(reader.num_record_batches):
+                batch = reader.get_batch(at)
+                for first in range(0, batch.num_rows, most or batch.num_rows):
+                    yield self._rows(batch.slice(first, most))
+
+    def _batch(self, rows: Rows) -> pa.RecordBatch:
+        columns = [rows.rows, rows.clicks, rows.purchases, rows.entities]
+        arrays = [pa.array(column) for column in columns]
+        for one in rows.tokens:
+            offsets = pa.array(one.offsets)
+            arrays.append(pa.ListArray.from_arrays(offsets, pa.array(one.codes)))
+            arrays.append(pa.ListArray.from_arrays(offsets, pa.array(one.values)))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _rows(self, batch: pa.RecordBatch) -> Rows:
+        row_ids, clicks, purchases, entities = (
+            batch.column(at).to_numpy(zero_copy_only=False) for at in range(4)
+        )
+        tokens = tuple(
+            _tokens(batch.column(4 + 2 * at), batch.column(5 + 2 * at))
+            for at in range(self._fields)
+        )
+        return Rows(
+            rows=row_ids,
+            clicks=clicks,
+            purchases=purchases,
+            entities=entities,
+            samples=None,
+            tokens=tokens,
+        )
+
+
+def _tokens(codes: pa.ListArray, values: pa.ListArray) -> Tokens:
+    return Tokens(
+        offsets=codes.offsets.to_numpy(),
+        codes=codes.values.to_numpy(),
+        values=values.values.to_numpy(),
+    )
+
+
+PART: Final = 1 << 22  # hashes that are sorted at a time: 32 MiB
+
+
+class Repeats:
+    """Hashes of 64 bits, on disk, sorted part by part in the end.
+
+    Two different ids have the same hash by chance once in 2^64 pairs: 5e-5 for 42 million rows.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._count = 0
+        with output_errors(path):
+            self._file = path.open("wb")
+
+    def add(self, hashes: NDArray[np.uint64]) -> None:
+        """Add uint64 hashes."""
+        self._count += len(hashes)
+        with output_errors(self._path):
+            hashes.tofile(self._file)
+
+    def close(self) -> None:
+        """Close the file; again is no harm."""
+        with output_errors(self._path):
+            self._file.close()
+
+    def count(self, part: int = PART) -> int | None:
+        """Rows whose id stood before; None where no ids were added. Closes the file."""
+        self.close()
+        if not self._count:
+            return None
+        parts = -(-self._count // part)
+        distinct = 0
+        for at in range(parts):
+            hashes = self._part(at, parts, part)
+            hashes.sort()
+            distinct += int(np.count_nonzero(hashes[1:] != hashes[:-1])) + bool(len(hashes))
+        return self._count - distinct
+
+    def _part(self, at: int, parts: int, size: int) -> NDArray[np.uint64]:
+        """The hashes that belong to a part."""
+        held = []
+        with self._path.open("rb") as file:
+            while len(some := np.fromfile(file, np.uint64, size)):
+                held.append(some[some % np.uint64(parts) == at])
+        return np.concatenate(held)
+
+
+REJECTS: Final = "rejects.jsonl"
+_FIRST_REJECTS = 3
+_STEP = 1 << 16
+
+
+class Entities:
+    """The entities of a build.
+
+    Attributes:
+        names: their codes.
+    """
+
+    def __init__(self, featuremap: FeatureMap) -> None:
+        self.names = Interner()
+        self._seed, self._fraction = featuremap.split_seed, featuremap.train_ratio
+        self._settled = 0
+        self._splits = np.empty(0, np.uint8)
+        self._lines = np.empty(0, np.int64)
+        self._rows = np.empty(0, np.int64)
+
+    @property
+    def splits(self) -> NDArray[np.uint8]:
+        """The split of each."""
+        return self._splits[: self._settled]
+
+    @property
+    def lines(self) -> NDArray[np.int64]:
+        """The line of common features of each, -1 for none; the last one counts."""
+        return self._lines[: self._settled]
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """How many rows each has."""
+        return self._rows[: self._settled]
+
+    def settle(self) -> None:
+        """Give new entities their split."""
+        known, count = self._settled, self.names.count
+        if count > len(self._splits):
+            room = 2 * count
+            self._splits = grow_array(self._splits, room)
+            self._lines = grow_array(self._lines, room)
+            self._rows = grow_array(self._rows, room)
+        new = self.names.texts().slice(known)
+        steps = range(0, len(new), _STEP)
+        texts = (text for at in steps for text in new.slice(at, _STEP).to_pylist())
+        self._splits[known:count] = splits_of(texts, self._seed, self._fraction)
+        self._lines[known:count] = -1
+        self._settled = count
+
+    def add_lines(self, entities: NDArray[np.int32], first: int) -> None:
+        """Note lines of common features, int32 entities of lines first, first + 1, ..."""
+        self.settle()
+        # Where an entity stands twice, numpy keeps the last of them.
+        self._lines[entities] = np.arange(first, first + len(entities))
+
+    def add_rows(self, entities: NDArray[np.int32]) -> None:
+        """Count rows."""
+        np.add.at(self._rows, entities, 1)
+
+
+class Collector:
+    """Reads common features and rows, and keeps what the second pass needs.
+
+    Attributes:
+        tokens: every distinct token; the field is the place in `FeatureMap.sources`.
+        entities: every distinct entity.
+        counts: what was dropped or odd, by the names of stats.json's `tokens`.
+        rejects: rejected rows by reason.
+        common_rejects: rejected lines of common features by reason.
+        first_rejects: the first of them, for people.
+        read: rows read.
+        dropped: rows that the funnel policy drops.
+        spools: the rows, one per split.
+        common: the lines of common features; None for a table.
+    """
+
+    def __init__(self, work: Path, result: Path, featuremap: FeatureMap) -> None:
+        self.tokens = Interner()
+        self.entities = Entities(featuremap)
+        self.counts: Counter[str] = Counter()
+        self.rejects: Counter[str] = Counter()
+        self.common_rejects: Counter[str] = Counter()
+        self.first_rejects: list[Reject] = []
+        self.read = 0
+        self.dropped = 0
+        self.repeats = Repeats(work / "samples")
+        self._funnel = featuremap.funnel
+        self._is_table = featuremap.table is not None
+        self._rejects = result / REJECTS
+        self._own = [at for at, (src, _) in enumerate(featuremap.sources) if src == 0]
+        self._shared = [at for at, (src, _) in enumerate(featuremap.sources) if src == 1]
+        self.spools = [Spool(work / f"{split}.arrow", len(self._own)) for split in SPLITS]
+        self.common = Spool(work / "common.arrow", len(self._shared))
+        self.token_counts = np.zeros(0, np.int64)
+
+    def add_common(self, rows: Rows) -> None:
+        """Keep lines of common features."""
+        self._note(rows, self.common_rejects)
+        self.entities.add_lines(rows.entities, self.common.rows)
+        self.common.write(rows)
+
+    def add_rows(self, rows: Rows) -> None:
+        """Keep rows, each with its split, as the funnel policy wants them."""
+        self.read += rows.read
+        self._note(rows, self.rejects)
+        self.entities.settle()
+        if rows.samples is not None:
+            self.repeats.add(rows.samples)
+        kept = np.ones(len(rows.rows), np.bool_)
+        if self._funnel == "drop":
+            kept = rows.purchases <= rows.clicks
+            self.dropped += int(np.count_nonzero(~kept))
+        splits = self.entities.splits[rows.entities]
+        for split, spool in enumerate(self.spools):
+            written = spool.write(rows, kept & (splits == split))
+            self.entities.add_rows(written.entities)
+            if split == TRAIN:
+                self._count(written)
+
+    def close(self) -> None:
+        """Close the files; again is no harm."""
+        with ExitStack() as files:
+            files.callback(self.repeats.close)
+            for spool in (*self.spools, self.common):
+                files.callback(spool.close)
+
+    def finish(self) -> None:
+        """Close what was written and count the tokens of common features."""
+        self.close()
+        self.entities.settle()
+        self._grow()
+        weights = self.weights()[TRAIN]
+        first = 0
+        for rows in self.common.read():
+            part = weights[first : first + len(rows.rows)]
+            first += len(rows.rows)
+            for one in rows.tokens:
+                count_weighted(one.offsets, one.codes, part, self.token_counts)
+
+    def weights(self) -> NDArray[np.int64]:
+        """int64[splits, lines]: how many rows of a split each line of common features serves."""
+        entities = self.entities
+        weights = np.zeros((len(SPLITS), self.common.rows), np.int64)
+        known = np.flatnonzero(entities.lines >= 0)
+        weights[entities.splits[known], entities.lines[known]] = entities.rows[known]
+        return weights
+
+    def _count(self, rows: Rows) -> None:
+        self._grow()
+        for one in rows.tokens:
+            first, last = one.offsets[0], one.offsets[-1]
+            count_codes(one.codes[first:last], self.token_counts)
+
+    def _grow(self) -> None:
+        if len(self.token_counts) < self.tokens.count:
+            self.token_counts = grow_array(self.token_counts, 2 * self.tokens.count)
+
+    def entity_counts(self) -> dict[str, Json]:
+        """The entities' part of stats.json; what is about common features is null for a table."""
+        entities, lines = self.entities, self.entities.lines
+        used = entities.rows > 0
+        unknown = used & (lines < 0)
+        common = {
+            "rows_of_common": self.common.rows,
+            "repeated": self.common.rows - int(np.count_nonzero(lines >= 0)),
+            "unknown": int(np.count_nonzero(unknown)),
+            "rows_of_unknown": int(entities.rows[unknown].sum()),
+        }
+        return {
+            **(dict.fromkeys(common) if self._is_table else common),
+            "in_rows": int(np.count_nonzero(used)),
+            **{
+                name: int(np.count_nonzero(used & (entities.splits == split)))
+                for split, name in enumerate(SPLITS)
+            },
+        }
+
+    def _note(self, rows: Rows, reasons: Counter[str]) -> None:
+        self.counts.update(rows.counts)
+        reasons.update(reject.reason for reject in rows.rejects)
+        missing = _FIRST_REJECTS - len(self.first_rejects)
+        self.first_rejects += rows.rejects[:missing] if missing > 0 else ()
+        self._write(rows.rejects)
+
+    def _write(self, rejects: Iterable[Reject]) -> None:
+        lines = [json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in rejects]
+        if lines:
+            with output_errors(self._rejects), self._rejects.open("a", encoding="utf-8") as file:
+                file.writelines(lines)

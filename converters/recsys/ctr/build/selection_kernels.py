@@ -1,0 +1,350 @@
+"""Which tokens of a row are kept, in which order, as which ids.
+
+Tokens come as positions in the sorted list of all tokens of their field, so that comparing
+positions is comparing texts. Sort keys are pairs of 32 bits in one unsigned number.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ingot.converters.kernels.compile import kernel
+
+# Columns of the sums of a feature, one row per split.
+MISSING_ROWS, TOKENS, DISTINCT, CUT_ROWS, OOV_IDS, TAIL_IDS = 0, 1, 2, 3, 4, 5
+# Columns of its float sums.
+VALUE_BEFORE, VALUE_KEPT = 0, 1
+
+AUTO, AUTO_MIX, TOPK = 0, 1, 2
+_LOW = np.uint64(0xFFFFFFFF)
+_HIGH = np.uint64(32)
+_SIGN = np.uint32(0x80000000)
+_ALL = np.uint32(0xFFFFFFFF)
+
+
+@kernel
+def _descending_keys(values: NDArray[np.float32], keys: NDArray[np.uint32]) -> None:
+    """Numbers that are the smaller the larger the value is; -0.0 counts as 0.0."""
+    bits = (values + np.float32(0.0)).view(np.uint32)
+    for at in range(len(values)):
+        number = bits[at]
+        ascending = number ^ _ALL if number & _SIGN else number | _SIGN
+        keys[at] = ascending ^ _ALL
+
+
+@kernel
+def _distinct_pairs(
+    tokens: NDArray[np.uint32], keys: NDArray[np.uint32], out: NDArray[np.uint64]
+) -> int:
+    """(token, value) of each token with its largest value, sorted by token; how many."""
+    count = len(tokens)
+    for at in range(count):
+        out[at] = (np.uint64(tokens[at]) << _HIGH) | np.uint64(keys[at])
+    out[:count].sort()
+    kept = 0
+    for at in range(count):
+        if kept == 0 or out[at] >> _HIGH != out[kept - 1] >> _HIGH:
+            out[kept] = out[at]
+            kept += 1
+    return kept
+
+
+@kernel
+def _pair_value(pair: np.uint64, scratch: NDArray[np.uint32]) -> Any:  # noqa: ANN401 - a float32
+    """The value of a (token, value) pair; -0.0 has become 0.0."""
+    ascending = np.uint32(pair & _LOW) ^ _ALL
+    scratch[0] = ascending ^ _SIGN if ascending & _SIGN else ascending ^ _ALL
+    return scratch.view(np.float32)[0]
+
+
+@kernel
+def _are_informative(values: NDArray[np.float32], ratio: float, deviation: float) -> bool:
+    """Whether values say more than that a token is there."""
+    count = len(values)
+    others, total = 0, 0.0
+    for at in range(count):
+        others += values[at] != np.float32(1.0)
+        total += values[at]
+    if others / count >= ratio:
+        return True
+    mean, squares = total / count, 0.0
+    for at in range(count):
+        squares += (values[at] - mean) ** 2
+    return bool(np.sqrt(squares / count) >= deviation)
+
+
+@kernel
+def _order_pairs(
+    pairs: NDArray[np.uint64],
+    priorities: NDArray[np.uint32],
+    first: int,
+    last: int,
+    order: NDArray[np.uint64],
+    taken: NDArray[np.bool_],
+) -> int:
+    """The places in `pairs` that are kept: `first` by value, then by frequency up to `last`.
+
+    Fills `order` with them and returns how many.
+    """
+    count = len(pairs)
+    kept = min(first, count)
+    if kept:
+        for at in range(count):
+            # Pairs are sorted by token: equal values keep that order by their place.
+            order[at] = ((pairs[at] & _LOW) << _HIGH) | np.uint64(at)
+        order[:count].sort()
+        for at in range(kept):
+            order[at] &= _LOW
+    taken[:count] = False
+    for at in range(kept):
+        taken[order[at]] = True
+    rest = kept
+    for at in range(count):
+        if not taken[at]:
+            priority = priorities[pairs[at] >> _HIGH]
+            order[rest] = (np.uint64(priority) << _HIGH) | np.uint64(at)
+            rest += 1
+    order[kept:rest].sort()
+    for at in range(kept, rest):
+        order[at] &= _LOW
+    return min(last, rest)
+
+
+@kernel
+def _list_room(offsets: NDArray[np.int32], longest: int) -> tuple[int, int]:
+    """The most ids that the lists can have together, and the most tokens of a row, at least 1."""
+    room, widest = 0, 1
+    for row in range(len(offsets) - 1):
+        length = offsets[row + 1] - offsets[row]
+        room += max(1, min(length, longest))
+        widest = max(widest, length)
+    return room, widest
+
+
+@kernel
+def _keep_signs(
+    tokens: NDArray[np.uint32],
+    values: NDArray[np.float32],
+    pairs: NDArray[np.uint64],
+    distinct: NDArray[np.float32],
+) -> None:
+    """Give zeros the sign that they came with; of equal values of a token the first one's."""
+    negative = False
+    for at in range(len(values)):
+        negative |= values[at] == 0 and np.signbit(values[at])
+    if not negative:
+        return
+    for at in range(len(tokens) - 1, -1, -1):
+        if values[at] == 0:
+            # Behind all pairs of smaller tokens, at the first of this one: there is one only.
+            place = np.searchsorted(pairs, np.uint64(tokens[at]) << _HIGH)
+            if distinct[place] == 0:
+                distinct[place] = values[at]
+
+
+@kernel
+def _choose_tokens(
+    tokens: NDArray[np.uint32],
+    values: NDArray[np.float32],
+    priorities: NDArray[np.uint32],
+    longest: int,
+    first: int,
+    strategy: int,
+    ratio: float,
+    deviation: float,
+    keys: NDArray[np.uint32],
+    pairs: NDArray[np.uint64],
+    distinct: NDArray[np.float32],
+    order: NDArray[np.uint64],
+    taken: NDArray[np.bool_],
+) -> tuple[int, int]:
+    """Select the tokens of a row.
+
+    Fills `pairs` with its distinct tokens, `distinct` with their values and `order` with the places
+    of those that are kept; returns how many are distinct and how many are kept.
+    """
+    _descending_keys(values, keys)
+    count = _distinct_pairs(tokens, keys, pairs)
+    scratch = np.empty(1, np.uint32)
+    for at in range(count):
+        distinct[at] = _pair_value(pairs[at], scratch)
+    _keep_signs(tokens, values, pairs[:count], distinct)
+    mixed = strategy == AUTO_MIX
+    if strategy == AUTO:
+        mixed = _are_informative(distinct[:count], ratio, deviation)
+    kept = _order_pairs(pairs[:count], priorities, first if mixed else 0, longest, order, taken)
+    return count, kept
+
+
+@kernel
+def _encode_chosen(
+    pairs: NDArray[np.uint64],
+    distinct: NDArray[np.float32],
+    order: NDArray[np.uint64],
+    ids: NDArray[np.int64],
+    oov: int,
+    tails: NDArray[np.bool_],
+    weight: int,
+    out_ids: NDArray[np.int64],
+    out_values: NDArray[np.float32],
+    sums: NDArray[np.int64],
+) -> float:
+    """Fill in ids and values of the chosen tokens; returns the sum of their absolute values."""
+    total = 0.0
+    for at in range(len(order)):
+        index = order[at]
+        token = pairs[index] >> _HIGH
+        number = ids[token]
+        out_ids[at] = number
+        out_values[at] = distinct[index]
+        total += abs(distinct[index])
+        sums[OOV_IDS] += weight * (number == oov)
+        sums[TAIL_IDS] += weight * tails[token]
+    return total
+
+
+@kernel
+def select_lists(
+    offsets: NDArray[np.int32],
+    tokens: NDArray[np.uint32],
+    values: NDArray[np.float32],
+    priorities: NDArray[np.uint32],
+    ids: NDArray[np.int64],
+    longest: int,
+    first: int,
+    strategy: int,
+    ratio: float,
+    deviation: float,
+    oov: int,
+    tails: NDArray[np.bool_],
+    missing: tuple[int, float],
+    splits: NDArray[np.uint8],
+    weights: NDArray[np.int64],
+    sums: NDArray[np.int64],
+    shares: NDArray[np.float64],
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32], NDArray[np.int32]]:
+    """Select, order and encode the lists of a multi-value feature."""
+    rows = len(offsets) - 1
+    room, widest = _list_room(offsets, longest)
+    out_offsets, before = np.zeros(rows + 1, np.int32), np.zeros(rows, np.int32)
+    out_ids, out_values = np.empty(room, np.int64), np.empty(room, np.float32)
+    keys, distinct = np.empty(widest, np.uint32), np.empty(widest, np.float32)
+    pairs, order = np.empty(widest, np.uint64), np.empty(widest, np.uint64)
+    taken = np.empty(widest, np.bool_)
+    place = 0
+    for row in range(rows):
+        start, end = offsets[row], offsets[row + 1]
+        split, weight = splits[row], weights[row]
+        if start == end:
+            out_ids[place], out_values[place] = missing
+            place += 1
+            sums[split, MISSING_ROWS] += weight
+        else:
+            count, kept = _choose_tokens(
+                tokens[start:end],
+                values[start:end],
+                priorities,
+                longest,
+                first,
+                strategy,
+                ratio,
+                deviation,
+                keys,
+                pairs,
+                distinct,
+                order,
+                taken,
+            )
+            share = _encode_chosen(
+                pairs,
+                distinct,
+                order[:kept],
+                ids,
+                oov,
+                tails,
+                weight,
+                out_ids[place:],
+                out_values[place:],
+                sums[split],
+            )
+            before[row] = count
+            place += kept
+            sums[split, TOKENS] += weight * kept
+            sums[split, DISTINCT] += weight * count
+            sums[split, CUT_ROWS] += weight * (kept < count)
+            shares[split, VALUE_BEFORE] += weight * np.abs(distinct[:count]).sum()
+            shares[split, VALUE_KEPT] += weight * share
+        out_offsets[row + 1] = place
+    return out_offsets, out_ids[:place], out_values[:place], before
+
+
+@kernel
+def select_single(
+    offsets: NDArray[np.int32],
+    tokens: NDArray[np.uint32],
+    values: NDArray[np.float32],
+    priorities: NDArray[np.uint32],
+    ids: NDArray[np.int64],
+    oov: int,
+    tails: NDArray[np.bool_],
+    missing: tuple[int, float],
+    splits: NDArray[np.uint8],
+    weights: NDArray[np.int64],
+    sums: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Select and encode the one token of a single-value feature: largest value, then (rank, text).
+
+    The arguments are those of `select_lists`.
+    """
+    rows = len(offsets) - 1
+    out_ids = np.empty(rows, np.int64)
+    out_values = np.empty(rows, np.float32)
+    for row in range(rows):
+        start, end = offsets[row], offsets[row + 1]
+        split, weight = splits[row], weights[row]
+        if start == end:
+            out_ids[row] = missing[0]
+            out_values[row] = missing[1]
+            sums[split, MISSING_ROWS] += weight
+            continue
+        best = start
+        for at in range(start + 1, end):
+            if values[at] > values[best] or (
+                values[at] == values[best] and priorities[tokens[at]] < priorities[tokens[best]]
+            ):
+                best = at
+        others = 0
+        for at in range(start, end):
+            others |= tokens[at] != tokens[best]
+        number = ids[tokens[best]]
+        out_ids[row] = number
+        out_values[row] = values[best]
+        sums[split, TOKENS] += weight
+        sums[split, CUT_ROWS] += weight * others
+        sums[split, OOV_IDS] += weight * (number == oov)
+        sums[split, TAIL_IDS] += weight * tails[tokens[best]]
+    return out_ids, out_values
+
+
+@kernel
+def gather_lists(
+    rows: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    ids: NDArray[np.uint32],
+    values: NDArray[np.float32],
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:
+    """The lists of rows, one after the other."""
+    out_offsets = np.zeros(len(rows) + 1, np.int32)
+    for at in range(len(rows)):
+        row = rows[at]
+        out_offsets[at + 1] = out_offsets[at] + (offsets[row + 1] - offsets[row])
+    out_ids = np.empty(out_offsets[-1], np.int64)
+    out_values = np.empty(out_offsets[-1] if len(values) else 0, np.float32)
+    for at in range(len(rows)):
+        start, place = offsets[rows[at]], out_offsets[at]
+        for step in range(out_offsets[at + 1] - place):
+            out_ids[place + step] = ids[start + step]
+            if len(values):
+                out_values[place + step] = values[start + step]
+    return out_offsets, out_ids, out_values

@@ -1,0 +1,49 @@
+"""Module paths of ingot 0.1 that documents showed, kept for one release: each import warns once."""
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Final
+
+MOVED: Final = {
+    "ingot.agent.preview": "ingot.agent.reporting.preview",
+    "ingot.converters.criteo": "ingot.converters.recsys.criteo",
+    "ingot.converters.ctr": "ingot.converters.recsys.ctr",
+    "ingot.converters.monolith": "ingot.converters.recsys.monolith",
+    "ingot.converters.readers": "ingot.converters.sources",
+}
+
+
+class _MovedModules(MetaPathFinder, Loader):
+    """Finds a module, or one inside a package, where it stands now."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the spec of a module that has moved, None for any other."""
+        return ModuleSpec(fullname, self) if _new_name(fullname) else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Put the module itself in the place of the empty one that stands under its old name."""
+        old = module.__name__
+        new = _new_name(old)
+        text = f"{old} has moved to {new}: the old path will be removed in the next release"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        sys.modules[old] = import_module(new)
+
+
+def _new_name(name: str) -> str:
+    """The present name of a module; empty where it has not moved."""
+    for old, new in MOVED.items():
+        if name == old or name.startswith(f"{old}."):
+            return new + name.removeprefix(old)
+    return ""
+
+
+def install() -> None:
+    """Let old paths be imported."""
+    sys.meta_path.insert(0, _MovedModules())
