@@ -36,6 +36,7 @@ from ingot.converters.errors import IngotError
 from ingot.converters.typed_json import decode, encode
 
 Graph = CompiledStateGraph[Any, Context, Any, Any]
+ChannelsNode = Callable[[Channels, Context], Channels]
 Step = TypeVar("Step", bound=str)
 
 
@@ -109,16 +110,16 @@ def _typed_route(route: Callable[[State], Step]) -> Callable[[Channels], Step]:
     return run
 
 
-def _typed_node(node: Callable[[State, Context], State]) -> Callable[[Channels, Context], Channels]:
+def _typed_node(node: Callable[[State, Context], State]) -> ChannelsNode:
     return lambda channels, context: encode(node(decode(State, channels), context), State)
 
 
-def _local_node(node: Callable[[State], State]) -> Callable[[Channels], Channels]:
+def _local_node(node: Callable[[State], State]) -> Any:  # noqa: ANN401
     """The node as LangGraph calls it, for nodes that open no data."""
     return lambda channels: encode(node(decode(State, channels)), State)
 
 
-def _node_in_context(node: Callable[[Channels, Context], Channels], *, first: bool = False) -> Any:  # noqa: ANN401
+def _node_in_context(node: ChannelsNode, *, first: bool = False) -> Any:  # noqa: ANN401
     """The node as LangGraph calls it; a run without a context gets one from the environment."""
 
     def run(channels: Channels, runtime: Runtime[Context]) -> Channels:
@@ -134,9 +135,7 @@ def _node_in_context(node: Callable[[Channels, Context], Channels], *, first: bo
     return run
 
 
-def _run_served(
-    node: Callable[[Channels, Context], Channels], channels: Channels, context: Context
-) -> Channels:
+def _run_served(node: ChannelsNode, channels: Channels, context: Context) -> Channels:
     """Run a node of a server's run; clients may write into its state, so the order is checked.
 
     Once a person was told of an error, no node does anything: the run goes to its end.
@@ -149,7 +148,8 @@ def _run_served(
     except IngotError as error:
         if not channels.get("messages"):
             raise
-        return encode(failed_state(decode(State, channels), error), State)
+        ended: Channels = encode(failed_state(decode(State, channels), error), State)
+        return ended
 
 
 def _report_if_running(state: State) -> State:

@@ -39,7 +39,7 @@ def run_once(order: Order, context: Context) -> State:
     from ingot.agent.graph import build_graph
 
     channels = build_graph().invoke({"order": encode(order)}, context=context)
-    return _state_with_model(channels)
+    return typed_state(channels)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,10 +107,10 @@ class Session:
         except (MappingError, ConversionError):
             self.forget()  # what cannot be converted is proposed and reviewed anew
             raise
-        return _state_with_model(self.graph.get_state(self.config).values)
+        return typed_state(self.graph.get_state(self.config).values)
 
 
-def _state_with_model(channels: Channels) -> State:
+def typed_state(channels: Channels) -> State:
     """The state of a run; raise the error of a model that could not be asked."""
     state = decode(State, channels)
     stopped = state.get("stopped")

@@ -290,7 +290,7 @@ class Written:
     records: dict[str, Json]
     rejects: dict[str, int]
     tokens: dict[str, Json] | None
-    warnings: list[Json]
+    warnings: dict[str, Json]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -74,9 +74,7 @@ def _decode_hint(hint: Any, document: Json) -> Any:  # noqa: ANN401
     if is_typeddict(inner):
         return _decode_typed_dict(inner, document)
     if is_dataclass(inner):
-        hints = _field_hints(inner)
-        known = {key: document[key] for key in hints if key in document}
-        return inner(**{key: _decode_hint(hints[key], one) for key, one in known.items()})
+        return _decode_dataclass(inner, document)
     origin, arguments = get_origin(inner), get_args(inner)
     if origin is tuple:
         return tuple(_decode_hint(arguments[0], one) for one in document)
@@ -85,6 +83,12 @@ def _decode_hint(hint: Any, document: Json) -> Any:  # noqa: ANN401
     if origin is dict:
         return {key: _decode_hint(arguments[1], one) for key, one in document.items()}
     return document
+
+
+def _decode_dataclass(kind: Any, document: Mapping[str, Json]) -> Any:  # noqa: ANN401
+    hints = _field_hints(kind)
+    known = {key: document[key] for key in hints if key in document}
+    return kind(**{key: _decode_hint(hints[key], one) for key, one in known.items()})
 
 
 def _decode_typed_dict(kind: Any, document: Mapping[str, Json]) -> dict[str, Any]:  # noqa: ANN401

@@ -13,6 +13,7 @@ from ingot.agent.judging.shape_paths import (
     kinds_text,
     outermost_paths,
 )
+from ingot.agent.privacy import redact
 from ingot.agent.proposing.fingerprint import shape_fingerprint
 from ingot.agent.state import Change
 from ingot.converters.errors import Problem
@@ -68,6 +69,16 @@ def stored_shape(document: ShapeDocument) -> ShapeDocument | None:
     if not kept or kept.get("facts", {}) != (document.get("source") or {}):
         return None
     return dict(kept)
+
+
+def redacted_changes(changes: Sequence[Change]) -> tuple[Change, ...]:
+    """The first changes as a report may hold them."""
+    return tuple(
+        replace(
+            one, path=redact(one.path), before=redact(one.before), after=redact(one.after), names=()
+        )
+        for one in changes[:MOST_CHANGES]
+    )
 
 
 def drift_problem(stopping: Sequence[Change]) -> Problem:

@@ -10,7 +10,7 @@ from ingot.agent.nodes.propose import document_decision
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
 from ingot.agent.proposing.proposal import Proposal
-from ingot.agent.state import Change, Check, Order, State
+from ingot.agent.state import Change, Order, State
 from ingot.converters.errors import DriftError, MappingError, Problem, SourceError, StorageError
 from ingot.converters.mapping.bind import to_document
 from ingot.converters.rows import Json
@@ -97,7 +97,7 @@ def _with_provenance(trial: Trial, proposal: Proposal, state: State) -> dict[str
 
 
 def _add_drift(checked: State, trial: Trial, order: Order) -> State:
-    """The state with what has changed since the mapping was made; a mapping made by hand has none."""
+    """The state with what has changed since the mapping was made, where it says for what data."""
     shape, check = drift.stored_shape(order.mapping or {}), checked["check"]
     if shape is None or check is None:
         return checked
@@ -109,20 +109,9 @@ def _add_drift(checked: State, trial: Trial, order: Order) -> State:
     problems = _redacted_problems([drift.drift_problem(stopping)]) if stopping else ()
     return {
         **checked,
-        "check": with_drift(check, changes),
+        "check": replace(check, drift=drift.redacted_changes(changes), changes=len(changes)),
         "problems": (*checked["problems"], *problems),
     }
-
-
-def with_drift(check: Check, changes: Sequence[Change]) -> Check:
-    """The check with the first of the changes, redacted, and their number."""
-    first = tuple(
-        replace(
-            one, path=redact(one.path), before=redact(one.before), after=redact(one.after), names=()
-        )
-        for one in changes[: drift.MOST_CHANGES]
-    )
-    return replace(check, drift=first, changes=len(changes))
 
 
 def _drift_error(order: Order, changes: Sequence[Change]) -> DriftError:

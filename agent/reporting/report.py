@@ -13,7 +13,7 @@ from ingot.agent.model.budget import Usage
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.proposal import Evidence, Proposal
 from ingot.agent.reporting.preview import describe, path_coverage
-from ingot.agent.state import Change, Check, Opinion, State
+from ingot.agent.state import Change, Check, Opinion, Outcome, State
 from ingot.converters import json_yaml
 from ingot.converters.errors import Problem
 from ingot.converters.rows import Json
@@ -57,7 +57,7 @@ def _proposal_lines(state: State) -> Iterator[str]:
     yield from _usage_lines(state.get("usage"))
 
 
-def author_text(proposal: Proposal) -> str:
+def author_text(proposal: Proposal | Outcome) -> str:
     """Who proposed and how sure; a mapping that a person brought is as sure as they are."""
     by = f"by {proposal.mapper}"
     if proposal.mapper == "edited":
