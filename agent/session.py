@@ -116,7 +116,7 @@ def typed_state(channels: Channels) -> State:
     stopped = state.get("stopped")
     if stopped is None or stopped.kind != "model":
         return state
-    raise ModelError(stopped.where, stopped.why, stopped.hint, kind=stopped.fault)
+    raise ModelError(stopped.where, stopped.why, stopped.hint, kind=stopped.fault or "")
 
 
 @contextmanager

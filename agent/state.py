@@ -266,7 +266,7 @@ class Stopped:
     where: str
     why: str
     hint: str
-    fault: Annotated[str, OMIT] = ""
+    fault: Annotated[str | None, OMIT] = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

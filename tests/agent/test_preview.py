@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ingot.agent.context import Context
+from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.reporting.preview import (
     describe,
     path_coverage,
@@ -15,10 +16,10 @@ from ingot.agent.reporting.preview import (
     record_lines,
     value_text,
 )
-from ingot.agent.state import Order
+from ingot.agent.state import Check, Order, State
 from ingot.converters import json_yaml
+from ingot.converters.mapping.check import PathCoverage
 from ingot.converters.rows import Json
-from ingot.converters.typed_json import encode
 
 
 @pytest.mark.parametrize(
@@ -137,6 +138,10 @@ def test_a_record_is_shown_turn_by_turn() -> None:
     ]
 
 
+def proposal(mapping: dict[str, Any], mapper: str) -> Proposal:
+    return Proposal(decision="pt", mapping=mapping, confidence=1.0, reason="", mapper=mapper)
+
+
 @pytest.mark.parametrize(
     ("share", "seen"),
     [
@@ -153,11 +158,13 @@ def test_secrets_are_shown_only_where_the_order_says_raw(
     file.write_text(json.dumps(row) + "\n")
     mapping = {"version": 2, "text": ["ask", "['bob@example.com']"]}
     order = Order(source=str(file), out=None, share_values=share)
-    path = {"path": "['bob@example.com']", "pointer": "/text/1", "resolved": 1}
-    state: Any = {
-        "order": encode(order),
-        "proposal": {"mapping": mapping, "mapper": "scripted"},
-        "check": {"paths": [{**path, "null": 0, "missing": 0}]},
+    path = PathCoverage(
+        path="['bob@example.com']", pointer="/text/1", need="part", resolved=1, null=0, missing=0
+    )
+    state: State = {
+        "order": order,
+        "proposal": proposal(mapping, "scripted"),
+        "check": Check(rows=1, ok_rows=1, records=1, coverage=1.0, failures={}, paths=(path,)),
     }
     mail, phone = seen
     shown = preview(state, Context())
@@ -172,8 +179,8 @@ def test_secrets_are_shown_only_where_the_order_says_raw(
 def test_what_a_key_hides_is_hidden_in_the_record(tmp_path: Path, share: str, shown: str) -> None:
     (tmp_path / "a.jsonl").write_text('{"body": "Some words.", "password": "hunter0abc"}\n')
     order = Order(source=str(tmp_path), share_values=share)
-    proposal = {"mapping": {"version": 2, "text": ["body", "password"]}, "mapper": "file"}
-    state: Any = {"order": encode(order), "proposal": proposal, "check": {}}
+    given = proposal({"version": 2, "text": ["body", "password"]}, "file")
+    state: State = {"order": order, "proposal": given, "check": None}
     [(row, record)] = preview(state, Context()).examples
     assert row["password"] == shown
     assert record["text"] == f"Some words.\n{shown}"

@@ -24,7 +24,7 @@ from ingot.agent.reporting.report import (
 )
 from ingot.agent.state import Order, State
 from ingot.converters.errors import OutputError, ReviewNeeded
-from ingot.converters.typed_json import encode
+from ingot.converters.typed_json import decode, encode
 
 MAPPING = {"version": 2, "text": ["标题", "body"]}
 RULES = {"version": 2, "text": "body"}
@@ -80,7 +80,7 @@ def state(**given: Any) -> State:
         "problems": [],
         "usage": {},
     }
-    return State(**{**made, **given})
+    return decode(State, {**made, **given})
 
 
 def test_a_proposal_for_a_reviewer() -> None:

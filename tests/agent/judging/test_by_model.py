@@ -1,6 +1,5 @@
 """What a model wrote and chose by itself: what fails, and what only a person may approve."""
 
-from dataclasses import asdict
 from typing import Any
 
 import pytest
