@@ -60,7 +60,7 @@ def _failure_text(failed: Sequence[Check]) -> str:
 
 # The libraries whose versions people are asked for.
 SHOWN_LIBRARIES = ("openai", "langgraph", "pyarrow", "tokenizers", "zstandard")
-EXTRAS = ("hf", "recsys", "torch")
+EXTRAS = ("fast", "hf", "recsys", "studio", "torch")
 _REQUIREMENT = re.compile(r"([\w.-]+)\s*(?:[=>]=\s*([\d.]+))?")
 _EXTRA = re.compile(r"extra\s*==\s*[\"']([\w-]+)[\"']")
 _installation_check = partial(Check, group="installation")

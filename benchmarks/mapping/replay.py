@@ -171,7 +171,7 @@ def run_case(
     spent = first.ledger.run
     return Asked(
         score=converted(folder, raw, out, told),
-        status=f"{told['status']} {told['why']}".strip(),
+        status=f"{told.status} {told.why}".strip(),
         mapper=told.mapper,
         decided=told.decision == case["mode"],
         calls=spent.calls,

@@ -114,10 +114,10 @@ def test_the_same_shape_needs_no_second_call(desk: Desk, chat: Any) -> None:
     chat.queue = [reply(), reply()]  # the second one is the second look
     first = desk.run(write(desk.root / "a"))
     calls = asked(chat)
-    assert first["status"] == "done"
+    assert first.status == "done"
     again = desk.run(write(desk.root / "b", first=100))
     assert (again.status, asked(chat)) == ("done", calls)
-    assert again.mapping["messages"] == first["mapping"]["messages"]
+    assert again.mapping["messages"] == first.mapping["messages"]
     assert (again.usage.calls, again.usage.chars_sent) == (0, 0)
     assert again.usage.remembered is True
 
@@ -169,7 +169,7 @@ def test_what_is_remembered_holds_no_rows(desk: Desk, chat: Any) -> None:
 def test_the_name_of_another_data_set_is_not_remembered(desk: Desk, chat: Any) -> None:
     named = reply(meta={**META, "source": {"literal": "a"}})
     chat.queue = [named, named]
-    assert desk.run(write(desk.root / "a"))["status"] == "done"
+    assert desk.run(write(desk.root / "a")).status == "done"
     again = desk.run(write(desk.root / "b", first=100))
     assert (again.status, again.usage.calls) == ("done", 0)
     assert "source" not in again.mapping.get("meta", {})

@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from ingot.agent import drawing
 from ingot.agent.context import Context
 from ingot.agent.graph import build_graph, graph
 from ingot.agent.proposing.proposal import Proposal, ScriptedMapper
@@ -27,6 +27,7 @@ GOOD = {
 }
 TYPO = {**GOOD, "messages": [GOOD["messages"][0], {"role": "assistant", "content": "replly"}]}
 BROKEN = {"version": 2, "text": "a[", "meta": {"nonsense": "x"}}
+DRAWING = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "img" / "graph.py"))
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
 
 
@@ -306,12 +307,12 @@ def test_the_exported_graph_has_no_checkpointer_and_is_what_langgraph_json_names
 
 def test_the_readme_shows_the_graph_as_it_is(repository: Path) -> None:
     readme = (repository / "docs/architecture.md").read_text(encoding="utf-8")
-    assert drawing.refresh_block(readme) == readme, "run `make graph`"
+    assert DRAWING["refresh_block"](readme) == readme, "run `make graph`"
 
 
 def test_a_document_without_markers_is_not_touched() -> None:
     with pytest.raises(ValueError, match="graph:begin"):
-        drawing.refresh_block("# nothing here")
+        DRAWING["refresh_block"]("# nothing here")
 
 
 def test_an_edit_decides_anew(data: Path, tmp_path: Path) -> None:

@@ -98,10 +98,9 @@ def test_alternatives_are_numbered() -> None:
 
 
 def test_coverage_per_path_names_what_is_absent() -> None:
-    path = {"path": "a", "pointer": "/text", "need": "required"}
-    check = {"paths": [{**path, "resolved": 196, "null": 3, "missing": 1}]}
-    assert list(path_coverage(check)) == [("a", "/text", "196/200 rows, 3 null, 1 missing")]
-    assert list(path_coverage({})) == []
+    path = PathCoverage(path="a", pointer="/text", need="required", resolved=196, null=3, missing=1)
+    assert list(path_coverage([path])) == [("a", "/text", "196/200 rows, 3 null, 1 missing")]
+    assert list(path_coverage([])) == []
 
 
 def test_a_row_is_cut_and_keeps_its_keys() -> None:

@@ -35,10 +35,10 @@ APPROVE = {"decisions": [{"type": "approve"}]}
 RESUME = """
 import json, sys
 from langgraph.types import Command
-from ingot.agent.state import checkpoints
+from ingot.agent.state import open_checkpoints
 from ingot.agent.context import Context
 from ingot.agent.graph import build_graph
-with checkpoints() as saver:
+with open_checkpoints() as saver:
     graph = build_graph(saver)
     config = {"configurable": {"thread_id": sys.argv[1]}}
     assert graph.get_state(config).next == ("review",)
@@ -208,7 +208,7 @@ def test_a_mapping_that_nobody_can_run_is_not_converted(data: Path, state_folder
     with open_session(order_of(data), context, home=state_folder) as current:
         current.begin()
         edited = current.answer({"decisions": [{"type": "edit", "edited_action": broken}]})
-        assert edited["problems"][0]["code"] == "bad_path"
+        assert edited["problems"][0].code == "bad_path"
         assert current.answer(APPROVE)["outcome"].status == "unusable"
     assert not (data.parent / "out").exists()
 

@@ -40,7 +40,8 @@ def test_a_model_that_was_out_of_reach_is_so_after_a_pause() -> None:
 
 def test_a_run_of_an_earlier_version_is_taken_up_at_its_review(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
-    file.write_text('{"text": "A sentence of some words."}\n' * 5)
+    rows = ({"question": f"What is {n}?", "answer": f"It is {n} and some."} for n in range(9))
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     order = Order(source=str(file), out=str(tmp_path / "out"), records="jsonl")
     session = Session(graph=build_graph(InMemorySaver()), order=order, context=Context(), key="key")
     session.begin()

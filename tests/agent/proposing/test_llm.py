@@ -100,7 +100,7 @@ def test_what_is_sent(chat: Any, data: Path) -> None:
 
 def test_the_problems_and_the_real_paths_go_back(chat: Any, data: Path) -> None:
     chat.queue = [reply("replly"), reply()]
-    assert run(chat, data)["status"] == "done"
+    assert run(chat, data).status == "done"
     _, _, said, correction = chat.requests[1]["messages"]
     assert said["role"] == "assistant"
     assert json.loads(said["content"]) == reply("replly")
@@ -131,7 +131,7 @@ def test_a_reply_that_cannot_be_read_is_asked_for_again(
 def test_the_mode_that_the_user_asked_for_wins(chat: Any, data: Path) -> None:
     text = reply(decision="pt", messages=None, text=["ask", "reply"])
     chat.queue = [text, reply()]
-    assert run(chat, data, mode="sft")["decision"] == "sft"
+    assert run(chat, data, mode="sft").decision == "sft"
     correction = chat.requests[1]["messages"][-1]["content"]
     assert "/decision: mode: expected sft" in correction
 
@@ -156,7 +156,7 @@ def test_it_asks_three_times_and_no_more(chat: Any, data: Path) -> None:
 )
 def test_other_decisions(chat: Any, data: Path, given: dict[str, Any], status: str) -> None:
     chat.queue = [reply(**given)]
-    assert run(chat, data)["status"] == status
+    assert run(chat, data).status == status
 
 
 def test_the_root_that_a_model_chose_is_opened(chat: Any, tmp_path: Path) -> None:
