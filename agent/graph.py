@@ -33,7 +33,7 @@ from ingot.agent.served.begin import begin, check_allowed
 from ingot.agent.served.order_input import check_order
 from ingot.agent.state import Channels, State
 from ingot.converters.errors import IngotError
-from ingot.converters.typed_json import decode, encode
+from ingot.converters.json_yaml import decode, encode
 
 Graph = CompiledStateGraph[Any, Context, Any, Any]
 ChannelsNode = Callable[[Channels, Context], Channels]

@@ -19,9 +19,9 @@ from ingot.agent.reporting.proposal_folder import check_unedited
 from ingot.agent.state import Channels, Order, State, open_checkpoints
 from ingot.converters.convert.result import file_stamp, source_place
 from ingot.converters.errors import ConversionError, MappingError, ModelError
+from ingot.converters.json_yaml import decode, encode
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
-from ingot.converters.typed_json import decode, encode
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
 from ingot.agent.model.budget import Usage
 from ingot.agent.proposing.proposal import Attempt, Evidence, Proposal, Request, Turn
 from ingot.converters.errors import Problem
+from ingot.converters.json_yaml import EMPTY, OMIT, UNSTORED
 from ingot.converters.mapping.check import PathCoverage
 from ingot.converters.output.sqlite_file import database_error, open_database
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import LeftOut
 from ingot.converters.sources.text_kinds import Content
-from ingot.converters.typed_json import EMPTY, OMIT, UNSTORED
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.sqlite import SqliteSaver

@@ -19,9 +19,9 @@ from typing import Annotated
 from ingot.agent.model.budget import Usage
 from ingot.agent.state import Order, State
 from ingot.converters.errors import OutputError
+from ingot.converters.json_yaml import EMPTY, decode, encode
 from ingot.converters.output.sqlite_file import database_error, open_database
 from ingot.converters.rows import Json
-from ingot.converters.typed_json import EMPTY, decode, encode
 
 FORM = 1  # of the JSON that a conversation is kept as
 YOU, MODEL, INGOT = "you", "model", "ingot"

@@ -37,12 +37,12 @@ from ingot.agent.review.record_matching import (
 from ingot.agent.session import typed_state
 from ingot.agent.state import Order, Review, State
 from ingot.converters.errors import MappingError, Problem, SourceError
+from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.bind import to_document
 from ingot.converters.mapping.language import META_KEYS
 from ingot.converters.paths import Node, PathSyntaxError
 from ingot.converters.rows import Json
 from ingot.converters.sources.sample import Sample
-from ingot.converters.typed_json import encode
 
 _SHOWN = 8
 

@@ -29,13 +29,13 @@ from ingot.agent.reporting.report import mapping_bytes
 from ingot.agent.session import Session
 from ingot.agent.state import RUNS_FILE, Order, State, open_checkpoints
 from ingot.converters.errors import ConversionError, OutputError, SourceError
+from ingot.converters.json_yaml import decode
 from ingot.converters.lake.catalog import SetFacts
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.mapping.bind import load_mapping
 from ingot.converters.output.commit import output_errors, write_file
 from ingot.converters.rows import Json
 from ingot.converters.sources.source import root_candidates
-from ingot.converters.typed_json import decode
 
 APPROVED: Final = "its mapping is approved: the next run over the lake converts it"
 REJECTED: Final = "a person has rejected the proposal"

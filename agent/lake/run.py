@@ -26,13 +26,13 @@ from ingot.agent.privacy import redact
 from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.reporting.proposal_folder import MAPPING
 from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.json_yaml import decode, encode
 from ingot.converters.lake.catalog import SetFacts, encodable_value
 from ingot.converters.lake.record_hashes import WIDTH
 from ingot.converters.lake.survey import DataSet, Survey, survey_lake
 from ingot.converters.output.commit import find_finished, output_errors, write_file
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
-from ingot.converters.typed_json import decode, encode
 
 _ROOT: Final = "root"
 _RAW: Final = "recognised"

@@ -26,10 +26,10 @@ from ingot.agent.proposing.llm import mapper
 from ingot.agent.proposing.llm.model_access import ModelAccess
 from ingot.agent.proposing.proposal import MODEL, History, Mapper, Proposal, Request, Turn
 from ingot.converters.errors import ModelError
+from ingot.converters.json_yaml import decode, encode
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 from ingot.converters.sources.sample import Sample
-from ingot.converters.typed_json import decode, encode
 
 _NOTE: Final = "spent"
 _RUN: Final = "run"

@@ -9,8 +9,8 @@ from threading import Lock
 from typing import Annotated
 
 from ingot.converters.errors import BudgetReached
+from ingot.converters.json_yaml import OMIT
 from ingot.converters.rows import Json
-from ingot.converters.typed_json import OMIT
 
 PER_SET = "--llm-per-set"
 PRICE_OPTION = "--llm-price"

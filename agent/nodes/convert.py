@@ -11,8 +11,8 @@ from ingot.agent.reporting.report import report_text
 from ingot.agent.state import Order, Result, State, Written
 from ingot.converters.convert import job
 from ingot.converters.errors import ConversionError
+from ingot.converters.json_yaml import decode, encode
 from ingot.converters.rows import Json
-from ingot.converters.typed_json import decode, encode
 
 
 def convert(state: State, context: Context) -> State:

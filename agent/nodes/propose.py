@@ -12,8 +12,8 @@ from ingot.agent.proposing.cards import card_evidence
 from ingot.agent.proposing.proposal import Evidence, Proposal, Turn
 from ingot.agent.state import Order, State, Stopped
 from ingot.converters.errors import BudgetReached, ModelError
+from ingot.converters.json_yaml import decode, encode
 from ingot.converters.rows import Json
-from ingot.converters.typed_json import decode, encode
 
 RENDERED_RECORDS = 2  # records that a model is shown at a second look
 

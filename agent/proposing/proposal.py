@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from ingot.converters.errors import IngotError, Problem
+from ingot.converters.json_yaml import OMIT, UNSTORED
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 from ingot.converters.sources.sample import Sample
-from ingot.converters.typed_json import OMIT, UNSTORED
 
 MappingDocument = dict[str, Json]
 

@@ -28,8 +28,8 @@ from ingot.agent.review.record_matching import (
 from ingot.agent.review.revisions import Side, describe_odd_files, write_sidecars
 from ingot.agent.state import Change, Order
 from ingot.converters.errors import MappingError, Problem, SourceError, StorageError
+from ingot.converters.json_yaml import encode
 from ingot.converters.rows import Json
-from ingot.converters.typed_json import encode
 
 _POINTER_OF_LFS = b"version https://git-lfs"
 

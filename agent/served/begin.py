@@ -24,7 +24,7 @@ from ingot.agent.served.order_input import (
 )
 from ingot.agent.state import Channels, Order, answer_message, asked_words
 from ingot.converters.errors import ConversionError, IngotError
-from ingot.converters.typed_json import encode
+from ingot.converters.json_yaml import encode
 
 
 def begin(channels: Channels, context: Context) -> Channels:

@@ -24,10 +24,10 @@ from ingot.agent.proposing.llm.question import fence_line, opening_messages
 from ingot.agent.proposing.proposal import Request
 from ingot.agent.session import run_once
 from ingot.agent.state import Order, State
+from ingot.converters.json_yaml import encode
 from ingot.converters.sources import open_source
 from ingot.converters.sources.sample import draw_sample
 from ingot.converters.sources.storage.listing import list_location
-from ingot.converters.typed_json import encode
 
 
 def _beside(name: str) -> Any:

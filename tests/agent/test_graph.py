@@ -16,7 +16,7 @@ from ingot.agent.graph import build_graph, graph
 from ingot.agent.proposing.proposal import Proposal, ScriptedMapper
 from ingot.agent.state import Order, answer_message
 from ingot.converters.errors import IngotError, MappingError, ModelError
-from ingot.converters.typed_json import encode
+from ingot.converters.json_yaml import encode
 
 GOOD = {
     "version": 2,

@@ -17,7 +17,7 @@ from ingot.agent.served.order_input import (
 )
 from ingot.agent.state import Order
 from ingot.converters.errors import ConversionError
-from ingot.converters.typed_json import encode
+from ingot.converters.json_yaml import encode
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from ingot.agent.reporting.report import (
 )
 from ingot.agent.state import Order, State
 from ingot.converters.errors import OutputError, ReviewNeeded
-from ingot.converters.typed_json import decode, encode
+from ingot.converters.json_yaml import decode, encode
 
 MAPPING = {"version": 2, "text": ["标题", "body"]}
 RULES = {"version": 2, "text": "body"}

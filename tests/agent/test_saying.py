@@ -9,7 +9,7 @@ import pytest
 from ingot.agent.nodes.report import run_status
 from ingot.agent.reporting.served_replies import beginning_reply, ending_reply
 from ingot.agent.state import Order, Outcome
-from ingot.converters.typed_json import decode
+from ingot.converters.json_yaml import decode
 
 PROBLEM = {"pointer": "/text", "code": "unresolved_path", "expected": "a path", "got": "<b>"}
 MANIFEST = {

@@ -11,7 +11,7 @@ from ingot.agent.graph import build_graph
 from ingot.agent.session import Session, typed_state
 from ingot.agent.state import Order, State
 from ingot.converters.errors import ModelError
-from ingot.converters.typed_json import decode, encode
+from ingot.converters.json_yaml import decode, encode
 
 # The channels of runs of c17f53e: waiting, stopped, asked again, looked at, converted.
 KEPT = [

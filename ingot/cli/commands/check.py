@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ingot.cli import options as o
-from ingot.converters.typed_json import encode
+from ingot.converters.json_yaml import encode
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context

@@ -8,7 +8,7 @@ import typer
 from ingot.cli import options as o
 from ingot.cli.model_options import ModelOptions
 from ingot.cli.options import expand_options
-from ingot.converters.typed_json import encode
+from ingot.converters.json_yaml import encode
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context

@@ -14,7 +14,7 @@ from ingot.cli import options as o
 from ingot.cli.model_options import ModelOptions
 from ingot.cli.options import expand_options
 from ingot.converters.errors import ConversionError, ReviewNeeded
-from ingot.converters.typed_json import encode
+from ingot.converters.json_yaml import encode
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context

@@ -7,7 +7,7 @@ import pytest
 from ingot.agent.chat.conversation import FILE, ChatStore, Conversation, Step, Utterance
 from ingot.agent.state import Order
 from ingot.converters.errors import OutputError
-from ingot.converters.typed_json import encode
+from ingot.converters.json_yaml import encode
 
 
 def conversation(id_="a", **given):

@@ -11,8 +11,8 @@ from ingot.agent.chat.operations import (
 )
 from ingot.agent.context import Context
 from ingot.agent.model.budget import estimate_tokens
+from ingot.converters.json_yaml import decode, encode
 from ingot.converters.mapping.bind import parse
-from ingot.converters.typed_json import decode, encode
 from tests.agent.chat.conftest import ANSWERS, STAPLES
 
 # --- without a model

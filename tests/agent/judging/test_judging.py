@@ -10,7 +10,7 @@ from ingot.agent.judging import gates, policy
 from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.state import Opinion, State
 from ingot.converters.errors import Problem
-from ingot.converters.typed_json import decode
+from ingot.converters.json_yaml import decode
 
 
 def proposal(**given: Any) -> Proposal:

@@ -20,7 +20,7 @@ from ingot.agent.model.budget import (
 )
 from ingot.converters import json_yaml
 from ingot.converters.errors import BudgetReached
-from ingot.converters.typed_json import decode, encode
+from ingot.converters.json_yaml import decode, encode
 
 PRICE = Price(usd_per_million_in=2.0, usd_per_million_out=10.0)
 

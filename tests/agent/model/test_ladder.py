@@ -12,7 +12,7 @@ from ingot.agent.model.budget import Ledger, Limits, Price, Spent
 from ingot.agent.model.cache import FORM_LEVELS, KnownForm, Store
 from ingot.agent.model.client import ask_model
 from ingot.converters.errors import BudgetReached, ModelError
-from ingot.converters.typed_json import encode
+from ingot.converters.json_yaml import encode
 
 BLANK = (200, {"choices": [{"finish_reason": "stop", "message": {"content": " "}}]})
 NO_SCHEMA = (400, {"error": {"message": "json_schema is not supported"}})

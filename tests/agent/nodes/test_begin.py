@@ -11,7 +11,7 @@ from ingot.agent.served.begin import begin
 from ingot.agent.served.order_input import HELP
 from ingot.agent.state import Order
 from ingot.converters.errors import ConversionError
-from ingot.converters.typed_json import encode
+from ingot.converters.json_yaml import encode
 
 SERVED = Context(served=True)
 

@@ -14,8 +14,8 @@ from ingot.agent.nodes.validate import validate
 from ingot.agent.proposing.fingerprint import shape_fingerprint
 from ingot.agent.proposing.proposal import Proposal, Turn
 from ingot.agent.state import Order, State
+from ingot.converters.json_yaml import encode
 from ingot.converters.mapping.bind import parse
-from ingot.converters.typed_json import encode
 
 PAIR = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
 ROWS = [{"q": f"Question {n}?", "a": f"Answer number {n}.", "keep": n < 5} for n in range(20)]

@@ -16,10 +16,10 @@ from ingot.agent.proposing.field_names import (
 from ingot.agent.proposing.proposal import Evidence, Proposal, Request
 from ingot.agent.proposing.rules.mapper import propose
 from ingot.converters.errors import IngotError
+from ingot.converters.json_yaml import decode, encode
 from ingot.converters.mapping.bind import parse
 from ingot.converters.sources import open_source
 from ingot.converters.sources.sample import draw_sample
-from ingot.converters.typed_json import decode, encode
 
 
 def test_a_proposal_goes_through_json() -> None:
