@@ -1,19 +1,18 @@
-"""What one check found, and what all of them together mean for the exit code.
+"""Check what is installed: ingot, Python, the libraries it needs, its extras.
 
-Checks of what is installed: ingot, Python, the libraries it needs, its extras.
+`Check` is what one check found; `raise_if_failed` gives all of them their exit code.
 """
 
 import platform
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 from typing import Literal
 
 from ingot import __version__
 from ingot.converters.errors import ModelError, OutputError
-from ingot.converters.rows import Json
 
 State = Literal["ok", "warn", "fail", "skipped"]
 ENDPOINT = "endpoint"
@@ -38,10 +37,6 @@ class Check:
     figure: str
     hint: str = ""
     notes: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Json]:
-        """Every field by its name."""
-        return asdict(self)
 
 
 def raise_if_failed(found: Sequence[Check]) -> None:

@@ -1,10 +1,9 @@
-"""What an endpoint makes of each level of the ladder, found out by asking.
+"""Check a model's endpoint: address, key, model, and how it can be asked for JSON.
 
-The question contradicts the schema: a reply that obeys the schema nevertheless was held to it by
-the server, not by the model's good will. At the last level, which holds nothing, the question asks
-for what the schema wants. The best level is remembered as the one to begin with.
-
-Checks of a model's endpoint: address, key, whether it answers, whether it has the model.
+Each level of the ladder is tried with a question that contradicts the schema: a reply that obeys
+the schema nevertheless was held to it by the server, not by the model's good will. At the last
+level, which holds nothing, the question asks for what the schema wants. The best level is
+remembered as the one to begin with.
 """
 
 import difflib
@@ -50,7 +49,6 @@ COUNTER_PROMPT = (
 PLAIN_PROMPT = 'Answer with the json object {"metal": "silver"} and nothing else.'
 # Faults of one question, not of the endpoint: the next level may do.
 _OF_QUESTION = ("bad_request", "server_error", "refused", "too_large")
-_level_result = partial(Check, group=ENDPOINT)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -229,7 +227,7 @@ def _level_check(found: Sequence[Outcome]) -> Check:
         "refused": "skipped",
         "failed": "warn" if any(map(_is_answered, found)) or not last.ends else "fail",
     }
-    return _level_result(
+    return _endpoint_check(
         name=last.form.level, state=states[last.verdict], figure=last.figure, hint=last.hint
     )
 
@@ -240,7 +238,7 @@ def _is_answered(one: Outcome) -> bool:
 
 def _remember_level(endpoint: Endpoint, store: Store, found: Sequence[Outcome]) -> Iterator[Check]:
     """The level to begin with: the first that is held, else the one that was obeyed."""
-    check = partial(_level_result, name="begins with")
+    check = partial(_endpoint_check, name="begins with")
     if not any(map(_is_answered, found)):
         if not found[-1].ends:
             yield check(state="fail", figure="nothing: no level was answered")
@@ -264,7 +262,7 @@ def _remember_level(endpoint: Endpoint, store: Store, found: Sequence[Outcome]) 
 def _sent_check(ledger: Ledger) -> Check:
     spent = ledger.run
     count = f"{spent.calls} question{'s' * (spent.calls != 1)}, {spent.chars_sent:,} characters"
-    return _level_result(name="sent", state="ok", figure=f"{count}; nothing of your data")
+    return _endpoint_check(name="sent", state="ok", figure=f"{count}; nothing of your data")
 
 
 _STOPS = ("unreachable", "timeout", "unauthorized", "redirect")

@@ -1,4 +1,4 @@
-"""Checks of the places that ingot writes to: its state folder, the temporary and current folder."""
+"""Check the folders that ingot writes to: its state folder, the temporary and current folder."""
 
 import os
 import shutil

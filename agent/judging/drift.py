@@ -1,4 +1,4 @@
-"""Whether data still has the shape that a mapping was made for: two shapes compared.
+"""Compare the shape of the data with the one that a mapping was made for.
 
 Samples of the same data differ, so a difference stops a run only where the other sample would have
 shown it too: what is in few rows, or what a small sample could have missed, is told.

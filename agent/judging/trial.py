@@ -1,4 +1,4 @@
-"""A mapping document tried on a sample: opened with the document's facts, bound, run, counted."""
+"""Try a mapping document on a sample: open with its facts, bind, run, count."""
 
 from dataclasses import dataclass, fields
 

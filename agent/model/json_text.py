@@ -1,4 +1,4 @@
-"""The one JSON object in what a model said, however it is wrapped or spelt.
+"""Find the one JSON object in what a model said, however it is wrapped or spelt.
 
 The order is that of trust: plain JSON, JSON in a fence or amid prose, and only then JSON that is
 badly spelt and can be repaired. What was cut off is never repaired, as half a mapping is a
