@@ -13,10 +13,11 @@ from typing import Final
 from ingot.agent.lake.lake_state import LakeState
 from ingot.agent.proposing.llm.model_access import AskSettings
 from ingot.agent.state import Order
-from ingot.converters.convert.result import VERSIONS, file_stamp
+from ingot.converters.convert.result import VERSIONS
 from ingot.converters.lake.record_hashes import Splits
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.rows import Json
+from ingot.converters.sources.inputs import input_stamp
 
 
 # ---body---
@@ -24,7 +25,7 @@ def files_key(data_set: DataSet) -> str:
     """A hash of the files of a data set; a rejected one is left alone as long as it is the same."""
     source = data_set.source
     document: list[Json] = [
-        [file_stamp(file) for file in source.files],
+        [input_stamp(file) for file in source.files],
         [[one.name, one.bytes, one.mtime_ns, one.etag] for one in source.listing.entries],
         [[one.name, one.why] for one in data_set.faults],
     ]
@@ -131,7 +132,7 @@ def data_set_key(order: LakeOrder, data_set: DataSet, *, mapping: Path | None = 
     source, mapping = data_set.source, mapping or order.mapping(data_set.name)
     document: dict[str, Json] = {
         "versions": VERSIONS,
-        "files": [file_stamp(file) for file in source.files],
+        "files": [input_stamp(file) for file in source.files],
         "entries": [[e.name, e.bytes, e.mtime_ns, e.etag] for e in source.listing.entries],
         "faults": [[one.name, one.why] for one in data_set.faults],
         "options": [order.records, order.language, order.has_corpus or _tokenizer_identity(order)],

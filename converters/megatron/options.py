@@ -25,7 +25,7 @@ def _find_too_small(options: object, least: int, *names: str) -> list[str]:
     """What is wrong with numbers that are to be that much or more, or None."""
     given = ((name, getattr(options, name)) for name in names)
     return [
-        f"--{name.replace('_', '-')} takes {least} or more, not {number}"
+        f"`{name}` takes {least} or more, not {number}"
         for name, number in given
         if number is not None and number < least
     ]
@@ -107,34 +107,34 @@ class BuildOptions:
         found += [
             f"{option} is above {other}"
             for option, other, low, high in (
-                ("--min-chars", "--max-chars", self.min_chars, self.max_chars),
-                ("--min-tokens", "--max-tokens", self.min_tokens, self.most_tokens),
+                ("`min_chars`", "`max_chars`", self.min_chars, self.max_chars),
+                ("`min_tokens`", "`max_tokens`", self.min_tokens, self.most_tokens),
             )
             if low is not None and high is not None and low > high
         ]
         if (self.bos_id is not None) and not self.add_special_tokens:
-            found.append("--bos-id needs --add-special-tokens")
+            found.append("`bos_id` needs `add_special_tokens`")
         if self.eos_id is not None and not (self.add_special_tokens or self.append_eod):
-            found.append("--eos-id needs --add-special-tokens or --append-eod")
+            found.append("`eos_id` needs `add_special_tokens` or `append_eod`")
         if self.empty_docs == "eod" and not self.append_eod:
-            found.append("--empty-docs eod needs --append-eod")
+            found.append("`empty_docs` eod needs `append_eod`")
         if any("\ud800" <= character <= "\udfff" for character in self.concat_sep):
-            found.append("--concat-sep is no text")
+            found.append("`concat_sep` is not valid text")
         if self.text_cols is not None and not (self.text_cols and all(self.text_cols)):
-            found.append("--text-cols names no column")
+            found.append("`text_cols` names no column")
         if len(set(self.text_cols or ())) < len(self.text_cols or ()):
-            found.append("--text-cols names a column twice")
+            found.append("`text_cols` names a column twice")
         return [*found, *self._packing_problems()]
 
     def _packing_problems(self) -> list[str]:
         if self.pack is None:
             return []
         if self.doc_boundary == "file":
-            return ["--pack puts rows together: it does not go with --doc-boundary file"]
+            return ["`pack` joins rows: it cannot be used with `doc_boundary` file"]
         if self.pack < LEAST_PACK:
-            return [f"--pack takes {LEAST_PACK} tokens or more"]
+            return [f"`pack` takes {LEAST_PACK} tokens or more"]
         if self.max_tokens is not None and self.max_tokens > self.pack - self.append_eod:
-            return ["--max-tokens is above what one pack holds"]
+            return ["`max_tokens` is above what one pack holds"]
         return []
 
     @property
@@ -223,9 +223,3 @@ class WorkOptions:
         if self.tok_parallel == "auto" and self.workers is None and workers == 1:
             return 1, inside
         return workers, 1
-
-    def to_document(self) -> dict[str, Json]:
-        """The options that a worker process needs, as JSON."""
-        document = dataclasses.asdict(self)
-        del document["tmp_dir"]
-        return document

@@ -15,6 +15,7 @@ from ingot.cli.commands.export import export
 from ingot.cli.commands.map import map_data
 from ingot.cli.commands.review import review
 from ingot.cli.commands.run import convert, run
+from ingot.cli.commands.warm import warm
 from ingot.cli.console import print_error
 from ingot.cli.lake import lake
 from ingot.cli.options import SectionedCommand
@@ -120,6 +121,7 @@ app.command("convert")(convert)
 app.command("doctor")(doctor)
 app.command("export")(export)
 app.command("review")(review)
+app.command("warm")(warm)
 app.add_typer(ctr, name="ctr")
 app.add_typer(criteo, name="criteo")
 app.add_typer(lake, name="lake")

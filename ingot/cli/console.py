@@ -59,7 +59,7 @@ def print_error(text: str, ways: Iterable[str] = ()) -> None:
 
     Needs the standard library alone, as it may be all that works.
     """
-    from ingot.agent.privacy.secrets import redact_urls
+    from ingot.converters.sources.storage.read_errors import redact_urls
 
     lines = [f"error: {text}", *(f"  {way}" for way in ways)]
     sys.stderr.write("".join(f"{safe_text(redact_urls(line))}\n" for line in lines))

@@ -4,6 +4,8 @@
 `ingot monolith`: Examples and ExampleBatches of Monolith.
 """
 
+import sys
+
 import typer
 
 from ingot.cli.options import SectionedCommand
@@ -13,7 +15,17 @@ from ingot.cli.recsys.ctr_inspect import show_ctr_stats, validate_ctr
 from ingot.cli.recsys.monolith_convert import convert_monolith
 from ingot.cli.recsys.monolith_inspect import show_monolith_rows, show_monolith_stats
 
+
+def announce_compiling() -> None:
+    """Have the terminal say that kernels are compiled, where they are."""
+    from ingot.converters.kernels import compile as kernels
+
+    if sys.stderr.isatty():
+        kernels.announce_compiling(lambda text: sys.stderr.write(f"{text}\n"))
+
+
 ctr = typer.Typer(
+    callback=announce_compiling,
     help="CTR data sets: raw rows to processed Parquet, checked and shown.",
     rich_markup_mode=None,
     no_args_is_help=True,
@@ -25,6 +37,7 @@ ctr.command("stats", short_help="Show what a build counted.")(show_ctr_stats)
 
 
 criteo = typer.Typer(
+    callback=announce_compiling,
     help="Criteo click logs: raw days to the arrays that DLRM trains on.",
     rich_markup_mode=None,
     no_args_is_help=True,
@@ -37,6 +50,7 @@ criteo.command("multihot", short_help="Make every id several, as archives.")(wri
 
 
 monolith = typer.Typer(
+    callback=announce_compiling,
     help="Monolith's Examples and ExampleBatches: converted, cast from tables, looked at.",
     rich_markup_mode=None,
     no_args_is_help=True,
