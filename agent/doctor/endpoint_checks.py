@@ -21,7 +21,7 @@ from ingot.agent.model import replies, server_errors
 from ingot.agent.model.budget import Ledger, Limits, list_price
 from ingot.agent.model.cache import FORM_LEVELS, KEPT_S, Store
 from ingot.agent.model.client import Sender
-from ingot.agent.model.endpoint import NO_KEY, Endpoint, endpoint_key, known_preset
+from ingot.agent.model.endpoint import NO_KEY, Endpoint, endpoint_key, known_preset, redacted_url
 from ingot.agent.model.json_text import UnreadableReply, only_object
 from ingot.agent.model.replies import Reply
 from ingot.agent.model.request_form import RequestForm, first_form, softer_form
@@ -279,7 +279,7 @@ def missing_endpoint_check(model: str | None, base_url: str | None) -> Check:
         return check(state="warn", figure=f"{model}: named, but not where it is", hint=hint)
     if base_url:
         hint = "set --model or INGOT_MODEL"
-        return check(state="warn", figure=f"none named for {_redacted_url(base_url)}", hint=hint)
+        return check(state="warn", figure=f"none named for {redacted_url(base_url)}", hint=hint)
     return check(state="skipped", figure="none configured: the rules serve offline")
 
 
@@ -307,7 +307,7 @@ def endpoint_checks(
 def _check_address(endpoint: Endpoint) -> Check:
     from ingot.agent.model.transport import check_url
 
-    check = partial(_endpoint_check, name="address", figure=_redacted_url(endpoint.url))
+    check = partial(_endpoint_check, name="address", figure=redacted_url(endpoint.url))
     try:
         check_url(endpoint)
     except ModelError as error:
@@ -388,18 +388,7 @@ def _nearest_names(model: str, names: list[str]) -> str:
 
 
 def _is_local(host: str) -> bool:
-    """Whether a host is this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")
-
-
-def _redacted_url(url: str) -> str:
-    """A URL without what may be secret in it."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return "the base URL"
-    where = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")
-    return where.geturl()

@@ -28,7 +28,6 @@ def same_records(one: Trial, other: Trial) -> bool:
 
 
 def _record_hashes(trial: Trial) -> Counter[bytes]:
-    """How often which texts are said, by hash."""
     unifier = RowExecutor(trial.mapping, source_name="", language=None)
     return Counter(
         hashlib.sha256(json.dumps(_record_texts(record)).encode()).digest()

@@ -11,9 +11,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from json import dumps, loads
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from ingot.agent.model.endpoint import Endpoint
+from ingot.agent.model.endpoint import Endpoint, redacted_url
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.output.sqlite_file import database_error, open_database
 from ingot.converters.rows import Json
@@ -130,6 +129,4 @@ def _parse_known(document: dict[str, Json]) -> KnownForm | None:
 
 def _endpoint_key(endpoint: Endpoint) -> str:
     """URL and model as one key, without what may be secret in a URL."""
-    parts = urlsplit(endpoint.url)
-    where = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")
-    return f"{where.geturl().rstrip('/')} {endpoint.model}"
+    return f"{redacted_url(endpoint.url).rstrip('/')} {endpoint.model}"

@@ -389,7 +389,6 @@ def _retry_with_room(sender: Sender, form: RequestForm, said: Reply) -> Reply | 
 
 
 def _add_form(sender: Sender, forms: list[RequestForm], fault: Fault) -> None:
-    """Adds the form to ask in next."""
     following = softer_form(forms[-1], fault.refuses)
     if following is None:
         if fault.refuses == "level":
@@ -400,7 +399,6 @@ def _add_form(sender: Sender, forms: list[RequestForm], fault: Fault) -> None:
 
 
 def _form_change(form: RequestForm, following: RequestForm) -> str:
-    """What differs between two forms, for people."""
     if following.level != form.level:
         return f"stepped down from {form.level} to {following.level}"
     if following.dropped != form.dropped:

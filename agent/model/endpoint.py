@@ -147,6 +147,16 @@ def url_host(url: str) -> str:
         return "the endpoint"
 
 
+def redacted_url(url: str) -> str:
+    """A base URL without what may be secret in it."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "the base URL"
+    where = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")
+    return where.geturl()
+
+
 @cache
 def _read_presets() -> dict[str, Preset]:
     table = loads((files(__package__) / "presets.json").read_bytes())

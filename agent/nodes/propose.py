@@ -77,7 +77,6 @@ def redacted_proposal(proposal: Proposal) -> Proposal:
 
 
 def _total_usage(before: Usage | None, turn: Turn, context: Context) -> Usage | None:
-    """What asking a model took so far, in this process and in earlier ones."""
     if context.asking is None:
         return before
     spent = context.asking.ledger.data_set

@@ -174,7 +174,6 @@ def _steps_after_proposal(state: State, folder: Path) -> Iterator[str]:
 
 
 def _irrelevance_step(state: State, go_on: str) -> Iterator[str]:
-    """How to say that there is nothing to convert."""
     yield f"to accept that there is nothing to convert: {go_on}"
     proposal = state["proposal"]
     unsure = policy.doubt_reason(proposal, state["order"].min_confidence) if proposal else ""

@@ -36,5 +36,5 @@ def test_as_json() -> None:
         "state": "ok",
         "figure": "1",
         "hint": "",
-        "notes": (),
+        "notes": [],
     }
