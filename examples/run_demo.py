@@ -22,7 +22,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from ingot.agent.reporting.preview import describe
+from ingot.agent.reporting.mapping_words import describe
 from ingot.converters.rows import Json
 
 ROOT = Path(__file__).resolve().parent.parent

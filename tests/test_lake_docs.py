@@ -15,7 +15,7 @@ from ingot.agent.lake.lake_order import CORPUS, SETS
 from ingot.agent.lake.lake_state import FOLDER
 from ingot.cli.app import app
 from ingot.cli.lake.review import _CHOICES
-from ingot.converters.lake.catalog import SCHEMA, STATUSES
+from ingot.converters.lake.catalog import SCHEMA, STATUS_WORDS, STATUSES
 from ingot.converters.lake.survey import data_set_name, is_card, set_folder
 from ingot.converters.sources.storage.listing import Entry, LocalFile
 
@@ -37,8 +37,9 @@ def table(text: str) -> list[list[str]]:
 
 
 def test_statuses_are_those_of_the_code() -> None:
-    told = {cells[0].strip("`"): cells[1] for cells in table(part("What becomes of it"))}
-    assert told == STATUSES
+    rows = table(part("What becomes of it"))
+    assert {cells[0].strip("`"): cells[2] for cells in rows} == STATUSES
+    assert {cells[0].strip("`"): cells[1] for cells in rows} == STATUS_WORDS
 
 
 def test_columns_of_the_catalog() -> None:

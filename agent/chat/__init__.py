@@ -1,1 +1,1 @@
-"""A conversation about a mapping: edits as data, tried on the sample, kept between sessions."""
+"""Converse about a mapping: edits as data, tried on the sample, kept between sessions."""

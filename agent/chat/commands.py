@@ -1,8 +1,7 @@
-"""A value as a person types it: `title,body`, `"You are kind."`, `{{a}}: {{b}}`, `title|headline`.
+"""Parse the short commands of a conversation, and values as a person types them.
 
-Parts are separated by commas; `...` is what is there already; a text in double quotes is literal.
-
-The short commands of a conversation: how they are written, and what they mean.
+The parts of a value (`title,body`, `"You are kind."`, `{{a}}: {{b}}`, `title|headline`) are
+separated by commas; `...` is what is there already; a text in double quotes is literal.
 """
 
 import json
@@ -19,11 +18,11 @@ NOTHING = ("none", "nothing", "-")
 
 
 class ValueSyntaxError(ValueError):
-    """What was typed is no value; the message says why, for people."""
+    """A typed value cannot be parsed; the message says why."""
 
 
 def parse_parts(text: str) -> list[Json]:
-    """The parts of a value in the form of an edit; [] = none."""
+    """Return the parts of a value in the form of an edit; [] = none."""
     if text.strip().lower() in NOTHING:
         return []
     return [_parse_part(one) for one in split_outside_quotes(text, ",")]
@@ -45,17 +44,17 @@ def _parse_literal(text: str) -> str:
         found = json.loads(text)
     except ValueError as error:
         raise ValueSyntaxError(
-            f'{text} is no text in double quotes (inside it, \\" and \\n)'
+            f'{text} is not a text in double quotes (inside it, \\" and \\n)'
         ) from error
     if not isinstance(found, str):
-        raise ValueSyntaxError(f"{text} is no text in double quotes")
+        raise ValueSyntaxError(f"{text} is not a text in double quotes")
     return found
 
 
 def parse_meta_value(text: str, key: str, fields: tuple[str, ...]) -> Json:
-    """The value of a meta key: a path, a literal, None = none.
+    """Return the value of a meta key: a path, a literal, None = none.
 
-    A language code that is no field is literal, as in version 1 of the mapping format.
+    A language code that is not a field is a literal, as in version 1 of the mapping format.
     """
     found = parse_parts(text)
     if len(found) > 1:
@@ -69,7 +68,7 @@ def parse_meta_value(text: str, key: str, fields: tuple[str, ...]) -> Json:
 
 
 def parse_scalar(text: str) -> Json:
-    """A value as data has it: a number, true, false, null; else the text itself, quotes taken off."""
+    """Return a value as data has it: a number, true, false, null, or the text without quotes."""
     if text.startswith('"'):
         return _parse_literal(text)
     try:
@@ -80,7 +79,7 @@ def parse_scalar(text: str) -> Json:
 
 
 def split_outside_quotes(text: str, separator: str) -> Iterator[str]:
-    """The pieces between separators that stand in no quotes and no brackets, blanks taken off."""
+    """Yield the pieces between separators that are outside of quotes and brackets, stripped."""
     piece, closing, quote = "", [""], ""
     for place, char in enumerate(text):
         if quote:
@@ -119,13 +118,7 @@ CHANGE = "change"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ParsedCommand:
-    """What a command means.
-
-    Attributes:
-        name: of the command, `change` where it is edits.
-        edits: what is to be changed.
-        number, text: its argument, where it has one.
-    """
+    """What a command means: its name (`change` for edits), its edits or its argument."""
 
     name: str
     edits: tuple[Edit, ...] = ()
@@ -134,7 +127,7 @@ class ParsedCommand:
 
 
 class CommandSyntaxError(ValueError):
-    """A line that is no command. Fields: why, for people; whether it begins as one."""
+    """A line is not a command: why, and whether it begins as one."""
 
     def __init__(self, why: str, *, begins: bool = False) -> None:
         super().__init__(why)
@@ -144,23 +137,27 @@ class CommandSyntaxError(ValueError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Command:
-    """One command: how it is written, what it does, and how its arguments are read."""
+    """How a command is written, what it does, and how its arguments are read (None = none)."""
 
     usage: str
     does: str
-    read: Callable[[str, Document, tuple[str, ...]], ParsedCommand]
+    read: Callable[[str, Document, tuple[str, ...]], ParsedCommand] | None = None
 
 
 def parse_command(line: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
-    """What a line means."""
+    """Parse a line."""
     slash, words = line.startswith("/"), line.strip().removeprefix("/")
     name, _, rest = words.partition(" ")
-    name = name if rest else name.rstrip("!.")
-    command = COMMANDS.get(_ALIASES.get(name.lower(), name.lower()))
+    typed = name if rest else name.rstrip("!.")
+    name = _ALIASES.get(typed.lower(), typed.lower())
+    command = COMMANDS.get(name)
     if command is None:
-        raise CommandSyntaxError(f"there is no command {name!r}", begins=slash)
+        raise CommandSyntaxError(f"there is no command {typed!r}", begins=slash)
     try:
-        return command.read(rest.strip(), mapping, fields)
+        if command.read is not None:
+            return command.read(rest.strip(), mapping, fields)
+        _refuse_arguments(rest.strip())
+        return ParsedCommand(name=name)
     except ValueSyntaxError as error:
         raise CommandSyntaxError(f"{error} (usage: {command.usage})", begins=True) from error
 
@@ -186,7 +183,7 @@ def _read_set(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCo
 
 
 def _require_fields(edit: Edit, fields: tuple[str, ...]) -> None:
-    """Plain language is no list of fields: a part of several words has to be a field."""
+    """Refuse plain language: a part of several words has to be a field."""
     entries = [one for one in (edit.get("message"), *edit.get("messages", ())) if one]
     named = [part for one in entries for part in one.get("content", ())]
     for part in [*named, *edit.get("parts", ()), edit.get("path"), edit.get("value")]:
@@ -195,29 +192,23 @@ def _require_fields(edit: Edit, fields: tuple[str, ...]) -> None:
 
 
 def _split_alternative(rest: str, mapping: Document) -> tuple[int | None, str]:
-    """The alternative that a line names, and what follows."""
     if not rest.startswith("alternative "):
         return None, rest
     number, _, following = rest.removeprefix("alternative ").strip().partition(" ")
     return _parse_number(number, len(mapping.get("any_of") or [])), following.strip()
 
 
-def _select_layout(mapping: Document, alternative: int | None) -> Document:
-    """The alternative, or the mapping itself."""
-    found: Document = mapping if alternative is None else mapping["any_of"][alternative - 1]
-    return found
-
-
 def _target_edit(
     target: str, text: str, alternative: int | None, mapping: Document, fields: tuple[str, ...]
 ) -> Edit:
     key = target.removeprefix("meta.")
-    layout = _select_layout(mapping, alternative)
+    layout: Document = mapping if alternative is None else mapping["any_of"][alternative - 1]
     if key in META_KEYS:
         return {"set": "meta", "key": key, "value": parse_meta_value(text, key, fields)}
     if target in ("each", "root"):
         path = None if text in NOTHING else text
-        return {"set": target, "path": path} | _layout_with_target(target, alternative)
+        edit: Edit = {"set": target, "path": path}
+        return edit if target == "root" else edit | {"alternative": alternative}
     if target == "group":
         return {"set": "group", "group": _parse_group(text)}
     if target in ("text", "system"):
@@ -228,12 +219,8 @@ def _target_edit(
     raise ValueSyntaxError(f"{target!r} cannot be set; what can be: {known}")
 
 
-def _layout_with_target(target: str, alternative: int | None) -> Document:
-    return {} if target == "root" else {"alternative": alternative}
-
-
 def _parse_group(text: str) -> Json:
-    """`conversation_id sort turn`, or nothing."""
+    """Parse `conversation_id sort turn`, or nothing."""
     if text in NOTHING:
         return None
     by, _, sort = text.partition(" sort ")
@@ -241,13 +228,14 @@ def _parse_group(text: str) -> Json:
 
 
 def _message_edit(target: str, text: str, alternative: int | None, layout: Document) -> Edit:
-    """Other texts for a message that is named by its number or by its role."""
+    """Set other texts for a message that is named by its number or by its role."""
     found = parse_parts(text)
     number = _message_number(target, layout)
     messages = layout.get("messages") or []
     if number <= len(messages):
         if not found:
-            return _removal_edit(number, alternative)
+            target_message = {"number": number, "message": None, "alternative": alternative}
+            return {"set": "message", **target_message}
         return {"set": "content", "number": number, "parts": found, "alternative": alternative}
     entry = {"each": [], "role": target, "content": found, "loss_mask": None}
     if target == "user" and messages:  # a question comes before its answer
@@ -256,12 +244,8 @@ def _message_edit(target: str, text: str, alternative: int | None, layout: Docum
     return {"set": "message", "number": number, "message": entry, "alternative": alternative}
 
 
-def _removal_edit(number: int, alternative: int | None) -> Edit:
-    return {"set": "message", "number": number, "message": None, "alternative": alternative}
-
-
 def _message_number(target: str, layout: Document) -> int:
-    """The number of a message; that behind the last where no message has the role."""
+    """Return the number of a message; one more than the last if no message has the role."""
     messages = layout.get("messages") or []
     if target.startswith("message "):
         return _parse_number(target.removeprefix("message "), len(messages))
@@ -298,7 +282,7 @@ def _read_keep(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedC
 def _read_condition(
     rest: str, mapping: Document, fields: tuple[str, ...], operators: dict[str, str]
 ) -> ParsedCommand:
-    """The conditions that there are and one more."""
+    """Add a condition to those that there are."""
     for word, operator in operators.items():
         path, found, stated = rest.partition(f" {word} ")
         if found and (" " not in path.strip() or path.strip() in fields):
@@ -358,18 +342,8 @@ def _read_train(rest: str, mapping: Document, fields: tuple[str, ...]) -> Parsed
 # --- what changes nothing
 
 
-def _one_word_reader(name: str) -> Callable[[str, Document, tuple[str, ...]], ParsedCommand]:
-    """A command of one word."""
-
-    def read(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
-        _refuse_arguments(rest)
-        return ParsedCommand(name=name)
-
-    return read
-
-
 def _number_reader(name: str, usual: int | None) -> Callable[..., ParsedCommand]:
-    """A command with a number; `usual` None = it has to be said."""
+    """Read a command with a number; it is required if `usual` is None."""
 
     def read(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
         if not rest and usual is not None:
@@ -384,7 +358,6 @@ _POINTING = ("it", "that", "this", "there", "here", "them")
 
 
 def _file_reader(name: str, what: str) -> Callable[..., ParsedCommand]:
-    """A command with the name of a file or folder behind it."""
 
     def read(rest: str, mapping: Document, fields: tuple[str, ...]) -> ParsedCommand:
         quoted = len(rest) > 2 and rest[0] == rest[-1] == '"'
@@ -434,26 +407,18 @@ COMMANDS: dict[str, Command] = {
         does="whether a message is trained on",
         read=_read_train,
     ),
-    "alternatives": Command(
-        usage="alternatives",
-        does="other mappings that could be meant",
-        read=_one_word_reader("alternatives"),
-    ),
+    "alternatives": Command(usage="alternatives", does="other mappings that could be meant"),
     "take": Command(usage="take N", does="take one of them", read=_number_reader("take", None)),
-    "mapping": Command(
-        usage="mapping", does="the mapping as a tree", read=_one_word_reader("mapping")
-    ),
+    "mapping": Command(usage="mapping", does="the mapping as a tree"),
     "show": Command(
         usage="show [N]", does="rows and the records made of them", read=_number_reader("show", 3)
     ),
-    "fields": Command(usage="fields", does="what the data holds", read=_one_word_reader("fields")),
-    "gates": Command(
-        usage="gates", does="what is checked, with figures", read=_one_word_reader("gates")
-    ),
+    "fields": Command(usage="fields", does="what the data holds"),
+    "gates": Command(usage="gates", does="what is checked, with figures"),
     "why": Command(usage="why [TARGET]", does="why the mapper chose as it did", read=_read_why),
-    "undo": Command(usage="undo", does="back to the mapping before", read=_one_word_reader("undo")),
-    "redo": Command(usage="redo", does="forward again", read=_one_word_reader("redo")),
-    "edit": Command(usage="edit", does="the mapping in $EDITOR", read=_one_word_reader("edit")),
+    "undo": Command(usage="undo", does="back to the mapping before"),
+    "redo": Command(usage="redo", does="forward again"),
+    "edit": Command(usage="edit", does="the mapping in $EDITOR"),
     "save": Command(
         usage="save FILE",
         does="write the mapping to a file",
@@ -464,15 +429,13 @@ COMMANDS: dict[str, Command] = {
         does="where the result is to go",
         read=_file_reader("out", "the name of a folder"),
     ),
-    "ok": Command(usage="ok", does="approve the mapping and convert", read=_one_word_reader("ok")),
-    "help": Command(usage="help", does="this list", read=_one_word_reader("help")),
-    "quit": Command(
-        usage="quit", does="leave; the conversation is kept", read=_one_word_reader("quit")
-    ),
+    "ok": Command(usage="ok", does="approve the mapping and convert"),
+    "help": Command(usage="help", does="this list"),
+    "quit": Command(usage="quit", does="leave; the conversation is kept"),
 }
 _ALIASES = {"approve": "ok", "exit": "quit", "?": "help", "tree": "mapping"}
 
 
 def command_usages() -> Iterator[tuple[str, str]]:
-    """How every command is written, and what it does."""
+    """Yield how every command is written, and what it does."""
     return ((one.usage, one.does) for one in COMMANDS.values())

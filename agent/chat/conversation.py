@@ -1,9 +1,7 @@
-"""A conversation as a value: what was ordered, the states of the mapping, and what was said.
+"""A conversation as a value, and the SQLite file that keeps all of them.
 
-It is plain JSON and holds no rows. Undo goes back to an earlier state; a change from there forgets
-what came after it.
-
-Where conversations lie: one SQLite file under INGOT_HOME, readable by its owner only.
+It is plain JSON and holds no rows. Undo goes back to an earlier state; a change from there drops
+what came after it. The file lies under INGOT_HOME and is readable by its owner only.
 """
 
 import json
@@ -29,12 +27,9 @@ YOU, MODEL, INGOT = "you", "model", "ingot"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """One state of the mapping.
+    """One checked state of the mapping: the words that led to it, and who changed it.
 
-    Attributes:
-        words: what was said that led to it.
-        by: who changed the mapping: `rules`, `llm` (proposals), `you` or `model`.
-        state: the graph's state, checked on the sample.
+    `by` is `rules`, `llm` (proposals), `you` or `model`.
     """
 
     words: str
@@ -53,15 +48,9 @@ class Utterance:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Conversation:
-    """One conversation.
+    """One conversation: its order, its steps (oldest first, `at` is the current one) and its words.
 
-    Attributes:
-        id: by which it is taken up again.
-        order: what was ordered; `out` may be settled later.
-        steps: the states, oldest first; `at` is the number of the current one.
-        said: what was said, oldest first.
-        usage: what asking a model took, as in a graph's state.
-        done: the folder that was written, "" before.
+    `usage` is what asking a model took, as in a graph's state; `done` the folder that was written.
     """
 
     id: str
@@ -74,33 +63,33 @@ class Conversation:
 
     @property
     def state(self) -> State:
-        """The current state."""
+        """Return the current state."""
         return self.steps[self.at].state
 
     @property
     def mapping(self) -> dict[str, Json]:
-        """The current mapping without its provenance; of nothing to convert an empty one."""
+        """Return the current mapping without its provenance; an empty one if there is none."""
         proposal = self.state.get("proposal")
         found = (proposal and proposal.mapping) or {"version": 2}
         return {key: value for key, value in found.items() if key != "provenance"}
 
     @property
     def decision(self) -> str:
-        """`pt`, `sft`, or why there is no mapping."""
+        """Return `pt`, `sft`, or why there is no mapping."""
         proposal = self.state.get("proposal")
         return proposal.decision if proposal else "no mapping"
 
     def with_step(self, step: Step) -> "Conversation":
-        """With a new state behind the current one; later ones are forgotten."""
+        """Add a state behind the current one; later ones are dropped."""
         return replace(self, steps=(*self.steps[: self.at + 1], step), at=self.at + 1, done="")
 
     def moved(self, by: int) -> "Conversation | None":
-        """At an earlier (-1) or later (1) state; None where there is none."""
+        """Move to an earlier (-1) or later (1) state; None if there is none."""
         place = self.at + by
         return replace(self, at=place, done="") if 0 <= place < len(self.steps) else None
 
     def heard(self, *sayings: Utterance) -> "Conversation":
-        """With more that was said."""
+        """Add what was said."""
         return replace(self, said=(*self.said, *sayings))
 
 
@@ -112,8 +101,8 @@ _TABLE = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ChatSummary:
-    """One conversation of the list: where it stands, in a word, and when it was last changed."""
+class _ChatSummary:
+    """One conversation of the list: its state in a word, and when it was last changed."""
 
     id: str
     source: str
@@ -129,7 +118,7 @@ class ChatStore:
         self._revisions: dict[str, int] = {}
 
     def new_id(self) -> str:
-        """An identifier that no conversation has."""
+        """Return an identifier that no conversation has."""
         taken = {one.id for one in self.listed()}
         return next(one for one in iter(lambda: secrets.token_hex(3), "") if one not in taken)
 
@@ -158,7 +147,7 @@ class ChatStore:
         self._revisions[conversation.id] = known + 1
 
     def load(self, id_: str) -> Conversation:
-        """A conversation as it was kept."""
+        """Load a conversation. Raises KeyError."""
         with self._connected() as connection:
             found = connection.execute(
                 "SELECT document, revision FROM chats WHERE id=?", (id_,)
@@ -175,16 +164,16 @@ class ChatStore:
         self._revisions[id_] = found[1]
         return conversation
 
-    def listed(self) -> list[ChatSummary]:
-        """All conversations, the latest first."""
+    def listed(self) -> list[_ChatSummary]:
+        """List all conversations, the latest first."""
         with self._connected() as connection:
             rows = connection.execute(
                 "SELECT id, source, state, at FROM chats ORDER BY at DESC, id"
             ).fetchall()
-        return [ChatSummary(id=one[0], source=one[1], state=one[2], at=one[3]) for one in rows]
+        return [_ChatSummary(id=one[0], source=one[1], state=one[2], at=one[3]) for one in rows]
 
     def forget(self, id_: str) -> None:
-        """Remove a conversation; nothing where there is none."""
+        """Remove a conversation, if there is one."""
         with self._connected() as connection:
             connection.execute("DELETE FROM chats WHERE id=?", (id_,))
             connection.commit()
@@ -201,7 +190,6 @@ class ChatStore:
 
 
 def _conflict_error(connection: sqlite3.Connection, id_: str) -> OutputError:
-    """What another process did to a conversation."""
     there = connection.execute("SELECT 1 FROM chats WHERE id=?", (id_,)).fetchone()
     if there is None:
         return OutputError(id_, "the conversation was deleted by another process")

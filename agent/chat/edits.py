@@ -1,14 +1,15 @@
-"""Changes of a mapping document as data, and their application.
+"""Apply edits, which are data, to a mapping document.
 
 A person's short commands and a model's replies become the same few kinds of edit
 (schemas/chat.schema.json); nothing else changes a mapping in a conversation. What an edit does not
-name stays as it is. Texts are lists of parts in the form that models are taught, with
-`{"current": n}` for a part or a message that is there already.
+name stays as it is. Texts are lists of parts in the form that models are taught, with `{"current":
+n}` for a part or a message that is there already.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 
 from ingot.agent.proposing.llm.lowering import lower_condition, lower_message, lower_value
+from ingot.agent.reporting.mapping_words import value_parts
 from ingot.converters.errors import MappingError, Problem
 from ingot.converters.mapping.language import ROLES
 from ingot.converters.rows import Json
@@ -22,7 +23,7 @@ _BODIES = ("text", "messages", "system", "tools", "any_of")
 
 
 def apply_edits(document: Document, edits: Sequence[Edit]) -> Document:
-    """The document after the edits, in their order; the given one is not changed."""
+    """Return the document after the edits, in their order; the given one is not changed."""
     made = {key: value for key, value in document.items() if key != "provenance"}
     for number, edit in enumerate(edits):
         try:
@@ -35,7 +36,7 @@ def apply_edits(document: Document, edits: Sequence[Edit]) -> Document:
 
 
 class _EditError(Exception):
-    """Fields: pointer into the edit, what is expected, what was got."""
+    """An edit does not fit: pointer into the edit, what is expected, what was found."""
 
 
 # --- the alternatives of a mapping
@@ -44,7 +45,7 @@ class _EditError(Exception):
 def _change_layout(
     document: Document, edit: Edit, change: Callable[[Document, Edit], Document]
 ) -> Document:
-    """The document with one of its layouts changed: an alternative, or the document itself."""
+    """Change one of the layouts of a document: an alternative, or the document itself."""
     number, variants = edit.get("alternative"), document.get("any_of") or []
     if number is None:
         return change(document, edit)
@@ -57,7 +58,7 @@ def _change_layout(
 
 
 def _with_key(layout: Document, key: str, value: Json) -> Document:
-    """The layout with the key, or without it where there is no value."""
+    """Set a key, or remove it if there is no value."""
     kept = {name: one for name, one in layout.items() if name != key}
     return kept if value in (None, [], {}) else {**kept, key: value}
 
@@ -65,15 +66,8 @@ def _with_key(layout: Document, key: str, value: Json) -> Document:
 # --- values
 
 
-def value_parts(value: Json) -> list[Json]:
-    """The parts that a value of the file's form joins by line breaks."""
-    if value is None:
-        return []
-    return list(value) if isinstance(value, list) else [value]
-
-
 def _file_value(parts: Sequence[Json], current: Json, pointer: str) -> Json:
-    """The parts of an edit as a value of the file's form."""
+    """Turn the parts of an edit into a value of the file's form."""
     known = value_parts(current)
     made: list[Json] = []
     for number, part in enumerate(parts):
@@ -86,7 +80,7 @@ def _file_value(parts: Sequence[Json], current: Json, pointer: str) -> Json:
 
 
 def _current_parts(known: Sequence[Json], number: int, pointer: str) -> list[Json]:
-    """One of the things that are there; 0 is all of them."""
+    """Return one of the present parts; 0 stands for all of them."""
     if number == 0 and known:
         return list(known)
     if not known:
@@ -146,7 +140,7 @@ def _set_messages(layout: Document, edit: Edit) -> Document:
 
 
 def _set_message(layout: Document, edit: Edit) -> Document:
-    """One entry in the place of another, behind the last, or taken away."""
+    """Replace, append or remove one entry."""
     known, number, wanted = list(layout.get("messages") or []), edit["number"], edit["message"]
     if not 1 <= number <= len(known) + (wanted is not None):
         raise _EditError("/number", f"1 to {len(known) + (wanted is not None)}", str(number))
@@ -160,14 +154,13 @@ def _set_message(layout: Document, edit: Edit) -> Document:
 
 
 def _set_content(layout: Document, edit: Edit) -> Document:
-    """Other texts in the place of one message's."""
     return _change_message(
         layout, edit, lambda one: _file_value(edit["parts"], one.get("content"), "/parts")
     )
 
 
 def _set_train(layout: Document, edit: Edit) -> Document:
-    """Whether one message is trained on; None = as is usual for its role."""
+    """Set whether one message is trained on; None = as is usual for its role."""
     mask = edit["mask"]["path"] if isinstance(edit["mask"], dict) else edit["mask"]
     return _change_message(layout, edit, lambda _: mask, key="loss_mask")
 
@@ -175,7 +168,6 @@ def _set_train(layout: Document, edit: Edit) -> Document:
 def _change_message(
     layout: Document, edit: Edit, value: Callable[[Document], Json], *, key: str = "content"
 ) -> Document:
-    """The layout with one key of one of its messages anew."""
     messages, number = layout.get("messages") or [], edit["number"]
     if not 1 <= number <= len(messages):
         raise _EditError("/number", f"1 to {len(messages)}", str(number))
@@ -187,7 +179,7 @@ def _change_message(
 
 
 def _message_entry(message: Document, before: Document | None, pointer: str) -> Document:
-    """A message in the file's form, its parts those of the entry that it takes the place of."""
+    """Turn a message into the file's form; its current parts are those of the replaced entry."""
     current = (before or {}).get("content")
     content = _file_value(message["content"], current, f"{pointer}/content")
     made = lower_message({**message, "content": []})
@@ -195,7 +187,7 @@ def _message_entry(message: Document, before: Document | None, pointer: str) -> 
 
 
 def _set_role(layout: Document, edit: Edit) -> Document:
-    """One name of a speaker, or one marker, with its role."""
+    """Give one speaker or one marker its role."""
     role = None if edit["role"] == "drop" else edit["role"]
     changed: list[Json] = []
     found = False
@@ -212,32 +204,33 @@ def _set_role(layout: Document, edit: Edit) -> Document:
 
 
 def _names_key(role: Json) -> str | None:
-    """The key under which a role that is read from the data names its values."""
+    """Return the key under which a role that is read from the data names its values."""
     if not isinstance(role, dict):
         return None
     return "split" if "split" in role else "map"
 
 
 def _roles_by_name(role: Document, named: str) -> Document:
-    """The roles by name; without a map the four names are themselves."""
+    """Return the roles by name; without a map the four names mean themselves."""
     if named in role:
         return dict(role[named])
     return {one: one for one in ROLES}
 
 
 def _swap_sides(layout: Document, edit: Edit) -> Document:
-    """User and assistant exchanged: their texts where each has one entry, else their roles."""
+    """Exchange the texts of user and assistant if each has one entry, else their roles."""
     messages = layout.get("messages")
     if not messages:
         raise _EditError("", "messages to swap", "none")
-    places = [_single_place(messages, role) for role in _SIDES]
-    if None not in places and len(messages) - len(_other_messages(messages)) == len(_SIDES):
-        return {**layout, "messages": _swap_contents(messages, places)}
+    roles = [one["role"] for one in messages]
+    spoken = [role for role in roles if role not in ("system", "tool")]
+    if len(spoken) == len(_SIDES) and all(role in spoken for role in _SIDES):
+        return {**layout, "messages": _swap_contents(messages, *map(roles.index, _SIDES))}
     return {**layout, "messages": [{**one, "role": swap_role(one["role"])} for one in messages]}
 
 
 def _swap_all(document: Document, edit: Edit) -> Document:
-    """Sides exchanged in the alternative that is meant, or wherever there are sides."""
+    """Exchange the sides of the stated alternative, or of all that have sides."""
     if edit["alternative"] is not None or "any_of" not in document:
         return _change_layout(document, edit, _swap_sides)
     variants = [
@@ -249,17 +242,7 @@ def _swap_all(document: Document, edit: Edit) -> Document:
     return {**outer, "any_of": variants}
 
 
-def _single_place(messages: Sequence[Document], role: str) -> int | None:
-    places = [place for place, one in enumerate(messages) if one["role"] == role]
-    return places[0] if len(places) == 1 else None
-
-
-def _other_messages(messages: Sequence[Document]) -> list[Document]:
-    return [one for one in messages if one["role"] in ("system", "tool")]
-
-
-def _swap_contents(messages: Sequence[Document], places: Sequence[int | None]) -> list[Json]:
-    one, other = (place for place in places if place is not None)
+def _swap_contents(messages: Sequence[Document], one: int, other: int) -> list[Json]:
     made = list(messages)
     for here, there in ((one, other), (other, one)):
         said: Document = {k: v for k, v in messages[there].items() if k in ("each", "content")}
@@ -269,7 +252,7 @@ def _swap_contents(messages: Sequence[Document], places: Sequence[int | None]) -
 
 
 def swap_role(role: Json) -> Json:
-    """A role of the file's form with user and assistant exchanged."""
+    """Exchange user and assistant in a role of the file's form."""
     if isinstance(role, str):
         return _SIDES.get(role, role)
     if isinstance(role, list):
@@ -295,7 +278,7 @@ def _set_where(layout: Document, edit: Edit) -> Document:
 
 
 def _file_condition(number: int, condition: Document) -> Document:
-    """One condition; lengths are single whole numbers, lists are not empty."""
+    """Check a condition: lengths are single whole numbers, lists are not empty."""
     values, counted = condition["values"], condition["op"] in ("min_chars", "max_chars")
     if counted and not (len(values) == 1 and _is_count(values[0])):
         raise _EditError(f"/where/{number}/values", "one whole number from 0", str(values)[:60])
@@ -310,7 +293,7 @@ def _is_count(value: Json) -> bool:
 
 
 def list_conditions(layout: Document) -> Iterator[Document]:
-    """The conditions of a layout in the form of an edit."""
+    """Yield the conditions of a layout in the form of an edit."""
     for one in layout.get("where") or []:
         operator = next(key for key in one if key != "path")
         stated = one[operator]

@@ -1,10 +1,8 @@
-"""Values that edits name, as the data has them: conditions by type, speakers by name.
+"""Work on the data of a conversation: begin it, try each change, compare records, convert.
 
-A person types `0` where a table has the text "0", and may misspell a name.
-
-How a conversation works on the data: begun by the graph, each change tried, at last converted.
-Other mappings that could be meant: the rules' own, the other mode's, the runners-up.
-What a change does to the records of the sample: how many are others, and the first of them.
+Values that a person types are matched with the data: `0` may be the text "0" there, and a name may
+be misspelled. Other mappings that could be meant are the rules' own, the other mode's, and the
+runners-up.
 """
 
 import difflib
@@ -25,7 +23,8 @@ from ingot.agent.privacy import hide_secrets, named_secrets, redact_value
 from ingot.agent.proposing.columns import text_of, values_at
 from ingot.agent.proposing.llm.question import add_file_facts
 from ingot.agent.proposing.proposal import Proposal
-from ingot.agent.reporting.preview import record_lines, shorten_text
+from ingot.agent.reporting.mapping_words import cut_text
+from ingot.agent.reporting.preview import record_lines
 from ingot.agent.review.markdown_escaping import diff_lines
 from ingot.agent.review.record_matching import (
     Difference,
@@ -47,10 +46,10 @@ from ingot.converters.sources.sample import Sample
 _SHOWN = 8
 
 
-def type_edits(edits: Sequence[Edit], mapping: Document, sample: Sample) -> tuple[Edit, ...]:
-    """The edits with values of `in` and `not_in` typed as the sampled rows have them.
+def _type_edits(edits: Sequence[Edit], mapping: Document, sample: Sample) -> tuple[Edit, ...]:
+    """Give values of `in` and `not_in` the type that the sampled rows have.
 
-    A value that is spelt like one of the data, and is none, is replaced by that; others stay.
+    A value that is spelled like one of the data is replaced by it; others stay.
     """
     nodes = [Node(row.value, row.key) for row in sample.rows]
     made = []
@@ -70,7 +69,8 @@ def _type_condition(condition: dict[str, Json], nodes: Sequence[Node]) -> dict[s
         found = [values_at(condition["path"], node)[:1] for node in nodes]
     except PathSyntaxError:  # said as a problem where the mapping is tried
         return condition
-    known = {(type(value), value): value for one in found for value in one if _is_scalar(value)}
+    scalars = [one for ones in found for one in ones if isinstance(one, str | bool | int | float)]
+    known = {(type(value), value): value for value in scalars}
     spelt = {text_of(value): value for value in known.values()}
     values = [
         value
@@ -81,15 +81,11 @@ def _type_condition(condition: dict[str, Json], nodes: Sequence[Node]) -> dict[s
     return {**condition, "values": values}
 
 
-def _is_scalar(value: Json) -> bool:
-    return isinstance(value, str | bool | int | float)
-
-
 # --- speakers
 
 
 def _require_speaker(edit: Edit, number: int, mapping: Document, nodes: Sequence[Node]) -> None:
-    """See that a sampled row, or the mapping, names the speaker; markers are not looked for."""
+    """Check that a sampled row, or the mapping, names the speaker; markers are not checked."""
     known = list(dict.fromkeys(_speaker_names(mapping, nodes)))
     if not known or edit["value"] in known:
         return
@@ -102,7 +98,6 @@ def _require_speaker(edit: Edit, number: int, mapping: Document, nodes: Sequence
 
 
 def _speaker_names(mapping: Document, nodes: Sequence[Node]) -> Iterator[str]:
-    """The names in the rows, and those that the mapping has a role for."""
     around = mapping.get("each") or ""
     for message in mapping.get("messages") or []:
         role, each = message["role"], message.get("each")
@@ -115,7 +110,7 @@ def _speaker_names(mapping: Document, nodes: Sequence[Node]) -> Iterator[str]:
 
 
 def _row_nodes(mapping: Document, nodes: Sequence[Node]) -> Iterator[Node]:
-    """Rows as paths start at them: of groups all rows together."""
+    """Yield rows as paths start at them: a group is the list of its rows."""
     if mapping.get("group"):
         yield Node([node.value for node in nodes])
     else:
@@ -130,7 +125,7 @@ _NO_PROPOSAL = Proposal(
 def begin_conversation(
     id_: str, order: Order, context: Context, tell: Callable[[str], None]
 ) -> Conversation:
-    """A conversation about what the mapper proposes."""
+    """Begin a conversation about what the mapper proposes."""
     from ingot.agent.graph import build_graph
 
     channels = {"order": encode(_trial_order(order))}
@@ -147,12 +142,12 @@ def begin_conversation(
 
 
 def _trial_order(order: Order) -> Order:
-    """The order of a state that is only tried: nothing is written, nothing approved."""
+    """Return the order of a state that is only tried: nothing is written, nothing approved."""
     return replace(order, dry_run=True, yes=False)
 
 
 def _open_state(state: State) -> State:
-    """The state as a conversation keeps it: neither stopped nor reviewed."""
+    """Return the state as a conversation keeps it: neither stopped nor reviewed."""
     kept = {key: value for key, value in state.items() if key not in ("outcome", "result", "key")}
     return cast("State", {**kept, "stopped": None, "review": None})
 
@@ -164,22 +159,22 @@ def change_mapping(
     *,
     provenance: dict[str, Json] | None = None,
 ) -> State:
-    """The state after edits, checked on the sample; what is wrong with it is in its `problems`."""
+    """Apply edits and check them on the sample; `problems` of the state say what is wrong."""
     proposal, turn, order = state.get("proposal"), state["turn"], state["order"]
     mapping = (proposal and proposal.mapping) or {"version": 2}
     told = replace(turn, provenance={**turn.provenance, **(provenance or {})})
     source, sample = context.source_and_sample(order.source, spec_of_order(order))
-    made = add_file_facts(apply_edits(mapping, type_edits(edits, mapping, sample)), source, sample)
+    made = add_file_facts(apply_edits(mapping, _type_edits(edits, mapping, sample)), source, sample)
     return replace_mapping({**state, "turn": told}, made, context)
 
 
 def refusal_problems(
     before: State, after: State, edits: Sequence[Edit] = ()
 ) -> tuple[Problem, ...]:
-    """Why a change is not made: it names what is nowhere, or cannot be run at all.
+    """Say why a change is refused: it names what is nowhere, or cannot be run at all.
 
-    What is half done (a question without its answer yet, another `each` before its texts) is made,
-    and its problems are shown.
+    What is half done (a question without its answer yet, another `each` before its texts) is
+    accepted, and its problems are shown.
     """
     problems, known = after["problems"], before.get("problems", ())
     moved = any(one["set"] in _AROUND for one in edits)
@@ -192,7 +187,7 @@ _AROUND = ("each", "group", "root")  # where all other paths start
 
 
 def replace_mapping(state: State, mapping: dict[str, Json], context: Context) -> State:
-    """The state with another mapping, checked on the sample; a person stands behind it."""
+    """Put another mapping, made by a person, into a state, and check it on the sample."""
     proposal = replace(
         state.get("proposal") or _NO_PROPOSAL,
         mapping=mapping,
@@ -211,7 +206,7 @@ def replace_mapping(state: State, mapping: dict[str, Json], context: Context) ->
 
 
 def recheck_conversation(conversation: Conversation, context: Context) -> Conversation:
-    """The conversation with its current mapping checked on the data and by the order as they are."""
+    """Check the current mapping again on the data and by the order as they are now."""
     step = conversation.steps[conversation.at]
     proposal = step.state.get("proposal")
     if proposal is None or not proposal.mapping:
@@ -224,7 +219,7 @@ def recheck_conversation(conversation: Conversation, context: Context) -> Conver
 
 
 def convert_conversation(conversation: Conversation, context: Context) -> State:
-    """The state after the approved mapping was converted into the order's `out`."""
+    """Convert the approved mapping into the order's `out`, and return the state."""
     order = replace(conversation.order, dry_run=False, yes=False)
     review = Review(decision="approve", why="approved in conversation")
     state: State = {**conversation.state, "order": order, "review": review}
@@ -245,7 +240,7 @@ class Alternative:
 
 
 def find_alternatives(conversation: Conversation, context: Context) -> tuple[Alternative, ...]:
-    """Those that pass on the sample and are not the current mapping; each mapping once."""
+    """Find other mappings that pass on the sample, each once."""
     seen = [_without_provenance(conversation.mapping)]
     found = []
     for title, document in _candidate_mappings(conversation, context):
@@ -263,7 +258,6 @@ def _without_provenance(document: dict[str, Json]) -> dict[str, Json]:
 def _bind_if_valid(
     document: dict[str, Json], conversation: Conversation, context: Context
 ) -> dict[str, Json] | None:
-    """The bound document, None where it has a problem on the sample."""
     try:
         trial = try_out(context, conversation.order, document, where="an alternative")
     except (MappingError, SourceError):  # it reads the files otherwise, and they cannot be read so
@@ -298,7 +292,7 @@ def _rules_proposal(conversation: Conversation, context: Context, mode: str) -> 
 def _runners_up(
     conversation: Conversation, proposal: Proposal
 ) -> Iterator[tuple[str, dict[str, Json]]]:
-    """The second-best fields of the mapper's choices, each in the current mapping."""
+    """Yield the second-best fields of the mapper's choices, each in the current mapping."""
     for one in proposal.evidence:
         edit = _runner_up_edit(one.target, one.runner_up or "")
         if edit is None:
@@ -311,7 +305,6 @@ def _runners_up(
 
 
 def _runner_up_edit(target: str, runner_up: str) -> Edit | None:
-    """A runner-up that is a list of fields as an edit; None where it is something else."""
     try:
         fields = list(split_outside_quotes(runner_up, ","))
     except ValueSyntaxError:
@@ -328,7 +321,7 @@ _TEXT, _LINE, _MOST = 20_000, 160, 14
 
 
 def match_states(before: State, after: State, context: Context) -> RecordMatch | None:
-    """The records of two states' mappings, matched; None where one of them makes none."""
+    """Match the records of two states' mappings; None if one of them makes none."""
     old, new = _try_state(before, context), _try_state(after, context)
     if old is None or new is None:
         return None
@@ -348,7 +341,7 @@ def _try_state(state: State, context: Context) -> Trial | None:
 
 
 def difference_lines(one: Difference, order: Order, context: Context) -> list[str]:
-    """What differs between the two records, as lines that begin with `- `, `+ ` or blanks."""
+    """Show what differs between two records, as lines that begin with `- `, `+ ` or blanks."""
     if order.share_values == "raw":
         old, new = one.old, one.new
     else:
@@ -363,5 +356,5 @@ def difference_lines(one: Difference, order: Order, context: Context) -> list[st
 def _record_texts(record: dict[str, Json] | None) -> Iterator[str]:
     for name, text in record_lines(record, most=_TEXT) if record else ():
         first, *more = text.split("\n")
-        yield f"{name}: {shorten_text(first, _LINE)}"
-        yield from (f"  {shorten_text(line, _LINE)}" for line in more)
+        yield f"{name}: {cut_text(first, _LINE)}"
+        yield from (f"  {cut_text(line, _LINE)}" for line in more)

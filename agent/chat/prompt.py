@@ -1,16 +1,15 @@
-"""A mapping as it is told to a model that may see no values: those of the data are numbered.
+"""Build what a model is sent in a conversation: the task, the data set, the words, the mapping.
 
-What a model is told in a conversation: the task, the data set, what was said, the mapping now.
+Where it may see no values, those of the data that stand in the mapping are numbered.
 """
 
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from ingot.agent.chat.conversation import MODEL, YOU, Conversation, Utterance
-from ingot.agent.chat.mapping_tree import Branch, mapping_branches
 from ingot.agent.chat.operations import Alternative
 from ingot.agent.model.budget import estimate_tokens
 from ingot.agent.privacy import redact
@@ -25,6 +24,7 @@ from ingot.agent.proposing.llm.question import (
     nearest_paths,
     problem_line,
 )
+from ingot.agent.reporting.mapping_words import Branch, mapping_branches
 from ingot.converters.errors import Problem
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
@@ -34,10 +34,10 @@ from ingot.converters.sources.sample import Sample
 _TABLES = ("map", "split", "replace")  # their keys are values of the data
 
 
-def withhold_values(value: Json) -> Json:
-    """The same mapping with names of speakers, markers and values of conditions withheld."""
+def _withhold_values(value: Json) -> Json:
+    """Replace names of speakers, markers and values of conditions by numbers."""
     if isinstance(value, list):
-        return [withhold_values(one) for one in value]
+        return [_withhold_values(one) for one in value]
     if not isinstance(value, dict):
         return value
     return {key: _withhold_entry(key, one) for key, one in value.items()}
@@ -48,7 +48,7 @@ def _withhold_entry(key: str, value: Json) -> Json:
         return {f"<value {n}>": one for n, one in enumerate(value.values(), start=1)}
     if key in ("in", "not_in") and isinstance(value, list):
         return [f"<value {n}>" for n, _ in enumerate(value, start=1)]
-    return withhold_values(value)
+    return _withhold_values(value)
 
 
 Examples = Sequence[tuple[Json, Json]]
@@ -62,30 +62,27 @@ _LEAST_DATA = 0.3  # of the room, at least, is for the data set
 _BY = {"you": "the person", "model": "you"}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Detail:
-    """How much is told of the mapping as it stands: `examples` rows, lines cut at `line`."""
+class _Detail(NamedTuple):
+    """How much of the mapping is sent: `examples` rows, lines cut at `line`, values at `head`."""
 
     examples: int
     reasons: int
     others: int
     line: int
-    size: Size
+    head: int
 
-
-def _make_detail(examples: int, reasons: int, others: int, line: int, head: int) -> _Detail:
-    size = Size(
-        rows=2, head=head, tail=head // 2, elements=4, values=0, paths=0, facts=0, lines=0, roots=0
-    )
-    return _Detail(examples=examples, reasons=reasons, others=others, line=line, size=size)
+    def size(self) -> Size:
+        """Return how values are cut."""
+        none = {"values": 0, "paths": 0, "facts": 0, "lines": 0, "roots": 0}
+        return Size(rows=2, head=self.head, tail=self.head // 2, elements=4, words=True, **none)
 
 
 _DETAILS = (
-    _make_detail(2, 20, 6, 300, 240),
-    _make_detail(2, 8, 4, 160, 120),
-    _make_detail(1, 4, 3, 120, 80),
-    _make_detail(0, 0, 2, 100, 40),
-    _make_detail(0, 0, 0, 60, 40),
+    _Detail(2, 20, 6, 300, 240),
+    _Detail(2, 8, 4, 160, 120),
+    _Detail(1, 4, 3, 120, 80),
+    _Detail(0, 0, 2, 100, 40),
+    _Detail(0, 0, 0, 60, 40),
 )
 
 
@@ -98,9 +95,9 @@ def build_messages(
     examples: Examples,
     others: Sequence[Alternative],
 ) -> list[Message]:
-    """What is sent for one turn; as much of it as `prompt_tokens` of the order leaves room for."""
+    """Build the messages of one turn, as much as `prompt_tokens` of the order leaves room for."""
     order = conversation.order
-    share, task = order.share_values, task_instructions(order.prompt_tokens)
+    share, task = order.share_values, _task_instructions(order.prompt_tokens)
     left = order.prompt_tokens - estimate_tokens(task) - estimate_tokens(_READY) - _ROUNDING
     before = _select_turns(list(_earlier_turns(conversation.said)), left // 4)
     left -= sum(estimate_tokens(text) for _, text in before)
@@ -120,7 +117,7 @@ def build_messages(
 
 
 def _select_turns(before: list[tuple[str, str]], room: int) -> list[tuple[str, str]]:
-    """The last turns that fit; each is what the person said and what was answered."""
+    """Return the last turns that fit; each is what the person said and what was answered."""
     while before and sum(estimate_tokens(text) for _, text in before) > room:
         before = before[2:]
     return before
@@ -133,12 +130,11 @@ def _current_message(
     others: Sequence[Alternative],
     room: int,
 ) -> str:
-    """The last message, in as much detail as fits."""
     made = ""
     for detail in _DETAILS:
         data = "\n".join(_state_lines(conversation, examples, others, detail))
         made = load_prompt("chat_turn").render(
-            fence=fence_line(data), data=data, words=redact_words(words)
+            fence=fence_line(data), data=data, words=_redact_words(words)
         )
         if estimate_tokens(made) <= room:
             break
@@ -153,8 +149,8 @@ def _chat_message(role: str, content: str) -> Message:
 
 
 @cache
-def task_instructions(tokens: int) -> str:
-    """The task, with the reference of the language where there is room for it."""
+def _task_instructions(tokens: int) -> str:
+    """Return the task, with the reference of the language if there is room for it."""
     if tokens < SMALL_TOKENS:
         return load_prompt("chat_small").text
     parts = re.split(r"(?m)^# ", load_prompt("task").text)
@@ -168,7 +164,7 @@ def _data_block(block: str) -> str:
 
 
 def _earlier_turns(said: Sequence[Utterance]) -> Iterator[tuple[str, str]]:
-    """What was said before, turn by turn; what was typed as a command was done by the program."""
+    """Yield what was said before, turn by turn; the program answered what was a command."""
     kept = [one for one in said if one.who in (YOU, MODEL)][-_REMEMBERED:]
     for place, one in enumerate(kept):
         if one.who != YOU:
@@ -179,12 +175,12 @@ def _earlier_turns(said: Sequence[Utterance]) -> Iterator[tuple[str, str]]:
             "say": redact(answer.text) if answer else _DONE,
             "edits": list(answer.edits) if answer else [],
         }
-        yield "user", f"The person says: {redact_words(one.text)}"
+        yield "user", f"The person says: {_redact_words(one.text)}"
         yield "assistant", json.dumps(document, ensure_ascii=False)
 
 
-def redact_words(words: str) -> str:
-    """What a person said, as it may leave the machine: without secrets, not too long."""
+def _redact_words(words: str) -> str:
+    """Return what a person said as it may leave the machine: without secrets, cut."""
     return cut_middle(clean_text(redact(words)), MOST_WORDS, 0)
 
 
@@ -201,7 +197,7 @@ def _state_lines(
     yield f"Mapping ({decision}), made by {_BY.get(by, f'the {by}')}:"
     shown_mapping = conversation.mapping
     if share == "none":
-        shown_mapping = withhold_values(shown_mapping)
+        shown_mapping = _withhold_values(shown_mapping)
     yield from _branch_lines(mapping_branches(shown_mapping, check), 1, detail.line)
     if check:
         yield f"{check.ok_rows} of {check.rows} sampled rows give {check.records} records."
@@ -211,8 +207,8 @@ def _state_lines(
     for number, other in enumerate(others[: detail.others], start=1):
         yield _cut_line(f"Other mapping {number}: {other.title}", detail.line)
     for row, record in examples[: detail.examples]:
-        yield f"Row: {render_value(row, detail.size, share)}"
-        yield f"Record: {render_value(record, detail.size, share)}"
+        yield f"Row: {render_value(row, detail.size(), share)}"
+        yield f"Record: {render_value(record, detail.size(), share)}"
 
 
 def _branch_lines(branches: Sequence[Branch], level: int, most: int) -> Iterator[str]:
@@ -223,7 +219,7 @@ def _branch_lines(branches: Sequence[Branch], level: int, most: int) -> Iterator
 
 
 def _reason_lines(conversation: Conversation, detail: _Detail) -> Iterator[str]:
-    """Why the mapper proposed what it did at first."""
+    """Say why the mapper proposed what it did at first."""
     first = conversation.steps[0]
     proposal = first.state.get("proposal")
     evidence = proposal.evidence[: detail.reasons] if proposal else ()
@@ -239,7 +235,7 @@ def _cut_line(text: str, most: int) -> str:
 
 
 def correction_message(problems: Sequence[Problem], facts: Profile, *, share: str) -> Message:
-    """What was wrong with the last answer's edits."""
+    """Say what was wrong with the last answer's edits."""
     said = [problem_line(one, share) for one in problems]
     data = "\n".join(["Problems:", *said, "", "Paths:", *nearest_paths(facts, problems, share)])
     return _chat_message(

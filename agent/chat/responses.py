@@ -1,10 +1,15 @@
-"""One turn of a conversation: a line comes in, what it does and what is to be shown goes out."""
+"""Answer one line of a conversation: carry out a command, or ask the model.
+
+A model's edits are applied by code and tried on the sample before anybody sees them; what does not
+pass goes back to it, at most twice. It sees no rows but those that the person sees too, redacted.
+"""
 
 import difflib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import isfinite
 
-from ingot.agent.chat import model_turn
+from ingot.agent.chat import prompt
 from ingot.agent.chat.commands import (
     CHANGE,
     COMMANDS,
@@ -13,7 +18,7 @@ from ingot.agent.chat.commands import (
     parse_command,
 )
 from ingot.agent.chat.conversation import INGOT, MODEL, YOU, Conversation, Step, Utterance
-from ingot.agent.chat.edits import Edit
+from ingot.agent.chat.edits import KINDS, Edit
 from ingot.agent.chat.operations import (
     Alternative,
     change_mapping,
@@ -24,28 +29,43 @@ from ingot.agent.chat.operations import (
 )
 from ingot.agent.context import Context
 from ingot.agent.judging.policy import failed_gates
+from ingot.agent.judging.trial import try_out
+from ingot.agent.model import client
+from ingot.agent.model.budget import Spent, Usage, estimate_cost, estimate_tokens
 from ingot.agent.model.client import OnText
+from ingot.agent.model.json_text import JsonObject, PartialString, UnreadableReply, only_object
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.privacy import redact
+from ingot.agent.proposing.llm import question
+from ingot.agent.proposing.llm.mapper import MOST_ANSWER_CHARS
+from ingot.agent.proposing.llm.model_access import ModelAccess
+from ingot.agent.proposing.llm.prompt_files import prompts_hash
+from ingot.agent.proposing.llm.reply import (
+    complete_message,
+    complete_parts,
+    schema_fault,
+    shorten_value,
+)
+from ingot.agent.proposing.proposal import MOST_ANSWERS
 from ingot.agent.state import State
+from ingot.converters import json_yaml
 from ingot.converters.errors import BudgetReached, MappingError, ModelError, Problem
+from ingot.converters.rows import Json
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reply:
-    """What came of a line.
+    """The result of a line: the conversation as it is now, words for the person, and what to show.
 
     Attributes:
-        conversation: as it is now.
-        say: words for the person, "" = none.
-        heard: words of a model beside them, which the person may have seen as they came.
-        show: what is to be shown: names of `ingot.cli.commands.chat_display.VIEWS`, in order.
-        before: the conversation before a change, None where nothing was changed.
-        problems: why a change was not made.
-        others: other mappings, where they are to be shown.
+        heard: words of a model, which the person may have seen as they came.
+        show: names of `ingot.cli.commands.chat_display.VIEWS`, in order.
+        before: the conversation before a change, None if nothing was changed.
+        problems: why a change was refused.
+        others: other mappings to show.
         number: how many, or which, of what is shown.
         text: what a view is about, or the argument of `do`.
-        do: what the door has to do: `convert`, `edit`, `save`, `quit`; "" = nothing.
+        do: what the command line has to do: `convert`, `edit`, `save`, `quit`; "" = nothing.
     """
 
     conversation: Conversation
@@ -63,7 +83,7 @@ class Reply:
 def respond(
     conversation: Conversation, line: str, context: Context, hear: OnText = lambda _: None
 ) -> Reply:
-    """What a line does: a command is carried out, plain language goes to the model if there is one."""
+    """Carry out a command; plain language goes to the model if there is one."""
     words = line.strip()
     if not words:
         return Reply(conversation=conversation)
@@ -118,7 +138,7 @@ def reply_to_change(
     by: str = YOU,
     edits: Sequence[Edit] = (),
 ) -> Reply:
-    """The reply to a change; one that cannot be run or names no field of the data is not made."""
+    """Reply to a change; one that cannot be run or names no field of the data is refused."""
     if problems := refusal_problems(conversation.state, state, edits):
         return Reply(conversation=conversation, problems=problems)
     made = conversation.with_step(Step(words=redact(words), by=by, state=state))
@@ -128,7 +148,7 @@ def reply_to_change(
 
 
 def _move_step(conversation: Conversation, name: str, context: Context) -> Reply:
-    """At another mapping, tried on the data as it is now: that may have changed since."""
+    """Go to another mapping and check it on the data, which may have changed since."""
     moved = conversation.moved(-1 if name == "undo" else 1)
     if moved is None:
         where = "first" if name == "undo" else "last"
@@ -172,7 +192,7 @@ def _approve_mapping(conversation: Conversation) -> Reply:
 def _ask_model(conversation: Conversation, words: str, context: Context, hear: OnText) -> Reply:
     said = conversation.heard(Utterance(who=YOU, text=redact(words)))
     try:
-        answer = model_turn.ask_model(conversation, words, context, hear)
+        answer = _ask_in_turns(conversation, words, context, hear)
     except (ModelError, BudgetReached) as error:
         usage = count_usage(conversation, context).usage
         hint = f" ({error.hint})" if error.hint else ""
@@ -194,12 +214,12 @@ def _ask_model(conversation: Conversation, words: str, context: Context, hear: O
 
 
 def count_usage(conversation: Conversation, context: Context) -> Conversation:
-    """The conversation with what its last question took, answered or not."""
-    return replace(conversation, usage=model_turn.count_spending(conversation.usage, context))
+    """Count what the last question took, answered or not."""
+    return replace(conversation, usage=_count_spending(conversation.usage, context))
 
 
 def _unknown_line_reply(conversation: Conversation, words: str, error: CommandSyntaxError) -> Reply:
-    """A line that nobody understands, and the command that it may mean."""
+    """Suggest the command that a line may mean."""
     if words.lower().startswith("why"):
         return Reply(conversation=conversation, show=("why",), text=words)
     if error.begins:
@@ -209,3 +229,225 @@ def _unknown_line_reply(conversation: Conversation, words: str, error: CommandSy
     hint = f"Did you mean: {COMMANDS[near[0]].usage}?" if near else "help lists the commands."
     say = f"No model is configured, so only short commands are understood. {hint}"
     return Reply(conversation=conversation.heard(Utterance(who=INGOT, text=say)), say=say)
+
+
+_EXAMPLES = 2
+_WHERE = "the model's reply"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _ModelAnswer:
+    """The words and edits of the model; `state` is None if it changed nothing."""
+
+    say: str
+    edits: tuple[Edit, ...]
+    state: State | None
+    problems: tuple[Problem, ...]
+    usage: Usage | None
+
+
+def _ask_in_turns(
+    conversation: Conversation, words: str, context: Context, hear: OnText
+) -> _ModelAnswer:
+    if context.asking is None:
+        raise ValueError("nobody to ask")
+    asking, order = context.asking, conversation.order
+    source, sample = context.source_and_sample(order.source, spec_of_order(order))
+    messages = prompt.build_messages(
+        conversation,
+        words,
+        source,
+        sample,
+        examples=_example_rows(conversation, context),
+        others=find_alternatives(conversation, context),
+    )
+    asking.ledger.open_set(conversation.usage.spent if conversation.usage else Spent())
+    _announce(asking, messages)
+    facts = question.shown_inventory(source, sample)
+    for left in reversed(range(MOST_ANSWERS)):
+        completion = _request_completion(asking, messages, hear)
+        say, edits, state, problems = _try_reply(completion, conversation, context)
+        if not problems:
+            break
+        hear(None)
+        if not left:
+            break
+        messages += [
+            {"role": "assistant", "content": redact(completion.text[:MOST_ANSWER_CHARS])},
+            prompt.correction_message(problems, facts, share=order.share_values),
+        ]
+    usage = _count_spending(conversation.usage, context)
+    return _ModelAnswer(say=say, edits=edits, state=state, problems=problems, usage=usage)
+
+
+def _announce(asking: ModelAccess, messages: list[question.Message]) -> None:
+    tokens = sum(estimate_tokens(one["content"]) for one in messages)
+    taken = estimate_cost(tokens, asking.endpoint.max_tokens, MOST_ANSWERS, asking.ledger.price)
+    asking.announce(f"asking {asking.endpoint.model} at {asking.endpoint.host}: {taken} a turn")
+
+
+def _example_rows(conversation: Conversation, context: Context) -> prompt.Examples:
+    proposal = conversation.state.get("proposal")
+    mapping = proposal.mapping if proposal else None
+    if not mapping or not conversation.state.get("check"):
+        return ()
+    trial = try_out(context, conversation.order, mapping, where="the mapping", show=_EXAMPLES)
+    return trial.report.examples
+
+
+def _request_completion(
+    asking: ModelAccess, messages: list[question.Message], hear: OnText
+) -> client.Completion:
+    following = [PartialString("say")]
+
+    def on_text(delta: str | None) -> None:
+        if delta is None:
+            following[0] = PartialString("say")
+            hear(None)
+        elif new := following[0].hear(delta):
+            hear(new)
+
+    return client.ask_model(
+        asking.endpoint,
+        messages,
+        json_yaml.schema("chat"),
+        store=asking.store,
+        ledger=asking.ledger,
+        hear=on_text,
+    )
+
+
+def _try_reply(
+    completion: client.Completion, conversation: Conversation, context: Context
+) -> tuple[str, tuple[Edit, ...], State | None, tuple[Problem, ...]]:
+    """Return the words of a reply, its edits and the state that they give, or problems."""
+    try:
+        reply = _read_reply(completion.text, cut_off=completion.cut_off)
+    except MappingError as error:
+        return "", (), None, error.problems
+    edits = tuple(reply["edits"])
+    if not edits:
+        return reply["say"], (), None, ()
+    try:
+        state = change_mapping(conversation.state, edits, context, provenance=_provenance(context))
+    except MappingError as error:
+        return reply["say"], (), None, error.problems
+    found = state["problems"]
+    worse = len(found) > len(conversation.state.get("problems", ()))
+    if problems := refusal_problems(conversation.state, state, edits) or (found if worse else ()):
+        return reply["say"], (), None, problems
+    return reply["say"], edits, state, ()
+
+
+def _provenance(context: Context) -> JsonObject:
+    """State which model changed the mapping, with which prompt; later edits keep it."""
+    model = context.asking.endpoint.model if context.asking else ""
+    return {"edited_with": {"model": model, "prompt_sha256": _prompt_hash()}}
+
+
+def _read_reply(text: str, *, cut_off: bool = False) -> JsonObject:
+    """Parse a reply as the schema allows it; nullable keys that were left out are filled in."""
+    try:
+        found, _ = only_object(text, _problem_rank, cut_off=cut_off)
+    except UnreadableReply as error:
+        problem = Problem("", "not_json", error.expected, shorten_value(error.got))
+        raise MappingError(_WHERE, (problem,)) from error
+    reply = {"say": "", "edits": [], **_whole_numbers(found)}
+    if isinstance(reply["edits"], list):
+        reply["edits"] = [_complete_edit(one) for one in reply["edits"]]
+    problems = list(_schema_problems(reply))
+    if problems:
+        raise MappingError(_WHERE, tuple(problems[: question.MOST_PROBLEMS]))
+    return reply
+
+
+def _whole_numbers(value: Json) -> Json:
+    """Turn 2.0 into 2, as JSON Schema counts, and numbers that are too large into texts."""
+    if isinstance(value, dict):
+        return {key: _whole_numbers(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_whole_numbers(one) for one in value]
+    if isinstance(value, float):
+        if not isfinite(value) or abs(value) > _MOST_NUMBER:
+            return str(value)
+        return int(value) if value == int(value) else value
+    return str(value) if isinstance(value, int) and abs(value) > _MOST_NUMBER else value
+
+
+_MOST_NUMBER = 2**53
+
+
+def _schema_problems(reply: JsonObject) -> Iterator[Problem]:
+    """Yield what the schema refuses; for an edit, what the schema of its own kind refuses."""
+    from jsonschema import Draft202012Validator
+
+    for error in json_yaml.validator("chat").iter_errors(reply):
+        place = list(error.absolute_path)
+        if len(place) != len(_AN_EDIT) or error.validator != "anyOf":
+            yield schema_fault(error)
+            continue
+        known = _edit_schema(error.instance)
+        if known is None:
+            pointer, said = f"/edits/{place[1]}/set", ", ".join(KINDS)
+            yield Problem(pointer, "schema", f"one of {said}", shorten_value(error.instance))
+            continue
+        alone = {**known, "$defs": json_yaml.schema("chat")["$defs"]}
+        for fault in Draft202012Validator(alone).iter_errors(error.instance):
+            found = schema_fault(fault)
+            yield replace(found, pointer=f"/edits/{place[1]}{found.pointer}")
+
+
+_AN_EDIT = ("edits", 0)
+
+
+def _edit_schema(edit: Json) -> JsonObject | None:
+    branches = json_yaml.schema("chat")["properties"]["edits"]["items"]["anyOf"]
+    named = edit.get("set") if isinstance(edit, dict) else None
+    return next((one for one in branches if one["properties"]["set"]["enum"] == [named]), None)
+
+
+def _problem_rank(found: JsonObject) -> int:
+    return 2 if "edits" in found else int("say" in found)
+
+
+def _complete_edit(edit: Json) -> Json:
+    """Add nullable keys to an edit, and drop null ones that its kind does not have."""
+    kind = _edit_schema(edit)
+    if kind is None:
+        return edit
+    known = kind["properties"]
+    nullable = {"alternative": None, "number": None, "message": None, "path": None}
+    made = {key: value for key, value in nullable.items() if key in known}
+    said = {key: value for key, value in edit.items() if key in known or value is not None}
+    return _complete_messages({**made, **said})
+
+
+def _complete_messages(edit: JsonObject) -> JsonObject:
+    made = dict(edit)
+    if isinstance(made.get("message"), dict):
+        made["message"] = complete_message(made["message"])
+    if isinstance(made.get("messages"), list):
+        made["messages"] = [
+            one if isinstance(one, dict) and "current" in one else complete_message(one)
+            for one in made["messages"]
+        ]
+    if "parts" in made:
+        made["parts"] = complete_parts(made["parts"]) or []
+    return made
+
+
+def _count_spending(before: Usage | None, context: Context) -> Usage | None:
+    """Return what asking took so far in this conversation, as in a graph's state."""
+    asking = context.asking
+    if asking is None or asking.ledger.data_set.calls < (before.calls if before else 0):
+        return before  # nobody was asked since it was taken up again
+    return Usage(
+        host=asking.endpoint.host,
+        model=asking.endpoint.model,
+        **asdict(asking.ledger.data_set),
+        notes=before.notes if before else (),
+    )
+
+
+def _prompt_hash() -> str:
+    return prompts_hash("chat", "chat_small", "chat_data", "chat_turn", "chat_again")

@@ -1,7 +1,4 @@
-"""What is told of one data set of a lake: its facts, from what became of it.
-
-One data set of a lake, from its files to its facts; runs in a process of its own.
-"""
+"""Take one data set of a lake from its files to its facts, in a process of its own."""
 
 import shutil
 from collections.abc import Sequence
@@ -28,7 +25,9 @@ from ingot.agent.reporting.proposal_folder import (
     remove_proposal,
     write_proposal,
 )
-from ingot.agent.review.pinning.pin import named_values, pin_sample, pinned_folder
+from ingot.agent.review.pinning.pin import pin_sample
+from ingot.agent.review.pinning.pinned_sample import pinned_folder
+from ingot.agent.review.pinning.sample_redaction import named_values
 from ingot.agent.session import Session, open_session
 from ingot.agent.state import Order, Outcome, state_home
 from ingot.agent.state import State as RunState
@@ -46,7 +45,8 @@ from ingot.converters.lake.catalog import SetFacts, Status
 from ingot.converters.lake.statistics import measure_records
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.mapping.bind import load_mapping
-from ingot.converters.output.commit import FinishedResult, find_finished, output_errors
+from ingot.converters.output.commit import FinishedResult, find_finished
+from ingot.converters.output.files import output_errors
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import LeftOut
 from ingot.converters.sources.source import root_candidates
@@ -55,8 +55,8 @@ _SHOWN: Final = 20
 _SPENT: Final = ("calls", "chars_sent", "tokens_in", "tokens_out", "cost")
 
 
-def known_facts(data_set: DataSet) -> SetFacts:
-    """What is known before anything is read."""
+def _known_facts(data_set: DataSet) -> SetFacts:
+    """Return what is known before anything is read."""
     source = data_set.source
     beside = find_card(data_set.cards) if data_set.cards else None
     return SetFacts(
@@ -74,39 +74,36 @@ def known_facts(data_set: DataSet) -> SetFacts:
     )
 
 
-def unreadable_facts(facts: SetFacts, faults: Sequence[LeftOut]) -> SetFacts:
-    """The facts of a data set of which files cannot be read."""
+def _unreadable_facts(facts: SetFacts, faults: Sequence[LeftOut]) -> SetFacts:
     told = "; ".join(f"{one.name}: {one.why}" for one in faults[:3])
     why = f"{len(faults)} file{'s' * (len(faults) != 1)} cannot be read: {told}"
-    hint = "mend or move away what cannot be read; it is tried again when its files change"
+    hint = "repair or move what cannot be read; it is tried again when its files change"
     return replace(facts, status="failed", why=redact(why), hint=hint)
 
 
-def other_command_facts(facts: SetFacts, data_set: DataSet, root: str) -> SetFacts:
-    """The facts of what another command reads; paths in the command are relative to the root."""
+def _other_command_facts(facts: SetFacts, data_set: DataSet, root: str) -> SetFacts:
+    """Return the facts of what another command reads; its paths are relative to the root."""
     assert isinstance(data_set.said, Proposal)
     hint = f"{redact(data_set.said.reason)} (paths below {redact(root)})"
     why = "it is read by another command"
     return replace(facts, status="other", decision="irrelevant", why=why, hint=hint)
 
 
-def with_former_result(order: LakeOrder, facts: SetFacts) -> SetFacts:
-    """The facts with the result of an earlier run, which stays though it is not the present one."""
+def _with_former_result(order: LakeOrder, facts: SetFacts) -> SetFacts:
+    """Add the result of an earlier run, which stays although it is outdated."""
     if facts.result or find_finished(order.result(facts.name)) is None:
         return facts
     why = f"{facts.why} (the result of an earlier run is still there: it is not in the corpus)"
     return replace(facts, result=f"{SETS}/{facts.name}", why=why)
 
 
-def failed_facts(facts: SetFacts, status: Status, error: IngotError) -> SetFacts:
-    """The facts of a data set at which something went wrong."""
+def _failed_facts(facts: SetFacts, status: Status, error: IngotError) -> SetFacts:
     hint = str(getattr(error, "hint", ""))
     why = str(error) if not hint else str(type(error)(*error.args[:2]))
     return replace(facts, status=status, why=redact(why), hint=redact(hint))
 
 
-def proposal_facts(facts: SetFacts, outcome: Outcome) -> SetFacts:
-    """The facts with what was proposed."""
+def _proposal_facts(facts: SetFacts, outcome: Outcome) -> SetFacts:
     check, usage = outcome.check, outcome.usage
     provenance = (outcome.mapping or {}).get("provenance") or {}
     of_file = outcome.mapper == "file" and "mapper" in provenance
@@ -124,8 +121,8 @@ def proposal_facts(facts: SetFacts, outcome: Outcome) -> SetFacts:
     )
 
 
-def result_facts(order: LakeOrder, facts: SetFacts, done: FinishedResult) -> SetFacts:
-    """The facts with what the result holds; measures its records."""
+def _result_facts(order: LakeOrder, facts: SetFacts, done: FinishedResult) -> SetFacts:
+    """Add what the result holds; its records are measured."""
     name, manifest = facts.name, done.manifest
     tokens = manifest["tokens"] or {}
     made = replace(
@@ -148,12 +145,11 @@ def result_facts(order: LakeOrder, facts: SetFacts, done: FinishedResult) -> Set
         made,
         status="converted",
         mapping=load_json(done.folder / MAPPING),
-        mapping_file=relative_name(order.mapping(name), order.out),
+        mapping_file=_relative_name(order.mapping(name), order.out),
     )
 
 
-def relative_name(file: Path, lake: Path) -> str:
-    """A path as the lake's page and catalog name it."""
+def _relative_name(file: Path, lake: Path) -> str:
     return str(file.relative_to(lake)) if file.is_relative_to(lake) else str(file)
 
 
@@ -163,19 +159,19 @@ _PASSING = (StorageError, ModelError, OutputError)
 
 @dataclass(frozen=True, kw_only=True)
 class SetTask:
-    """One data set to be worked at.
+    """One data set to work on.
 
     Attributes:
-        order: what is ordered of the lake.
+        order: the order of the lake.
         data_set: the data set.
         has_mapping: whether it has an approved mapping.
-        key: of all that its state depends on, as it was when the task was given, see `key_of`.
-        pending: names of those that have not come to their end in this run yet.
+        key: its `data_set_key` when the task was given.
+        pending: names of those that are not done in this run yet.
         after: the first by name of those of them that have its keys or columns, "" = itself. It
-            asks first, so that who was asked for does not depend on who is faster.
-        alone: whether no other data set of the lake has the same keys or columns. Only then a model
-            is shown what a card beside the data says: an answer that serves several data sets must
-            not be talked into by the card of one.
+            asks first, so that who is asked for does not depend on who is faster.
+        alone: whether no other data set of the lake has the same keys or columns. Only then a
+            model is shown the card beside the data: an answer that serves several data sets
+            must not be influenced by the card of one.
     """
 
     order: LakeOrder
@@ -191,11 +187,8 @@ class SetTask:
 class SetResult:
     """What became of a data set.
 
-    Attributes:
-        facts: None where another one has to come first.
-        shape: what its shape is known by, where a model is asked about it; "" else.
-        waits_for: the data set of the same shape that has to be settled first, "" = none.
-        again: whether the next run shall try again although nothing has changed.
+    `facts` is None if another one has to come first: `waits_for`, which has the same `shape`. With
+    `again` the next run tries again although nothing has changed.
     """
 
     facts: SetFacts | None = None
@@ -205,35 +198,35 @@ class SetResult:
 
 
 def work_on_set(task: SetTask) -> SetResult:
-    """Map, gate and convert one data set; what goes wrong is told in its facts."""
+    """Map, gate and convert one data set; what goes wrong is in its facts."""
     done = _attempt_task(task)
     if done.facts is None:
         return done
-    return replace(done, facts=with_former_result(task.order, done.facts).as_text())
+    return replace(done, facts=_with_former_result(task.order, done.facts).as_text())
 
 
 def _attempt_task(task: SetTask) -> SetResult:
-    known = known_facts(task.data_set)
+    known = _known_facts(task.data_set)
     try:
         return _process_set(task, known)
     except PostponedError as error:
         return SetResult(shape=error.shape)
     except ModelError as error:
-        return SetResult(facts=failed_facts(known, "resting", error), again=True)
+        return SetResult(facts=_failed_facts(known, "resting", error), again=True)
     except (ReviewNeeded, DriftError) as error:
-        return SetResult(facts=failed_facts(known, "waiting", error))
+        return SetResult(facts=_failed_facts(known, "waiting", error))
     except IngotError as error:
         return SetResult(
-            facts=failed_facts(known, "failed", error), again=isinstance(error, _PASSING)
+            facts=_failed_facts(known, "failed", error), again=isinstance(error, _PASSING)
         )
 
 
 def _process_set(task: SetTask, known: SetFacts) -> SetResult:
     data_set, source = task.data_set, task.data_set.source
     if data_set.said is not None:
-        return SetResult(facts=other_command_facts(known, data_set, task.order.root))
+        return SetResult(facts=_other_command_facts(known, data_set, task.order.root))
     if data_set.faults:
-        return SetResult(facts=unreadable_facts(known, data_set.faults))
+        return SetResult(facts=_unreadable_facts(known, data_set.faults))
     if not source.files:
         told = "; ".join(f"{one.name}: {one.why}" for one in source.left_out[:3])
         facts = replace(known, decision="irrelevant", why=redact(f"no data file: {told}"))
@@ -248,7 +241,6 @@ def _process_set(task: SetTask, known: SetFacts) -> SetResult:
 
 
 def _open_data_set(task: SetTask) -> tuple[Order, Context]:
-    """The order of the data set, and a context that has its source."""
     source = task.data_set.source
     context = Context(asking=_make_asking(task.order))
     context.use_source(replace(source, roots=root_candidates(source.files)))
@@ -273,14 +265,14 @@ def _make_asking(order: LakeOrder) -> ModelAccess | None:
 def _convert_by_mapping(
     task: SetTask, known: SetFacts, order: Order, context: Context, file: Path
 ) -> SetFacts:
-    """By the approved mapping: nobody is asked, what does not fit it is rejected."""
+    """Convert by the approved mapping: no model is asked, rows that do not fit it are rejected."""
     given = replace(order, mapping=load_mapping(file), mapping_file=str(file))
     facts = _settled_facts(task, known, given, without_graph.convert_mapping(given, context))
     return _pin_rows(task, facts, context)
 
 
 def _convert_by_graph(task: SetTask, known: SetFacts, order: Order, context: Context) -> SetResult:
-    """By a proposal of the agent, up to its review and, where it may be approved, beyond."""
+    """Ask for a proposal; convert if it may be approved, else leave it for review."""
     call = _open_shared_model(task, context)
     context.turns = call.turns() if call else {}
     folder = task.order.run_folder(task.data_set.name)
@@ -291,7 +283,7 @@ def _convert_by_graph(task: SetTask, known: SetFacts, order: Order, context: Con
             if call:
                 call.close()
         state, why = _review_by_gates(task, current, state, call)
-        unasked = _is_unasked(state)
+        unasked = "turn" in state and state["turn"].fallback.startswith(NOT_ASKED)
         if unasked or not (current.is_waiting() or current.is_at_rest()):
             current.forget()
     if why or state["outcome"].status not in ("done", "already_done", "irrelevant"):
@@ -330,10 +322,10 @@ def _open_shared_model(task: SetTask, context: Context) -> SharedModel | None:
 def _review_by_gates(
     task: SetTask, current: Session, state: RunState, call: SharedModel | None
 ) -> tuple[RunState, str]:
-    """The state behind the review, or before it and why it waits there."""
+    """Approve what may be approved; return the state, and why it waits."""
     if current.is_at_rest():
         stopped = state.get("stopped")
-        return state, f"a budget is used up: {stopped.why if stopped else ''}"
+        return state, f"a budget is exhausted: {stopped.why if stopped else ''}"
     if not current.is_waiting():
         return state, ""
     why = _review_reason(task, state, call)
@@ -343,7 +335,7 @@ def _review_by_gates(
 
 
 def _review_reason(task: SetTask, state: RunState, call: SharedModel | None) -> str:
-    """Why a proposal waits for a person, "" where it does not."""
+    """Say why a proposal waits for a person, "" if it does not."""
     if call and call.waits_for:
         return f"{call.waits_for} has the same shape and waits for a person: settle it first"
     decided = review_by_gates(state)
@@ -351,18 +343,13 @@ def _review_reason(task: SetTask, state: RunState, call: SharedModel | None) -> 
         return decided.why
     if "turn" in state and state["turn"].fallback:
         return f"the rules stand in for a model: {state['turn'].fallback}"
-    return "" if task.order.yes else "nobody has approved the proposal yet"
-
-
-def _is_unasked(state: RunState) -> bool:
-    """Whether the rules stand in for a model that could not be asked this time."""
-    return "turn" in state and state["turn"].fallback.startswith(NOT_ASKED)
+    return "" if task.order.yes else "no person has approved the proposal yet"
 
 
 def _waiting_facts(
     task: SetTask, known: SetFacts, order: Order, state: RunState, why: str, *, resting: bool
 ) -> SetFacts:
-    """The facts of a data set that waits, whose proposal is laid down for people."""
+    """Write the proposal for a person, and return the facts."""
     told = run_outcome(state)
     resting = resting or told.status == "budget"
     if not resting:
@@ -372,29 +359,28 @@ def _waiting_facts(
     more = stopped.hint if stopped else ""
     hint = more if resting else "decide it: ingot lake review DIR"
     return replace(
-        proposal_facts(known, told),
+        _proposal_facts(known, told),
         status="resting" if resting else "waiting",
         why=redact(why or told.why or _NO_MAPPING),
         hint=hint,
-        mapping_file=None if resting else relative_name(folder, task.order.out),
+        mapping_file=None if resting else _relative_name(folder, task.order.out),
     )
 
 
-_NO_MAPPING = "no mapper found a mapping that could be run"
+_NO_MAPPING = "no mapper found a mapping that can be run"
 
 
 def _settled_facts(task: SetTask, known: SetFacts, order: Order, state: RunState) -> SetFacts:
-    """The facts of a data set that has a result."""
     folder = task.order.result(task.data_set.name)
     done = find_finished(folder)
     if done is None:
-        raise OutputError(str(folder), "is not there any more", "run again")
+        raise OutputError(str(folder), "was removed meanwhile", "run again")
     remove_proposal(order)
-    return result_facts(task.order, proposal_facts(known, run_outcome(state)), done)
+    return _result_facts(task.order, _proposal_facts(known, run_outcome(state)), done)
 
 
 def _pin_rows(task: SetTask, facts: SetFacts, context: Context) -> SetFacts:
-    """The facts, once a sample of the rows lies beside the mapping; or with why none does."""
+    """Pin a sample of the rows beside the mapping; the hint says why if that fails."""
     if not task.order.pin or facts.status != "converted" or facts.mapping is None:
         return facts
     file = task.order.mapping(facts.name)

@@ -1,9 +1,9 @@
-"""What every file of a lake is: looked at once, and again when it has changed."""
+"""Inspect every file of a lake once, and again when it has changed."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from ingot import __version__
 from ingot.agent.lake.lake_order import LakeOrder
 from ingot.agent.lake.lake_state import facts_from_json, facts_json
-from ingot.agent.lake.scheduling import TaskFailure, Workers
+from ingot.converters.convert.worker_pool import TaskFailure, Workers
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.lake.survey import SeenFile
 from ingot.converters.rows import Json
@@ -37,7 +37,7 @@ Counted = Callable[[int, int], None]
 
 
 class LakeListing(NamedTuple):
-    """The files of a lake, what is there by name only, and what cannot be asked for by its name."""
+    """The files of a lake, those that only have a name, and those whose name cannot be used."""
 
     entries: tuple[Entry, ...]
     lost: tuple[SeenFile, ...]
@@ -45,7 +45,7 @@ class LakeListing(NamedTuple):
 
 
 def list_files(order: LakeOrder) -> LakeListing:
-    """The files of the lake, without those that ingot writes."""
+    """List the files of the lake, without those that ingot writes."""
     listing = results.drop_own_results(list_location(order.root, whole=False))
     local = any(isinstance(entry.place, LocalFile) for entry in listing.entries[:1])
     own = [] if not local or listing.direct else _own_folders(order)
@@ -54,14 +54,14 @@ def list_files(order: LakeOrder) -> LakeListing:
     for entry in listing.entries:
         if not _is_text(entry.name):
             name = entry.name.encode("utf-8", "replace").decode()
-            left_out.append(LeftOut(name=name, why="its name is no UTF-8: rename it"))
+            left_out.append(LeftOut(name=name, why="its name is not valid UTF-8: rename it"))
         elif not entry.name.startswith(tuple(own)):
             entries.append(entry)
     return LakeListing(tuple(entries), tuple(lost), tuple(left_out))
 
 
 def _sort_unreadable(found: Sequence[tuple[str, str]]) -> tuple[list[SeenFile], list[LeftOut]]:
-    """Files that are lost to their data set, and what belongs to none: folders, pipes, ..."""
+    """Split into files that their data set lost, and what belongs to none (folders, pipes)."""
     lost: list[SeenFile] = []
     left_out: list[LeftOut] = []
     for name, why in found:
@@ -77,12 +77,12 @@ def _sort_unreadable(found: Sequence[tuple[str, str]]) -> tuple[list[SeenFile], 
 
 
 def _is_text(name: str) -> bool:
-    """Whether a name is text; one in another encoding comes with halves of surrogate pairs."""
+    """Check that a name is valid text; one in another encoding has halves of surrogate pairs."""
     return not any("\ud800" <= c <= "\udfff" for c in name)
 
 
 def _own_folders(order: LakeOrder) -> list[str]:
-    """The folders below the root that are the lake's own, each ending with `/`."""
+    """Return the folders below the root that are the lake's own, each ending with `/`."""
     root = Path(order.root.removeprefix("file://")).expanduser().resolve()
     folders = [one.resolve() for one in (order.out, order.mappings)]
     for one in folders:
@@ -96,7 +96,7 @@ def _own_folders(order: LakeOrder) -> list[str]:
 def scan_files(
     order: LakeOrder, entries: Sequence[Entry], workers: Workers, counted: Counted
 ) -> Iterator[SeenFile]:
-    """Every file and what is in it, in the order given."""
+    """Yield every file and what is in it, in the given order."""
     known = order.state.files()
     new = [
         one for one in entries if side_file_reason(one.name) is None and not _is_known(one, known)
@@ -112,7 +112,7 @@ def scan_files(
 
 
 def _is_known(entry: Entry, known: Mapping[str, tuple[str, str]]) -> bool:
-    """Whether what was found in a file still holds; a stamp may not tell whether it changed."""
+    """Check that what was found in a file still holds; a stamp may not show a change."""
     return entry.tells_changes and known.get(entry.name, ("", ""))[0] == _entry_stamp(entry)
 
 
@@ -120,10 +120,7 @@ def _entry_stamp(entry: Entry) -> str:
     return json.dumps([__version__, entry.bytes, entry.mtime_ns, entry.etag])
 
 
-@dataclass(frozen=True, slots=True)
-class _Chunk:
-    """Some files for one process."""
-
+class _Chunk(NamedTuple):
     entries: tuple[Entry, ...]
     head: int
 
@@ -131,7 +128,7 @@ class _Chunk:
 def _scan_new_files(
     order: LakeOrder, new: Sequence[Entry], head: int, workers: Workers, counted: Counted
 ) -> dict[str, SeenFile]:
-    """What is in files that are new, by name; it is kept as it comes."""
+    """Inspect new files, by name; each result is kept at once."""
     found: dict[str, SeenFile] = {}
     again: list[_Chunk] = []
     for chunk, seen in workers.spread(_scan_chunk, _chunks(new, head, workers.jobs)):
@@ -153,7 +150,7 @@ def _chunks(new: Sequence[Entry], head: int, jobs: int) -> list[_Chunk]:
 
 
 def _remember_files(order: LakeOrder, seen: Sequence[SeenFile], found: dict[str, SeenFile]) -> None:
-    """Add what was found, and remember it; what could not be read is tried again each time."""
+    """Add and keep what was found; what could not be read is tried again each time."""
     found |= {one.entry.name: one for one in seen}
     order.state.keep_files(
         (one.entry.name, _entry_stamp(one.entry), json.dumps(_seen_json(one)))

@@ -1,4 +1,4 @@
-"""The end of a run over a lake: repeats across its data sets, the corpus, catalog and page."""
+"""Finish a run over a lake: duplicates across its data sets, the corpus, catalog and page."""
 
 import shutil
 from collections.abc import Callable, Sequence
@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Final
 
 from ingot.agent.lake.lake_order import CORPUS, LakeOrder
-from ingot.agent.lake.scheduling import TaskFailure, Workers
+from ingot.converters.convert.worker_pool import TaskFailure, Workers
 from ingot.converters.errors import IngotError
 from ingot.converters.lake import catalog, corpus, duplicates, page
 from ingot.converters.lake.catalog import SetFacts, Split
 from ingot.converters.lake.duplicates import find_or_recall
 from ingot.converters.lake.record_hashes import ALL
-from ingot.converters.output.commit import output_errors, write_file
+from ingot.converters.output.files import output_errors, write_file
 from ingot.converters.records.schema import json_line
 from ingot.converters.rows import Json
 
@@ -33,7 +33,7 @@ def finish_run(
     workers: Workers,
     tell: Tell,
 ) -> list[SetFacts]:
-    """What can only be told once every data set has come to its end; the facts with it."""
+    """Do what needs all data sets to be done, and return their facts."""
     tell("repeats")
     found = _find_duplicates(order, sets)
     sets = [_with_repeats(one, found) for one in sets]
@@ -77,8 +77,6 @@ def _with_repeats(one: SetFacts, found: duplicates.Duplicates) -> SetFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class _Part:
-    """What is made of one result."""
-
     name: str
     result: Path
     folder: Path
@@ -93,7 +91,7 @@ def _write_corpus(
     found: duplicates.Duplicates,
     workers: Workers,
 ) -> list[SetFacts]:
-    """The corpus of all results, and what went where; a data set that fails is left out of it."""
+    """Write the corpus of all results; a data set that fails is left out of it."""
     folder = order.out / CORPUS
     options = corpus.CorpusOptions(splits=order.splits or ALL, tokenizer=order.tokenizer)
     parts = [
@@ -113,15 +111,15 @@ def _write_corpus(
         written[part.name] = splits.why if isinstance(splits, TaskFailure) else splits
     kept = [
         (split.name, name)
-        for name, splits in _successful_parts(written).items()
-        for split in splits
+        for name, splits in written.items()
+        for split in (() if isinstance(splits, str) else splits)
     ]
     corpus.sweep_corpus(folder, kept)
     return [_with_splits(one, written.get(one.name, ())) for one in sets]
 
 
 def _write_part(part: _Part) -> tuple[Split, ...] | str:
-    """What went into which split; a text where it went wrong."""
+    """Return what went into which split; a text if it failed."""
     try:
         return corpus.write_corpus(
             part.result,
@@ -133,10 +131,6 @@ def _write_part(part: _Part) -> tuple[Split, ...] | str:
         )
     except IngotError as error:
         return str(error)
-
-
-def _successful_parts(written: dict[str, tuple[Split, ...] | str]) -> dict[str, tuple[Split, ...]]:
-    return {name: one for name, one in written.items() if not isinstance(one, str)}
 
 
 def _with_splits(one: SetFacts, splits: tuple[Split, ...] | str) -> SetFacts:

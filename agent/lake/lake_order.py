@@ -1,7 +1,4 @@
-"""zz_lake.
-
-What is ordered of a lake, and of one data set of it; travels to the processes that work.
-"""
+"""The order of a run over a lake, and of one of its data sets; it is sent to worker processes."""
 
 import hashlib
 import json
@@ -20,9 +17,8 @@ from ingot.converters.rows import Json
 from ingot.converters.sources.inputs import input_stamp
 
 
-# ---body---
 def files_key(data_set: DataSet) -> str:
-    """A hash of the files of a data set; a rejected one is left alone as long as it is the same."""
+    """Hash the files of a data set; a rejected one is left alone while it is the same."""
     source = data_set.source
     document: list[Json] = [
         [input_stamp(file) for file in source.files],
@@ -48,20 +44,20 @@ class LakeOrder:
         out: the lake's folder, absolute.
         mappings: folder of the mappings, absolute.
         mapper: `auto`, `rules` or `llm`.
-        asking: how a model may be asked, None = none is.
+        asking: how a model may be asked, None = no model is.
         mode: `auto`, `pt` or `sft`.
-        tokenizer: see `ConvertOptions`, None = no tokens.
+        tokenizer: as in `ConvertOptions`, None = no tokens.
         records: `parquet` or `jsonl`.
-        language: what `meta.language` is where a mapping does not say it.
+        language: `meta.language` if a mapping does not state it.
         yes: approve proposals that pass the gates.
         min_confidence: below it a proposal waits.
-        allow_drift: convert although the shape is not the one that the mapping was made for.
+        allow_drift: convert although the shape has changed since the mapping was made.
         share_values: what a model may see of the values.
         prompt_tokens: how long the first question may be.
-        dedup: whether repeats are left out of the corpus.
-        splits: what the corpus is dealt to, None = it is not dealt.
-        pin: lay a small sample of raw rows beside each mapping, for `ingot review`.
-        jobs: processes.
+        dedup: leave duplicates out of the corpus.
+        splits: the splits of the corpus, None = it is not split.
+        pin: pin a small sample of raw rows beside each mapping, for reviews.
+        jobs: worker processes.
     """
 
     root: str
@@ -85,32 +81,32 @@ class LakeOrder:
 
     @property
     def state(self) -> LakeState:
-        """What the lake remembers."""
+        """Return the memory of the lake."""
         return LakeState(self.out)
 
     @property
     def has_corpus(self) -> bool:
-        """Whether a corpus is written beside the results: tokens are made of it then."""
+        """Whether a corpus is written beside the results; tokens are made from it then."""
         return self.dedup or self.splits is not None
 
     def result(self, name: str) -> Path:
-        """The folder of a data set's result."""
+        """Return the folder of a data set's result."""
         return self.out / SETS / name
 
     def mapping(self, name: str) -> Path:
-        """The file of a data set's approved mapping."""
+        """Return the file of a data set's approved mapping."""
         return self.mappings / f"{name}.json"
 
     def hashes(self, name: str) -> Path:
-        """The hashes of a data set's records."""
+        """Return the file with the hashes of a data set's records."""
         return self.state.folder / HASHES / f"{name}.npy"
 
     def run_folder(self, name: str) -> Path:
-        """The checkpoints of a data set's run."""
+        """Return the folder with the checkpoints of a data set's run."""
         return self.state.folder / RUNS / name
 
     def data_set_order(self, data_set: DataSet) -> Order:
-        """The order of one data set, as its graph gets it; nobody is asked on its way."""
+        """Return the order of one data set, as its graph gets it; nobody is asked on its way."""
         return Order(
             source=data_set.source.location,
             out=str(self.result(data_set.name)),
@@ -128,7 +124,7 @@ class LakeOrder:
 
 
 def data_set_key(order: LakeOrder, data_set: DataSet, *, mapping: Path | None = None) -> str:
-    """A hash of all that a data set's state depends on: equal = there is nothing to do for it."""
+    """Hash all that a data set's state depends on; equal = nothing is to be done."""
     source, mapping = data_set.source, mapping or order.mapping(data_set.name)
     document: dict[str, Json] = {
         "versions": VERSIONS,
@@ -147,7 +143,7 @@ def data_set_key(order: LakeOrder, data_set: DataSet, *, mapping: Path | None = 
 
 
 def _tokenizer_identity(order: LakeOrder) -> Json:
-    """What tells a tokenizer from another one under its name."""
+    """Return what tells a tokenizer from another one under its name."""
     if order.tokenizer is None or not (path := Path(order.tokenizer)).exists():
         return order.tokenizer
     files = [path] if path.is_file() else sorted(one for one in path.iterdir() if one.is_file())
@@ -156,7 +152,7 @@ def _tokenizer_identity(order: LakeOrder) -> Json:
 
 
 def _asking_identity(order: LakeOrder) -> Sequence[Json]:
-    """What a proposal and its approval depend on."""
+    """Return what a proposal and its approval depend on."""
     asking = order.asking
     model = [asking.endpoint.url, asking.endpoint.model] if asking else None
     limits = [asdict(asking.data_set), asdict(asking.run)] if asking else None

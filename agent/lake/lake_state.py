@@ -1,16 +1,16 @@
-"""What a lake remembers between its runs: one SQLite file in its folder.
+"""The memory of a lake between its runs: one SQLite file in its folder.
 
-Files with what was found in them, data sets with their facts, which shapes a model was asked about,
-and what the run that is going on has spent. Deleting it loses time and calls, no result.
+It holds files with what was found in them, data sets with their facts, the shapes that a model was
+asked about, and what the present run has spent. Deleting it costs time and calls, but no result.
 """
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from sqlite3 import Connection, Error
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from ingot.converters.errors import OutputError
 from ingot.converters.lake.catalog import SetFacts
@@ -28,14 +28,8 @@ CREATE TABLE IF NOT EXISTS notes (key TEXT PRIMARY KEY, value TEXT);
 """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KnownSet:
-    """A data set as an earlier run left it.
-
-    Attributes:
-        key: of everything that its result depends on; equal = nothing to do.
-        facts: what was known of it.
-    """
+class KnownSet(NamedTuple):
+    """A data set as an earlier run left it; an equal key means that nothing is to be done."""
 
     key: str
     facts: SetFacts
@@ -50,7 +44,7 @@ class LakeState:
 
     @contextmanager
     def connected(self) -> Iterator[Connection]:
-        """A connection inside one transaction."""
+        """Open a connection for one transaction."""
         hint = f"delete {self.folder} to begin anew: results that are there are kept"
         try:
             connection = open_database(self._file)
@@ -66,13 +60,16 @@ class LakeState:
                 told = disk_full_hint(error) or hint
                 raise OutputError(str(self._file), f"cannot be used: {error}", told) from error
 
-    # --- files
+    def _rows(self, query: str, *values: str) -> list[tuple[Any, ...]]:
+        with self.connected() as connection:
+            return connection.execute(query, values).fetchall()
+
+    # --- files, by the JSON of their names: a name in an archive may not be valid text
 
     def files(self) -> dict[str, tuple[str, str]]:
-        """The stamp and what was found, by name of the file."""
-        with self.connected() as connection:
-            rows = connection.execute("SELECT name, stamp, facts FROM files WHERE facts != ''")
-            return {_decode_name(key): (stamp, facts) for key, stamp, facts in rows}
+        """Return the stamp and what was found, by name of the file."""
+        rows = self._rows("SELECT name, stamp, facts FROM files WHERE facts != ''")
+        return {json.loads(key): (stamp, facts) for key, stamp, facts in rows}
 
     def keep_files(self, found: Iterable[tuple[str, str, str]]) -> None:
         """Keep (name, stamp, facts)."""
@@ -81,14 +78,13 @@ class LakeState:
             "DO UPDATE SET stamp = excluded.stamp, facts = excluded.facts"
         )
         with self.connected() as connection:
-            rows = ((_encode_name(name), stamp, facts) for name, stamp, facts in found)
+            rows = ((json.dumps(name), stamp, facts) for name, stamp, facts in found)
             connection.executemany(put, rows)
 
     def members(self) -> dict[str, str]:
-        """The data set of every file that is known."""
-        with self.connected() as connection:
-            rows = connection.execute("SELECT name, member FROM files WHERE member IS NOT NULL")
-            return {_decode_name(key): member for key, member in rows}
+        """Return the data set of every known file."""
+        rows = self._rows("SELECT name, member FROM files WHERE member IS NOT NULL")
+        return {json.loads(key): member for key, member in rows}
 
     def keep_members(self, members: Mapping[str, str]) -> None:
         """Keep the data set of every file, and forget files that are gone."""
@@ -98,19 +94,17 @@ class LakeState:
         )
         with self.connected() as connection:
             connection.execute("UPDATE files SET member = NULL")
-            rows = ((_encode_name(name), member) for name, member in members.items())
+            rows = ((json.dumps(name), member) for name, member in members.items())
             connection.executemany(put, rows)
             connection.execute("DELETE FROM files WHERE facts = '' AND member IS NULL")
 
     # --- data sets
 
     def sets(self) -> dict[str, KnownSet]:
-        """Every data set by its name."""
-        with self.connected() as connection:
-            rows = connection.execute("SELECT name, key, facts FROM sets ORDER BY name").fetchall()
+        """Return every data set by its name."""
         return {
             name: KnownSet(key=key, facts=SetFacts.from_json(json.loads(facts)))
-            for name, key, facts in rows
+            for name, key, facts in self._rows("SELECT name, key, facts FROM sets ORDER BY name")
         }
 
     def keep(self, key: str, facts: SetFacts) -> None:
@@ -128,10 +122,9 @@ class LakeState:
     # --- shapes
 
     def first_of_shape(self, shape: str) -> str | None:
-        """The data set for which a model was asked about a shape, None = nobody did."""
-        with self.connected() as connection:
-            row = connection.execute("SELECT name FROM shapes WHERE key = ?", (shape,)).fetchone()
-        return row[0] if row else None
+        """Return the data set for which a model was asked about a shape, None = no one asked."""
+        rows = self._rows("SELECT name FROM shapes WHERE key = ?", shape)
+        return rows[0][0] if rows else None
 
     def keep_shape(self, shape: str, name: str) -> None:
         """Keep that a model was asked about a shape; the first data set stays."""
@@ -141,10 +134,9 @@ class LakeState:
     # --- notes
 
     def note(self, key: str) -> Json:
-        """A note under that key, None = there is none."""
-        with self.connected() as connection:
-            row = connection.execute("SELECT value FROM notes WHERE key = ?", (key,)).fetchone()
-        return json.loads(row[0]) if row else None
+        """Return a note, None if there is none."""
+        rows = self._rows("SELECT value FROM notes WHERE key = ?", key)
+        return json.loads(rows[0][0]) if rows else None
 
     def keep_note(self, key: str, value: Json) -> None:
         """Keep a note; None removes it."""
@@ -156,9 +148,9 @@ class LakeState:
                 connection.execute(put, (key, json.dumps(value)))
 
     def change_note(self, key: str, change: Callable[[Json], Json]) -> Json:
-        """Replace a note by what `change` makes of it, no other process in between; gives it.
+        """Replace a note by what `change` returns, with no other process in between.
 
-        Nothing is kept where `change` raises.
+        Nothing is kept if `change` raises.
         """
         with self.connected() as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -169,24 +161,13 @@ class LakeState:
             return made
 
 
-def _encode_name(name: str) -> str:
-    """A file's name as the database can hold it: names in archives may be no text."""
-    return json.dumps(name)
-
-
-def _decode_name(key: str) -> str:
-    """The inverse of `_key`."""
-    name: str = json.loads(key)
-    return name
-
-
 def facts_json(facts: FileFacts) -> dict[str, Json]:
-    """What is known of a file as plain JSON, sets sorted."""
+    """Return what is known of a file as plain JSON, sets sorted."""
     document = asdict(facts)
     return document | {"shape": sorted(facts.shape), "guessed": sorted(facts.guessed)}
 
 
 def facts_from_json(document: dict[str, Json]) -> FileFacts:
-    """The inverse of `facts_json`."""
+    """Restore the facts from `facts_json`."""
     sets = {key: frozenset(document[key]) for key in ("shape", "guessed")}
     return FileFacts(**{**document, **sets, "columns": tuple(document["columns"])})

@@ -1,7 +1,7 @@
-"""What waits in a lake for a person, and what they decide: mappings are approved as files.
+"""List what waits in a lake for a person, and record what they decide.
 
 Nothing is converted here. An approved mapping lies in the folder of the mappings, where the next
-run over the lake finds it; a rejected proposal is left alone until the files of its data change.
+run finds it; a rejected proposal is left alone until the files of its data change.
 """
 
 import shlex
@@ -14,7 +14,6 @@ from typing import Final
 from ingot.agent.context import Context
 from ingot.agent.lake.lake_order import MAPPINGS, LakeOrder, files_key
 from ingot.agent.lake.lake_state import LakeState
-from ingot.agent.lake.scheduling import Workers
 from ingot.agent.nodes import without_graph
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.proposing.fingerprint import shape_fingerprint, source_shape
@@ -28,12 +27,13 @@ from ingot.agent.reporting.proposal_folder import (
 from ingot.agent.reporting.report import mapping_bytes
 from ingot.agent.session import Session
 from ingot.agent.state import RUNS_FILE, Order, State, open_checkpoints
+from ingot.converters.convert.worker_pool import Workers
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.json_yaml import decode
 from ingot.converters.lake.catalog import SetFacts
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.mapping.bind import load_mapping
-from ingot.converters.output.commit import output_errors, write_file
+from ingot.converters.output.files import output_errors, write_file
 from ingot.converters.rows import Json
 from ingot.converters.sources.source import root_candidates
 
@@ -42,7 +42,7 @@ REJECTED: Final = "a person has rejected the proposal"
 
 
 def known_order(lake: Path, mappings: Path | None = None) -> LakeOrder:
-    """What is known of the runs that made a lake's folder."""
+    """Restore the order of the runs that wrote a lake's folder."""
     lake = lake.absolute()
     state = LakeState(lake)
     root = state.note("root") if state.folder.is_dir() else None
@@ -54,7 +54,7 @@ def known_order(lake: Path, mappings: Path | None = None) -> LakeOrder:
 
 
 def waiting_sets(order: LakeOrder, *, rejected: bool = False) -> list[SetFacts]:
-    """The data sets that wait for a person, by name; those rejected before as well if wanted."""
+    """List the data sets that wait for a person, by name, and those rejected before if wanted."""
     statuses = ("waiting", "rejected") if rejected else ("waiting",)
     kept = [one.facts for one in order.state.sets().values()]
     return [one for one in kept if one.status in statuses and not _is_settled(order, one)]
@@ -65,7 +65,7 @@ def _is_settled(order: LakeOrder, facts: SetFacts) -> bool:
 
 
 def proposal_file(order: LakeOrder, name: str) -> Path:
-    """Where the proposed mapping of a data set lies, or would."""
+    """Return where the proposed mapping of a data set lies, or would."""
     return proposal_path(str(order.result(name))) / MAPPING
 
 
@@ -93,7 +93,7 @@ def approve(order: LakeOrder, facts: SetFacts, document: dict[str, Json] | None 
 
 
 def reject(order: LakeOrder, facts: SetFacts, data_set: DataSet) -> None:
-    """Leave a data set alone until its files change; its proposal stays, and may be approved yet."""
+    """Leave a data set alone until its files change; its proposal may still be approved."""
     back = shlex.join(["ingot", "lake", "review", str(order.out), "--approve", facts.name])
     hint = f"to approve it after all: {back}"
     told = replace(facts, status="rejected", why=REJECTED, hint=hint)
@@ -101,7 +101,7 @@ def reject(order: LakeOrder, facts: SetFacts, data_set: DataSet) -> None:
 
 
 def _remove_proposal(order: LakeOrder, name: str) -> None:
-    """Remove what waited: it is decided, and stands in the mapping's file."""
+    """Remove the proposal, which is decided."""
     shutil.rmtree(order.run_folder(name), ignore_errors=True)
     folder = proposal_file(order, name).parent
     with output_errors(folder):
@@ -112,7 +112,7 @@ def _remove_proposal(order: LakeOrder, name: str) -> None:
 
 
 def _wake_same_shape(order: LakeOrder, facts: SetFacts) -> None:
-    """See to it that the next run looks again at what waits and has the same shape."""
+    """Have the next run look again at what waits and has the same shape."""
     for kept in order.state.sets().values():
         same = kept.facts.fingerprint == facts.fingerprint is not None
         if same and kept.facts.status == "waiting" and kept.facts.name != facts.name:
@@ -122,28 +122,12 @@ def _wake_same_shape(order: LakeOrder, facts: SetFacts) -> None:
 # --- to look at
 
 
-class _NullListener:
-    """Listens to what nobody wants to know."""
-
-    def looking(self, done: int, files: int) -> None:
-        """Files were looked at."""
-
-    def found(self, sets: int, todo: int) -> None:
-        """Data sets were found."""
-
-    def settled(self, facts: SetFacts, done: int, todo: int) -> None:
-        """A data set has come to its end."""
-
-    def finishing(self, what: str) -> None:
-        """Something is done at the end."""
-
-
 def find_data_sets(order: LakeOrder) -> dict[str, DataSet]:
-    """The data sets as they lie there now, by name."""
+    """Find the data sets as they are now, by name."""
     from ingot.agent.lake.run import find_sets  # brings catalog and page along
 
     with Workers(order.jobs) as workers:
-        found, _ = find_sets(order, workers, _NullListener())
+        found, _ = find_sets(order, workers, lambda *_: None)
     return {one.name: one for one in found.sets}
 
 
@@ -151,11 +135,8 @@ def find_data_sets(order: LakeOrder) -> dict[str, DataSet]:
 class ShownProposal:
     """A proposal as a person is shown it.
 
-    Attributes:
-        state: the graph's, as far as it is known; its mapping is the one that would be approved.
-        context: has the source.
-        document: that mapping, None = there is none.
-        moved: whether it was approved before, and the data has another shape since.
+    `document` is the mapping that would be approved, None = there is none; `moved` says that it was
+    approved before, and the data has another shape since.
     """
 
     state: State
@@ -165,9 +146,9 @@ class ShownProposal:
 
 
 def load_proposal(order: LakeOrder, data_set: DataSet) -> ShownProposal:
-    """What waits for a data set: the proposal as it was made, or as a person has edited it since.
+    """Load what waits for a data set: the proposal as it was made, or as a person edited it.
 
-    Of a data set that waits since its shape has moved it is the approved mapping on the new data.
+    If the shape of the data has changed it is the approved mapping on the new data.
     """
     context, approved = _source_context(data_set), order.mapping(data_set.name)
     if approved.is_file():
@@ -194,7 +175,7 @@ def try_mapping(
     *,
     provenance: Mapping[str, Json] | None = None,
 ) -> ShownProposal:
-    """A mapping run on the sample."""
+    """Try a mapping on the sample."""
     context = context or _source_context(data_set)
     file = str(proposal_file(order, data_set.name))
     wanted = Order(
@@ -222,7 +203,7 @@ def _source_context(data_set: DataSet) -> Context:
 
 
 def _waiting_state(order: LakeOrder, data_set: DataSet) -> State | None:
-    """The state of the run that waits; None where it waits no more."""
+    """Return the state of the run that waits; None if it does not wait any more."""
     from ingot.agent.graph import build_graph
 
     folder = order.run_folder(data_set.name)

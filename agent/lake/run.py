@@ -1,6 +1,5 @@
-"""A run over a lake: what is new or changed is mapped, gated and converted; then the catalog."""
+"""Run over a lake: map, gate and convert what is new or changed, then write the catalog."""
 
-import fcntl
 import hashlib
 import json
 import os
@@ -15,22 +14,23 @@ from typing import Final, Protocol
 from ingot import __version__
 from ingot.agent.lake import finish, shared_model
 from ingot.agent.lake.data_set import SetResult, SetTask, work_on_set
-from ingot.agent.lake.file_scan import LakeListing, list_files, scan_files
+from ingot.agent.lake.file_scan import Counted, LakeListing, list_files, scan_files
 from ingot.agent.lake.lake_order import HASHES, MAPPINGS, LakeOrder, data_set_key, files_key
 from ingot.agent.lake.lake_state import KnownSet
-from ingot.agent.lake.scheduling import QueuedSet, TaskFailure, TurnQueue, Workers, shape_keys
-from ingot.agent.lake.shared_model import GONE
+from ingot.agent.lake.shared_model import GONE, QueuedSet, TurnQueue, shape_keys
 from ingot.agent.model.budget import Spent
 from ingot.agent.nodes.discover import raw_data_proposal
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.reporting.proposal_folder import MAPPING
+from ingot.converters.convert.worker_pool import TaskFailure, Workers
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.lake.catalog import SetFacts, encodable_value
 from ingot.converters.lake.record_hashes import WIDTH
 from ingot.converters.lake.survey import DataSet, Survey, survey_lake
-from ingot.converters.output.commit import find_finished, output_errors, write_file
+from ingot.converters.output.commit import find_finished
+from ingot.converters.output.files import LockedError, output_errors, take_lock, write_file
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 
@@ -39,32 +39,27 @@ _RAW: Final = "recognised"
 
 
 class LakeListener(Protocol):
-    """Is told how far a run over a lake is."""
+    """Shows the progress of a run over a lake."""
 
-    def looking(self, done: int, files: int) -> None:
-        """So many of so many new files were looked at."""
+    def show_scan(self, done: int, files: int) -> None:
+        """Show how many of the new files were inspected."""
 
-    def found(self, sets: int, todo: int) -> None:
-        """So many data sets there are, and so many of them are new or have changed."""
+    def show_sets(self, sets: int, todo: int) -> None:
+        """Show how many data sets there are, and how many of them are new or have changed."""
 
-    def settled(self, facts: SetFacts, done: int, todo: int) -> None:
-        """A data set has come to its end."""
+    def show_done(self, facts: SetFacts, done: int, todo: int) -> None:
+        """Show a data set that is done."""
 
-    def finishing(self, what: str) -> None:
-        """What is done at the end."""
+    def show_step(self, what: str) -> None:
+        """Show which step at the end begins."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LakeReport:
     """What a run over a lake did.
 
-    Attributes:
-        sets: all data sets by name, those of earlier runs too.
-        worked: names of those that this run worked at.
-        left_out: files that are not read: (name, why).
-        files: number of files in the lake.
-        spent: what asking a model took.
-        seconds: how long it took.
+    `sets` are all data sets by name, also those of earlier runs, `worked` the names of those that
+    this run worked on, `left_out` the files that are not read (name, why).
     """
 
     sets: tuple[SetFacts, ...]
@@ -75,17 +70,15 @@ class LakeReport:
     seconds: float = 0.0
 
 
-def find_sets(order: LakeOrder, workers: Workers, listener: LakeListener) -> tuple[Survey, int]:
-    """The data sets that lie in the lake, and the number of its files."""
+def find_sets(order: LakeOrder, workers: Workers, hear: Counted) -> tuple[Survey, int]:
+    """Find the data sets of the lake, and count its files."""
     listed = list_files(order)
-    return _survey_files(order, listed, workers, listener), len(listed.entries)
+    return _survey_files(order, listed, workers, hear), len(listed.entries)
 
 
-def _survey_files(
-    order: LakeOrder, listed: LakeListing, workers: Workers, listener: LakeListener
-) -> Survey:
+def _survey_files(order: LakeOrder, listed: LakeListing, workers: Workers, hear: Counted) -> Survey:
     recognised = _RawDataRecognizer(order)
-    looked = scan_files(order, listed.entries, workers, listener.looking)
+    looked = scan_files(order, listed.entries, workers, hear)
     seen = sorted([*looked, *listed.lost], key=lambda one: one.entry.name)
     found = survey_lake(order.root, seen, order.state.members(), recognised)
     recognised.keep()
@@ -93,7 +86,7 @@ def _survey_files(
 
 
 class _RawDataRecognizer:
-    """What another command reads: looked at once, and again where the files have changed."""
+    """Recognises what another command reads; looks again only where the files have changed."""
 
     def __init__(self, order: LakeOrder) -> None:
         self._state = order.state
@@ -101,7 +94,6 @@ class _RawDataRecognizer:
         self._told: dict[str, Json] = {}
 
     def __call__(self, source: Source) -> Proposal | None:
-        """The proposal to use that command, None for all else."""
         stamps = [[e.name, e.bytes, e.mtime_ns, e.etag] for e in source.listing.entries]
         digest = hashlib.sha256(json.dumps([__version__, stamps]).encode()).hexdigest()
         known = self._known.get(source.location)
@@ -124,11 +116,11 @@ class _RawDataRecognizer:
 def run_lake(
     order: LakeOrder, listener: LakeListener, *, settle: float = 0.0, watching: bool = False
 ) -> LakeReport:
-    """Bring the lake's folder up to date with its data; a killed run is gone on with."""
+    """Bring the lake's folder up to date with its data; an interrupted run is resumed."""
     begun, now = time.monotonic(), time.time_ns()
     listed = list_files(order)
     with _lock_folder(order), Workers(order.jobs) as workers:
-        found = _survey_files(order, listed, workers, listener)
+        found = _survey_files(order, listed, workers, listener.show_scan)
         order.state.keep_note(_ROOT, _lake_place(order))
         order.state.keep_note(MAPPINGS, str(order.mappings))
         order.state.keep_members(_set_by_file(found))
@@ -137,12 +129,17 @@ def run_lake(
         written = {one.name for one in found.sets if _is_written(one, now, settle)}
         worked = _work_through(order, found, workers, listener, written)
         sets = _facts_with_gone(order, found)
-        told = _page_facts(order, found, len(listed.entries))
+        told = {
+            "files": len(listed.entries),
+            "left_out": len(found.all_left_out()),
+            "dedup": "exact" if order.dedup else None,
+            "split": order.splits.to_json() if order.splits else None,
+        }
         left_out = [
             (encodable_value(redact(one.name)), redact(one.why)) for one in found.all_left_out()
         ]
         finish.write_left_out(order, left_out)
-        sets = finish.finish_run(order, sets, told, workers, listener.finishing)
+        sets = finish.finish_run(order, sets, told, workers, listener.show_step)
         spent = (shared_model.count_spending if watching else shared_model.end_run)(order.state)
     return LakeReport(
         sets=tuple(sets),
@@ -154,18 +151,7 @@ def run_lake(
     )
 
 
-def _page_facts(order: LakeOrder, found: Survey, files: int) -> dict[str, Json]:
-    """What the page says of the lake as a whole: nothing that another run would say otherwise."""
-    return {
-        "files": files,
-        "left_out": len(found.all_left_out()),
-        "dedup": "exact" if order.dedup else None,
-        "split": order.splits.to_json() if order.splits else None,
-    }
-
-
 def _set_by_file(found: Survey) -> dict[str, str]:
-    """The data set of every file."""
     members: dict[str, str] = {}
     for one in found.sets:
         names = [*(file.name for file in one.source.files), *(bad.name for bad in one.faults)]
@@ -178,14 +164,14 @@ def _set_by_file(found: Survey) -> dict[str, str]:
 def _work_through(
     order: LakeOrder, found: Survey, workers: Workers, listener: LakeListener, written: set[str]
 ) -> list[str]:
-    """Work at what is new or changed; the names of it."""
+    """Work on what is new or changed, and return its names."""
     kept = order.state.sets()
     todo = [
         one
         for one in sorted(found.sets, key=lambda one: -sum(f.bytes for f in one.source.files))
         if _is_due(order, one, kept.get(one.name)) and one.name not in written
     ]
-    listener.found(len(found.sets), len(todo))
+    listener.show_sets(len(found.sets), len(todo))
     turns, done, alike = TurnQueue(todo), 0, Counter(map(shape_keys, found.sets))
     while turns:
         tasks = [_make_task(order, one, alike) for one in turns.next()]
@@ -199,7 +185,7 @@ def _work_through(
             whose[task.data_set.name] = result.shape if isinstance(result, SetResult) else ""
             if facts is not None:
                 done += 1
-                listener.settled(facts, done, len(todo))
+                listener.show_done(facts, done, len(todo))
         turns.settle(ended, put_off)
     return [one.name for one in todo]
 
@@ -220,7 +206,7 @@ def _make_task(order: LakeOrder, turn: QueuedSet, alike: Counter[frozenset[str]]
 def _keep_result(
     order: LakeOrder, task: SetTask, result: SetResult | TaskFailure
 ) -> SetFacts | None:
-    """The facts of a data set that has come to its end, kept; None where it was put off."""
+    """Keep and return the facts of a data set that is done; None if it was put off."""
     if isinstance(result, TaskFailure):
         name = task.data_set.name
         facts = SetFacts(name=name, place=redact(task.data_set.place), status="failed")
@@ -237,7 +223,7 @@ def _keep_result(
 
 
 def _key_after(order: LakeOrder, task: SetTask, facts: SetFacts) -> str:
-    """The key under which a data set is left: that of the mapping which was executed.
+    """Return the key of the mapping that was executed.
 
     The mapping file itself may have been edited in the meantime, which is a change of its own.
     """
@@ -247,7 +233,7 @@ def _key_after(order: LakeOrder, task: SetTask, facts: SetFacts) -> str:
 
 
 def _key_with_first(order: LakeOrder, key: str, first: str) -> str:
-    """The key of a data set that waits for the first of its shape: it changes with its mapping."""
+    """Extend the key of a data set by the mapping of the one that it waits for."""
     if not first:
         return key
     file = order.mapping(first)
@@ -256,9 +242,9 @@ def _key_with_first(order: LakeOrder, key: str, first: str) -> str:
 
 
 def _keep_mapping(order: LakeOrder, facts: SetFacts) -> None:
-    """The executed mapping as the approved one; one that is there already stays as it is.
+    """Keep the executed mapping as the approved one, unless there is one.
 
-    It comes last: a run that is killed before finds the data set not to have come to its end.
+    It comes last: a data set of a run that is killed before is not done.
     """
     executed, file = order.result(facts.name) / MAPPING, order.mapping(facts.name)
     if facts.status != "converted" or file.exists():
@@ -269,7 +255,7 @@ def _keep_mapping(order: LakeOrder, facts: SetFacts) -> None:
 
 
 def _write_traceback(order: LakeOrder, name: str, details: str) -> str:
-    """Where the traceback of a mistake lies."""
+    """Write the traceback of a crash, and return a hint that names the file."""
     if not details:
         return ""
     file = order.state.folder / "mistakes" / f"{name}.txt"
@@ -280,7 +266,7 @@ def _write_traceback(order: LakeOrder, name: str, details: str) -> str:
 
 
 def _is_due(order: LakeOrder, one: DataSet, kept: KnownSet | None) -> bool:
-    """Whether a data set is new, has changed, or has lost its result."""
+    """Check whether a data set is new, has changed, or has lost its result."""
     if kept is None or not all(entry.tells_changes for entry in one.source.listing.entries):
         return True
     if kept.facts.status == "rejected" and not order.mapping(one.name).exists():
@@ -294,26 +280,26 @@ def _is_due(order: LakeOrder, one: DataSet, kept: KnownSet | None) -> bool:
 
 
 def _is_measured(order: LakeOrder, facts: SetFacts) -> bool:
-    """Whether the hashes of a data set's records are there, as far as their size tells."""
+    """Check that the hashes of a data set's records are there, as far as their size tells."""
     file = order.hashes(facts.name)
     return file.is_file() and file.stat().st_size >= WIDTH * facts.figures.records
 
 
 def _is_written(one: DataSet, listed: int, settle: float) -> bool:
-    """Whether a file of a data set had changed so recently that it may still be written."""
+    """Check whether a file changed so recently that it may still be written."""
     entries = one.source.listing.entries if settle else ()
     return any(abs(listed - (entry.mtime_ns or 0)) < settle * 1e9 for entry in entries)
 
 
 def _facts_with_gone(order: LakeOrder, found: Survey) -> list[SetFacts]:
-    """The facts of all data sets; of those whose files are gone, what has a result."""
+    """Return the facts of all data sets; if their files are removed, of those with a result."""
     there = {one.name for one in found.sets}
     sets = []
     for name, kept in order.state.sets().items():
         if name in there:
             sets.append(kept.facts)
         elif kept.facts.result and (order.out / kept.facts.result).is_dir():
-            gone = "its files are not there any more; its result is kept"
+            gone = "its files were removed; its result is kept"
             facts = replace(kept.facts, status="gone", why=gone, hint="")
             order.state.keep("", facts)
             sets.append(facts)
@@ -324,17 +310,16 @@ def _facts_with_gone(order: LakeOrder, found: Survey) -> list[SetFacts]:
 
 @contextmanager
 def _lock_folder(order: LakeOrder) -> Iterator[None]:
-    """Hold the lake's folder for one run; the operating system frees it when the process dies."""
+    """Hold the lake's folder for one run."""
     folder = order.state.folder
     with output_errors(order.out):
         (folder / HASHES).mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+            descriptor = take_lock(folder / "lock")
+        except LockedError as error:
             hint = "wait for it or choose another folder"
             raise OutputError(str(order.out), "another run is working there", hint) from error
+    try:
         _check_root(order)
         yield
     finally:
@@ -349,6 +334,6 @@ def _check_root(order: LakeOrder) -> None:
 
 
 def _lake_place(order: LakeOrder) -> str:
-    """Where the lake lies, however its root was named."""
+    """Return where the lake lies, however its root was named."""
     local = "://" not in order.root
     return str(Path(order.root).expanduser().resolve()) if local else order.root.rstrip("/")

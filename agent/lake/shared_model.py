@@ -1,19 +1,16 @@
-"""Budgets of a run over a lake: what all its processes spend, held together.
+"""One model for many data sets: one budget over all processes, one question per shape.
 
-A request is reserved before it is sent and settled when it is answered, so that processes which ask
-at the same time pass no limit together. What a run that was killed spent stays counted until a run
-of the lake comes to its end.
-
-A model for many data sets: about one shape it is asked once, by whoever comes first.
+A request is reserved before it is sent and settled when it is answered, so that processes that ask
+at the same time stay within the limits together. What an interrupted run spent stays counted until
+a run of the lake ends.
 """
 
-import fcntl
 import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from ingot.agent.lake.lake_state import LakeState
 from ingot.agent.model.budget import Ledger, Limits, Price, Spent, check_request_limits, check_wait
@@ -27,6 +24,8 @@ from ingot.agent.proposing.llm.model_access import ModelAccess
 from ingot.agent.proposing.proposal import MODEL, History, Mapper, Proposal, Request, Turn
 from ingot.converters.errors import ModelError
 from ingot.converters.json_yaml import decode, encode
+from ingot.converters.lake.survey import DataSet
+from ingot.converters.output.files import LockedError, hold_lock
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
 from ingot.converters.sources.sample import Sample
@@ -46,11 +45,11 @@ class LakeLedger(Ledger):
 
     @property
     def run(self) -> Spent:
-        """What all processes of the run spent or have reserved."""
+        """Return what all processes of the run spent or have reserved."""
         return _note_total(self._state.note(_NOTE))
 
     def check(self, tokens_in: int, tokens_out: int) -> None:
-        """See that one more request is within every limit, and reserve it."""
+        """Check that one more request is within every limit, and reserve it."""
         super().check(tokens_in, tokens_out)
 
         def reserved(note: Json) -> Json:
@@ -64,38 +63,38 @@ class LakeLedger(Ledger):
         self._state.change_note(_NOTE, reserved)
 
     def check_wait(self, seconds: float) -> None:
-        """Whether so long a wait leaves time to ask again."""
+        """Check that a wait leaves time to ask again."""
         super().check_wait(seconds)
         check_wait(_RUN, self._of_run, self.run, seconds)
 
     def add(self, spent: Spent) -> None:
-        """Count what one request or wait spent, in place of what was reserved for it."""
+        """Count what one request or wait spent, in place of its reservation."""
         super().add(spent)
         self._state.change_note(
             _NOTE, lambda note: _with_reservation(_settle_note(note, spent), None)
         )
 
     def seconds_left(self) -> float | None:
-        """The time that is left, never below 0; None = no limit."""
+        """Return the time that is left, never below 0; None = no limit."""
         of_set, most = super().seconds_left(), self._of_run.seconds
         left = [] if most is None else [max(0.0, most - self.run.seconds)]
         return min([*left, *([] if of_set is None else [of_set])], default=None)
 
 
 def begin_run(state: LakeState) -> None:
-    """See to it that what a killed run had reserved counts as spent: it may have been sent."""
+    """Count what a killed run had reserved as spent: it may have been sent."""
     note = state.note(_NOTE)
     if note is not None:
         state.keep_note(_NOTE, {"spent": encode(_note_total(note)), "reserved": {}})
 
 
 def count_spending(state: LakeState) -> Spent:
-    """What the run has spent so far."""
+    """Return what the run has spent so far."""
     return _note_total(state.note(_NOTE))
 
 
 def end_run(state: LakeState) -> Spent:
-    """What the run spent; the next one begins with nothing spent."""
+    """Return what the run spent; the next one begins with nothing spent."""
     total = count_spending(state)
     state.keep_note(_NOTE, None)
     return total
@@ -109,7 +108,7 @@ def _note_total(note: Json) -> Spent:
 
 
 def _with_reservation(note: Json, wanted: Spent | None) -> Json:
-    """The note with what this process has reserved now; None = nothing."""
+    """Set what this process has reserved; None = nothing."""
     note = note or {"spent": encode(Spent()), "reserved": {}}
     others = {pid: one for pid, one in note["reserved"].items() if pid != str(os.getpid())}
     mine = {} if wanted is None else {str(os.getpid()): encode(wanted)}
@@ -127,7 +126,7 @@ _LOCKS: Final = "shapes"
 
 
 class PostponedError(Exception):
-    """Another data set of the same shape comes first; field: what the shape is known by."""
+    """Another data set of the same shape comes first."""
 
     def __init__(self, shape: str) -> None:
         super().__init__(shape)
@@ -138,17 +137,10 @@ class PostponedError(Exception):
 class SharedModel:
     """The model as one data set of a lake may ask it.
 
-    Attributes:
-        state: where data sets meet.
-        name: the data set.
-        asking: how the model is asked.
-        rules: the rules.
-        card: what is said beside the data.
-        pending: the data sets that have not come to an end in this run yet.
-        after: the data set that is to ask first, "" = this one.
-        approved: the approved mapping of a data set, None = there is none.
-        shape: what the data set's shape is known by, once the model was to be asked about it.
-        waits_for: the data set of the same shape whose answer a person has to settle first.
+    `pending` are the data sets that are not done in this run yet; `after` is the one that asks
+    first ("" = this one), `approved` looks up the approved mapping of another one. Afterwards
+    `shape` is set if the model was to be asked, and `waits_for` names the data set of the same
+    shape that a person has to settle first.
     """
 
     state: LakeState
@@ -164,7 +156,7 @@ class SharedModel:
     _held: ExitStack = field(default_factory=ExitStack)
 
     def turns(self) -> dict[str, Mapper]:
-        """The mappers that ask the model, by their names."""
+        """Return the mappers that ask the model, by name."""
         return {
             "auto": auto.auto_mapper(self.rules, self._turn),
             MODEL: auto.model_first_mapper(self._turn, self.rules),
@@ -179,7 +171,12 @@ class SharedModel:
         shape, rows = self.asking.keys(shape, sample, request, rules.proposal, self.card)
         if not self.shape:
             self.shape = shape
-            self._held.enter_context(_lock_shape(self.state.folder / _LOCKS, shape))
+            locks = self.state.folder / _LOCKS
+            locks.mkdir(parents=True, exist_ok=True)
+            try:
+                self._held.enter_context(hold_lock(locks / shape))
+            except LockedError as error:
+                raise PostponedError(shape) from error
         first = self.state.first_of_shape(shape)
         # Without what other runs were told, what this lake was told still counts.
         self.asking.remembered |= first is not None
@@ -194,7 +191,7 @@ class SharedModel:
         return self._asked(source, sample, request, history)
 
     def _asked(self, source: Source, sample: Sample, request: Request, history: History) -> Turn:
-        """The model's turn; where it does not answer at all, no other data set waits for it too."""
+        """Ask the model; if it does not answer at all, no other data set tries in this run."""
         cards = {source.location: self.card} if self.card else {}
         try:
             return mapper.llm_mapper(self.asking, self.rules, cards)(
@@ -206,14 +203,13 @@ class SharedModel:
             raise
 
     def _known(self, shape: str, rows: str) -> bool:
-        """Whether an answer is there for the shape, or for these rows."""
         if not self.asking.remembered:
             return False
         of_shape = self.asking.store.reply(shape) is not None and not self.asking.marked(shape)
         return of_shape or self.asking.store.reply(rows) is not None
 
     def _second(self, first: str, rules: Turn) -> Turn | None:
-        """The turn of a data set that came second; None where the first gave up."""
+        """Take the turn of a data set that came second; None if the first gave up."""
         if first in self.pending:
             raise PostponedError(self.shape)
         document = self.approved(first)
@@ -227,16 +223,16 @@ class SharedModel:
 
 
 def _may_come_from_card(document: dict[str, Json]) -> bool:
-    """Whether a card beside other data may have talked a model into a mapping, unseen by people."""
+    """Check whether a card of other data may have influenced a mapping that no person saw."""
     made = document.get("provenance") or {}
     return bool(made.get("card")) and not (made.get("edited") or made.get("reviewed"))
 
 
 def _approved_turn(document: dict[str, Json], first: str, rules: Proposal | None) -> Turn:
-    """The mapping that was approved for another data set of the shape, as this one's.
+    """Propose the mapping that was approved for another data set of the shape.
 
-    What was read in the other's texts, and its name, is said anew. It passes the gates as what it
-    was: a person's, or a model's.
+    Its language and source are stated anew. It passes the gates as what it was: a person's, or a
+    model's.
     """
     made = document.get("provenance") or {}
     persons = bool(made.get("edited") or made.get("reviewed")) or made.get("mapper") != MODEL
@@ -259,27 +255,73 @@ def _own_meta(meta: dict[str, Json], language: Json) -> dict[str, Json]:
     kept = {
         key: value
         for key, value in meta.items()
-        if key not in ("source", "language") or not _is_literal(value)
+        if key not in ("source", "language") or not (isinstance(value, dict) and "literal" in value)
     }
     said = {"language": {"literal": language}} if language and "language" not in kept else {}
     return kept | said
 
 
-def _is_literal(value: Json) -> bool:
-    return isinstance(value, dict) and "literal" in value
+# --- the order of data sets, so that one answer serves all of a shape
 
 
-@contextmanager
-def _lock_shape(folder: Path, shape: str) -> Iterator[None]:
-    """Hold a shape; the operating system lets it go when the process ends."""
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder / shape, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(descriptor)
-        raise PostponedError(shape) from error
-    try:
-        yield
-    finally:
-        os.close(descriptor)
+class QueuedSet(NamedTuple):
+    """A data set whose turn it is, with `after`, which asks first, and all that are not done."""
+
+    data_set: DataSet
+    after: str
+    pending: frozenset[str]
+
+
+class TurnQueue:
+    """Data sets that wait for their turn."""
+
+    def __init__(self, sets: Iterable[DataSet]) -> None:
+        self._waiting = {one.name: one for one in sets}
+        self._shapes: dict[str, str] = {}
+        self._led: set[str] = set()  # shapes of which one has come to its end
+        self._stuck = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    @property
+    def runs_alone(self) -> bool:
+        """Whether all blocked each other when several had their turn at a time."""
+        return self._stuck == 1
+
+    def next(self) -> list[QueuedSet]:
+        """Return whose turn it is now; all of them if working one by one did not help either."""
+        if self._stuck > 1:
+            return [QueuedSet(one, "", frozenset()) for one in self._waiting.values()]
+        pending, firsts = frozenset(self._waiting), self._firsts()
+        turns = []
+        for one in self._waiting.values():
+            first, shape = firsts[self._likeness(one)], self._shapes.get(one.name)
+            if first == one.name or shape in self._led:
+                turns.append(QueuedSet(one, "", pending))
+            elif shape is None:
+                turns.append(QueuedSet(one, first, pending))
+        return turns
+
+    def _firsts(self) -> dict[object, str]:
+        """Return the first by name of those that are, or may be, alike."""
+        alike: dict[object, list[str]] = defaultdict(list)
+        for one in self._waiting.values():
+            alike[self._likeness(one)].append(one.name)
+        return {likeness: min(names) for likeness, names in alike.items()}
+
+    def _likeness(self, one: DataSet) -> object:
+        return self._shapes.get(one.name) or shape_keys(one)
+
+    def settle(self, ended: Mapping[str, str], put_off: Mapping[str, str]) -> None:
+        """Record a round, each with its shape ("" = unknown): who is done, who was put off."""
+        for name in ended:
+            del self._waiting[name]
+        self._led.update(ended.values())
+        self._shapes |= {name: shape for name, shape in put_off.items() if shape}
+        self._stuck = 0 if ended else self._stuck + 1
+
+
+def shape_keys(one: DataSet) -> frozenset[str]:
+    """Return what is known of the shape of a data set's rows before they are sampled."""
+    return frozenset(name for file in one.source.files for name in file.facts.shape)

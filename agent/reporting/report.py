@@ -12,7 +12,8 @@ from ingot.agent.judging.gates import gates_of_state
 from ingot.agent.model.budget import Usage
 from ingot.agent.privacy import redact
 from ingot.agent.proposing.proposal import Evidence, Proposal
-from ingot.agent.reporting.preview import describe, path_coverage
+from ingot.agent.reporting.mapping_words import describe
+from ingot.agent.reporting.preview import path_coverage
 from ingot.agent.state import Change, Check, Opinion, Outcome, State
 from ingot.converters import json_yaml
 from ingot.converters.errors import Problem

@@ -1,1 +1,1 @@
-"""Review of changed mappings: what a change does to rows, as people see it."""
+"""Review changed mappings: what a change does to rows."""

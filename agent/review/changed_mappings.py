@@ -1,7 +1,4 @@
-"""Which mapping that is new was which one that is gone.
-
-Which mappings two sides have in different form, and what each of them is on both sides.
-"""
+"""Find the mappings that differ between two sides, and what each of them is on both sides."""
 
 import json
 import tempfile
@@ -26,70 +23,6 @@ from ingot.converters.mapping.bind import read_mapping
 from ingot.converters.rows import Json
 from ingot.converters.sources.storage.listing import matches_globs
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FileForm:
-    """A file: the mapping in it, None where it is none, and its bytes."""
-
-    document: dict[str, Json] | None
-    data: bytes
-
-
-def find_moves(
-    gone: Mapping[str, FileForm], come: Mapping[str, FileForm], base: Side, head: Side
-) -> dict[str, str]:
-    """New path -> old path.
-
-    By what the mappings say, however the files are laid out; by the files where one is no mapping;
-    then by a sample or golden rows that moved along as they were.
-    """
-    said = {path: one for path, one in come.items() if one.document is not None}
-    found = _pair_alike(gone, said, _canonical_bytes)
-    found |= _pair_alike(
-        _without_paths(gone, found.values()), _without_paths(come, found), _form_bytes
-    )
-    left = _without_paths(gone, found.values()), _without_paths(come, found)
-    return found | _moves_by_sidecars(base, head, *map(sorted, left))
-
-
-def _without_paths(files: Mapping[str, FileForm], paths: Collection[str]) -> dict[str, FileForm]:
-    return {path: one for path, one in files.items() if path not in paths}
-
-
-def _pair_alike(
-    gone: Mapping[str, FileForm], come: Mapping[str, FileForm], spelt: Callable[[FileForm], bytes]
-) -> dict[str, str]:
-    before, after = ({path: spelt(one) for path, one in side.items()} for side in (gone, come))
-    with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
-        return find_renames(Path(folder), before, after)
-
-
-def _canonical_bytes(form: FileForm) -> bytes:
-    return json.dumps(form.document, indent=1, sort_keys=True).encode()
-
-
-def _form_bytes(form: FileForm) -> bytes:
-    return form.data
-
-
-def _moves_by_sidecars(
-    base: Side, head: Side, gone: Sequence[str], come: Sequence[str]
-) -> dict[str, str]:
-    """New path -> old path of the mappings beside which something moved as it was."""
-    found: dict[str, str] = {}
-    for name in SIDECARS:
-        before = {
-            path: sidecar_ids(base, path, name) for path in gone if path not in found.values()
-        }
-        for path in come:
-            now = sidecar_ids(head, path, name) if path not in found else {}
-            was = next((one for one, there in before.items() if now and there == now), None)
-            if was is not None:
-                found[path] = was
-                del before[was]
-    return found
-
-
 Status = Literal["added", "modified", "renamed", "removed", "broken"]
 Document = dict[str, Json]
 
@@ -101,17 +34,10 @@ _MOST_NEIGHBOURS = 500  # files of a folder that are looked at for a mapping
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChangedMapping:
-    """A mapping that is not the same on both sides.
+    """A mapping that is not the same on both sides; `broken`: the new file is not a mapping.
 
-    Attributes:
-        path: where it lies, or lay if it is removed.
-        old_path: where it lay before, None where that is the same place.
-        status: what became of it; `broken`: the new file is no mapping.
-        old, new: the documents, None where there is none.
-        text: the new file, "" where it is no text.
-        problems: why a broken one is no mapping.
-        beside: what lies beside it and was changed: `sample`, `golden`.
-        samples: how much there was and is of a pinned sample that was changed.
+    `text` is the new file, `problems` say why it is broken. `beside` names the sidecars that were
+    changed (`sample`, `golden`), `samples` how much there was and is of a changed pinned sample.
     """
 
     path: str
@@ -127,7 +53,7 @@ class ChangedMapping:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _File:
-    """A file of one side: its bytes, None where it is too large for a mapping, and its document."""
+    """A file of one side: its bytes (None = too large for a mapping), and its document."""
 
     data: bytes | None
     document: Document | None = None
@@ -137,7 +63,7 @@ class _File:
         return (self.data or b"").decode("utf-8-sig", errors="replace")
 
     def problems(self, path: str) -> tuple[Problem, ...]:
-        """Why it is no mapping."""
+        """Say why it is not a mapping."""
         if self.data is None:
             large = Problem("", "too_large", f"at most {MOST_MAPPING >> 20} MiB", "more")
             return (large,)
@@ -149,7 +75,7 @@ class _File:
 
 
 def find_changed(base: Side, head: Side, globs: Sequence[str] | None) -> list[ChangedMapping]:
-    """The mappings that differ, by path."""
+    """Find the mappings that differ, by path."""
     _require_matches(base, head, globs)
     changed = {
         path
@@ -158,25 +84,22 @@ def find_changed(base: Side, head: Side, globs: Sequence[str] | None) -> list[Ch
     }
     paths = sorted(path for path in changed if _may_be_mapping(path, base, head, globs))
     old, new = _read_files(base, paths), _read_files(head, paths)
-    told = [*_changed_paths(paths, old, new, head, _moved_mappings(old, new, base, head), globs)]
-    seen = {one.path for one in told}
-    untouched = [
-        path for path in sidecar_owners(changed) if path not in seen and path in head.files
-    ]
-    told += _changes_of_sidecars_only(head, sorted(untouched))
-    placed = (_with_sidecar_changes(one, base, head) for one in told if _is_chosen(one, globs))
+    moves = _moved_mappings(old, new, base, head)
+    mappings = [*_changed_paths(paths, old, new, head, moves, globs)]
+    untouched = sidecar_owners(changed) & head.files.keys() - {one.path for one in mappings}
+    mappings += _changes_of_sidecars_only(head, sorted(untouched))
+    placed = (_with_sidecar_changes(one, base, head) for one in mappings if _is_chosen(one, globs))
     return sorted(placed, key=lambda one: one.path)
 
 
 def _is_chosen(one: ChangedMapping, globs: Sequence[str] | None) -> bool:
-    """Whether a mapping is asked for; one that was renamed also by where it lay."""
     return matches_globs(one.path, globs) or (
         one.old_path is not None and matches_globs(one.old_path, globs)
     )
 
 
 def compare_files(old: Side, old_path: str, new: Side, new_path: str) -> ChangedMapping:
-    """Two files by themselves as one change."""
+    """Compare two files."""
     before, after = _read_single(old, old_path), _read_single(new, new_path)
     if before.document is None:
         raise MappingError(old.name, before.problems(old_path))
@@ -202,7 +125,7 @@ def _object_id_at(side: Side, path: str) -> str | None:
 
 
 def _require_matches(base: Side, head: Side, globs: Sequence[str] | None) -> None:
-    """Raise RevisionError where stated globs choose nothing: they would be kept by nobody."""
+    """Raise RevisionError if stated globs match nothing."""
     paths = {*base.files, *head.files, *base.others, *head.others}
     if globs is not None and not any(_is_stated(path, globs) for path in paths):
         hint = "check its spelling; paths begin at the top of the repository"
@@ -211,7 +134,7 @@ def _require_matches(base: Side, head: Side, globs: Sequence[str] | None) -> Non
 
 
 def _is_stated(path: str, globs: Sequence[str] | None) -> bool:
-    """Whether a file is one of those that have to be mappings."""
+    """Check whether a file is one of those that have to be mappings."""
     return globs is not None and path.endswith(".json") and matches_globs(path, globs)
 
 
@@ -226,7 +149,7 @@ def _may_be_mapping(path: str, base: Side, head: Side, globs: Sequence[str] | No
 
 
 def _read_files(side: Side, paths: Collection[str]) -> dict[str, _File]:
-    """The files of a side that are there, those too large for a mapping without their bytes."""
+    """Read the files of a side, except those that are too large for a mapping."""
     there = [path for path in paths if path in side.files]
     found = side.contents(there, MOST_MAPPING)
     return {path: _parse_file(path, found.get(path)) for path in there}
@@ -242,7 +165,6 @@ def _parse_file(path: str, data: bytes | None) -> _File:
 
 
 def _parse_object(data: bytes) -> Document:
-    """The object that is in a file, an empty one where there is none; looked at before all else."""
     try:
         document = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError):
@@ -253,18 +175,59 @@ def _parse_object(data: bytes) -> Document:
 def _moved_mappings(
     old: Mapping[str, _File], new: Mapping[str, _File], base: Side, head: Side
 ) -> dict[str, str]:
-    """New path -> old path of the mappings that were renamed."""
+    """Find the mappings that were renamed: new path -> old path.
+
+    They are paired by what the mappings say, however the files are laid out; by the files where one
+    is not a mapping; then by a sample or golden rows that moved along unchanged.
+    """
     gone = {
-        path: _file_form(one)
+        path: one
         for path, one in old.items()
         if one.document is not None and _object_id_at(head, path) is None
     }
-    come = {path: _file_form(one) for path, one in new.items() if path not in old and one.data}
-    return find_moves(gone, come, base, head)
+    come = {path: one for path, one in new.items() if path not in old and one.data}
+    mappings = {path: one for path, one in come.items() if one.document is not None}
+    moves = _pair_alike(gone, mappings, _canonical_bytes)
+    moves |= _pair_alike(
+        _without_paths(gone, moves.values()),
+        _without_paths(come, moves),
+        lambda one: one.data or b"",
+    )
+    left = _without_paths(gone, moves.values()), _without_paths(come, moves)
+    return moves | _moves_by_sidecars(base, head, *map(sorted, left))
 
 
-def _file_form(file: _File) -> FileForm:
-    return FileForm(document=file.document, data=file.data or b"")
+def _without_paths(files: Mapping[str, _File], paths: Collection[str]) -> dict[str, _File]:
+    return {path: one for path, one in files.items() if path not in paths}
+
+
+def _pair_alike(
+    gone: Mapping[str, _File], come: Mapping[str, _File], spell: Callable[[_File], bytes]
+) -> dict[str, str]:
+    before, after = ({path: spell(one) for path, one in side.items()} for side in (gone, come))
+    with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
+        return find_renames(Path(folder), before, after)
+
+
+def _canonical_bytes(file: _File) -> bytes:
+    return json.dumps(file.document, indent=1, sort_keys=True).encode()
+
+
+def _moves_by_sidecars(
+    base: Side, head: Side, gone: Sequence[str], come: Sequence[str]
+) -> dict[str, str]:
+    moves: dict[str, str] = {}
+    for name in SIDECARS:
+        before = {
+            path: sidecar_ids(base, path, name) for path in gone if path not in moves.values()
+        }
+        for path in come:
+            now = sidecar_ids(head, path, name) if path not in moves else {}
+            was = next((one for one, there in before.items() if now and there == now), None)
+            if was is not None:
+                moves[path] = was
+                del before[was]
+    return moves
 
 
 def _changed_paths(
@@ -292,7 +255,7 @@ def _changed_paths(
 
 
 def _is_json(file: _File) -> bool:
-    """Whether a file is JSON; one that is too large for a mapping is taken for it."""
+    """Check that a file is JSON; one that is too large for a mapping is assumed to be."""
     try:
         json.loads((b"0" if file.data is None else file.data).decode("utf-8-sig"))
     except RecursionError:
@@ -303,7 +266,6 @@ def _is_json(file: _File) -> bool:
 
 
 def _has_mapping_sibling(path: str, head: Side) -> bool:
-    """Whether another file of the same folder is a mapping."""
     folder = path.rpartition("/")[0]
     near = [one for one in head.files if one != path and one.rpartition("/")[0] == folder]
     beside = [one for one in sorted(near) if one.endswith(".json")][:_MOST_NEIGHBOURS]
@@ -335,14 +297,13 @@ def _remaining_mapping(
 
 
 def _claims_to_be_mapping(file: _File) -> bool:
-    """Whether a file that is no mapping says that it is one."""
     stated = _parse_object(file.data or b"")
     said = any(key in stated for key in ("text", "messages", "any_of"))
     return said and stated.get("version") == 2
 
 
 def _changes_of_sidecars_only(head: Side, paths: Sequence[str]) -> Iterator[ChangedMapping]:
-    """Mappings that are what they were, while something beside them was changed."""
+    """Yield unchanged mappings of which a sidecar changed."""
     for path, one in _read_files(head, paths).items():
         if one.document is not None:
             yield ChangedMapping(
@@ -351,7 +312,7 @@ def _changes_of_sidecars_only(head: Side, paths: Sequence[str]) -> Iterator[Chan
 
 
 def _with_sidecar_changes(one: ChangedMapping, base: Side, head: Side) -> ChangedMapping:
-    """The mapping with what lies beside it and is not what it was, wherever that lay."""
+    """Add which sidecars changed, wherever they lay."""
     sides = ((base, one.old_path or one.path), (head, one.path))
     told = {name: [sidecar_ids(side, path, name) for side, path in sides] for name in SIDECARS}
     beside = frozenset(name for name, (old, new) in told.items() if old != new)

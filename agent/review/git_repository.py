@@ -1,8 +1,9 @@
-"""A git repository, read with plumbing commands: nothing of it is executed, followed or fetched.
+"""Read a git repository with plumbing commands: nothing in it is executed, followed or fetched.
 
-What a repository holds is not trusted. Commands run without a shell, hooks, file monitors, pagers,
-external diffs and filters; revisions stand behind `--end-of-options`, names end with NUL, and what
-a partial clone lacks is not fetched. The user's own settings stay (`safe.directory` is one).
+The content of a repository is not trusted. Commands run without a shell, hooks, file monitors,
+pagers, external diffs and filters; revisions stand behind `--end-of-options`, names end with NUL,
+and what a partial clone lacks is not fetched. The user's own settings stay (`safe.directory` is
+one).
 """
 
 import os
@@ -39,19 +40,18 @@ _MAIN = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
+class _Entry:
     """A path of a tree: its mode as git writes it (`100644`, `120000`, ...) and its object."""
 
     mode: str
     blob: str
 
 
-class GitError(Exception):
-    """What git said, where it did not do what it was asked; the callers know what it means."""
+class _GitError(Exception):
+    """A git command failed, with what git said."""
 
 
-def run_git(folder: Path, *words: str, given: bytes = b"", without: Sequence[str] = ()) -> bytes:
-    """What a git command writes."""
+def _run_git(folder: Path, *words: str, given: bytes = b"", without: Sequence[str] = ()) -> bytes:
     settings = [word for setting in _QUIET for word in ("-c", setting)]
     kept = {key: value for key, value in os.environ.items() if key not in without}
     try:
@@ -67,22 +67,22 @@ def run_git(folder: Path, *words: str, given: bytes = b"", without: Sequence[str
         hint = "install git, or name two files: ingot review OLD.json NEW.json"
         raise RevisionError("git", "not found on this machine", hint) from error
     if ran.returncode:
-        raise GitError(ran.stderr.decode(errors="replace").strip().partition("\n")[0])
+        raise _GitError(ran.stderr.decode(errors="replace").strip().partition("\n")[0])
     return ran.stdout
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Repository:
-    """A repository; `root` is the uppermost folder of its working tree, a bare one's own folder."""
+    """A repository; `root` is the top folder of its working tree, or the folder of a bare one."""
 
     root: Path
 
     def commit(self, name: str) -> str:
-        """The id of the commit that a revision names. Raises RevisionError."""
+        """Return the id of the commit that a revision names. Raises RevisionError."""
         words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
         try:
-            return run_git(self.root, *words).decode().strip()
-        except GitError as error:
+            return _run_git(self.root, *words).decode().strip()
+        except _GitError as error:
             self._begun()
             hint = "git fetch brings those of others; a shallow clone lacks old ones"
             raise RevisionError(repr(name), "no such revision in this repository", hint) from error
@@ -90,56 +90,58 @@ class Repository:
             raise RevisionError(repr(name), "no such revision in this repository") from error
 
     def main(self) -> str:
-        """The branch that others are merged into, as a revision. Raises RevisionError."""
+        """Return the branch that others are merged into, as a revision. Raises RevisionError."""
         for name in _MAIN:
             words = ("rev-parse", "--verify", "--quiet", "--abbrev-ref", "--end-of-options", name)
             try:
-                return run_git(self.root, *words).decode().strip() or name
-            except GitError:
+                return _run_git(self.root, *words).decode().strip() or name
+            except _GitError:
                 continue
         self._begun()
         hint = "name what to compare with: --base REF"
         raise RevisionError(str(self.root), "there is no branch main or master", hint)
 
     def _begun(self) -> None:
-        """Raise RevisionError where there is no commit at all."""
+        """Raise RevisionError if there is no commit at all."""
         try:
-            found = run_git(self.root, "rev-list", "--max-count=1", "--all", "HEAD", "--")
-        except GitError:  # there is no HEAD yet
-            found = run_git(self.root, "rev-list", "--max-count=1", "--all", "--")
+            found = _run_git(self.root, "rev-list", "--max-count=1", "--all", "HEAD", "--")
+        except _GitError:  # there is no HEAD yet
+            found = _run_git(self.root, "rev-list", "--max-count=1", "--all", "--")
         if not found:
             hint = "commit first what is to be compared with"
             raise RevisionError(str(self.root), "the repository has no commit yet", hint)
 
     def merge_base(self, base: str, head: str) -> str:
-        """The commit at which `head` left `base`; `base` where their histories do not meet."""
+        """Return the commit at which `head` left `base`; `base` if they share no history."""
         try:
-            return run_git(self.root, "merge-base", "--end-of-options", base, head).decode().strip()
-        except GitError:
+            return (
+                _run_git(self.root, "merge-base", "--end-of-options", base, head).decode().strip()
+            )
+        except _GitError:
             return base
 
-    def tree(self, commit: str) -> dict[str, Entry]:
-        """Every path of a commit that is no folder. Raises RevisionError."""
+    def tree(self, commit: str) -> dict[str, _Entry]:
+        """Return every file of a commit by path. Raises RevisionError."""
         try:
-            listed = run_git(
+            listed = _run_git(
                 self.root, "ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit
             )
-        except GitError as error:
+        except _GitError as error:
             raise RevisionError(commit, f"its files cannot be listed: {error}") from error
         found = {}
         for line in listed.split(b"\0")[:-1]:
             facts, _, name = line.partition(b"\t")
             mode, _, blob = facts.decode().split(" ")
-            found[os.fsdecode(name)] = Entry(mode=mode, blob=blob)
+            found[os.fsdecode(name)] = _Entry(mode=mode, blob=blob)
         return found
 
     def names(self) -> list[str]:
-        """Every path of the working tree but what git ignores. Raises RevisionError."""
+        """List the paths of the working tree that git does not ignore. Raises RevisionError."""
         words = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
         try:
-            within = run_git(self.root, "rev-parse", "--is-inside-work-tree").strip() == b"true"
-            listed = run_git(self.root, *words) if within else b""
-        except GitError as error:
+            within = _run_git(self.root, "rev-parse", "--is-inside-work-tree").strip() == b"true"
+            listed = _run_git(self.root, *words) if within else b""
+        except _GitError as error:
             raise RevisionError(str(self.root), f"cannot list its files: {error}") from error
         if not within:
             hint = "name what to review: --head REF"
@@ -147,18 +149,18 @@ class Repository:
         return sorted({os.fsdecode(name) for name in listed.split(b"\0")[:-1]})
 
     def hashing(self) -> str:
-        """The hash that names objects: `sha1` or `sha256`."""
-        return run_git(self.root, "rev-parse", "--show-object-format").decode().strip()
+        """Return the hash that names objects: `sha1` or `sha256`."""
+        return _run_git(self.root, "rev-parse", "--show-object-format").decode().strip()
 
     def sizes(self, blobs: Iterable[str]) -> dict[str, int]:
-        """The size in bytes of every object that is here."""
+        """Return the size in bytes of every object that is here."""
         wanted = sorted(set(blobs))
         told = self._batch("--batch-check=%(objectname) %(objectsize)", wanted).decode()
         pairs = (line.rpartition(" ") for line in told.splitlines())
         return {blob: int(size) for blob, _, size in pairs if size.isdigit()}
 
     def read(self, blobs: Iterable[str], *, most: int) -> dict[str, bytes]:
-        """The bytes of every object that is no larger than `most` bytes."""
+        """Return the bytes of every object that is not larger than `most` bytes."""
         asked = set(blobs)
         sizes = self.sizes(asked)
         if missing := sorted(asked - sizes.keys()):
@@ -178,29 +180,29 @@ class Repository:
         if not blobs:
             return b""
         try:
-            return run_git(
+            return _run_git(
                 self.root, "cat-file", form, given="".join(f"{b}\n" for b in blobs).encode()
             )
-        except GitError as error:
+        except _GitError as error:
             raise RevisionError(str(self.root), f"cannot read its objects: {error}") from error
 
 
 def open_repository(folder: Path) -> Repository:
-    """The repository that a folder belongs to. Raises RevisionError."""
+    """Open the repository that a folder belongs to. Raises RevisionError."""
     try:
-        bare = run_git(folder, "rev-parse", "--is-bare-repository").strip() == b"true"
-        root = run_git(folder, "rev-parse", "--absolute-git-dir" if bare else "--show-toplevel")
-    except GitError as error:
+        bare = _run_git(folder, "rev-parse", "--is-bare-repository").strip() == b"true"
+        root = _run_git(folder, "rev-parse", "--absolute-git-dir" if bare else "--show-toplevel")
+    except _GitError as error:
         hint = "or name two files: ingot review OLD.json NEW.json"
         said = str(error).removeprefix("fatal: ")
-        raise RevisionError(str(folder), f"no git repository to review: {said}", hint) from error
+        raise RevisionError(str(folder), f"cannot open a git repository: {said}", hint) from error
     return Repository(root=Path(os.fsdecode(root.removesuffix(b"\n"))))
 
 
 def find_renames(
     folder: Path, before: Mapping[str, bytes], after: Mapping[str, bytes]
 ) -> dict[str, str]:
-    """Which of the files that are new was which of those that are gone, as git finds it (50 %)."""
+    """Find which new file was which removed one, as git does (50 %): new path -> old path."""
     if not before or not after:
         return {}
     try:
@@ -208,18 +210,17 @@ def find_renames(
         trees = [_write_tree(folder, files) for files in (before, after)]
         words = ("diff-tree", "-r", "-z", "--raw", "-M50%", "-l1000", "--no-ext-diff")
         told = _run_in_own_repository(folder, *words, "--end-of-options", *trees)
-    except GitError as error:
+    except _GitError as error:
         raise RevisionError(str(folder), f"cannot look for renamed files: {error}") from error
     return dict(_parse_renames(told.split(b"\0")[:-1]))
 
 
 def _run_in_own_repository(folder: Path, *words: str, given: bytes = b"") -> bytes:
-    """A command in a repository of our own, wherever a hook says that work is done."""
-    return run_git(folder, *words, given=given, without=_PLACES)
+    """Run a command in a repository of our own, also when a hook has set another one."""
+    return _run_git(folder, *words, given=given, without=_PLACES)
 
 
 def _write_tree(folder: Path, files: Mapping[str, bytes]) -> str:
-    """A tree of regular files in a repository of their own."""
     paths = []
     for number, content in enumerate(files.values()):
         paths.append(folder / f"file-{number}")
@@ -238,7 +239,7 @@ def _write_tree(folder: Path, files: Mapping[str, bytes]) -> str:
 
 
 def _parse_renames(told: Sequence[bytes]) -> Iterable[tuple[str, str]]:
-    """(new path, old path) of the raw lines that tell of a rename."""
+    """Yield (new path, old path) of the raw lines about renames."""
     at = 0
     while at < len(told):
         status = told[at].rpartition(b" ")[2]

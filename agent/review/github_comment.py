@@ -1,16 +1,14 @@
-"""A review as Markdown: the comment below a pull request and the summary of a job.
+"""Write a review for GitHub: the comment below a pull request, the job summary, annotations.
 
-Both are pure functions of the review document (schemas/review.schema.json). The comment begins with
-a marker that a page does not show, by which the next run finds it and writes it anew, and with the
-verdict for programs (action.yml).
+All are pure functions of the review document (schemas/review.schema.json). The comment begins with
+a hidden marker, by which the next run finds and replaces it, and with the verdict for programs
+(action.yml).
 
-GitHub refuses comments over 65,536 characters, or 262,144 bytes; which of the two has changed and
-may again. Counted are bytes, of which a text has at least as many as characters or UTF-16 units.
-What does not fit is left out in whole pieces, the details first, and the comment says how much.
-The verdict stays, and so does what blocks: as far as a third of the comment lets it, then as a
-count for each rule.
-
-A review as commands of a GitHub job: notes at the lines of the mappings.
+GitHub refuses comments over 65,536 characters, or 262,144 bytes; the limit has changed before.
+Bytes are counted, since a text has at least as many as characters or UTF-16 units. What does not
+fit is left out in whole sections, the details first, and the comment says how much. The verdict
+stays, and so does what blocks: one line each in up to a third of the comment, then a count per
+rule.
 """
 
 from collections import Counter
@@ -50,14 +48,14 @@ _ID = 12  # characters of a commit's id
 
 
 def render_comment(review: dict[str, Json], *, limit: int = COMMENT_LIMIT) -> str:
-    """The comment below a pull request."""
+    """Return the comment below a pull request."""
     facts = FACTS.format(verdict=review["verdict"], mappings=len(review["mappings"]))
     top = f"{MARKER}\n{facts}\n"
     return f"{top}{_render_review(review, limit - len(top))}"
 
 
 def render_summary(review: dict[str, Json], *, limit: int = SUMMARY_LIMIT) -> str:
-    """The same for GITHUB_STEP_SUMMARY, without the marker and with more room."""
+    """Return the same for GITHUB_STEP_SUMMARY, without the marker and with more room."""
     return _render_review(review, limit)
 
 
@@ -68,16 +66,16 @@ def _render_review(review: dict[str, Json], limit: int) -> str:
     pieces = [mapping_sections(one) for one in ordered]
     head = "\n\n".join([*_verdict_lines(review), *_overview_lines(ordered, limit // 4)])
     room = limit - utf8_size(head) - _RESERVED
-    blocked = [of_one for one, of_one in zip(ordered, pieces, strict=True) if _is_blocking(one)]
+    blocked = [
+        of_one
+        for one, of_one in zip(ordered, pieces, strict=True)
+        if any(reason["level"] == "block" for reason in one["reasons"])
+    ]
     if len(blocked) > 1 or any(utf8_size(of_one[0].text) > room for of_one in blocked):
         head = "\n\n".join([head, *_blocking_lines(ordered, limit // 3)])
     chosen = _choose_sections(pieces, limit - utf8_size(head) - _RESERVED)
     shown = (piece.text for kept in chosen for piece in kept)
     return "\n\n".join([head, *shown, *_left_out_lines(review, pieces, chosen)]) + "\n"
-
-
-def _is_blocking(mapping: dict[str, Json]) -> bool:
-    return any(reason["level"] == "block" for reason in mapping["reasons"])
 
 
 def _verdict_lines(review: dict[str, Json]) -> Iterator[str]:
@@ -93,7 +91,7 @@ def _verdict_lines(review: dict[str, Json]) -> Iterator[str]:
 
 
 def _side_text(review: dict[str, Json], name: str) -> str:
-    """A revision and its commit; of the base also the commit at which the head left it."""
+    """Show a revision and its commit; for the base also the commit at which the head left it."""
     stated, commits = review[name], review["commits"]
     told = [commits[name]] if commits[name] and commits[name] != stated else []
     if name == "base" and commits["fork"] != commits["base"]:
@@ -104,7 +102,7 @@ def _side_text(review: dict[str, Json], name: str) -> str:
 
 
 def _overview_lines(ordered: Sequence[dict[str, Json]], room: int) -> Iterator[str]:
-    """All mappings in a table, or as many as there is room for, and how many are not in it."""
+    """Show all mappings in a table, or as many as fit, and how many are not in it."""
     if not ordered:
         return
     rows: list[tuple[str, ...]] = []
@@ -136,7 +134,7 @@ def _overview_row(mapping: dict[str, Json]) -> tuple[str, ...]:
 
 
 def _blocking_lines(ordered: Sequence[dict[str, Json]], room: int) -> Iterator[str]:
-    """What blocks, of all mappings: one line each as long as there is room, else by rule."""
+    """Show what blocks: one line each while there is room, else counts per rule."""
     reasons = [
         (one["path"], reason)
         for one in ordered
@@ -157,7 +155,7 @@ def _blocking_lines(ordered: Sequence[dict[str, Json]], room: int) -> Iterator[s
 
 
 def _choose_sections(pieces: Sequence[Sequence[Section]], room: int) -> list[list[Section]]:
-    """What fits, of every mapping what comes first before anything else of any."""
+    """Choose what fits: the first sections of every mapping before any others."""
     kept: list[set[int]] = [set() for _ in pieces]
     for first in (True, False):
         for chosen, of_one in zip(kept, pieces, strict=True):
@@ -196,12 +194,12 @@ _COMMANDS = {"block": "error", "warn": "warning"}
 
 
 def github_annotations(review: dict[str, Json]) -> list[str]:
-    """The commands, errors first, without line breaks."""
+    """Return notes at the lines of the mappings as job commands, errors first."""
     return [*_level_annotations(review, "block"), *_level_annotations(review, "warn")]
 
 
 def _level_annotations(review: dict[str, Json], level: str) -> Iterator[str]:
-    """At most ten; the last one says how many there are more of."""
+    """Yield at most ten; the last one says how many more there are."""
     found = [
         (mapping, reason)
         for mapping in sort_by_level(review["mappings"])
@@ -230,5 +228,4 @@ def _escape_message(text: str) -> str:
 
 
 def _escape_property(text: str) -> str:
-    """No line breaks to escape: they are signs already."""
     return _escape_message(text).replace(":", "%3A").replace(",", "%2C")

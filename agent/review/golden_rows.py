@@ -1,8 +1,8 @@
-"""Golden rows: raw rows beside a mapping with the records that the mapping has to make of them.
+"""Golden rows: raw rows beside a mapping with the records that it has to make of them.
 
 `foo.golden.jsonl` beside `foo.json` holds an object per line: `{"row": ..., "records": [...]}` or
-`{"row": ..., "reject": "reason"}`; `rows` takes the place of `row` where the mapping groups, `key`
-is what `~` gives. docs/pinned-samples.md is the reference.
+`{"row": ..., "reject": "reason"}`; `rows` takes the place of `row` if the mapping groups, `key` is
+what `~` gives. docs/pinned-samples.md is the reference.
 """
 
 import json
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ingot.agent.privacy import redact
+from ingot.agent.reporting.mapping_words import common_length
 from ingot.converters.errors import SourceError
 from ingot.converters.mapping.bind import Mapping, bind, parse
 from ingot.converters.mapping.rows.executor import REASONS, RowExecutor, UnifiedBatch, same_json
@@ -45,7 +46,7 @@ class GoldenFailure:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GoldenResult:
-    """What became of the golden rows of a file: how many there are, and which fail."""
+    """The result of a file of golden rows: how many there are, and which fail."""
 
     file: str
     rows: int
@@ -53,11 +54,11 @@ class GoldenResult:
 
 
 class _MismatchError(Exception):
-    """What differs, in words."""
+    """The records differ; the message says how."""
 
 
 def golden_file(mapping: Path) -> Path:
-    """Where the golden rows of a mapping lie: `foo.json` has `foo.golden.jsonl`."""
+    """Return where the golden rows of a mapping lie: `foo.json` has `foo.golden.jsonl`."""
     stem = mapping.stem if mapping.suffix == ".json" else mapping.name
     return mapping.with_name(f"{stem}{_ENDING}")
 
@@ -65,12 +66,12 @@ def golden_file(mapping: Path) -> Path:
 def run_golden(document: dict[str, Json], file: Path, *, source_name: str) -> GoldenResult:
     """Run a mapping on its golden rows.
 
-    A document of version 1 is bound to the golden rows themselves. A line that is no golden row
+    A document of version 1 is bound to the golden rows themselves. A line that is not a golden row
     fails like one whose records differ.
     """
     lines = list(_numbered_lines(file))
     if not lines:
-        raise SourceError(str(file), "no golden row in it", "a line holds a row and its records")
+        raise SourceError(str(file), "it holds no golden row", "a line holds a row and its records")
     golden = [(number, _parse_golden(data)) for number, data in lines]
     stated = SourceSpec.from_document(parse(document, where=str(file)).get("source"))
     fields = stated.json_fields or ()
@@ -86,7 +87,7 @@ def run_golden(document: dict[str, Json], file: Path, *, source_name: str) -> Go
 
 
 def _numbered_lines(file: Path) -> Iterator[tuple[int, bytes]]:
-    """Number, from 1, and bytes of every line that is not blank."""
+    """Yield the number, from 1, and the bytes of every line that is not blank."""
     with translate_read_errors(str(file)):
         if not file.is_file():
             hint = "a line of it holds a row and its records"
@@ -101,13 +102,13 @@ def _numbered_lines(file: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _parse_golden(data: bytes) -> dict[str, Json] | str:
-    """A golden row, or what is wrong with the line."""
+    """Return a golden row, or what is wrong with the line."""
     try:
         one = parse_json(data)
     except JsonTextError as error:
-        return f"no JSON: {error}"
+        return f"not valid JSON: {error}"
     if twice := _duplicate_key(data):
-        return f"the key {twice!r} stands twice in an object"
+        return f"the key {twice!r} is duplicated in an object"
     if not isinstance(one, dict):
         return "not an object"
     if unknown := sorted(set(one) - _KEYS):
@@ -120,7 +121,7 @@ def _parse_golden(data: bytes) -> dict[str, Json] | str:
 
 
 def _duplicate_key(data: bytes) -> str | None:
-    """A key that an object of a JSON text has more than once: one of its values would not count."""
+    """Return a key that an object has more than once: one of its values would not count."""
     found: list[str] = []
 
     def watch(pairs: list[tuple[str, Json]]) -> None:
@@ -131,7 +132,7 @@ def _duplicate_key(data: bytes) -> str | None:
 
 
 def _mistyped_key(one: dict[str, Json]) -> str:
-    """Which key of a golden row holds something that it may not hold, "" if none does."""
+    """Say which key of a golden row has a wrong value, "" if none has."""
     if not isinstance(one.get("rows", []), list):
         return "rows: expected a list"
     records = one.get("records", [])
@@ -145,7 +146,7 @@ def _mistyped_key(one: dict[str, Json]) -> str:
 
 
 def _parse_rows(one: dict[str, Json], fields: Sequence[str]) -> list[Json]:
-    """The raw rows of a golden row as a file would give them, `Broken` where a field is no JSON."""
+    """Return the raw rows as a reader would, `BrokenRow` if a field is not JSON."""
     rows = one["rows"] if "rows" in one else [one["row"]]
     return [parse_fields(row, fields) for row in rows]
 
@@ -153,7 +154,7 @@ def _parse_rows(one: dict[str, Json], fields: Sequence[str]) -> list[Json]:
 def _failure_reason(
     one: dict[str, Json] | str, fields: Sequence[str], mapping: Mapping, unifier: RowExecutor
 ) -> str:
-    """Why a golden row fails, redacted; "" if it does not."""
+    """Say why a golden row fails, redacted; "" if it does not."""
     if isinstance(one, str):
         return redact(one)
     try:
@@ -165,7 +166,7 @@ def _failure_reason(
 
 
 def _make_batch(one: dict[str, Json], rows: list[Json], mapping: Mapping) -> Batch:
-    """One row, or one group of rows, as a reader would give it."""
+    """Return one row, or one group of rows, as a reader would."""
     key = one.get("key")
     good = [row for row in rows if type(row) is not BrokenRow]
     batch = Batch(
@@ -214,7 +215,7 @@ def _count_text(count: int) -> str:
 
 
 def _require_same(wanted: Json, got: Json, place: str) -> None:
-    """Raise `_Unlike` at the first difference."""
+    """Raise _MismatchError at the first difference; a key that is absent means null."""
     if isinstance(wanted, dict) and isinstance(got, dict):
         for key in dict.fromkeys([*wanted, *got]):
             if key in wanted or not (key in _FREE or place.endswith("meta")):
@@ -225,32 +226,21 @@ def _require_same(wanted: Json, got: Json, place: str) -> None:
         for number in range(max(len(wanted), len(got))):
             old, new = (one[number] if number < len(one) else _NOTHING for one in (wanted, got))
             _require_same(old, new, f"{place} {number + 1}".strip())
-    elif not same_json(_or_null(wanted), _or_null(got)):
+    elif not same_json(*(None if one is _NOTHING else one for one in (wanted, got))):
         raise _MismatchError(
             f"{place}: expected {_value_in_words(wanted, got)}, got {_value_in_words(got, wanted)}"
         )
 
 
-def _or_null(value: Json) -> Json:
-    """A key that is not there means null."""
-    return None if value is _NOTHING else value
-
-
 def _value_in_words(value: Json, other: Json) -> str:
-    """A value in words; of a long text what stands around the first character that differs."""
+    """Show a value; of a long text the part around the first character that differs."""
     if value is _NOTHING:
         return "nothing"
     if not isinstance(value, str) or len(value) <= _SHOWN:
-        return _shorten_value_text(json.dumps(value, ensure_ascii=False))
-    start = 0
-    if isinstance(other, str):
-        pairs = zip(value, other, strict=False)
-        same = next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(value), len(other)))
-        start = max(0, same - _SHOWN // 3)
+        text = json.dumps(value, ensure_ascii=False)
+        return text if len(text) <= 2 * _SHOWN else f"{text[: 2 * _SHOWN]}..."
+    same = common_length(value, other) if isinstance(other, str) else 0
+    start = max(0, same - _SHOWN // 3)
     stop = start + _SHOWN
     part = json.dumps(value[start:stop], ensure_ascii=False)
     return f"{'...' * (start > 0)}{part}{'...' * (stop < len(value))}"
-
-
-def _shorten_value_text(text: str) -> str:
-    return text if len(text) <= 2 * _SHOWN else f"{text[: 2 * _SHOWN]}..."

@@ -1,7 +1,7 @@
-"""The review of all mappings that two revisions, or two files, have in different form.
+"""Review all mappings that differ between two revisions, or two files.
 
-No model is asked and nothing is written; the result is the review document
-(schemas/review.schema.json), the same bytes for the same commits.
+No model is asked and nothing is written. The result is the review document
+(schemas/review.schema.json): the same bytes for the same commits.
 """
 
 import re
@@ -38,13 +38,13 @@ _MAGIC = re.compile(r"([*?\[])")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReviewOptions:
-    """What a person wants of a review.
+    """Options of a review.
 
     Attributes:
         mappings: glob of the JSON files that are mappings, None = all that hold one.
         source: where the data are, None = pinned samples only.
-        allow_breaking: breaking changes and lost records warn only.
-        offline: data of other machines are out of reach.
+        allow_breaking: breaking changes and lost records only warn.
+        offline: data on other machines are not read.
     """
 
     mappings: str | None = None
@@ -54,11 +54,11 @@ class ReviewOptions:
 
 
 def repository_sides(folder: Path, base: str | None, head: str | None) -> tuple[Side, Side]:
-    """The two sides of a repository.
+    """Return the two sides of a repository.
 
     What `head` changed since it left `base` is reviewed, as in a pull request: what others did to
-    `base` meanwhile is not. Where the histories do not meet (a shallow clone) `base` is taken as
-    it is.
+    `base` meanwhile is not. If the histories do not meet (a shallow clone) `base` is taken as it
+    is.
     """
     repo = open_repository(folder)
     name = base if base is not None else repo.main()
@@ -116,7 +116,7 @@ def _review_document(
 
 
 def _repeat_command(words: Sequence[str], wish: ReviewOptions) -> str | None:
-    """The command that shows the same again; None where a name in it cannot be typed."""
+    """Return the command that shows the same again; None if a name in it cannot be typed."""
     source = ["--source", redact(wish.source)] if wish.source is not None else []
     if any(_typeable_glob(word) != word for word in (*words, *source)):
         return None
@@ -128,7 +128,7 @@ def _repeat_command(words: Sequence[str], wish: ReviewOptions) -> str | None:
 
 
 def _literal_glob(path: str) -> str:
-    """A path as a glob that matches nothing else."""
+    """Return a glob that matches only this path."""
     # `##[` is a command where a report is printed in a GitHub job.
     glob = _typeable_glob(_MAGIC.sub(r"[\1]", path).replace("##[[]", "##?"))
     anchored = glob if "/" in glob else f"/{glob}"
@@ -136,7 +136,7 @@ def _literal_glob(path: str) -> str:
 
 
 def _typeable_glob(glob: str) -> str:
-    """A glob that can be read and typed: `?` for bytes that are no text and what is not seen."""
+    """Return a glob that can be read and typed: `?` for bytes that are not text or not visible."""
     return "".join(char if visible_text(char) == char else "?" for char in glob)
 
 
@@ -176,7 +176,7 @@ def _make_case(
 def _compare_documents(
     one: ChangedMapping, ran: Replay
 ) -> tuple[str | None, tuple[Change, ...], str]:
-    """Class, changes, and why there are none where both mappings are known."""
+    """Return the class, the changes, and why known mappings cannot be compared."""
     if one.old is None or one.new is None:
         return None, (), ""
     try:
@@ -196,7 +196,7 @@ def _sampled_values(ran: SampleRun | None) -> list[Json]:
 def _try_golden(
     one: ChangedMapping, head: Side, folder: Path, source_name: str | None
 ) -> tuple[GoldenResult | None, str]:
-    """What became of the golden rows, and why they could not be run."""
+    """Return the result of the golden rows, and why they could not be run."""
     name = golden_file(Path(one.path)).as_posix()
     if one.new is None or name not in head.files:
         return None, ""

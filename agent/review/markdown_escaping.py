@@ -28,7 +28,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 
 from ingot.agent.privacy import redact
-from ingot.agent.reporting.preview import shorten_text
+from ingot.agent.reporting.mapping_words import cut_text
 from ingot.converters.rows import Json
 
 _MOST = 200
@@ -57,12 +57,12 @@ _COMMIT = re.compile(r"\(?[A-Fa-f]{7,}[,.;:!?)]{0,2}")
 
 
 def code_span(text: str, most: int = _MOST) -> str:
-    """A code span of one line; `-` where there is no text."""
+    """Return a code span of one line; `-` if there is no text."""
     return _backtick_span(printable_line(text, most)) if text else "-"
 
 
 def escape_words(text: str, most: int = 2 * _MOST) -> str:
-    """A sentence: words of letters and short numbers as they are, everything else as code."""
+    """Return a sentence: words of letters and short numbers as they are, all else as code."""
     pieces: list[str] = []
     unsafe: list[str] = []
     for token in _TOKENS.findall(printable_line(text, most)):
@@ -75,7 +75,7 @@ def escape_words(text: str, most: int = 2 * _MOST) -> str:
 
 
 def _token_spans(tokens: Sequence[str]) -> Iterator[str]:
-    """The tokens as code, the sign at their end behind it."""
+    """Yield the tokens as code, with the punctuation at their end behind it."""
     if tokens:
         joined = " ".join(tokens)
         inner = joined.rstrip(",.;:") or joined
@@ -83,25 +83,25 @@ def _token_spans(tokens: Sequence[str]) -> Iterator[str]:
 
 
 def _is_plain(token: str) -> bool:
-    """Whether nothing can be made of it, and it does not turn the order of what is around it."""
+    """Check that GitHub makes nothing of a token and that it does not run to the left."""
     plain = _PLAIN.fullmatch(token) and not _COMMIT.fullmatch(token)
     return bool(plain) and not _runs_left(token)
 
 
 @lru_cache(maxsize=4096)
 def printable_line(text: str, most: int = _MOST) -> str:
-    """The beginning of a text on one line, without secrets and without what cannot be seen."""
-    return visible_text(truncate_text(text, most))
+    """Return the beginning of a text on one line, without secrets and invisible characters."""
+    return visible_text(_truncate_text(text, most))
 
 
-def truncate_text(text: str, most: int) -> str:
-    """The beginning of a text without secrets, and how many characters are left out."""
+def _truncate_text(text: str, most: int) -> str:
+    """Return the beginning of a text without secrets, and how many characters are left out."""
     unread = len(text) - _READ * most
-    return shorten_text(redact(text[: _READ * most]) + " " * unread, most)
+    return cut_text(redact(text[: _READ * most]) + " " * unread, most)
 
 
 def visible_text(text: str) -> str:
-    """The text on one line; what cannot be seen is named."""
+    """Return the text on one line, with names for invisible characters."""
     line = _LONG_RUN.sub(_shorten_run, _LINE_BREAKS.sub("⏎", text).replace("\t", "⇥"))
     if line.isascii() and line.isprintable():
         return line.replace("##[", "# #[")
@@ -134,19 +134,19 @@ def _longest_run(text: str) -> int:
 
 
 def fence_lines(lines: Sequence[str], language: str = "") -> str:
-    """A block of code."""
+    """Return a block of code."""
     marks = "`" * max(3, _longest_run("\n".join(lines)) + 1)
     return "\n".join([f"{marks}{language}", *(_COMMAND.sub(r"\1: :", one) for one in lines), marks])
 
 
 def wrap_text(text: str, columns: int = _COLUMNS) -> Iterator[str]:
-    """The lines of a text, hidden characters named, long ones continued on the next line."""
+    """Yield the lines of a text with names for invisible characters; long ones are folded."""
     for line in _LINE_BREAKS.split(text):
         yield from _fold_line(visible_text(line), columns)
 
 
 def _fold_line(line: str, columns: int) -> Iterator[str]:
-    """A line in pieces of so many columns, if possible after a blank; nothing is lost."""
+    """Fold a line at so many columns, if possible after a blank; nothing is lost."""
     if len(line) <= columns and line.isascii():
         yield line
         return
@@ -169,18 +169,18 @@ def _character_width(char: str) -> int:
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; cells are Markdown already, on one line."""
+    """Return a table; cells are Markdown already, on one line."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(_table_cell(one) for one in row)} |" for row in lines)
 
 
 def _table_cell(markdown: str) -> str:
-    """GitHub splits a row at its signs first, in code too, unless a backslash is before them."""
+    """Escape `|`: GitHub splits a row there first, in code too."""
     return markdown.replace("|", "\\|")
 
 
 def utf8_size(text: str) -> int:
-    """Bytes of UTF-8: of all ways to count a text the one that gives most."""
+    """Count bytes of UTF-8, which are never fewer than characters or UTF-16 units."""
     return len(text.encode())
 
 
@@ -189,22 +189,21 @@ _TEXT = 700
 
 
 def example_block(shown: dict[str, Json]) -> str:
-    """One of the `examples` of the review document as a block of code."""
+    """Show one of the `examples` of the review document as a block of code."""
     lines = list(diff_lines(_record_text_lines(shown["old"]), _record_text_lines(shown["new"])))
     return fence_lines(_first_lines(lines, MOST_LINES), "diff")
 
 
 def _record_text_lines(record: Json) -> list[str]:
-    """A record as lines; those of a text that go on are set in."""
     lines = []
     for name, text in record or []:
-        first, *more = wrap_text(truncate_text(text, _TEXT))
+        first, *more = wrap_text(_truncate_text(text, _TEXT))
         lines += [f"{printable_line(name, 60)}: {first}", *(f"  {line}" for line in more)]
     return _first_lines(lines, 4 * MOST_LINES)
 
 
 def diff_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
-    """What differs between two records' lines, and two lines around it."""
+    """Yield what differs between two records' lines, and two lines around it."""
     groups = list(SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(2))
     if not groups:
         yield from (f"  {line}" for line in old)

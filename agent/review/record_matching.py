@@ -1,15 +1,15 @@
-"""The records of two mappings on one sample, matched: which are the same, changed, lost, gained.
+"""Match the records of two mappings on one sample: the same, changed, lost, gained.
 
-Records are matched by file, row and element. Where the facts about the files differ, rows have
-other numbers or are other rows: they are matched by their order in each file if both mappings read
-as many rows of every file, else records are only looked for by what they say.
+Records are matched by file, row and element. If the facts about the files differ, rows have other
+numbers or are other rows: they are matched by their order in each file if both mappings read as
+many rows of every file, else only by their content.
 """
 
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ingot.agent.judging.trial import Trial
 from ingot.converters.mapping.check import sample_batches
@@ -21,14 +21,11 @@ Key = tuple[str, int, int]
 Kind = Literal["changed", "lost", "gained"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PlacedRecord:
+class PlacedRecord(NamedTuple):
     """A record with its place.
 
-    Attributes:
-        key: file, number of the row among the sampled rows of the file, element of the row.
-        place: the same as people read it, with the row's number in the file where it is known.
-        record: the unified record.
+    The key is its file, the number of its row among the sampled rows of the file, and the element
+    of the row; `place` says the same in words, with the number of the row in the file if known.
     """
 
     key: Key
@@ -36,8 +33,7 @@ class PlacedRecord:
     record: Record
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """A place at which the records of both mappings are not the same."""
 
     kind: Kind
@@ -48,13 +44,10 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecordMatch:
-    """What became of the old mapping's records.
+    """What became of the old mapping's records: `same` of `of` places have the same record.
 
-    Attributes:
-        by_place: whether they were matched by place, not by what they say.
-        same: records that are the same.
-        of: places at which there is a record of either side.
-        differences: all others, in the order of the sample.
+    Records were matched by place, or else by their content. The differences are in the order of the
+    sample.
     """
 
     by_place: bool
@@ -63,12 +56,12 @@ class RecordMatch:
     differences: tuple[Difference, ...]
 
     def count(self, kind: Kind) -> int:
-        """How many differences there are of one kind."""
+        """Count the differences of one kind."""
         return sum(one.kind == kind for one in self.differences)
 
 
 def place_records(trial: Trial, *, source_name: str) -> list[PlacedRecord]:
-    """The records that a mapping makes of its sample, in order."""
+    """Return the records that a mapping makes of its sample, in order."""
     unifier = RowExecutor(trial.mapping, source_name=source_name)
     if trial.mapping.kind == "irrelevant":
         return []
@@ -84,7 +77,7 @@ def place_records(trial: Trial, *, source_name: str) -> list[PlacedRecord]:
 def _row_records(
     unifier: RowExecutor, batch: Batch, at: int, number: int
 ) -> Iterator[PlacedRecord]:
-    """The records of one row; elements that gave none keep their number."""
+    """Yield the records of one row; elements that gave none keep their number."""
     key = batch.keys[at] if batch.keys is not None else batch.rows[at]
     records, failed = unifier.row(Node(batch.values[at], key))
     without = {element for element, _ in failed}
@@ -92,11 +85,8 @@ def _row_records(
     several = len(records) + len(failed) > 1
     for element, record in zip(elements, records, strict=False):
         place = f"{batch.file} row {batch.rows[at]}" if batch.rows[at] >= 0 else batch.file
-        yield PlacedRecord(
-            key=(batch.file, number, element),
-            place=f"{place}, element {element}" if several else place,
-            record=record,
-        )
+        shown = f"{place}, element {element}" if several else place
+        yield PlacedRecord((batch.file, number, element), shown, record)
 
 
 def match_records(
@@ -110,7 +100,7 @@ def match_records(
 
 
 def count_sampled_rows(trial: Trial) -> Counter[str]:
-    """How many rows, or groups of rows, of each file a mapping is run on."""
+    """Count the rows, or groups of rows, of each file that a mapping is run on."""
     counts: Counter[str] = Counter()
     for batch in sample_batches(trial.sample, trial.mapping):
         counts[batch.file] += len(batch.rows)
@@ -129,29 +119,26 @@ def _match_by_place(old: Sequence[PlacedRecord], new: Sequence[PlacedRecord]) ->
 
 
 def _difference(old: PlacedRecord | None, new: PlacedRecord | None) -> Difference | None:
-    """What differs at a place, None where nothing does."""
     if old is None:
-        return Difference(kind="gained", place=new.place, old=None, new=new.record) if new else None
+        return Difference("gained", new.place, None, new.record) if new else None
     if new is None:
-        return Difference(kind="lost", place=old.place, old=old.record, new=None)
+        return Difference("lost", old.place, old.record, None)
     if old.record == new.record:
         return None
-    return Difference(kind="changed", place=new.place, old=old.record, new=new.record)
+    return Difference("changed", new.place, old.record, new.record)
 
 
 def _match_by_content(old: Sequence[PlacedRecord], new: Sequence[PlacedRecord]) -> RecordMatch:
-    """Records that say the same are the same, wherever they stand."""
+    """Match records of the same content, wherever they stand."""
     before, after = (Counter(map(_record_text, side)) for side in (old, new))
     same = (before & after).total()
-    lost = [
-        Difference(kind="lost", place=one.place, old=one.record, new=None)
-        for one in _surplus_records(old, after)
-    ]
-    gained = [
-        Difference(kind="gained", place=one.place, old=None, new=one.record)
-        for one in _surplus_records(new, before)
-    ]
-    unlike = (*lost, *gained)
+    unlike = (
+        *(Difference("lost", one.place, one.record, None) for one in _surplus_records(old, after)),
+        *(
+            Difference("gained", one.place, None, one.record)
+            for one in _surplus_records(new, before)
+        ),
+    )
     return RecordMatch(by_place=False, same=same, of=same + len(unlike), differences=unlike)
 
 
@@ -160,7 +147,7 @@ def _record_text(one: PlacedRecord) -> str:
 
 
 def _surplus_records(side: Iterable[PlacedRecord], other: Counter[str]) -> Iterator[PlacedRecord]:
-    """The records that the other side has not, or not as often."""
+    """Yield the records that the other side does not have, or not as often."""
     left = Counter(other)
     for one in side:
         if left[_record_text(one)]:

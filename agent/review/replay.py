@@ -1,4 +1,4 @@
-"""Both mappings run on the same sample: the pinned one, or one of the data where it is at hand."""
+"""Run both mappings on the same sample: the pinned one, or one of the data if it is at hand."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -40,12 +40,12 @@ class SampleBasis:
 
     Attributes:
         kind: `pinned`, `source`, or `none`.
-        place: how people call it, "" where there is none.
+        place: its name for people, "" if there is none.
         why: why there is none.
         location: what is opened.
         source_name: default of `meta.source`, None = the name of the location.
         sha256: of a pinned sample's files, else None.
-        folder: where it was laid out; a part of messages that says nothing to people.
+        folder: the temporary copy; it is removed from messages.
     """
 
     kind: Literal["pinned", "source", "none"]
@@ -56,8 +56,8 @@ class SampleBasis:
     sha256: str | None = None
     folder: str = ""
 
-    def said(self, text: str) -> str:
-        """A message about it without secrets and without where it was laid out."""
+    def hide_folder(self, text: str) -> str:
+        """Return a message without secrets and without the temporary folder."""
         plain = text.replace(self.location, self.place) if self.location else text
         return redact(plain.replace(self.folder, self.place) if self.folder else plain)
 
@@ -70,25 +70,22 @@ class SampleRun:
     records: tuple[PlacedRecord, ...]
 
     def figures(self) -> dict[str, Json]:
-        """The counts of one side of the review document but its paths."""
+        """Return the counts of one side of the review document, without its paths."""
         report = self.trial.report
+        roles: Counter[str] = Counter()
+        for one in self.records:
+            roles.update(message["role"] for message in one.record.get("messages", ()))
+            roles.update(["system"] * bool(one.record.get("system")))
         return {
             "rows": report.rows,
             "ok_rows": report.ok_rows,
             "records": report.records,
             "coverage": report.coverage,
             "failures": dict(sorted(report.failures.items())),
-            "roles": dict(sorted(self._roles().items())),
+            "roles": dict(sorted(roles.items())),
             "chars": report.content.chars,
             "trained_chars": report.content.trained_chars,
         }
-
-    def _roles(self) -> Counter[str]:
-        roles: Counter[str] = Counter()
-        for one in self.records:
-            roles.update(message["role"] for message in one.record.get("messages", ()))
-            roles.update(["system"] * bool(one.record.get("system")))
-        return roles
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,10 +94,10 @@ class Replay:
 
     Attributes:
         stand: the sample.
-        old, new: None where there is no such mapping, no sample, or it cannot be run.
+        old, new: None if there is no such mapping, no sample, or it cannot be run.
         old_fault: why the old one cannot be run, "" if it can.
-        problems: of the new mapping on the sample; each is a failed gate.
-        matched: None where not both were run.
+        problems: problems of the new mapping on the sample; each is a failed gate.
+        matched: None if not both were run.
         drift: of the sample against the shape that the new mapping was made for.
     """
 
@@ -116,7 +113,7 @@ class Replay:
 def choose_sample(
     one: ChangedMapping, base: Side, head: Side, folder: Path, *, source: str | None, offline: bool
 ) -> SampleBasis:
-    """What a changed mapping can be tried on."""
+    """Choose what a changed mapping is tried on."""
     if one.new is None:
         return SampleBasis(kind="none")
     if source is not None:
@@ -127,17 +124,13 @@ def choose_sample(
         return own
     found = _pinned_basis(base, one.old_path or one.path, folder / "base")
     if found is None or found.kind == "none":
-        return found or _missing_sample(one.path)
+        lacks = f"no pinned sample {pinned_folder(Path(one.path)).name} beside it, and no --source"
+        return found or SampleBasis(kind="none", why=lacks)
     return replace(found, place=f"{found.place} of {redact(base.name)}")
 
 
-def _missing_sample(path: str) -> SampleBasis:
-    lacks = f"no pinned sample {pinned_folder(Path(path)).name} beside it, and no --source"
-    return SampleBasis(kind="none", why=lacks)
-
-
 def _pinned_basis(side: Side, path: str, folder: Path) -> SampleBasis | None:
-    """The pinned sample beside a mapping of one side, None where there is none."""
+    """Return the pinned sample beside a mapping of one side, None if there is none."""
     place = pinned_folder(Path(path)).as_posix()
     if odd := describe_odd_files(side, path):
         said = redact(f"the pinned sample cannot be used: {side.shown(odd)}")
@@ -195,14 +188,14 @@ def replay_mappings(stand: SampleBasis, old: Document | None, new: Document | No
 def _run_mapping(
     context: Context, stand: SampleBasis, document: Document
 ) -> tuple[SampleRun | None, tuple[Problem, ...], SourceError | None]:
-    """A mapping on the sample; or why it cannot be run, as problems, and the reader's error."""
+    """Run a mapping; if that fails return the problems, and the reader's error if it is one."""
     order = Order(source=stand.location, source_name=stand.source_name)
     try:
         trial = try_out(context, order, document, where="the mapping", show=0)
     except StorageError:
         raise
     except SourceError as error:
-        said = stand.said(error.problem)
+        said = stand.hide_folder(error.problem)
         unread = Problem("/source", "unreadable", "facts that the sample can be read by", said)
         return None, (unread,), error
     except MappingError as error:
@@ -213,7 +206,6 @@ def _run_mapping(
 
 
 def _trial_problems(trial: Trial) -> Iterator[Problem]:
-    """What the check found, and that nothing was read where that is so."""
     if not trial.report.rows:
         expected = "facts that the sample can be read by"
         yield Problem("/source", "unreadable", expected, "no row")
@@ -228,7 +220,6 @@ def _match_runs(old: SampleRun | None, new: SampleRun | None) -> RecordMatch | N
 
 
 def _provenance_drift(document: Document, ran: SampleRun | None) -> tuple[Change, ...]:
-    """What the mapping's provenance tells of the data that is not so in the sample."""
     kept = stored_shape(document)
     if kept is None or ran is None:
         return ()
@@ -237,5 +228,5 @@ def _provenance_drift(document: Document, ran: SampleRun | None) -> tuple[Change
 
 
 def drift_json(changes: Sequence[Change]) -> list[dict[str, Json]]:
-    """Drift as plain JSON, redacted, cut where it is long."""
+    """Return drift as plain JSON, redacted and cut."""
     return [encode(one) for one in redacted_changes(changes)]

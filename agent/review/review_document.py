@@ -1,7 +1,6 @@
-"""Places in words: a JSON Pointer as a line of the file and as a target, a path as text.
+"""Write what a review found of one mapping into the review document: plain JSON, redacted.
 
-Two records of one place as a reviewer reads them: redacted, cut to where they differ.
-What a review found of one mapping, as the review document holds it: plain JSON, redacted.
+Pointers become lines of the file and words, records are cut to where they differ.
 """
 
 import json
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ingot.agent.privacy import hide_secrets, named_secrets, redact, redact_value
+from ingot.agent.reporting.mapping_words import common_length
 from ingot.agent.reporting.preview import record_lines
 from ingot.agent.review.changed_mappings import Document
 from ingot.agent.review.diff.change_rules import Change
@@ -27,7 +27,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
 
 @dataclass(kw_only=True, slots=True)
 class _OpenContainer:
-    """A list or an object whose end was not read yet; `key` is the member that is being read."""
+    """A list or an object that is being read; `key` is the present member."""
 
     pointer: str
     is_list: bool
@@ -35,20 +35,17 @@ class _OpenContainer:
     number: int = 0
 
     def inside(self) -> str:
-        """The pointer of the value that is being read."""
+        """Return the pointer of the value that is being read."""
         step = str(self.number) if self.key is None else self.key
         return f"{self.pointer}/{step.replace('~', '~0').replace('/', '~1')}"
 
     def names_next(self) -> bool:
-        """Whether the next text is the key of a member."""
+        """Check whether the next text is the key of a member."""
         return not self.is_list and self.key is None
 
 
 def pointer_lines(text: str) -> dict[str, int]:
-    """Line, from 1, of every value of a JSON text, by JSON Pointer; of a member that of its key.
-
-    Of a text that is no JSON what is found says nothing.
-    """
+    """Map JSON Pointers of a JSON text to line numbers; a member has the line of its key."""
     found: dict[str, int] = {}
     around: list[_OpenContainer] = []
     for token, line in _tokens(text):
@@ -56,7 +53,8 @@ def pointer_lines(text: str) -> dict[str, int]:
         if token in "]}":
             del around[-1:]
         elif token == ",":
-            _advance_item(inner)
+            if inner:
+                inner.key, inner.number = None, inner.number + 1
         elif inner and inner.names_next():
             inner.key = _unquote(token)
             found[inner.inside()] = line
@@ -66,13 +64,6 @@ def pointer_lines(text: str) -> dict[str, int]:
             if token in "[{":
                 around.append(_OpenContainer(pointer=pointer, is_list=token == "["))
     return found
-
-
-def _advance_item(inner: _OpenContainer | None) -> None:
-    """The next element or member begins."""
-    if inner:
-        inner.key = None
-        inner.number += 1
 
 
 def _tokens(text: str) -> Iterator[tuple[str, int]]:
@@ -91,14 +82,14 @@ def _unquote(token: str) -> str:
 
 
 def nearest_line(lines: dict[str, int], pointer: str) -> int | None:
-    """The line of a place, of what is nearest around it where the file has no such place."""
+    """Return the line of a place, or of what is nearest around it."""
     while pointer and pointer not in lines:
         pointer = pointer.rpartition("/")[0]
     return lines.get(pointer)
 
 
 def target_text(pointer: str) -> str:
-    """A pointer into a mapping as people read it: `messages 2 content`, `meta.language`."""
+    """Describe a pointer into a mapping: `messages 2 content`, `meta.language`."""
     steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
     if len(steps) > 2 and steps[0] == "any_of":
         return f"alternative {_one_based(steps[1])}: {_steps_text(steps[2:])}"
@@ -119,12 +110,11 @@ def _steps_text(steps: list[str]) -> str:
 
 
 def _one_based(number: str) -> str:
-    """A place in a list from 1, as people count."""
     return str(int(number) + 1) if number.isdigit() else number
 
 
 def path_text(path: str) -> str:
-    """A path that may be no valid text, as text: what is none is escaped."""
+    """Return a path as text; bytes that are not valid text are escaped."""
     return path.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
@@ -138,7 +128,7 @@ _BEFORE = 80  # characters shown of what both texts begin with, where that is lo
 def example_differences(
     differences: Sequence[Difference], secrets: Mapping[str, str] | None = None
 ) -> list[dict[str, Json]]:
-    """At most three differences as plain JSON, of every kind that there is at least one."""
+    """Return at most three differences as plain JSON, one of every kind first."""
     first = [next((one for one in differences if one.kind == kind), None) for kind in _ORDER]
     chosen = [one for one in first if one is not None]
     others = [one for one in differences if not any(one is other for other in chosen)]
@@ -154,7 +144,6 @@ def _example_json(one: Difference, secrets: Mapping[str, str]) -> dict[str, Json
 
 
 def _record_pair_lines(record: Record | None, other: Record | None) -> list[list[str]] | None:
-    """A record beside another one; None where there is none."""
     if record is None:
         return None
     skipped = _count_same_messages(record, other)
@@ -165,14 +154,14 @@ def _record_pair_lines(record: Record | None, other: Record | None) -> list[list
 
 
 def _count_same_messages(record: Record, other: Record | None) -> int:
-    """How many messages at the beginning are left out, since both records have them."""
+    """Count the messages at the beginning that are left out, since both records have them."""
     pairs = zip(record.get("messages", []), (other or {}).get("messages", []), strict=False)
     same = next((n for n, (a, b) in enumerate(pairs) if a != b), 0)
     return max(0, same - 1) if same > 2 else 0
 
 
 def _shown_part(record: Record, skipped: int) -> Record:
-    """The record redacted, as far as it is shown; what is only counted says nothing."""
+    """Redact the part of a record that is shown; what is only counted is emptied."""
     begun = {**record}
     for key in ("text", "system", "tools"):
         if isinstance(begun.get(key), str):
@@ -189,7 +178,7 @@ def _shown_part(record: Record, skipped: int) -> Record:
 
 
 def _narrow_texts(record: Record, other: Record) -> Record:
-    """The record with texts that begin where they begin to differ."""
+    """Cut texts to where they begin to differ."""
     narrow: Record = {
         key: _cut_to_difference(record[key], other.get(key))
         for key in ("text", "system", "tools")
@@ -208,9 +197,7 @@ def _narrow_texts(record: Record, other: Record) -> Record:
 def _cut_to_difference(text: Json, other: Json) -> Json:
     if not isinstance(text, str) or not isinstance(other, str) or text == other:
         return text
-    pairs = zip(text, other, strict=False)
-    same = next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(text), len(other)))
-    start = same - _BEFORE
+    start = common_length(text, other) - _BEFORE
     return text if start < _BEFORE else f"({start} characters as in the other) ...{text[start:]}"
 
 
@@ -220,7 +207,7 @@ _AT_LINE = re.compile(r"\bline (\d+) column")
 def mapping_entry(
     case: Case, found: Sequence[Reason], base: Side, head: Side, command: str | None
 ) -> dict[str, Json]:
-    """An element of `mappings` of the review document."""
+    """Return an element of `mappings` of the review document."""
     one = case.touched
     lines = pointer_lines(one.text)
     return {
@@ -239,7 +226,7 @@ def mapping_entry(
 
 
 def _reason_json(one: Reason, lines: dict[str, int]) -> dict[str, Json]:
-    """A reason; a text that is no JSON says itself in which line."""
+    """Write a reason; a text that is not JSON names its line itself."""
     stated = _AT_LINE.search(one.text) if one.rule == "broken" else None
     line = None if one.pointer is None else nearest_line(lines, one.pointer)
     if stated:
@@ -279,7 +266,7 @@ def _sample_json(ran: Replay) -> dict[str, Json]:
 
 
 def _row_secrets(ran: Replay) -> dict[str, str]:
-    """What is hidden in the sampled rows for their keys alone: records have it without the key."""
+    """Return what is hidden in the sampled rows for their keys alone: records lack these keys."""
     return named_secrets(
         [row.value for side in (ran.old, ran.new) if side for row in side.trial.sample.rows]
     )
@@ -314,7 +301,7 @@ def _golden_json(found: GoldenResult | None, path: str) -> dict[str, Json] | Non
 
 
 def _provenance_json(document: Document | None) -> dict[str, Json] | None:
-    """Who made a mapping; whatever has not the type that it should have is not stated."""
+    """State who made a mapping; a value of a wrong type is not stated."""
     stated = (document or {}).get("provenance")
     if not isinstance(stated, dict) or not stated:
         return None

@@ -1,9 +1,7 @@
-"""The two sides of a review: files of a commit, of the working tree, or two files by themselves.
+"""The two sides of a review: files of a commit, of the working tree, or two single files.
 
 Only what a review reads is listed: JSON files, golden rows and pinned samples. Links are not
 followed, submodules not entered.
-
-What lies beside a mapping in the listing of a side: its pinned sample and its golden rows.
 """
 
 import hashlib
@@ -35,10 +33,9 @@ class Side:
         files: path -> what names its content, for regular files.
         others: path -> what it is instead (`a symbolic link`, `a submodule`).
         contents: reads some of the files.
-        folder: what stands before its paths where people read them, with a slash.
+        folder: what stands before its paths when they are shown, with a slash.
         commit: whose files they are, None = of no commit.
-        tip: the commit that `name` stands for, where another one is compared: at which the other
-            side left it. None = of no commit.
+        tip: the commit of `name`; of a base, `commit` is where the other side left it.
     """
 
     name: str
@@ -50,17 +47,17 @@ class Side:
     tip: str | None = None
 
     def shown(self, path: str) -> str:
-        """A path as people read it."""
+        """Return a path as people read it."""
         return f"{self.folder}{path}"
 
 
 def is_reviewed(path: str) -> bool:
-    """Whether a review may have to read a file of this path."""
+    """Check whether a review may have to read a file of this path."""
     return path.endswith((".json", ".golden.jsonl", ".sample")) or ".sample/" in path
 
 
 def commit_side(repository: Repository, commit: str, name: str) -> Side:
-    """The files of a commit. Raises RevisionError."""
+    """List the files of a commit. Raises RevisionError."""
     tree = {path: one for path, one in repository.tree(commit).items() if is_reviewed(path)}
     files = {path: one.blob for path, one in tree.items() if one.mode.startswith("100")}
     others = {path: _odd_mode(one.mode) for path, one in tree.items() if path not in files}
@@ -77,13 +74,13 @@ def _odd_mode(mode: str) -> str:
 
 
 def working_tree_side(repository: Repository) -> Side:
-    """The files as they lie in the working tree, those that git ignores left out."""
+    """List the files of the working tree, without those that git ignores."""
     names = [name for name in repository.names() if is_reviewed(name)]
     return _disk_side(repository.root, names, WORKING_TREE, repository.hashing())
 
 
 def file_side(path: Path) -> Side:
-    """One mapping file with the golden rows and the pinned sample beside it."""
+    """List one mapping file with the golden rows and the pinned sample beside it."""
     beside = [path.name, golden_file(path).name]
     if pinned_folder(path).is_symlink():
         beside.append(pinned_folder(path).name)
@@ -97,7 +94,7 @@ def file_side(path: Path) -> Side:
 def _disk_side(
     root: Path, names: Iterable[str], name: str, hashing: str, *, followed: str = ""
 ) -> Side:
-    """Files of this machine; a link is followed only where the user named it."""
+    """List files of this machine; a link is followed only if the user named it."""
     files, others = {}, {}
     for path in names:
         kind = "" if path == followed else _odd_file(root, path)
@@ -120,7 +117,7 @@ def _disk_side(
 
 
 def _odd_file(root: Path, path: str) -> str | None:
-    """What a path is instead of a regular file, "" for one, None where there is nothing.
+    """Say what a path is instead of a regular file, "" for one, None if there is nothing.
 
     What lies behind a link to a folder is not there, as for git.
     """
@@ -137,7 +134,7 @@ def _odd_file(root: Path, path: str) -> str | None:
 
 
 def _object_id(path: Path, hashing: str) -> str:
-    """What git names the file's content; of one that no review reads only its size."""
+    """Return git's name of the file's content; its size if no review reads it."""
     size = path.stat().st_size
     if size > (MOST_MAPPING if path.suffix == ".json" else MOST_SAMPLE):
         return f"{size} bytes"
@@ -149,7 +146,7 @@ def _object_id(path: Path, hashing: str) -> str:
 
 
 def write_sidecars(side: Side, mapping: str, folder: Path) -> Path:
-    """Write the pinned sample and the golden rows of a mapping of a side into an empty folder."""
+    """Write the pinned sample and the golden rows of a mapping into an empty folder."""
     place = folder / "mapping.json"
     names = {golden_file(Path(mapping)).as_posix(): golden_file(place)}
     beside = f"{pinned_folder(Path(mapping)).as_posix()}/"
@@ -176,32 +173,28 @@ class Extent:
     size: int
 
 
-def sidecar_path(mapping: str, name: str) -> str:
-    """Where the thing of one kind lies beside a mapping, a path of the same side."""
+def _sidecar_path(mapping: str, name: str) -> str:
     return mapping.removesuffix(".json") + SIDECARS[name]
 
 
 def sidecar_owner(path: str) -> str | None:
-    """The mapping beside which a path of a sample or of golden rows lies, None if it is neither."""
+    """Return the mapping that a sidecar's path belongs to, None if it is not a sidecar."""
     for name, ending in SIDECARS.items():
-        at = f"{path}/".find(f"{ending}/") if name == "sample" else _ending_start(path, ending)
+        at = f"{path}/".find(f"{ending}/") if name == "sample" else path.rfind(ending)
+        at = at if name == "sample" or path.endswith(ending) else -1
         if at > 0 and path[at - 1] != "/":
             return f"{path[:at]}.json"
     return None
 
 
-def _ending_start(path: str, ending: str) -> int:
-    return len(path) - len(ending) if path.endswith(ending) else -1
-
-
 def sidecar_owners(paths: Collection[str]) -> set[str]:
-    """The mappings beside which some paths lie."""
+    """Return the mappings that some paths belong to."""
     return {owner for path in paths if (owner := sidecar_owner(path)) is not None}
 
 
 def sidecar_ids(side: Side, mapping: str, name: str) -> dict[str, str]:
-    """What names the contents of the things of one kind beside a mapping, links among them."""
-    place = sidecar_path(mapping, name)
+    """Return what names the contents of one kind of sidecar of a mapping, also of links."""
+    place = _sidecar_path(mapping, name)
     return {
         path[len(place) :]: one
         for listed in (side.files, side.others)
@@ -211,15 +204,15 @@ def sidecar_ids(side: Side, mapping: str, name: str) -> dict[str, str]:
 
 
 def describe_odd_files(side: Side, mapping: str) -> str:
-    """What in the sample beside a mapping is no regular file, in words, "" if nothing is."""
-    place = sidecar_path(mapping, "sample")
+    """Say what in the sample beside a mapping is not a regular file, "" if nothing is."""
+    place = _sidecar_path(mapping, "sample")
     found = [one for one in side.others if one == place or one.startswith(f"{place}/")]
     return f"{min(found)} is {side.others[min(found)]}" if found else ""
 
 
 def sample_extent(side: Side, mapping: str) -> Extent | None:
-    """How much there is of the sample beside a mapping, None where there is none."""
-    place = sidecar_path(mapping, "sample")
+    """Measure the sample beside a mapping, None if there is none."""
+    place = _sidecar_path(mapping, "sample")
     paths = [path for path in side.files if path.startswith(f"{place}/")]
     if (about := f"{place}/{ABOUT}") not in paths:
         return None
@@ -236,7 +229,7 @@ def _stated_rows(about: bytes) -> int:
 
 
 def shrunken_sample(was: Extent | None, now: Extent | None) -> tuple[str, str] | None:
-    """The rule and the words for a sample that shows less than before, None for any other."""
+    """Return the rule and the words for a sample that shows less than before, else None."""
     if was is None:
         return None
     if now is None:

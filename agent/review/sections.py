@@ -1,6 +1,6 @@
-"""What a review says of one mapping, as Markdown in pieces that are shown whole or left out.
+"""Write the review of one mapping as Markdown sections that are shown whole or left out.
 
-Every value of the document goes through escaping.py; what stands outside it is written here.
+Every value of the document goes through markdown_escaping.
 """
 
 from collections import Counter
@@ -29,19 +29,14 @@ Describe = Callable[[dict[str, Json]], str]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Section:
-    """A piece of Markdown about one mapping.
-
-    Attributes:
-        text: complete: no block, table or fold is open at its end.
-        first: it is needed before a reviewer looks closer; the others give way to it.
-    """
+    """A complete piece of Markdown about one mapping; `first` ones are kept before all others."""
 
     text: str
     first: bool
 
 
 def mapping_sections(mapping: dict[str, Json]) -> list[Section]:
-    """The pieces about one mapping of the review document; the first is its heading."""
+    """Return the sections about one mapping of the review document; the first is its heading."""
     first = (
         _lead_text(mapping),
         _changes_block(mapping["changes"]),
@@ -56,12 +51,12 @@ def mapping_sections(mapping: dict[str, Json]) -> list[Section]:
 
 
 def sort_by_level(mappings: Sequence[dict[str, Json]]) -> list[dict[str, Json]]:
-    """The mappings, those that block first, else in their order."""
+    """Sort the mappings, those that block first, else in their order."""
     return sorted(mappings, key=lambda one: LEVELS.index(one["verdict"]))
 
 
 def level_sign(level: str) -> str:
-    """A coloured sign and the level in a word."""
+    """Return a coloured sign and the level in a word."""
     return f"{SIGNS[level]} {level}"
 
 
@@ -69,19 +64,19 @@ def _lead_text(mapping: dict[str, Json]) -> str:
     lines = [f"#### {SIGNS[mapping['verdict']]} {code_span(mapping['path'])}", ""]
     if mapping["old_path"]:
         lines += [f"The file before: {code_span(mapping['old_path'])}", ""]
-    lines += reason_lines(mapping["reasons"])
+    lines += _reason_lines(mapping["reasons"])
     return "\n".join([*lines, *_sample_lines(mapping)])
 
 
-def reason_lines(reasons: Sequence[dict[str, Json]]) -> Iterator[str]:
-    """A line for each reason, those that block first, and how many there are more of."""
+def _reason_lines(reasons: Sequence[dict[str, Json]]) -> Iterator[str]:
+    """Yield a line for each reason, those that block first, and how many more there are."""
     ordered = sorted(reasons, key=lambda one: LEVELS.index(one["level"]))
     yield from (reason_line(one) for one in ordered[:MOST_REASONS])
     yield from more_reasons(ordered[MOST_REASONS:])
 
 
 def more_reasons(reasons: Sequence[dict[str, Json]]) -> Iterator[str]:
-    """How many reasons there are of each level and rule, in one line if there are any."""
+    """Yield how many reasons there are of each level and rule, if there are any."""
     if not reasons:
         return
     kinds = Counter((reason["level"], reason["rule"]) for reason in reasons).most_common()
@@ -92,7 +87,7 @@ def more_reasons(reasons: Sequence[dict[str, Json]]) -> Iterator[str]:
 
 
 def reason_line(reason: dict[str, Json], path: str = "") -> str:
-    """Why a mapping does not simply pass, with the rule that says so and the line in its file."""
+    """Say why a mapping does not simply pass, with the rule and the line in its file."""
     level = reason["level"]
     of = f" {code_span(path)}" if path else ""
     line = f", line {reason['line']}" if reason["line"] else ""
@@ -191,7 +186,6 @@ def _figure_row(name: str, old: Json, new: Json, show: Describe) -> tuple[str, .
 
 
 def _count_rows(prefix: str, key: str, old: Json, new: Json) -> Iterator[tuple[str, ...]]:
-    """A row for each name that either side counts."""
     before, after = (old or {}).get(key, {}), (new or {}).get(key, {})
     names = list({**before, **after})
     for name in names[:MOST_ROWS]:
@@ -214,12 +208,10 @@ def _examples_block(mapping: dict[str, Json]) -> str:
     shown = mapping["examples"][:3]
     if not shown:
         return ""
-    inner = [block for one in shown for block in (_example_head(one), example_block(one))]
-    return fold_blocks(f"{count_text(len(shown), 'record')} before and after", inner)
-
-
-def _example_head(shown: dict[str, Json]) -> str:
-    return f"{escape_words(shown['kind'])}: {code_span(shown['place'])}"
+    inner = []
+    for one in shown:
+        inner += [f"{escape_words(one['kind'])}: {code_span(one['place'])}", example_block(one)]
+    return _fold_blocks(f"{count_text(len(shown), 'record')} before and after", inner)
 
 
 def _paths_table(mapping: dict[str, Json]) -> str:
@@ -235,7 +227,7 @@ def _paths_table(mapping: dict[str, Json]) -> str:
         for (target, path), both in list(found.items())[:MOST_ROWS]
     ]
     inner = markdown_table(("target", "path", "found before", "found after"), rows)
-    return fold_blocks("Coverage of every path", [inner + _more_note(list(found))])
+    return _fold_blocks("Coverage of every path", [inner + _more_note(list(found))])
 
 
 def _resolved_text(path: dict[str, Json]) -> str:
@@ -254,13 +246,9 @@ def _provenance_table(mapping: dict[str, Json]) -> str:
     inner = [markdown_table(_FIGURES, stated)] if stated else []
     again = "the command that shows this again"
     title = f"Who made it, and {again}" if inner else again.capitalize()
-    return fold_blocks(title, [*inner, _repeat_block(mapping["reproduce"])])
-
-
-def _repeat_block(line: str | None) -> str:
-    if line is None:
-        return "There is none: a name in it holds characters that cannot be typed."
-    return command_block(line)
+    line = mapping["reproduce"]
+    lacking = "There is none: a name in it holds characters that cannot be typed."
+    return _fold_blocks(title, [*inner, lacking if line is None else command_block(line)])
 
 
 def _stated_value(name: str) -> Describe:
@@ -290,16 +278,16 @@ def _cost_text(side: dict[str, Json]) -> str:
 
 
 def command_block(line: str) -> str:
-    """A command as a block of code that can be copied."""
+    """Return a command as a block of code that can be copied."""
     return fence_lines([visible_text(redact(line))], "sh")
 
 
-def fold_blocks(title: str, inner: Iterable[str]) -> str:
-    """Blocks that are unfolded by a click; the title is ours, since it is raw HTML."""
+def _fold_blocks(title: str, inner: Iterable[str]) -> str:
+    """Fold blocks below a title, which is raw HTML."""
     body = "\n\n".join(inner)
     return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
 
 
 def count_text(number: int, noun: str) -> str:
-    """`1 row`, `2 rows`, `1,200 rows`."""
+    """Return `1 row`, `2 rows`, `1,200 rows`."""
     return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -1,6 +1,6 @@
-"""The verdict on a changed mapping: every reason with its level, and the worst of them.
+"""Reach the verdict on a changed mapping: every reason with its level, and the worst of them.
 
-The class of the change is only the claim; what both mappings made of the sample has a say too.
+The class of the change is only a claim; what both mappings made of the sample counts too.
 docs/review.md is the reference.
 """
 
@@ -38,14 +38,7 @@ _OF_CLASS: dict[str, Level] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reason:
-    """One reason for a verdict.
-
-    Attributes:
-        level: `pass` (told), `warn`, `block`.
-        rule: what is looked at.
-        text: what was found, redacted.
-        pointer: where in the new file; None = nowhere in particular.
-    """
+    """One reason for a verdict: its level, its rule, redacted words, and where in the new file."""
 
     level: Level
     rule: str
@@ -55,17 +48,17 @@ class Reason:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Case:
-    """What a verdict is found on.
+    """What a verdict rests on.
 
     Attributes:
         touched: the mapping.
         kind: class of the change, None where there is nothing to compare.
-        changes: what the new mapping says otherwise.
-        unclear: why two mappings cannot be compared, "" where they can.
+        changes: the differences between the old mapping and the new one.
         replay: what both make of the sample.
-        golden: what became of the golden rows, None where there are none.
-        golden_fault: why they could not be run, "" if they could.
-        golden_gone: whether there were golden rows before, and are none now.
+        unclear: why two mappings cannot be compared, "" if they can.
+        golden: the result of the golden rows, None if there are none.
+        golden_fault: why the golden rows could not be run, "" if they could.
+        golden_gone: whether golden rows were removed.
     """
 
     touched: ChangedMapping
@@ -79,12 +72,12 @@ class Case:
 
 
 def worst_level(levels: Iterable[Level]) -> Level:
-    """The gravest of some levels, `pass` of none."""
+    """Return the worst of some levels, `pass` if there are none."""
     return max(levels, key=LEVELS.index, default="pass")
 
 
 def verdict_reasons(case: Case, *, allow_breaking: bool) -> list[Reason]:
-    """Every reason for a verdict, the gravest first."""
+    """Return every reason for a verdict, the worst first."""
     heavy: Level = "warn" if allow_breaking else "block"
     found = [*_status_reasons(case.touched)]
     if case.touched.new is not None:
@@ -98,14 +91,16 @@ def verdict_reasons(case: Case, *, allow_breaking: bool) -> list[Reason]:
 def _status_reasons(touched: ChangedMapping) -> Iterator[Reason]:
     if touched.status == "broken":
         for one in touched.problems[:_MOST_PROBLEMS]:
-            yield _make_reason("block", "broken", f"the file is no mapping: {one}", one.pointer)
+            yield _make_reason("block", "broken", f"the file is not a mapping: {one}", one.pointer)
         if len(touched.problems) > _MOST_PROBLEMS:
             more = len(touched.problems) - _MOST_PROBLEMS
             yield _make_reason("block", "broken", f"{more} more problems in the file")
     elif touched.status == "removed":
         yield _make_reason("warn", "removed", "the mapping was removed")
     elif touched.status == "added":
-        yield _make_reason("pass", "added", "the mapping is new: there is none to compare it with")
+        yield _make_reason(
+            "pass", "added", "the mapping is new: there is no older one to compare it with"
+        )
     elif touched.status == "renamed":
         yield _make_reason("pass", "renamed", f"the file was {touched.old_path} before")
 
@@ -126,12 +121,12 @@ def _change_reasons(case: Case, heavy: Level) -> Iterator[Reason]:
         yield _make_reason("pass", "no_change", "the mapping means what it meant before")
     for one in case.changes:
         level = heavy if one.kind == "breaking" else _OF_CLASS[one.kind]
-        text = f"{one.target}: {change_text(one)}. {RULES[one.rule][1]}"
+        text = f"{one.target}: {_change_text(one)}. {RULES[one.rule][1]}"
         yield _make_reason(level, one.rule, text, change_place(one))
 
 
-def change_text(one: Change) -> str:
-    """What a change puts in place of what: `body → title + body`."""
+def _change_text(one: Change) -> str:
+    """Show what a change puts in place of what: `body → title + body`."""
     if one.old is None:
         return f"added: {_shorten(one.new or '')}"
     if one.new is None:
@@ -144,12 +139,12 @@ def _shorten(text: str) -> str:
 
 
 def change_place(one: Change) -> str:
-    """Where a change stands in the new file; of what is gone the place around it."""
+    """Return where a change stands in the new file; of what is gone the place around it."""
     return one.pointer.rpartition("/")[0] if one.new is None else one.pointer
 
 
 def _sidecar_reasons(case: Case) -> Iterator[Reason]:
-    """What proves the mapping right was changed, together with it or alone."""
+    """Yield changes of what proves the mapping right, made with it or alone."""
     touched = case.touched
     if touched.old is None:
         return
@@ -183,7 +178,7 @@ def _replay_reasons(case: Case, heavy: Level) -> Iterator[Reason]:
         more = len(replay.problems) - _MOST_PROBLEMS
         yield _make_reason("block", "check", f"on the sample: {more} more problems")
     if replay.old_fault:
-        said = f"the old mapping cannot be run on the sample: {replay.old_fault}"
+        said = f"the old mapping cannot run on the sample: {replay.old_fault}"
         yield _make_reason("warn", "old_not_replayed", said)
     if replay.old and replay.new:
         yield from _record_reasons(replay, replay.old, replay.new, heavy)
@@ -194,7 +189,6 @@ def _replay_reasons(case: Case, heavy: Level) -> Iterator[Reason]:
 
 
 def _converts_nothing(touched: ChangedMapping) -> bool:
-    """Whether the new mapping says that the data set is irrelevant."""
     stated = touched.new or {}
     return all(stated.get(key) is None for key in ("text", "messages", "any_of"))
 
@@ -220,7 +214,7 @@ def _record_reasons(
 
 
 def _count_lost_and_gained(replay: Replay, before: int, after: int) -> tuple[int, int]:
-    """Records without a counterpart; by their number where places say nothing."""
+    """Count records without a counterpart; by their number if places say nothing."""
     matched = replay.matched
     if matched is None or not matched.by_place:
         return max(0, before - after), max(0, after - before)
@@ -228,7 +222,7 @@ def _count_lost_and_gained(replay: Replay, before: int, after: int) -> tuple[int
 
 
 def _claim_reasons(case: Case, heavy: Level) -> Iterator[Reason]:
-    """Whether the sample bears out what the class of the change says."""
+    """Check the class of the change against the sample."""
     matched = case.replay.matched
     if matched is None or not matched.by_place or case.kind in (None, "breaking"):
         return
@@ -246,7 +240,7 @@ def _claim_reasons(case: Case, heavy: Level) -> Iterator[Reason]:
 
 
 def _comparable_record(record: Record, kind: str) -> Record:
-    """A record without what a change of this class may touch."""
+    """Drop from a record what a change of this class may touch."""
     bare = {**record}
     if kind in ("meta", "training"):
         bare.pop("meta", None)
@@ -259,7 +253,7 @@ def _comparable_record(record: Record, kind: str) -> Record:
 
 
 def _gate_reasons(old: SampleRun | None, new: SampleRun) -> Iterator[Reason]:
-    """The gates that warn of the new mapping, and did not of the old one."""
+    """Yield the gates that warn of the new mapping, and did not of the old one."""
     known = {gate.name for gate in _warning_gates(old)} if old else set()
     for gate in _warning_gates(new):
         if gate.name not in known:
@@ -285,7 +279,7 @@ def _drift_reason(level: Level, found: Sequence[ShapeChange]) -> Iterator[Reason
     if found:
         said = "; ".join(f"{one.what}: {one.path} {one.values_text}" for one in found[:_MOST_DRIFT])
         more = f"; {len(found) - _MOST_DRIFT} more" if len(found) > _MOST_DRIFT else ""
-        text = f"the sample has not the shape that the mapping was made for: {said}{more}"
+        text = f"the sample does not have the shape that the mapping was made for: {said}{more}"
         yield _make_reason(level, "drift", text, "/provenance/shape")
 
 
@@ -295,7 +289,7 @@ def _golden_reasons(case: Case) -> Iterator[Reason]:
     if case.golden is None:
         return
     rows, failed = case.golden.rows, case.golden.failed
-    passed = f"golden rows: {rows - len(failed)} of {rows} give what they should"
+    passed = f"golden rows: {rows - len(failed)} of {rows} pass"
     if not failed:
         yield _make_reason("pass", "golden", passed)
         return

@@ -17,13 +17,21 @@ Status = Literal[
 ]
 STATUSES: Final[dict[Status, str]] = {
     "converted": "its records are written",
-    "nothing": "it holds nothing to train on, which its result says",
+    "nothing": "it holds no text to train on, as its result says",
     "other": "another command of ingot reads it",
     "waiting": "its proposal waits for a person",
     "resting": "a budget of the model was used up before it had a proposal",
     "failed": "it could not be read or converted",
     "rejected": "a person has rejected its proposal",
-    "gone": "its files are not there any more; its result is",
+    "gone": "its files were removed; its result is kept",
+}
+# Shown to people in place of the stored status, which stays as older lakes have it.
+STATUS_WORDS: Final[dict[str, str]] = {
+    **{status: status for status in STATUSES},
+    "nothing": "no training text",
+    "other": "other command",
+    "resting": "budget exhausted",
+    "gone": "removed",
 }
 
 

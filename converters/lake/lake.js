@@ -30,7 +30,7 @@ function nameCell(one) {
 }
 
 function statusCell(one) {
-  return el("span", { class: "status s-" + one.status, title: lake.statuses[one.status] }, one.status);
+  return el("span", { class: "status s-" + one.status, title: lake.statuses[one.status] }, lake.words[one.status]);
 }
 
 /* Why there are no records, where there are none. */
@@ -286,7 +286,7 @@ function drawFilters() {
 
 function chip([status, number]) {
   const button = el("button", { type: "button", class: "status s-" + status, "data-status": status, title: lake.statuses[status], "aria-pressed": "false" },
-    status, " ", el("b", {}, count(number)));
+    lake.words[status], " ", el("b", {}, count(number)));
   button.addEventListener("click", () => {
     const rest = state.status.filter((one) => one !== status);
     show({ status: rest.length < state.status.length ? rest : [...rest, status] });

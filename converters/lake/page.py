@@ -19,7 +19,7 @@ from importlib import resources
 from itertools import accumulate, takewhile
 from typing import Final
 
-from ingot.converters.lake.catalog import STATUSES, SetFacts
+from ingot.converters.lake.catalog import STATUS_WORDS, STATUSES, SetFacts
 from ingot.converters.output import pages
 from ingot.converters.rows import Json, shorten_text
 
@@ -302,7 +302,7 @@ def render_lake_page(sets: Sequence[SetFacts], *, title: str, told: Mapping[str,
         policy=_content_policy(style, script),
         style=Markup(style),
         script=Markup(script),
-        lake=_script_block({**lake, "statuses": STATUSES, "sets": facts}),
+        lake=_script_block({**lake, "statuses": STATUSES, "words": STATUS_WORDS, "sets": facts}),
         details=_script_block(set_details(sets)),
     )
     return page.encode("utf-8")

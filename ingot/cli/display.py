@@ -84,7 +84,7 @@ def show_review_reasons(console: "Console", gates: "Iterable[Gate]") -> None:
 def show_rules_proposal(console: "Console", proposal: "Proposal") -> None:
     """What the rules propose in place of a model's proposal."""
     from ingot.agent.privacy import redact
-    from ingot.agent.reporting.preview import describe
+    from ingot.agent.reporting.mapping_words import describe
 
     said = f"The rules propose something else: {redact(summary_line(proposal))}"
     console.print(plain_text(said, "bold"))

@@ -8,14 +8,8 @@ import pytest
 
 from ingot.agent.context import Context
 from ingot.agent.proposing.proposal import Proposal
-from ingot.agent.reporting.preview import (
-    describe,
-    path_coverage,
-    preview,
-    raw_row_text,
-    record_lines,
-    value_text,
-)
+from ingot.agent.reporting.mapping_words import describe, value_text
+from ingot.agent.reporting.preview import path_coverage, preview, raw_row_text, record_lines
 from ingot.agent.state import Check, Order, State
 from ingot.converters import json_yaml
 from ingot.converters.mapping.check import PathCoverage
@@ -71,15 +65,15 @@ def test_a_whole_mapping() -> None:
     }
     assert json_yaml.violations("mapping", document) == []
     assert list(describe(document)) == [
-        ("source.root", '"data[*]"'),
+        ("source.root", "data[*]"),
         ("source.encoding", "gb18030"),
         ("group", "rows with equal chat, sorted by turn"),
         ("each", "one record per parts[*]"),
-        ("where", "good in [true]"),
-        ("where", "q min_chars 3"),
-        ("user / assistant in turn", "each q[*] with a[*]: [0]"),
+        ("where", "good is true"),
+        ("where", "q has at least 3 characters"),
+        ("user / assistant in turn", "[0] for each q[*] with a[*]"),
         ("role by from", "say ('bot' → assistant, 'x' → left out)"),
-        ("roles by marker", "log ('Q:' → user) (loss_mask false)"),
+        ("roles by marker", "log (loss_mask false) ('Q:' → user)"),
         ("assistant", "nothing"),
         ("system", "persona"),
         ("tools", "tools (as json)"),

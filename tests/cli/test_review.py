@@ -486,7 +486,7 @@ def test_usage(inside: Path, words: list[str], said: str) -> None:
 def test_no_repository_no_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert "no git repository" in ingot("review", code=2).stderr
+    assert "not a git repository" in ingot("review", code=2).stderr
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "install git" in ingot("review", code=2).stderr
 

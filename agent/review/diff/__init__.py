@@ -1,1 +1,1 @@
-"""What a change of a mapping means, by written rules."""
+"""Classify the changes of a mapping by written rules."""

@@ -13,138 +13,102 @@ from dataclasses import dataclass
 
 CLASSES = ("none", "additive", "meta", "training", "breaking")
 
+# class -> rule -> what it means
+_BY_CLASS: dict[str, dict[str, str]] = {
+    "additive": {
+        "mapped_now": "The data set was not relevant and gives records now.",
+        "source_files_widened": "All files chosen before are still chosen, and more, all of the "
+        "`format` that both mappings state; rows keep their numbers, which count per file.",
+        "where_widened": "A condition admits more rows than before, or is gone, and takes no row "
+        "from another alternative.",
+        "alternative_added": "A further alternative stands last, so it is tried on rows that gave "
+        "nothing before.",
+        "value_fallback_added": "A further value of `any_of` stands last where a record without "
+        "this text is none.",
+        "map_value_added": "A value is looked up that was rejected as `unmapped_value`.",
+        "role_map_value_added": "A role is read from the data that was rejected as "
+        "`unmapped_value`.",
+    },
+    "meta": {
+        "meta_source": "Records name another source.",
+        "meta_language": "Records name another language.",
+        "meta_timestamp": "Records have another time.",
+        "meta_token_count": "Records have another stated number of tokens.",
+        "meta_quality_score": "Records have another quality score.",
+        "meta_original_id": "Records have another id of their origin.",
+    },
+    "training": {
+        "loss_mask": "Other messages are trained on.",
+        "loss_mask_from_data": "The data says by another value what is trained on; where it holds "
+        "neither a boolean nor a number the row is rejected.",
+    },
+    "breaking": {
+        "mapped_no_more": "The data set gave records and is not relevant any more.",
+        "records_kind": "Texts become conversations, or conversations texts.",
+        "source_files": "Files chosen before may be left out.",
+        "source_files_other_kind": "More files are chosen, and the mappings do not state the same "
+        "`format`: only the files of the format with most bytes are read.",
+        "source_format": "Files are read as another format.",
+        "source_encoding": "Bytes become other characters.",
+        "source_delimiter": "Lines are cut into other cells.",
+        "source_quote": "Quotes in a table are read otherwise.",
+        "source_columns": "Cells have other names.",
+        "source_root": "Rows are something else in the file, and are numbered anew.",
+        "source_json_fields": "Other texts are parsed as JSON.",
+        "group": "Other rows make up one record, or they do in another order.",
+        "each": "A record is made of another part of a row.",
+        "where_widened_among_alternatives": "An alternative admits more rows and may take them "
+        "from a later one.",
+        "where_tightened": "A condition admits fewer rows, or is new.",
+        "where_changed": "A condition admits other rows.",
+        "where_order": "Conditions of an alternative are tried in another order: one that is a "
+        "fault rejects the row, one that does not hold passes it on.",
+        "alternative_removed": "An alternative is gone, with the records it gave.",
+        "alternative_inserted": "A further alternative stands before others and may take rows "
+        "from them.",
+        "alternative_order": "Alternatives are tried in another order.",
+        "alternatives_each": "Alternatives are tried per element instead of per row, or the other "
+        "way round.",
+        "alternatives_many": "The mappings differ, and have too many alternatives to say in what.",
+        "text_path": "The text is taken from another place.",
+        "content_path": "A message takes its text from another place.",
+        "system_path": "The system prompt is taken from another place.",
+        "tools_path": "The tool definitions are taken from another place.",
+        "value_order": "The same parts stand in another order.",
+        "value_each": "A value is made of other elements.",
+        "value_pick": "Another one of several hits is kept.",
+        "value_map": "Values are looked up that were taken as they are, or no more.",
+        "map_value_removed": "A value that was looked up is rejected from now on.",
+        "map_value_changed": "A value that was looked up gives another one.",
+        "map_default": "What stands for any other value (`*`) is new, other or gone.",
+        "value_as": "Lists and objects become JSON text, or no more.",
+        "value_replace": "Other literal texts are replaced.",
+        "value_label": "Options are numbered otherwise.",
+        "value_sep": "Several texts are joined by another separator.",
+        "value_fallback": "A further value of `any_of` fills what was left out of records before.",
+        "message_added": "Conversations have a further message.",
+        "message_removed": "Conversations lack a message.",
+        "message_order": "Messages stand in another order.",
+        "message_each": "A message is said for other elements.",
+        "message_role": "A message is said by another role.",
+        "role_map_value_removed": "A role that was read from the data is rejected from now on.",
+        "role_map_value_changed": "A role that was read from the data is another one.",
+        "split_markers": "A transcript is cut at other markers, or into other roles.",
+    },
+}
 # rule -> (class, what it means)
-RULES: dict[str, tuple[str, str]] = {
-    # additive
-    "mapped_now": ("additive", "The data set was not relevant and gives records now."),
-    "source_files_widened": (
-        "additive",
-        "All files chosen before are still chosen, and more, all of the `format` that both "
-        "mappings state; rows keep their numbers, which count per file.",
-    ),
-    "where_widened": (
-        "additive",
-        "A condition admits more rows than before, or is gone, and takes no row from another "
-        "alternative.",
-    ),
-    "alternative_added": (
-        "additive",
-        "A further alternative stands last, so it is tried on rows that gave nothing before.",
-    ),
-    "value_fallback_added": (
-        "additive",
-        "A further value of `any_of` stands last where a record without this text is none.",
-    ),
-    "map_value_added": (
-        "additive",
-        "A value is looked up that was rejected as `unmapped_value`.",
-    ),
-    "role_map_value_added": (
-        "additive",
-        "A role is read from the data that was rejected as `unmapped_value`.",
-    ),
-    # meta
-    "meta_source": ("meta", "Records name another source."),
-    "meta_language": ("meta", "Records name another language."),
-    "meta_timestamp": ("meta", "Records have another time."),
-    "meta_token_count": ("meta", "Records have another stated number of tokens."),
-    "meta_quality_score": ("meta", "Records have another quality score."),
-    "meta_original_id": ("meta", "Records have another id of their origin."),
-    # training
-    "loss_mask": ("training", "Other messages are trained on."),
-    "loss_mask_from_data": (
-        "training",
-        "The data says by another value what is trained on; where it holds neither a boolean nor "
-        "a number the row is rejected.",
-    ),
-    # breaking
-    "mapped_no_more": ("breaking", "The data set gave records and is not relevant any more."),
-    "records_kind": ("breaking", "Texts become conversations, or conversations texts."),
-    "source_files": ("breaking", "Files chosen before may be left out."),
-    "source_files_other_kind": (
-        "breaking",
-        "More files are chosen, and the mappings do not state the same `format`: only the files "
-        "of the format with most bytes are read.",
-    ),
-    "source_format": ("breaking", "Files are read as another format."),
-    "source_encoding": ("breaking", "Bytes become other characters."),
-    "source_delimiter": ("breaking", "Lines are cut into other cells."),
-    "source_quote": ("breaking", "Quotes in a table are read otherwise."),
-    "source_columns": ("breaking", "Cells have other names."),
-    "source_root": ("breaking", "Rows are something else in the file, and are numbered anew."),
-    "source_json_fields": ("breaking", "Other texts are parsed as JSON."),
-    "group": ("breaking", "Other rows make up one record, or they do in another order."),
-    "each": ("breaking", "A record is made of another part of a row."),
-    "where_widened_among_alternatives": (
-        "breaking",
-        "An alternative admits more rows and may take them from a later one.",
-    ),
-    "where_tightened": ("breaking", "A condition admits fewer rows, or is new."),
-    "where_changed": ("breaking", "A condition admits other rows."),
-    "where_order": (
-        "breaking",
-        "Conditions of an alternative are tried in another order: one that is a fault rejects the "
-        "row, one that does not hold passes it on.",
-    ),
-    "alternative_removed": ("breaking", "An alternative is gone, with the records it gave."),
-    "alternative_inserted": (
-        "breaking",
-        "A further alternative stands before others and may take rows from them.",
-    ),
-    "alternative_order": ("breaking", "Alternatives are tried in another order."),
-    "alternatives_each": (
-        "breaking",
-        "Alternatives are tried per element instead of per row, or the other way round.",
-    ),
-    "alternatives_many": (
-        "breaking",
-        "The mappings differ, and have too many alternatives to say in what.",
-    ),
-    "text_path": ("breaking", "The text is taken from another place."),
-    "content_path": ("breaking", "A message takes its text from another place."),
-    "system_path": ("breaking", "The system prompt is taken from another place."),
-    "tools_path": ("breaking", "The tool definitions are taken from another place."),
-    "value_order": ("breaking", "The same parts stand in another order."),
-    "value_each": ("breaking", "A value is made of other elements."),
-    "value_pick": ("breaking", "Another one of several hits is kept."),
-    "value_map": ("breaking", "Values are looked up that were taken as they are, or no more."),
-    "map_value_removed": ("breaking", "A value that was looked up is rejected from now on."),
-    "map_value_changed": ("breaking", "A value that was looked up gives another one."),
-    "map_default": ("breaking", "What stands for any other value (`*`) is new, other or gone."),
-    "value_as": ("breaking", "Lists and objects become JSON text, or no more."),
-    "value_replace": ("breaking", "Other literal texts are replaced."),
-    "value_label": ("breaking", "Options are numbered otherwise."),
-    "value_sep": ("breaking", "Several texts are joined by another separator."),
-    "value_fallback": (
-        "breaking",
-        "A further value of `any_of` fills what was left out of records before.",
-    ),
-    "message_added": ("breaking", "Conversations have a further message."),
-    "message_removed": ("breaking", "Conversations lack a message."),
-    "message_order": ("breaking", "Messages stand in another order."),
-    "message_each": ("breaking", "A message is said for other elements."),
-    "message_role": ("breaking", "A message is said by another role."),
-    "role_map_value_removed": (
-        "breaking",
-        "A role that was read from the data is rejected from now on.",
-    ),
-    "role_map_value_changed": ("breaking", "A role that was read from the data is another one."),
-    "split_markers": ("breaking", "A transcript is cut at other markers, or into other roles."),
+RULES = {
+    rule: (kind, text) for kind, of_kind in _BY_CLASS.items() for rule, text in of_kind.items()
 }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """One thing that a new mapping says otherwise.
+    """One difference between two mappings: its rule (a key of RULES) and its class `kind`.
 
-    Attributes:
-        target: as people read it: `text`, `messages 2 content`, `meta.language`, `source.root`,
-            `alternative 1: text`; messages and alternatives count from 1.
-        rule: its name in RULES.
-        kind: its class, one of CLASSES.
-        old: what was said, in words; None = it was not there.
-        new: what is said now, in words; None = it is gone.
-        pointer: JSON Pointer into the new normal form, into the old one for what is gone.
+    The target is `text`, `messages 2 content`, `meta.language` or `alternative 1: text`, counted
+    from 1. `old` and `new` are words, None = not there; the JSON Pointer goes into the new normal
+    form, or into the old one for what was removed.
     """
 
     target: str
@@ -156,5 +120,5 @@ class Change:
 
 
 def make_change(rule: str, target: str, old: str | None, new: str | None, pointer: str) -> Change:
-    """A change by the name of its rule, which says its class."""
+    """Make a change by the name of its rule, which has its class."""
     return Change(target=target, rule=rule, kind=RULES[rule][0], old=old, new=new, pointer=pointer)

@@ -1,40 +1,22 @@
-"""The layouts of a mapping as they are run: every alternative laid over the outer keys.
-
-What a new mapping says otherwise than an old one, target by target, each change with its class.
-"""
+"""Compare two mappings target by target, each alternative laid over the outer keys."""
 
 import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from ingot.agent.review.diff.change_rules import CLASSES, RULES, Change, make_change
+from ingot.agent.reporting.mapping_words import cut_text, each_text, group_text, layout_text
+from ingot.agent.review.diff.change_rules import CLASSES, Change, make_change
 from ingot.agent.review.diff.message_changes import message_changes
-from ingot.agent.review.diff.normal_form import exact_text, file_pointer, normal_form
+from ingot.agent.review.diff.normal_form import exact_text
 from ingot.agent.review.diff.part_changes import (
     PlacedCondition,
+    contrast_optional_texts,
     source_changes,
     value_changes,
     where_changes,
 )
-from ingot.agent.review.diff.part_texts import (
-    contrast_optional_texts,
-    each_text,
-    group_text,
-    layout_text,
-    shorten_part,
-)
 from ingot.converters.mapping.language import META_KEYS
 from ingot.converters.rows import Json
-
-__all__ = [
-    "CLASSES",
-    "RULES",
-    "Change",
-    "compare_mappings",
-    "file_pointer",
-    "normal_form",
-    "worst_class",
-]
 
 _KEYS = ("each", "where", "text", "messages", "system", "tools", "meta")
 # Pairs of alternatives, and characters of the keys around them, said again for each of them.
@@ -44,15 +26,11 @@ Pair = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Alternative:
-    """One layout with all that holds in it.
+class _Alternative:
+    """One layout laid over the outer keys, with its conditions, the outer ones first.
 
-    Attributes:
-        layout: its keys, with those of the mapping around it.
-        name: what its targets begin with: `alternative 1: `, nothing where there is only one.
-        base: JSON Pointer to the alternative, "" for the mapping itself.
-        own: the keys (`text`, `meta/language`) that stand in the alternative.
-        where: the conditions with their places, those of the mapping first.
+    Its targets begin with `name` (`alternative 1: `); `base` is its JSON Pointer, and `own` are the
+    keys (`text`, `meta/language`) that it states itself.
     """
 
     layout: dict[str, Json]
@@ -62,16 +40,16 @@ class Alternative:
     where: tuple[PlacedCondition, ...] = ()
 
     def pointer(self, key: str) -> str:
-        """The JSON Pointer to a key: into the alternative where it stands there."""
+        """Return the JSON Pointer to a key: into the alternative if it is stated there."""
         return f"{self.base if key in self.own else ''}/{key}"
 
 
-def expand_alternatives(document: dict[str, Json]) -> list[Alternative]:
-    """The layouts of a mapping in normal form, in the order in which they are tried."""
+def _expand_alternatives(document: dict[str, Json]) -> list[_Alternative]:
+    """Return the layouts of a mapping in normal form, in the order in which they are tried."""
     outer = {key: document[key] for key in _KEYS if document.get(key) is not None}
     around = _place_conditions(outer, "")
     if "any_of" not in document:
-        return [Alternative(layout=outer, where=around)]
+        return [_Alternative(layout=outer, where=around)]
     return [
         _overlay_variant(outer, around, variant, number)
         for number, variant in enumerate(document["any_of"])
@@ -83,14 +61,14 @@ def _overlay_variant(
     around: tuple[PlacedCondition, ...],
     variant: dict[str, Json],
     number: int,
-) -> Alternative:
+) -> _Alternative:
     base = f"/any_of/{number}"
     layout = {**outer, **variant}
     if meta := {**outer.get("meta", {}), **variant.get("meta", {})}:
         layout["meta"] = meta
     if where := [*outer.get("where", []), *variant.get("where", [])]:
         layout["where"] = where
-    return Alternative(
+    return _Alternative(
         layout=layout,
         name=f"alternative {number + 1}: ",
         base=base,
@@ -100,14 +78,17 @@ def _overlay_variant(
 
 
 def _place_conditions(layout: dict[str, Json], base: str) -> tuple[PlacedCondition, ...]:
-    conditions = enumerate(layout.get("where", []))
     return tuple(
-        PlacedCondition(condition=one, pointer=f"{base}/where/{i}") for i, one in conditions
+        PlacedCondition(
+            one,
+            f"{base}/where/{place}",
+            frozenset(map(exact_text, one.get("in") or one.get("not_in") or ())),
+        )
+        for place, one in enumerate(layout.get("where", []))
     )
 
 
-def has_too_many_pairs(old: dict[str, Json], new: dict[str, Json]) -> bool:
-    """Whether the alternatives of two mappings are more than can be compared one by one."""
+def _has_too_many_pairs(old: dict[str, Json], new: dict[str, Json]) -> bool:
     most = [len(document.get("any_of", ())) for document in (old, new)]
     around = [
         len(exact_text({key: document.get(key) for key in _KEYS})) * count
@@ -116,13 +97,13 @@ def has_too_many_pairs(old: dict[str, Json], new: dict[str, Json]) -> bool:
     return most[0] * most[1] > _MOST_PAIRS or max(around) > _MOST_AROUND
 
 
-def is_tried_per_row(document: dict[str, Json]) -> bool:
-    """Whether alternatives are tried for whole rows, since one has an `each` of its own."""
+def _is_tried_per_row(document: dict[str, Json]) -> bool:
+    """Check whether alternatives are tried for whole rows, since one has its own `each`."""
     return any("each" in variant for variant in document.get("any_of", []))
 
 
-def pair_alternatives(old: list[Alternative], new: list[Alternative]) -> list[Pair]:
-    """Which old alternative has become which new one, in the order of both."""
+def _pair_alternatives(old: list[_Alternative], new: list[_Alternative]) -> list[Pair]:
+    """Pair old alternatives with new ones, in the order of both."""
     before, after = ([exact_text(one.layout) for one in side] for side in (old, new))
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     return [pair for _, *range_ in matcher.get_opcodes() for pair in _pair_stretch(*range_)]
@@ -138,14 +119,14 @@ Document = dict[str, Json]
 
 
 def compare_mappings(old: Document, new: Document) -> tuple[Change, ...]:
-    """What a new mapping says otherwise than an old one; both in normal form.
+    """Compare two mappings in normal form.
 
-    In the order of the language: source, group, then the layouts key by key. No change at all means
-    that every row gives the same records.
+    The changes are in the order of the language: source, group, then the layouts key by key. No
+    change at all means that every row gives the same records.
     """
-    if has_too_many_pairs(old, new):
+    if _has_too_many_pairs(old, new):
         return _uncompared_changes(old, new)
-    before, after = expand_alternatives(old), expand_alternatives(new)
+    before, after = _expand_alternatives(old), _expand_alternatives(new)
     kinds = _common_kind(before), _common_kind(after)
     if kinds == (None, None):
         return ()
@@ -160,21 +141,21 @@ def compare_mappings(old: Document, new: Document) -> tuple[Change, ...]:
             make_change("records_kind", kinds[1] or "", *words, _irrelevance_pointer(new)),
         )
     if _differ_in_row_scope(old, new):
-        was, now = ("per row" if is_tried_per_row(one) else "per element" for one in (old, new))
+        was, now = ("per row" if _is_tried_per_row(one) else "per element" for one in (old, new))
         found.append(make_change("alternatives_each", "alternatives", was, now, "/any_of"))
     return (
         *found,
-        *_layout_changes(before, after, rows=is_tried_per_row(old) or is_tried_per_row(new)),
+        *_layout_changes(before, after, rows=_is_tried_per_row(old) or _is_tried_per_row(new)),
     )
 
 
 def worst_class(found: Iterable[Change]) -> str:
-    """The most severe class of some changes; `none` of none."""
+    """Return the most severe class of some changes; `none` if there are none."""
     return max((one.kind for one in found), key=CLASSES.index, default="none")
 
 
 def _uncompared_changes(old: Document, new: Document) -> tuple[Change, ...]:
-    """One change for all, where the alternatives are too many to look at each."""
+    """Return one change for all if there are too many alternatives to compare each."""
     if exact_text(old) == exact_text(new):
         return ()
     was, now = (f"{len(one.get('any_of', [None]))} alternatives" for one in (old, new))
@@ -184,12 +165,12 @@ def _uncompared_changes(old: Document, new: Document) -> tuple[Change, ...]:
 # --- relevance and kind
 
 
-def _common_kind(layouts: list[Alternative]) -> str | None:
+def _common_kind(layouts: list[_Alternative]) -> str | None:
     keys = ("messages", "text")
     return next((key for key in keys if any(key in one.layout for one in layouts)), None)
 
 
-def _relevance_change(before: list[Alternative], after: list[Alternative]) -> Change:
+def _relevance_change(before: list[_Alternative], after: list[_Alternative]) -> Change:
     if _common_kind(before) is None:
         kind = _common_kind(after) or ""
         return make_change("mapped_now", kind, None, _all_texts(after), after[0].pointer(kind))
@@ -201,8 +182,8 @@ def _irrelevance_pointer(document: Document) -> str:
     return next((f"/{key}" for key in ("text", "messages", "any_of") if key in document), "")
 
 
-def _all_texts(layouts: list[Alternative]) -> str:
-    return shorten_part(" | ".join(layout_text(one.layout) for one in layouts))
+def _all_texts(layouts: list[_Alternative]) -> str:
+    return cut_text(" | ".join(layout_text(one.layout) for one in layouts))
 
 
 def _group_changes(old: Json, new: Json) -> list[Change]:
@@ -215,23 +196,26 @@ def _group_changes(old: Json, new: Json) -> list[Change]:
 
 
 def _differ_in_row_scope(old: Document, new: Document) -> bool:
-    """Whether several alternatives were tried per row and are per element, or the reverse."""
     several = "any_of" in old and "any_of" in new
     return (
         several
-        and is_tried_per_row(old) != is_tried_per_row(new)
+        and _is_tried_per_row(old) != _is_tried_per_row(new)
         and ("each" in old or "each" in new)
     )
 
 
 def _layout_changes(
-    old: list[Alternative], new: list[Alternative], *, rows: bool
+    old: list[_Alternative], new: list[_Alternative], *, rows: bool
 ) -> Iterator[Change]:
-    """The changes of the layouts; `rows`: alternatives are tried for whole rows."""
-    pairs = pair_alternatives(old, new)
+    """Compare all layouts; `rows`: alternatives are tried for whole rows."""
+    pairs = _pair_alternatives(old, new)
     both = [(i, j) for i, j in pairs if i is not None and j is not None]
     per_pair = [list(_layout_pair_changes(old[i], new[j], last=i == len(old) - 1)) for i, j in both]
-    common = _common_identities(per_pair) if len(both) == len(old) > 1 else set()
+    common = (
+        set.intersection(*({_change_identity(one) for one in found} for found in per_pair))
+        if len(both) == len(old) > 1
+        else set()
+    )
     yield from _common_changes(per_pair, common, rows)
     for (i, j), found in zip(both, per_pair, strict=True):
         name = new[j].name or old[i].name
@@ -248,18 +232,12 @@ def _change_identity(one: Change) -> tuple[str, str, str | None, str | None]:
     return one.target, one.rule, one.old, one.new
 
 
-def _common_identities(
-    per_pair: list[list[Change]],
-) -> set[tuple[str, str, str | None, str | None]]:
-    return set.intersection(*({_change_identity(one) for one in found} for found in per_pair))
-
-
 def _common_changes(
     per_pair: list[list[Change]],
     common: set[tuple[str, str, str | None, str | None]],
     rows: bool,
 ) -> Iterator[Change]:
-    """What changed alike in all alternatives.
+    """Yield what changed in all alternatives alike.
 
     A row that passes a condition passes it in each of them, so none takes a row from another,
     unless they are tried for whole rows of which some elements pass.
@@ -270,7 +248,6 @@ def _common_changes(
 
 
 def _change_among_alternatives(one: Change, *, last: bool) -> Change:
-    """The change as it counts in its place among alternatives."""
     if one.rule != "where_widened" or last:
         return one
     rule = "where_widened_among_alternatives"
@@ -278,13 +255,13 @@ def _change_among_alternatives(one: Change, *, last: bool) -> Change:
 
 
 def _unpaired_changes(
-    old: list[Alternative], new: list[Alternative], pairs: list[tuple[int | None, int | None]]
+    old: list[_Alternative], new: list[_Alternative], pairs: list[tuple[int | None, int | None]]
 ) -> Iterator[Change]:
     gone = {exact_text(old[i].layout): i for i, j in pairs if i is not None and j is None}
     come = {exact_text(new[j].layout): j for i, j in pairs if i is None and j is not None}
     last = max((j for i, j in pairs if i is not None and j is not None), default=-1)
     for spelt, i in gone.items():
-        words = shorten_part(layout_text(old[i].layout))
+        words = cut_text(layout_text(old[i].layout))
         target = f"alternative {i + 1}"
         if spelt in come:
             moved = come[spelt]
@@ -296,15 +273,15 @@ def _unpaired_changes(
     for spelt, j in come.items():
         if spelt not in gone:
             rule = "alternative_added" if j > last else "alternative_inserted"
-            words = shorten_part(layout_text(new[j].layout))
+            words = cut_text(layout_text(new[j].layout))
             yield make_change(rule, f"alternative {j + 1}", None, words, new[j].base)
 
 
 # --- one layout
 
 
-def _layout_pair_changes(old: Alternative, new: Alternative, *, last: bool) -> Iterator[Change]:
-    """What differs between two layouts; `last`: a row that gives nothing here gives nothing."""
+def _layout_pair_changes(old: _Alternative, new: _Alternative, *, last: bool) -> Iterator[Change]:
+    """Compare two layouts; `last`: a row that gives nothing here gives nothing."""
     before, after = old.layout, new.layout
     if exact_text(before.get("each")) != exact_text(after.get("each")):
         words = contrast_optional_texts(before.get("each"), after.get("each"), each_text)
@@ -325,11 +302,11 @@ def _layout_pair_changes(old: Alternative, new: Alternative, *, last: bool) -> I
         yield from _meta_changes(old, new, key)
 
 
-def _pointer(old: Alternative, new: Alternative, key: str) -> str:
+def _pointer(old: _Alternative, new: _Alternative, key: str) -> str:
     return (new if _own_value(new, key) is not None else old).pointer(key)
 
 
-def _own_value(side: Alternative, key: str) -> Json:
+def _own_value(side: _Alternative, key: str) -> Json:
     value: Json = side.layout
     for step in key.split("/"):
         value = value.get(step) if value is not None else None
@@ -337,7 +314,7 @@ def _own_value(side: Alternative, key: str) -> Json:
 
 
 def _value_changes(
-    old: Alternative, new: Alternative, key: str, path_rule: str, *, needed: bool
+    old: _Alternative, new: _Alternative, key: str, path_rule: str, *, needed: bool
 ) -> list[Change]:
     return value_changes(
         _own_value(old, key),
@@ -349,8 +326,8 @@ def _value_changes(
     )
 
 
-def _meta_changes(old: Alternative, new: Alternative, key: str) -> list[Change]:
-    """Whatever changes of a meta value, it is one change of that value."""
+def _meta_changes(old: _Alternative, new: _Alternative, key: str) -> list[Change]:
+    """Count whatever changes in a meta value as one change of that value."""
     rule, place = f"meta_{key}", f"meta/{key}"
     found = _value_changes(old, new, place, rule, needed=False)
     return [make_change(rule, f"meta.{key}", one.old, one.new, one.pointer) for one in found]

@@ -1,19 +1,23 @@
-"""What a change of `messages` means: old and new ones side by side, and what differs in each."""
+"""Compare `messages`: pair old and new entries, then compare each pair."""
 
 from collections.abc import Iterator, Sequence
 
 from ingot.agent.proposing.proposal import ROLES, message_roles
-from ingot.agent.review.diff.change_rules import Change, make_change
-from ingot.agent.review.diff.normal_form import exact_text
-from ingot.agent.review.diff.part_changes import only_adds_entries, table_changes, value_changes
-from ingot.agent.review.diff.part_texts import (
-    contrast_optional_texts,
-    contrast_texts,
+from ingot.agent.reporting.mapping_words import (
+    cut_text,
     each_text,
     mask_text,
     message_text,
     role_text,
-    shorten_part,
+)
+from ingot.agent.review.diff.change_rules import Change, make_change
+from ingot.agent.review.diff.normal_form import exact_text
+from ingot.agent.review.diff.part_changes import (
+    contrast_optional_texts,
+    contrast_texts,
+    only_adds_entries,
+    table_changes,
+    value_changes,
 )
 from ingot.converters.mapping.parser import pointer_to
 from ingot.converters.rows import Json
@@ -31,8 +35,8 @@ _MOST_CELLS = 250_000  # beyond, messages are paired by their number
 def message_changes(
     old: list[Message], new: list[Message], *, target: str, pointer: str, decides: bool
 ) -> list[Change]:
-    """The changes of the messages of one layout."""
-    pairs = align_messages(old, new)
+    """Compare the messages of one layout."""
+    pairs = _align_messages(old, new)
     moved = _moved_messages(old, new, pairs)
     found: list[Change] = []
     for before, after in pairs:
@@ -43,7 +47,7 @@ def message_changes(
         elif after is not None:
             found.append(_added_message(new, after, moved, target, pointer))
         elif before is not None and exact_text(old[before]) not in moved:
-            words = shorten_part(message_text(old[before]))
+            words = cut_text(message_text(old[before]))
             name = f"{target} {before + 1}"
             found.append(make_change("message_removed", name, words, None, f"{pointer}/{before}"))
     return found
@@ -52,8 +56,7 @@ def message_changes(
 def _added_message(
     new: list[Message], place: int, moved: dict[str, int], target: str, pointer: str
 ) -> Change:
-    """A message that stands where none or another one stood."""
-    words, spelt = shorten_part(message_text(new[place])), exact_text(new[place])
+    words, spelt = cut_text(message_text(new[place])), exact_text(new[place])
     name, there = f"{target} {place + 1}", f"{pointer}/{place}"
     if spelt not in moved:
         return make_change("message_added", name, None, words, there)
@@ -64,7 +67,7 @@ def _added_message(
 def _moved_messages(
     old: list[Message], new: list[Message], pairs: Sequence[Pair]
 ) -> dict[str, int]:
-    """Messages that are the same but at another place, with the old place."""
+    """Return messages that are the same but at another place, with the old place."""
     come = {
         exact_text(new[after]) for before, after in pairs if before is None and after is not None
     }
@@ -79,25 +82,19 @@ def _moved_messages(
 # --- which message is which
 
 
-def align_messages(old: Sequence[Message], new: Sequence[Message]) -> list[Pair]:
-    """Old and new messages in order, in pairs that have most in common."""
+def _align_messages(old: Sequence[Message], new: Sequence[Message]) -> list[Pair]:
     first, last = _count_common_ends(old, new)
     inner_old, inner_new = old[first : len(old) - last], new[first : len(new) - last]
     inner = _align_by_cost(inner_old, inner_new)
     shift = len(new) - len(old)
     return [
         *((i, i) for i in range(first)),
-        *((_add_offset(i, first), _add_offset(j, first)) for i, j in inner),
+        *((i if i is None else i + first, j if j is None else j + first) for i, j in inner),
         *((i, i + shift) for i in range(len(old) - last, len(old))),
     ]
 
 
-def _add_offset(place: int | None, more: int) -> int | None:
-    return None if place is None else place + more
-
-
 def _count_common_ends(old: Sequence[Message], new: Sequence[Message]) -> tuple[int, int]:
-    """How many messages are the same at the beginning, and of the others at the end."""
     before, after = list(map(exact_text, old)), list(map(exact_text, new))
     most = min(len(before), len(after))
     first = next((i for i in range(most) if before[i] != after[i]), most)
@@ -107,7 +104,7 @@ def _count_common_ends(old: Sequence[Message], new: Sequence[Message]) -> tuple[
 
 
 def _align_by_cost(old: Sequence[Message], new: Sequence[Message]) -> list[Pair]:
-    """The alignment with the fewest and smallest differences (Needleman and Wunsch)."""
+    """Align with the fewest and smallest differences (Needleman and Wunsch)."""
     rows, columns = len(old), len(new)
     if rows * columns > _MOST_CELLS:
         paired: list[Pair] = [(i, i) for i in range(min(rows, columns))]
@@ -188,7 +185,7 @@ def _role_changes(old: Json, new: Json, target: str, pointer: str) -> list[Chang
 
 
 def _role_table(role: Json) -> dict[str, Json] | None:
-    """The map of a role that is read from the data; without one, names mean themselves."""
+    """Return the map of a role that is read from the data; without one, names mean themselves."""
     if not isinstance(role, dict) or "split" in role:
         return None
     return role.get("map") or {name: name for name in ROLES}
@@ -209,7 +206,7 @@ def _is_from_data(mask: Json) -> bool:
 
 
 def _effective_mask(message: Message) -> Json:
-    """The loss mask as stated or, where nothing is, as the role has it; None if that is read."""
+    """Return the loss mask as stated, else that of the role; None if the role is read."""
     mask, role = message.get("loss_mask"), message["role"]
     if mask is None and isinstance(role, str):
         return role == "assistant"
@@ -217,7 +214,7 @@ def _effective_mask(message: Message) -> Json:
 
 
 def _is_needed(messages: list[Message], place: int) -> bool:
-    """Whether no conversation is a record in which this message is blank.
+    """Check whether a conversation without this message is never a record.
 
     It is the only one of the assistant, or the only one that a conversation may answer.
     """

@@ -1,7 +1,4 @@
-"""When two parts of a mapping document are the same to the conversion.
-
-The normal form of a mapping: two files that say the same in other words are equal in it.
-"""
+"""The normal form of a mapping: two files that mean the same are equal in it."""
 
 import codecs
 import json
@@ -40,15 +37,15 @@ from ingot.converters.sources.facts import SourceSpec
 
 
 def exact_text(value: Json) -> str:
-    """A text that two values share only where the conversion cannot tell them apart.
+    """Return a text that two values share only if the conversion cannot tell them apart.
 
-    `true` is not 1, and 1 is not 1.0: they are spelt otherwise in a text.
+    `true` is not 1, and 1 is not 1.0.
     """
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
-def simplest_path(path: Path) -> Path:
-    """The path with every key unquoted that can be: a name alone is exactly that key, too."""
+def _simplest_path(path: Path) -> Path:
+    """Unquote every key that can be unquoted: a name alone is exactly that key, too."""
     exact: list[Step] = [_exact_step(step) for step in path.steps]
     steps: list[Step] = []
     for step, following in zip(exact, [*exact[1:], None], strict=False):
@@ -67,7 +64,7 @@ _OWN_NAMES = {name: name for name in ("user", "assistant", "system", "tool")}
 
 
 def normal_form(document: dict[str, Json], values: Sequence[Json] = ()) -> dict[str, Json]:
-    """The normal form of a mapping document of version 1 or 2."""
+    """Return the normal form of a mapping document of version 1 or 2."""
     mapping = _read_mapping(document, values)
     if mapping.kind == "irrelevant":
         return {"text": None, "version": 2}
@@ -83,9 +80,9 @@ def normal_form(document: dict[str, Json], values: Sequence[Json] = ()) -> dict[
 
 
 def file_pointer(document: dict[str, Json], pointer: str) -> str:
-    """The place in a file that a JSON Pointer into its normal form means, as near as there is one.
+    """Return the place in a file that a JSON Pointer into its normal form means.
 
-    Messages without content are not counted in the normal form; what it spells out may not stand in
+    Messages without content are not counted in the normal form; what it spells out may not be in
     the file at all: then the pointer is that of what holds it.
     """
     place: list[str] = []
@@ -107,7 +104,6 @@ def file_pointer(document: dict[str, Json], pointer: str) -> str:
 
 
 def _number(messages: list[Json], number: int) -> int:
-    """Where the message of this number stands in the file."""
     there = [
         place
         for place, message in enumerate(messages)
@@ -137,7 +133,7 @@ def _literal_rule(values: Sequence[Json]) -> Callable[[str, str, str], Value | P
     binder = LiteralBinder(values)
 
     def rule(key: str, text: str, pointer: str) -> Value | Problem:
-        """As the binder settles it; what resolves nowhere is the path that it is spelt as."""
+        """Settle as the binder does; what resolves nowhere is a path."""
         settled = binder(key, text, pointer)
         if not isinstance(settled, Problem):
             return settled
@@ -153,13 +149,15 @@ def _literal_rule(values: Sequence[Json]) -> Callable[[str, str, str], Value | P
 
 
 def _value(value: Value, *, text: bool) -> Value:
-    """A value in its plainest form; `text`: what is wanted of it is its text, not its type."""
+    """Simplify a value; `text`: its text is wanted, not its type."""
     settled = replace(
         value,
-        path=simplest_path(value.path) if value.path else None,
+        path=_simplest_path(value.path) if value.path else None,
         parts=tuple(_value(part, text=value.kind == "concat") for part in value.parts),
-        template=_template(value.template),
-        each=tuple(map(simplest_path, value.each)),
+        template=tuple(
+            piece if isinstance(piece, str) else _placeholder(piece) for piece in value.template
+        ),
+        each=tuple(map(_simplest_path, value.each)),
         pick=_value(value.pick, text=False) if value.pick else None,
         map=_shortest_map(value.map) if value.map else None,
     )
@@ -173,18 +171,14 @@ def _inner_values(part: Value) -> tuple[Value, ...]:
     return part.parts if part.kind == "concat" and part.is_bare else (part,)
 
 
-def _template(pieces: tuple[str | Path, ...]) -> tuple[str | Path, ...]:
-    return tuple(piece if isinstance(piece, str) else _placeholder(piece) for piece in pieces)
-
-
 def _placeholder(path: Path) -> Path:
-    """A quoted key may hold braces, which a template cannot."""
-    plain = simplest_path(path)
+    """Keep a quoted key with braces, which a template cannot hold bare."""
+    plain = _simplest_path(path)
     return path if "{" in plain.text or "}" in plain.text else plain
 
 
 def _shortest_map(table: dict[str, Scalar]) -> dict[str, Scalar]:
-    """The map without entries that say what `*` says."""
+    """Drop entries that say what `*` says."""
     if "*" not in table:
         return table
     other = exact_text(table["*"])
@@ -197,7 +191,7 @@ def _shortest_map(table: dict[str, Scalar]) -> dict[str, Scalar]:
 def _layout(layout: Layout) -> Layout:
     return replace(
         layout,
-        each=simplest_path(layout.each) if layout.each else None,
+        each=_simplest_path(layout.each) if layout.each else None,
         where=tuple(map(_condition, layout.where)),
         text=_value(layout.text, text=True) if layout.text else None,
         messages=_messages(layout.messages) if layout.messages else None,
@@ -208,10 +202,10 @@ def _layout(layout: Layout) -> Layout:
 
 
 def _condition(condition: Condition) -> Condition:
-    """Numbers are compared as JSON compares them, in no order."""
+    """Compare numbers as JSON does, in no order."""
     by_text = {exact_text(value): value for value in map(_whole_number, condition.values)}
     values = tuple(by_text[text] for text in sorted(by_text))
-    return replace(condition, path=simplest_path(condition.path), values=values)
+    return replace(condition, path=_simplest_path(condition.path), values=values)
 
 
 def _whole_number(value: Scalar) -> Scalar:
@@ -239,18 +233,18 @@ def _message(message: Message) -> Message:
         message,
         role=_role(message.role) if isinstance(message.role, RoleFromData) else message.role,
         content=_value(content, text=True) if content else None,
-        each=tuple(map(simplest_path, message.each)),
+        each=tuple(map(_simplest_path, message.each)),
         loss_mask=_loss_mask(message),
     )
 
 
 def _role(role: RoleFromData) -> RoleFromData:
     own = role.map is not None and dict(role.map) == _OWN_NAMES
-    return replace(role, path=simplest_path(role.path), map=None if own else role.map)
+    return replace(role, path=_simplest_path(role.path), map=None if own else role.map)
 
 
 def _loss_mask(message: Message) -> bool | Value | None:
-    """The loss mask, None where it says what holds without it."""
+    """Drop a loss mask that only says what is usual."""
     mask = message.loss_mask
     if isinstance(mask, Value):
         return _value(mask, text=False)
@@ -270,13 +264,13 @@ def _source(source: SourceSpec) -> SourceSpec:
         source,
         files=_files(source.files) if source.files else None,
         encoding=_encoding(source.encoding) if source.encoding else None,
-        root=simplest_path(compile_path(source.root)).text if source.root else None,
-        json_fields=tuple(simplest_path(compile_path(p)).text for p in fields) if fields else None,
+        root=_simplest_path(compile_path(source.root)).text if source.root else None,
+        json_fields=tuple(_simplest_path(compile_path(p)).text for p in fields) if fields else None,
     )
 
 
 def _files(patterns: tuple[str, ...]) -> tuple[str, ...]:
-    """Only among patterns of both kinds does the order decide."""
+    """Sort patterns, unless they are of both kinds: then the order decides."""
     excluding = {pattern.startswith("!") for pattern in patterns}
     return patterns if len(excluding) > 1 else tuple(sorted(set(patterns)))
 
@@ -289,7 +283,7 @@ def _encoding(name: str) -> str:
 
 
 def _group(group: Group) -> Group:
-    by = sorted({simplest_path(path).text for path in group.by})
+    by = sorted({_simplest_path(path).text for path in group.by})
     return Group(
-        by=tuple(map(compile_path, by)), sort=simplest_path(group.sort) if group.sort else None
+        by=tuple(map(compile_path, by)), sort=_simplest_path(group.sort) if group.sort else None
     )

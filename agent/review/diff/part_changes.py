@@ -1,33 +1,72 @@
-"""What a change of a value means: its form, its parts, and each of its modifiers.
+"""Compare values, conditions of `where` and facts of `source`."""
 
-What a change of `where` means: which conditions admit more, and which admit less.
-What a change of `source` means: which files are read, and how.
-"""
-
+import json
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from ingot.agent.reporting.preview import value_text
-from ingot.agent.review.diff.change_rules import Change, make_change
-from ingot.agent.review.diff.normal_form import exact_text
-from ingot.agent.review.diff.part_texts import (
+from ingot.agent.reporting.mapping_words import (
+    LONGEST,
+    common_length,
     condition_text,
-    contrast_optional_texts,
-    contrast_texts,
+    cut_text,
     fact_text,
     pairs_text,
-    shorten_part,
+    value_text,
 )
+from ingot.agent.review.diff.change_rules import Change, make_change
+from ingot.agent.review.diff.normal_form import exact_text
 from ingot.converters.rows import Json
 
+_BEFORE, _WINDOW = 40, 120  # characters
 _FORMS = ("path", "concat", "any_of", "template", "literal")
 _MODIFIERS = ("each", "as", "replace", "label", "sep")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Facet:
-    """One respect in which two values differ; with entries of a map where it is one of these."""
+def contrast_texts(old: Json, new: Json, words: Callable[[Json], str]) -> tuple[str, str]:
+    """Describe two different parts, cut; if they begin alike, from where they differ."""
+    before, after = words(old), words(new)
+    if before == after:
+        before, after = map(_leaf_text, _first_difference(old, new))
+    if before[:LONGEST] == after[:LONGEST]:
+        start = max(0, common_length(before, after) - _BEFORE)
+        return _window(before, start), _window(after, start)
+    return cut_text(before), cut_text(after)
+
+
+def contrast_optional_texts(
+    old: Json, new: Json, words: Callable[[Json], str]
+) -> tuple[str | None, str | None]:
+    """Contrast two parts of which one may be None: not there."""
+    if old is not None and new is not None:
+        return contrast_texts(old, new, words)
+    before, after = (None if part is None else cut_text(words(part)) for part in (old, new))
+    return before, after
+
+
+def _first_difference(old: Json, new: Json) -> tuple[Json, Json]:
+    """Return the innermost parts, at the same place of both, that differ first."""
+    while True:
+        if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
+            pairs = [(old[key], new[key]) for key in old]
+        elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+            pairs = list(zip(old, new, strict=True))
+        else:
+            return old, new
+        old, new = next((o, n) for o, n in pairs if _leaf_text(o) != _leaf_text(n))
+
+
+def _leaf_text(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _window(text: str, start: int) -> str:
+    end = start + _WINDOW
+    return f"{'...' if start else ''}{text[start:end]}{'...' if end < len(text) else ''}"
+
+
+class _Facet(NamedTuple):
+    """One respect in which two values differ, with the entries of a map if it is one of these."""
 
     rule: str
     old: dict[str, Json] | None = None
@@ -37,7 +76,7 @@ class _Facet:
 def value_changes(
     old: Json, new: Json, *, target: str, path_rule: str, pointer: str, needed: bool = False
 ) -> list[Change]:
-    """The changes of a value."""
+    """Compare two values."""
     if exact_text(old) == exact_text(new):
         return []
     if old is None or new is None:
@@ -61,30 +100,30 @@ def _facet_texts(facet: _Facet, old: Json, new: Json) -> tuple[str | None, str |
 
 
 def only_adds_entries(old: Json, new: Json) -> bool:
-    """Whether two values differ in nothing but entries that were added to maps without `*`."""
+    """Check whether two values differ only by entries added to maps without `*`."""
     facets = list(_differing_facets(old, new, needed=False))
     return bool(facets) and all(facet.rule == "map_value_added" for facet in facets)
 
 
 def _differing_facets(old: Json, new: Json, *, needed: bool) -> Iterator[_Facet]:
-    """In what two values differ; a rule "" stands for another path or form."""
+    """Yield in what two values differ; a rule "" stands for another path or form."""
     if exact_text(old) == exact_text(new):
         return
     before, after = _explicit_form(old), _explicit_form(new)
     form = next(form for form in _FORMS if form in before)
     if form not in after:
-        yield _Facet(rule=_form_rule(old, after, needed))
+        yield _Facet(_form_rule(old, after, needed))
         return
     parts = isinstance(before[form], list)
     same = exact_text(before[form]) == exact_text(after[form])
     if not same and not parts:
-        yield _Facet(rule="")
+        yield _Facet("")
     elif not same:
         grows = needed and form == "any_of" and "each" not in before
         yield from _part_facets(form, before[form], after[form], needed=grows)
     for key in _MODIFIERS:
         if exact_text(before.get(key)) != exact_text(after.get(key)):
-            yield _Facet(rule=f"value_{key}")
+            yield _Facet(f"value_{key}")
     yield from _pick_facets(before.get("pick"), after.get("pick"))
     yield from _lookup_facets(before.get("map"), after.get("map"))
 
@@ -96,7 +135,7 @@ def _explicit_form(value: Json) -> dict[str, Json]:
 
 
 def _form_rule(old: Json, after: dict[str, Json], needed: bool) -> str:
-    """The rule where the form is another: the value may have become the first of several."""
+    """Return the rule for another form: the value may have become the first of several."""
     first = after.keys() == {"any_of"} and exact_text(after["any_of"][0]) == exact_text(old)
     if not first:
         return ""
@@ -106,29 +145,29 @@ def _form_rule(old: Json, after: dict[str, Json], needed: bool) -> str:
 def _part_facets(form: str, old: list[Json], new: list[Json], *, needed: bool) -> Iterator[_Facet]:
     spelt, respelt = list(map(exact_text, old)), list(map(exact_text, new))
     if sorted(spelt) == sorted(respelt):
-        yield _Facet(rule="value_order")
+        yield _Facet("value_order")
     elif len(old) == len(new):
         for before, after in zip(old, new, strict=True):
             yield from _differing_facets(before, after, needed=False)
     elif form == "any_of" and respelt[: len(spelt)] == spelt:
-        yield _Facet(rule="value_fallback_added" if needed else "value_fallback")
+        yield _Facet("value_fallback_added" if needed else "value_fallback")
     else:
-        yield _Facet(rule="")
+        yield _Facet("")
 
 
 def _pick_facets(old: Json, new: Json) -> Iterator[_Facet]:
     if exact_text(old) == exact_text(new):
         return
     if old is None or new is None:
-        yield _Facet(rule="value_pick")
+        yield _Facet("value_pick")
         return
     for facet in _differing_facets(old, new, needed=False):
-        yield facet if facet.rule.startswith("map_") else _Facet(rule="value_pick")
+        yield facet if facet.rule.startswith("map_") else _Facet("value_pick")
 
 
 def _lookup_facets(old: dict[str, Json] | None, new: dict[str, Json] | None) -> Iterator[_Facet]:
     if (old is None) != (new is None):
-        yield _Facet(rule="value_map")
+        yield _Facet("value_map")
     elif old is not None and new is not None:
         yield from _entry_facets(old, new)
 
@@ -136,21 +175,23 @@ def _lookup_facets(old: dict[str, Json] | None, new: dict[str, Json] | None) -> 
 def _entry_facets(old: dict[str, Json], new: dict[str, Json]) -> Iterator[_Facet]:
     default = _select_entries(old, {"*"}), _select_entries(new, {"*"})
     if exact_text(default[0]) != exact_text(default[1]):
-        yield _Facet(rule="map_default", old=default[0], new=default[1])
+        yield _Facet("map_default", default[0], default[1])
     rules = ("map_value_added", "map_value_removed", "map_value_changed")
-    for rule, keys in zip(rules, compare_keys(old, new), strict=True):
+    for rule, keys in zip(rules, _compare_keys(old, new), strict=True):
         if keys := keys - {"*"}:
             # Beside a `*`, a value had an outcome before and has one after, whatever is listed.
             named = "map_value_changed" if any(default) else rule
-            yield _Facet(rule=named, old=_select_entries(old, keys), new=_select_entries(new, keys))
+            yield _Facet(named, _select_entries(old, keys), _select_entries(new, keys))
 
 
 def _select_entries(table: dict[str, Json], keys: set[str]) -> dict[str, Json] | None:
     return {key: to for key, to in table.items() if key in keys} or None
 
 
-def compare_keys(old: dict[str, Json], new: dict[str, Json]) -> tuple[set[str], set[str], set[str]]:
-    """The keys that were added, removed, and changed."""
+def _compare_keys(
+    old: dict[str, Json], new: dict[str, Json]
+) -> tuple[set[str], set[str], set[str]]:
+    """Return the keys that were added, removed, and changed."""
     changed = {
         key for key in old.keys() & new.keys() if exact_text(old[key]) != exact_text(new[key])
     }
@@ -165,9 +206,9 @@ def table_changes(
     rules: tuple[str, str, str],
     pointer: Callable[[str], str],
 ) -> list[Change]:
-    """The changes of a role's map, by the rules for entries added, removed, and changed."""
+    """Compare a role's map, by the rules for entries added, removed, and changed."""
     found = []
-    for rule, keys in zip(rules, compare_keys(old, new), strict=True):
+    for rule, keys in zip(rules, _compare_keys(old, new), strict=True):
         if not keys:
             continue
         words = contrast_optional_texts(
@@ -183,18 +224,18 @@ Condition = dict[str, Json]
 _MOST_HELD = 20
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PlacedCondition:
-    """A condition and the JSON Pointer to it."""
+class PlacedCondition(NamedTuple):
+    """A condition, the JSON Pointer to it, and its values as they are compared."""
 
     condition: Condition
     pointer: str
+    values: frozenset[str]
 
 
 def where_changes(
     old: list[PlacedCondition], new: list[PlacedCondition], *, target: str
 ) -> list[Change]:
-    """The changes of the conditions of one layout, old ones paired with new ones of their path.
+    """Compare the conditions of one layout, old ones paired with new ones of their path.
 
     A condition that admits more is `where_widened`, whatever stands around it.
     """
@@ -208,7 +249,6 @@ def where_changes(
 
 
 def _distinct_conditions(conditions: list[PlacedCondition]) -> dict[str, PlacedCondition]:
-    """The conditions by what they say, in order, each where it stands first."""
     once: dict[str, PlacedCondition] = {}
     for one in conditions:
         once.setdefault(exact_text(one.condition), one)
@@ -216,7 +256,7 @@ def _distinct_conditions(conditions: list[PlacedCondition]) -> dict[str, PlacedC
 
 
 def _conditions_text(conditions: list[PlacedCondition]) -> str:
-    return shorten_part(", ".join(condition_text(one.condition) for one in conditions))
+    return cut_text(", ".join(condition_text(one.condition) for one in conditions))
 
 
 def _pair_changes(
@@ -228,40 +268,32 @@ def _pair_changes(
     pairs = [*_pairs(gone, come, _path_and_operator), *_pairs(gone, come, _path)]
     for one, other in pairs:
         words = contrast_texts(one.condition, other.condition, condition_text)
-        yield make_change(
-            _condition_rule(_make_comparable(one), _make_comparable(other)),
-            target,
-            *words,
-            other.pointer,
-        )
+        yield make_change(_condition_rule(one, other), target, *words, other.pointer)
     for one in gone:
-        words_gone = shorten_part(condition_text(one.condition))
+        words_gone = cut_text(condition_text(one.condition))
         yield make_change("where_widened", target, words_gone, None, one.pointer)
     known = _comparable_by_path(before)
     for other in come:
-        spelt = _make_comparable(other)
-        held = any(_implies(one, spelt) for one in known[other.condition["path"]])
+        held = any(_implies(one, other) for one in known[other.condition["path"]])
         rule = "where_widened" if held else "where_tightened"
-        yield make_change(
-            rule, target, None, shorten_part(condition_text(other.condition)), other.pointer
-        )
+        words_come = cut_text(condition_text(other.condition))
+        yield make_change(rule, target, None, words_come, other.pointer)
 
 
 def _comparable_by_path(
     conditions: Iterable[PlacedCondition],
-) -> dict[str, list["_ComparableCondition"]]:
-    """As many conditions of every path as others are held against."""
-    found: dict[str, list[_ComparableCondition]] = defaultdict(list)
+) -> dict[str, list[PlacedCondition]]:
+    found: dict[str, list[PlacedCondition]] = defaultdict(list)
     for one in conditions:
         if len(known := found[one.condition["path"]]) < _MOST_HELD:
-            known.append(_make_comparable(one))
+            known.append(one)
     return found
 
 
 def _pairs(
     gone: list[PlacedCondition], come: list[PlacedCondition], alike: Callable[[Condition], Hashable]
 ) -> list[tuple[PlacedCondition, PlacedCondition]]:
-    """Pairs of conditions that are alike, taken out of both lists."""
+    """Pair conditions that are alike, and take them out of both lists."""
     left: dict[Hashable, deque[PlacedCondition]] = defaultdict(deque)
     for other in come:
         left[alike(other.condition)].append(other)
@@ -280,28 +312,14 @@ def _path_and_operator(one: Condition) -> Hashable:
     return frozenset(one), one["path"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _ComparableCondition:
-    """A condition with its values as they are compared."""
-
-    condition: Condition
-    values: frozenset[str]
-
-
-def _make_comparable(one: PlacedCondition) -> _ComparableCondition:
-    condition = one.condition
-    values = condition.get("in") or condition.get("not_in") or ()
-    return _ComparableCondition(condition=condition, values=frozenset(map(exact_text, values)))
-
-
-def _condition_rule(old: _ComparableCondition, new: _ComparableCondition) -> str:
+def _condition_rule(old: PlacedCondition, new: PlacedCondition) -> str:
     if _implies(old, new):
         return "where_widened"
     return "where_tightened" if _implies(new, old) else "where_changed"
 
 
-def _implies(one: _ComparableCondition, other: _ComparableCondition) -> bool:
-    """Whether every row that passes one condition passes the other, for certain."""
+def _implies(one: PlacedCondition, other: PlacedCondition) -> bool:
+    """Check whether every row that passes one condition passes the other, for certain."""
     was, now = one.condition, other.condition
     if was["path"] != now["path"]:
         return False
@@ -320,7 +338,7 @@ _FACTS = ("files", "format", "encoding", "delimiter", "quote", "columns", "root"
 
 
 def source_changes(old: dict[str, Json], new: dict[str, Json]) -> list[Change]:
-    """The changes of the facts about the files."""
+    """Compare the facts about the files."""
     found = []
     for fact in _FACTS:
         before, after = old.get(fact), new.get(fact)
@@ -337,7 +355,7 @@ def source_changes(old: dict[str, Json], new: dict[str, Json]) -> list[Change]:
 
 
 def _is_wider(old: list[str], new: list[str]) -> bool:
-    """Whether every file that the old patterns choose is chosen by the new ones, for certain.
+    """Check whether the new patterns choose every file that the old ones choose, for certain.
 
     The last pattern that matches decides: each pattern that chose has to stand before no other
     exclusions than those it stood before. Where all exclude, the rest is chosen, and one pattern

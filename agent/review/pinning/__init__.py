@@ -1,1 +1,1 @@
-"""A small redacted sample of raw rows that is kept beside a mapping."""
+"""Pin a small redacted sample of raw rows beside a mapping."""

@@ -1,8 +1,6 @@
-"""JSON documents cut down to some of their rows.
+"""Cut JSON files that fit into memory down to some of their rows.
 
-What is around the rows stays as far as it is small, so that another `root` can be tried.
-
-JSON files that fit into memory, as documents with some of their rows.
+What is around the rows stays if it is small, so that another `root` can be tried.
 """
 
 import json
@@ -21,7 +19,7 @@ from ingot.agent.review.pinning.row_choice import (
     utf8_parts,
 )
 from ingot.agent.review.pinning.row_texts import Unit, read_json
-from ingot.agent.review.pinning.sample_redaction import NotRedactableError, SampleRedactor
+from ingot.agent.review.pinning.sample_redaction import NotRedactableError
 from ingot.converters.paths import Node, RowError, compile_path
 from ingot.converters.rows import Json
 from ingot.converters.sources.formats.json_rows import RowRoot
@@ -39,7 +37,7 @@ Way = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class JsonDocument:
+class _JsonDocument:
     """A whole JSON file: its value, and the way to every row in it, in order."""
 
     value: Json
@@ -47,17 +45,17 @@ class JsonDocument:
     text: str
 
     def row(self, number: int) -> Json:
-        """The row of a number."""
+        """Return the row of a number."""
         value = self.value
         for step in self.ways[number]:
             value = value[step]
         return value
 
 
-def parse_document(value: Json, text: str, root: RowRoot) -> JsonDocument | None:
-    """A parsed file with its rows; None where they are not values in it (keys, `^`)."""
+def _parse_document(value: Json, text: str, root: RowRoot) -> _JsonDocument | None:
+    """Find the rows of a parsed file; None if they are not values in it (keys, `^`)."""
     if root.whole:
-        return JsonDocument(value=value, ways=((),), text=text)
+        return _JsonDocument(value=value, ways=((),), text=text)
     top = Node(value)
     try:
         nodes = compile_path(root.text).nodes(top)
@@ -66,7 +64,7 @@ def parse_document(value: Json, text: str, root: RowRoot) -> JsonDocument | None
     ways = [_row_way(node, top) for node in nodes]
     if any(way is None for way in ways) or len(set(ways)) < len(ways):
         return None
-    return JsonDocument(value=value, ways=tuple(way for way in ways if way is not None), text=text)
+    return _JsonDocument(value=value, ways=tuple(way for way in ways if way is not None), text=text)
 
 
 def _row_way(node: Node, top: Node) -> Way | None:
@@ -80,24 +78,24 @@ def _row_way(node: Node, top: Node) -> Way | None:
     return None if at is None else tuple(reversed(steps))
 
 
-def cut_down(doc: JsonDocument, numbers: Collection[int]) -> Json:
-    """The document with these rows, and a little of what is around them."""
+def _cut_down(doc: _JsonDocument, numbers: Collection[int]) -> Json:
+    """Keep these rows of a document, and a little of what is around them."""
     kept = [doc.ways[number] for number in sorted(numbers)]
     value: Json = None
     for few in _FEW:
         value = _cut_value(doc.value, kept, doc.ways, few)
-        rows = sum(json_size(doc.row(number)) for number in numbers)
-        if json_size(value) - rows <= _AROUND:
+        rows = sum(_json_size(doc.row(number)) for number in numbers)
+        if _json_size(value) - rows <= _AROUND:
             break
     return value
 
 
 def _cut_value(value: Json, kept: Sequence[Way], ways: Sequence[Way], few: int) -> Json:
-    """What is left of a value: all of a row, of what leads to rows those that are kept."""
+    """Keep all of a row, and of what leads to rows only those that are kept."""
     if () in kept:
         return value
     if not ways:
-        return shorten_value(value, few)
+        return _shorten_value(value, few)
     inner, inside = _group_by_head(kept), _group_by_head(ways)
     if isinstance(value, dict):
         left = {k: v for k, v in value.items() if k in inner or k not in inside}
@@ -122,48 +120,38 @@ def _group_by_head(ways: Sequence[Way]) -> dict[str | int, list[Way]]:
     return out
 
 
-def shorten_value(value: Json, few: int) -> Json:
-    """A value with at most `few` elements of every list and few keys of objects with many."""
+def _shorten_value(value: Json, few: int) -> Json:
+    """Keep at most `few` elements of every list, and few keys of objects with many."""
     if isinstance(value, list):
-        return [shorten_value(inner, few) for inner in value[:few]]
+        return [_shorten_value(inner, few) for inner in value[:few]]
     if isinstance(value, dict):
         keys = list(value) if len(value) <= _FEW_KEYS else list(value)[:few]
-        return {key: shorten_value(value[key], few) for key in keys}
+        return {key: _shorten_value(value[key], few) for key in keys}
     return value
 
 
-def shrink_to_fit(value: Json, most_bytes: int) -> Json:
-    """A document that is one row with its lists shortened until it fits; None if it never does."""
+def _shrink_to_fit(value: Json, most_bytes: int) -> Json:
+    """Shorten the lists of a document that is one row until it fits; None if it never does."""
     for few in _FEWER:
-        small = shorten_value(value, few)
-        if json_size(small) <= most_bytes:
+        small = _shorten_value(value, few)
+        if _json_size(small) <= most_bytes:
             return small
     return None
 
 
-def json_size(value: Json) -> int:
-    """Bytes of a value as JSON."""
+def _json_size(value: Json) -> int:
     return len(json.dumps(value, ensure_ascii=False).encode())
 
 
-def format_document(value: Json, like: str) -> str:
-    """A document as text, indented and escaped like another text."""
+def _format_document(value: Json, like: str) -> str:
+    """Spell a document, indented and escaped like another text."""
     begun = like[:2000].strip()
     indent = 2 if "\n" in begun else None
     return json.dumps(value, ensure_ascii=like.isascii(), indent=indent) + "\n"
 
 
-def is_redactable(doc: JsonDocument, number: int, hiding: SampleRedactor) -> bool:
-    """Whether a row can be redacted."""
-    try:
-        hiding.value(doc.row(number))
-    except NotRedactableError:
-        return False
-    return True
-
-
 def stream_document(rows: Sequence[Unit], root: RowRoot) -> bytes:
-    """A document of nothing but these rows, at the place that the root names."""
+    """Return a document of nothing but these rows, at the place that the root names."""
     begin = "".join(f"{{{json.dumps(name)}: " for name in root.names).encode()
     end = b"}" * len(root.names)
     if not root.keyed:
@@ -174,8 +162,8 @@ def stream_document(rows: Sequence[Unit], root: RowRoot) -> bytes:
     return begin + inner + end + b"\n"
 
 
-def load_document(task: PinTask) -> tuple[JsonDocument, RowRoot] | None:
-    """The file as one value with its rows; None where it is too large, damaged, or several."""
+def load_document(task: PinTask) -> tuple[_JsonDocument, RowRoot] | None:
+    """Load the file with its rows; None if it is too large, damaged, or several values."""
     file = task.file
     if file.facts.layout == "values" and task.spec.root in (None, "[*]"):
         return None
@@ -189,30 +177,30 @@ def load_document(task: PinTask) -> tuple[JsonDocument, RowRoot] | None:
     value = read_json(bytes(data))
     if type(value) is BrokenRow:
         return None
-    doc = parse_document(value, data.decode(), root)
+    doc = _parse_document(value, data.decode(), root)
     return None if doc is None else (doc, root)
 
 
-def extract_from_document(task: PinTask, doc: JsonDocument, root: RowRoot) -> PinnableRows:
-    """The rows of a document that may be pinned. Raises SourceError."""
+def extract_from_document(task: PinTask, doc: _JsonDocument, root: RowRoot) -> PinnableRows:
+    """Take the rows of a document that may be pinned. Raises SourceError."""
     notes: tuple[str, ...] = ()
-    if root.whole and json_size(doc.value) > MOST_ROW:
-        small = shrink_to_fit(doc.value, MOST_ROW)
+    if root.whole and _json_size(doc.value) > MOST_ROW:
+        small = _shrink_to_fit(doc.value, MOST_ROW)
         if small is not None:
             doc = replace(doc, value=small)
             notes = (f"{task.file.name}: one row, whose lists are cut short",)
     numbers = [number for number in _wanted_numbers(task, doc) if _may_stay(task, doc, number)]
-    sizes = [json_size(doc.row(number)) for number in numbers]
+    sizes = [_json_size(doc.row(number)) for number in numbers]
     if sizes and not root.whole:
-        sizes[0] += json_size(cut_down(doc, ()))
+        sizes[0] += _json_size(_cut_down(doc, ()))
 
     def write(kept: Sequence[int]) -> PinnedContent:
-        value = doc.value if root.whole else cut_down(doc, [numbers[place] for place in kept])
+        value = doc.value if root.whole else _cut_down(doc, [numbers[place] for place in kept])
         hid = task.hiding.value(value)
         text = doc.text
         if notes or hid != doc.value or task.hiding.finds(text):
-            text = format_document(hid, like=text)
-        again = parse_document(hid, text, root)
+            text = _format_document(hid, like=text)
+        again = _parse_document(hid, text, root)
         rows = [] if again is None else [again.row(number) for number in range(len(again.ways))]
         return PinnedContent(
             data=encode_text(text.encode(), task.file, bom=has_bom(task.file)), rows=rows
@@ -228,8 +216,7 @@ def extract_from_document(task: PinTask, doc: JsonDocument, root: RowRoot) -> Pi
     )
 
 
-def _wanted_numbers(task: PinTask, doc: JsonDocument) -> list[int]:
-    """The rows of the document that are wanted, in its order."""
+def _wanted_numbers(task: PinTask, doc: _JsonDocument) -> list[int]:
     known = {one.row for one in task.want if one.row != UNKNOWN_ROW}
     unknown = [one for one in task.want if one.row == UNKNOWN_ROW]
     if unknown:
@@ -240,11 +227,13 @@ def _wanted_numbers(task: PinTask, doc: JsonDocument) -> list[int]:
     return found
 
 
-def _may_stay(task: PinTask, doc: JsonDocument, number: int) -> bool:
-    if json_size(doc.row(number)) > MOST_ROW:
+def _may_stay(task: PinTask, doc: _JsonDocument, number: int) -> bool:
+    if _json_size(doc.row(number)) > MOST_ROW:
         task.counts.add("too_large")
         return False
-    if not is_redactable(doc, number, task.hiding):
+    try:
+        task.hiding.value(doc.row(number))
+    except NotRedactableError:
         task.counts.add("not_redactable")
         return False
     return True

@@ -1,6 +1,6 @@
-"""Whether a pinned sample reads like the source that it was taken from.
+"""Pin a sample: a few raw rows of a source in a folder beside its mapping.
 
-A pinned sample: a few raw rows of a source in a folder beside its mapping.
+What is written is read again, and has to read like the source that it was taken from.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -8,7 +8,15 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from ingot.agent.privacy import redact
-from ingot.agent.review.pinning.pinned_sample import DATA, PinnedSample, find_pinned, pinned_folder
+from ingot.agent.review.pinning.pinned_sample import (
+    DATA,
+    check_free,
+    commit_sample,
+    redact_names,
+    stage_sample,
+    store_files,
+    write_files,
+)
 from ingot.agent.review.pinning.row_choice import (
     MOST_BYTES,
     Counts,
@@ -22,15 +30,6 @@ from ingot.agent.review.pinning.row_extraction import extract_rows
 from ingot.agent.review.pinning.sample_redaction import (
     NotRedactableError,
     SampleRedactor,
-    named_values,
-)
-from ingot.agent.review.pinning.sample_writer import (
-    check_free,
-    commit_sample,
-    redact_names,
-    stage_sample,
-    store_files,
-    write_files,
 )
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.rows import Json
@@ -40,31 +39,22 @@ from ingot.converters.sources.formats.row_chunks import BrokenRow
 from ingot.converters.sources.sample import Sample, draw_sample
 from ingot.converters.sources.storage.archives import TarMember
 
-__all__ = [
-    "PinnedSample",
-    "check_free",
-    "find_pinned",
-    "named_values",
-    "pin_sample",
-    "pinned_folder",
-]
-
 _FACTS = ("format", "layout", "encoding", "delimiter", "quote", "header")
 _BROKEN = object()
 
 
-def pinned_spec(source: Source) -> SourceSpec:
-    """The facts that were asked for and those that the reader guessed, as a mapping states them."""
+def _pinned_spec(source: Source) -> SourceSpec:
+    """Return the facts that were asked for or guessed, as a mapping states them."""
     own = {f.name: getattr(source.spec, f.name) for f in fields(SourceSpec)}
     guessed = {f.name: getattr(source.guessed, f.name) for f in fields(SourceSpec)}
     return SourceSpec(**{k: guessed[k] if value is None else value for k, value in own.items()})
 
 
-def sample_faults(
+def _sample_faults(
     location: str, source: Source, written: Mapping[str, PinnedContent], hiding: SampleRedactor
 ) -> list[str]:
-    """What is wrong with rows: read as a mapping states it the sample gives others than it should."""
-    spec = replace(pinned_spec(source), json_fields=None)
+    """Say which rows differ when the sample is read as a mapping states it."""
+    spec = replace(_pinned_spec(source), json_fields=None)
     if spec.columns is not None:
         spec = replace(spec, columns=tuple(map(hiding.text, spec.columns)))
     try:
@@ -90,7 +80,7 @@ def _row_faults(again: Source, written: Mapping[str, PinnedContent]) -> Iterator
 
 
 def _read_rows(again: Source, file: SourceFile) -> list[Json]:
-    """The rows of a file in order, `_BROKEN` for those that cannot be read."""
+    """Return the rows of a file in order, `_BROKEN` for those that cannot be read."""
     rows: dict[int, Json] = {}
     for batch in again.batches([file]):
         rows.update(zip(batch.rows, batch.values, strict=True))
@@ -99,7 +89,7 @@ def _read_rows(again: Source, file: SourceFile) -> list[Json]:
 
 
 def _are_equal_rows(got: Sequence[Json], wanted: Sequence[Json], table: bool) -> bool:
-    """Whether rows are equal; the names of a table's columns may be redacted."""
+    """Compare rows; the names of a table's columns may be redacted."""
     if len(got) != len(wanted):
         return False
     for one, other in zip(got, wanted, strict=True):
@@ -112,8 +102,8 @@ def _are_equal_rows(got: Sequence[Json], wanted: Sequence[Json], table: bool) ->
     return True
 
 
-def detection_differences(location: str, source: Source, names: Mapping[str, str]) -> list[str]:
-    """What the reader takes the sample for without stated facts, where that is not the original."""
+def _detection_differences(location: str, source: Source, names: Mapping[str, str]) -> list[str]:
+    """Say what the reader detects in the sample, if that differs from the original."""
     try:
         again = open_source(location, source.spec)
     except SourceError as error:
@@ -148,7 +138,7 @@ _OTHER = ("not in source.files", "another shape than the main files")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Attempt:
-    """What is pinned: the contents by original name, and whether it was all that could be."""
+    """The contents to pin by original name, and how much was left out."""
 
     contents: dict[str, PinnedContent]
     rows: dict[str, int]
@@ -230,9 +220,10 @@ def _write_readable(
     counts: Counts,
     rows: int,
 ) -> dict[str, Json]:
-    """Write the data, read it again, and go back to less where it reads otherwise."""
+    """Write the data and read it again; write less if it reads differently."""
     others = list(_extract_others(source, hiding))
     wrong: list[str] = []
+    direct = source.listing.direct
     for more, bad in ((others, True), ([], True), ([], False)):
         attempt = _make_attempt(cuts, more, rows, bad=bad)
         every = [*source.files, *(one.file for one in more)]
@@ -241,55 +232,45 @@ def _write_readable(
         contents = {names[name]: attempt.contents[name] for name in names}
         data = dict(store_files(source, files, contents, hiding))
         top = write_files(stage, DATA, data)
-        location = str(top / next(iter(data))) if _is_direct(source) and data else str(top)
+        location = str(top / next(iter(data))) if direct and data else str(top)
         main = {
             names[file.name]: contents[names[file.name]]
             for file in source.files
             if file.name in names
         }
-        wrong = sample_faults(location, source, main, hiding) if main else []
+        wrong = _sample_faults(location, source, main, hiding) if main else []
         if not wrong:
             break
     counts.add("over_limit", attempt.left)
     notes = [note for one in cuts if one.file.name in names for note in one.notes]
     of_main = {file.name: names[file.name] for file in source.files if file.name in names}
-    unlike = detection_differences(location, source, of_main) if of_main else []
+    unlike = _detection_differences(location, source, of_main) if of_main else []
     return {
         "version": 1,
         "source_name": hiding.text(source.name),
-        "direct": _is_direct(source),
+        "direct": direct,
         "rows": sum(attempt.rows[file.name] for file in source.files if file.name in names),
         "bad": attempt.bad,
-        "files": _file_facts(every, names, attempt, {one.file.name for one in more}),
+        "files": [
+            {
+                "name": names[file.name],
+                "bytes": file.bytes,
+                "rows": attempt.rows[file.name],
+                "main": all(file.name != one.file.name for one in more),
+            }
+            for file in every
+            if file.name in names
+        ],
         "left_out": dict(counts.by_reason),
         "stored": [f"{DATA}/{name}" for name in data],
         "differs": [redact(one) for one in (*wrong, *notes, *unlike)],
     }
 
 
-def _is_direct(source: Source) -> bool:
-    return source.listing.direct
-
-
-def _file_facts(
-    files: Sequence[SourceFile], names: Mapping[str, str], attempt: _Attempt, others: set[str]
-) -> list[Json]:
-    return [
-        {
-            "name": names[file.name],
-            "bytes": file.bytes,
-            "rows": attempt.rows[file.name],
-            "main": file.name not in others,
-        }
-        for file in files
-        if file.name in names
-    ]
-
-
 def _make_attempt(
     cuts: Sequence[PinnableRows], others: Sequence[PinnableRows], rows: int, *, bad: bool
 ) -> _Attempt:
-    """The contents of as many rows as fit; without those that cannot be read if not `bad`."""
+    """Take as many rows as fit; without those that cannot be read if not `bad`."""
     allowed = [[n for n, broken in enumerate(one.broken) if bad or not broken] for one in cuts]
     sizes = [[one.sizes[n] for n in some] for one, some in zip(cuts, allowed, strict=True)]
     chosen = choose_fitting(sizes, rows, MOST_BYTES)
@@ -313,7 +294,7 @@ def _make_attempt(
 
 
 def _extract_others(source: Source, hiding: SampleRedactor) -> Iterator[PinnableRows]:
-    """A few rows of files that the source leaves out and that could be named instead."""
+    """Yield a few rows of files that the source leaves out and that could be named instead."""
     if any(isinstance(f.place, TarMember) and f.place.offset is None for f in source.files):
         return  # each would cost a pass over the archive
     left = [one.name for one in source.left_out if one.why.startswith(_OTHER)]
@@ -339,5 +320,5 @@ def _extract_others(source: Source, hiding: SampleRedactor) -> Iterator[Pinnable
 
 
 def _literal_glob(name: str) -> str:
-    """A glob that chooses one file, or with it some that differ in a sign of globs."""
+    """Return a glob that matches one file, or with it some that differ in a glob character."""
     return "/" + "".join("?" if char in "*?[!" else char for char in name)

@@ -1,14 +1,38 @@
-"""A pinned sample that is there: found, looked over, described."""
+"""The folder of a pinned sample: found and checked, or written whole or not at all.
 
+Files are compressed and archived as the originals were, the same bytes every time. No folder that
+is not a pinned sample is ever replaced.
+"""
+
+import bz2
+import gzip
 import hashlib
+import io
 import json
+import lzma
 import os
+import shutil
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from uuid import uuid4
 
-from ingot.converters.errors import SourceError
+import zstandard
+
+from ingot.agent.review.pinning.row_choice import PinnedContent
+from ingot.agent.review.pinning.sample_redaction import SampleRedactor
+from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.json_yaml import violations
+from ingot.converters.output.commit import exchange_folders
+from ingot.converters.output.files import encode_json, output_errors, sync_path, sync_tree
 from ingot.converters.rows import Json
+from ingot.converters.sources import Source, SourceFile
+from ingot.converters.sources.storage.archives import TarMember, ZipMember
+from ingot.converters.sources.storage.compression import detect_compression, peek_first_bytes
+from ingot.converters.sources.storage.listing import Entry, Place
 from ingot.converters.sources.storage.read_errors import translate_read_errors
 
 ABOUT, DATA = "sample.json", "data"
@@ -18,16 +42,10 @@ _MOST_BYTES = 64 << 20  # of a folder that claims to be a pinned sample
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PinnedSample:
-    """A pinned sample.
+    """A pinned sample: its folder, and the location to open (its `data`, or the one file in it).
 
-    Attributes:
-        folder: `NAME.sample`.
-        location: what to open as the source: its `data`, or the one file in it where the source was
-            one file.
-        source_name: default of `meta.source`.
-        rows: pinned rows, those that cannot be read included.
-        sha256: of the names and bytes of all its files.
-        about: `sample.json`.
+    `rows` counts those that cannot be read too; `sha256` is of the names and bytes of all its
+    files, `about` the content of `sample.json`.
     """
 
     folder: Path
@@ -39,18 +57,18 @@ class PinnedSample:
 
 
 def pinned_folder(mapping: Path) -> Path:
-    """Where the pinned sample of a mapping lies: `foo.json` has `foo.sample`."""
+    """Return where the pinned sample of a mapping lies: `foo.json` has `foo.sample`."""
     stem = mapping.stem if mapping.suffix == ".json" else mapping.name
     return mapping.with_name(f"{stem}{_ENDING}")
 
 
 def find_pinned(folder: Path) -> PinnedSample | None:
-    """The pinned sample in a folder, None where there is none (no folder, or no `sample.json`)."""
+    """Find the pinned sample in a folder; None if there is none (no folder, no `sample.json`)."""
     with translate_read_errors(str(folder)):
         if not (folder / ABOUT).is_file():
             return None
-        files = list_files(folder)
-        about = read_about(folder)
+        files = _list_files(folder)
+        about = _read_about(folder)
         stored = [folder / name for name in about["stored"]]
         if missing := [path.name for path in stored if path not in files]:
             hint = "fetch it again, or: ingot map --pin-sample"
@@ -66,8 +84,7 @@ def find_pinned(folder: Path) -> PinnedSample | None:
     )
 
 
-def read_about(folder: Path) -> dict[str, Json]:
-    """The `sample.json` of a folder. Raises SourceError for what is none."""
+def _read_about(folder: Path) -> dict[str, Json]:
     where = str(folder / ABOUT)
     try:
         about = json.loads((folder / ABOUT).read_bytes())
@@ -82,8 +99,7 @@ def read_about(folder: Path) -> dict[str, Json]:
     return document
 
 
-def list_files(folder: Path) -> list[Path]:
-    """Every file below a folder, by name."""
+def _list_files(folder: Path) -> list[Path]:
     found: list[Path] = []
     size = 0
     for root, folders, names in os.walk(folder):
@@ -95,7 +111,7 @@ def list_files(folder: Path) -> list[Path]:
         size += sum(Path(root, name).stat().st_size for name in names)
         if size > _MOST_BYTES:
             problem = f"more than {_MOST_BYTES >> 20} MiB"
-            raise SourceError(str(folder), problem, "this is no pinned sample")
+            raise SourceError(str(folder), problem, "this is not a pinned sample")
     return sorted(found)
 
 
@@ -106,3 +122,164 @@ def _sha256(folder: Path, files: list[Path]) -> str:
         digest.update(b"%d %s %d\n" % (len(name), name, len(data)))
         digest.update(data)
     return digest.hexdigest()
+
+
+_LEVEL = 9
+_ZIP_DATE = (1980, 1, 1, 0, 0, 0)
+
+_COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": lambda data: gzip.compress(data, _LEVEL, mtime=0),
+    "zst": lambda data: zstandard.ZstdCompressor(level=_LEVEL).compress(data),
+    "bz2": lambda data: bz2.compress(data, _LEVEL),
+    "xz": lzma.compress,
+}
+
+
+def _compress_bytes(data: bytes, codec: str | None) -> bytes:
+    return data if codec is None else _COMPRESSORS[codec](data)
+
+
+def _zip_members(members: Mapping[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, data in members.items():
+            info = zipfile.ZipInfo(name, _ZIP_DATE)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, data)
+    return out.getvalue()
+
+
+def _tar_members(members: Mapping[str, bytes], codec: str | None) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return _compress_bytes(out.getvalue(), codec)
+
+
+def _is_inside(name: str) -> bool:
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts and bool(path.parts)
+
+
+_LONGEST_ENDING = 12
+
+
+def redact_names(files: Sequence[SourceFile], hiding: SampleRedactor) -> dict[str, str]:
+    """Return name -> name without secrets; different names stay different, endings stay."""
+    names: dict[str, str] = {}
+    for file in files:
+        shown = "/".join(_redact_part(part, hiding) for part in file.name.split("/"))
+        if _is_inside(file.name) and shown not in names.values():
+            names[file.name] = shown
+    return names
+
+
+def _redact_part(part: str, hiding: SampleRedactor) -> str:
+    shown = hiding.text(part)
+    if shown == part:
+        return part
+    ending = part[part.rfind(".") :] if "." in part else ""
+    return (
+        shown + ending
+        if len(ending) <= _LONGEST_ENDING and hiding.text(ending) == ending
+        else shown
+    )
+
+
+def store_files(
+    source: Source,
+    files: Mapping[str, SourceFile],
+    contents: Mapping[str, PinnedContent],
+    hiding: SampleRedactor,
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of a sample's `data`: name and bytes, by name."""
+    members: dict[Place, dict[str, bytes]] = {}
+    found: dict[str, bytes] = {}
+    for name, file in files.items():
+        data = _compress_bytes(contents[name].data, file.facts.compression)
+        if isinstance(file.place, ZipMember | TarMember):
+            members.setdefault(file.place.archive, {})[name] = data
+        else:
+            found[name] = data
+    for entry in source.listing.entries:
+        if entry.place in members:
+            name = "/".join(_redact_part(part, hiding) for part in entry.name.split("/"))
+            inner = members[entry.place]
+            if not source.listing.direct:
+                inner = {one.removeprefix(f"{name}/"): data for one, data in inner.items()}
+            found[name] = _archive_bytes(entry, inner)
+    yield from sorted(found.items())
+
+
+def _archive_bytes(entry: Entry, members: Mapping[str, bytes]) -> bytes:
+    with entry.place.open() as raw:
+        head = peek_first_bytes(raw)
+    if head.startswith(b"PK"):
+        return _zip_members(members)
+    return _tar_members(members, detect_compression(head))
+
+
+def check_free(folder: Path, *, overwrite: bool) -> None:
+    """Check that a sample can be written there, before the work."""
+    if not folder.exists() and not folder.is_symlink():
+        return
+    if folder.is_symlink() or not folder.is_dir() or not _is_pinned_sample(folder):
+        problem = "already exists and is not a pinned sample, or holds other files too"
+        raise OutputError(str(folder), problem, "move it away, or choose another name")
+    if not overwrite:
+        problem = "is there already"
+        raise OutputError(str(folder), problem, "choose another name, or: --overwrite")
+
+
+def _is_pinned_sample(folder: Path) -> bool:
+    """Check that a folder holds a pinned sample and nothing else."""
+    try:
+        about = _read_about(folder)
+        files = _list_files(folder)
+    except (SourceError, OSError):
+        return False
+    known = {folder / ABOUT, *(folder / name for name in about["stored"])}
+    return known.issuperset(files)
+
+
+@contextmanager
+def stage_sample(folder: Path) -> Iterator[Path]:
+    """Open a hidden folder beside the destination, removed afterwards. Raises OutputError."""
+    stage = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}.tmp")
+    with output_errors(folder):
+        stage.mkdir(parents=True)
+    try:
+        yield stage
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+
+
+def write_files(stage: Path, name: str, files: Mapping[str, bytes]) -> Path:
+    """Write files below `stage/name`, in place of older ones, and return that folder."""
+    top = stage / name
+    with output_errors(top):
+        shutil.rmtree(top, ignore_errors=True)
+        top.mkdir()
+        for path, data in files.items():
+            file = top / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+    return top
+
+
+def commit_sample(stage: Path, about: dict[str, Json], folder: Path) -> None:
+    """Rename a finished stage to its destination; an old sample there is replaced."""
+    with output_errors(folder):
+        (stage / ABOUT).write_bytes(encode_json(about, sort_keys=False))
+        sync_tree(stage)
+        if folder.exists() and not exchange_folders(stage, folder):
+            old = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}.old")
+            folder.rename(old)
+            stage.rename(folder)
+            shutil.rmtree(old, ignore_errors=True)
+        elif stage.exists() and not folder.exists():
+            stage.rename(folder)
+        sync_path(folder.parent)

@@ -1,7 +1,4 @@
-"""Which rows of a sample are pinned: as many as fit, in runs of neighbours.
-
-One file to be pinned: what is wanted of it, what becomes of it, and its bytes.
-"""
+"""Choose the rows of a sample to pin: as many as fit, in runs of neighbours."""
 
 import codecs
 import json
@@ -27,9 +24,9 @@ _REASONS = ("too_large", "over_limit", "not_redactable", "not_found")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WantedRow:
-    """A sampled row of one file: its place in the sample, its number (-1 unknown), what it is.
+    """A sampled row of one file: its place in the sample, its number (-1 unknown), its value.
 
-    `value` is the row after `json_fields`, `Broken` for one that cannot be read.
+    `value` is the row after `json_fields`, `BrokenRow` for one that cannot be read.
     """
 
     place: int
@@ -50,7 +47,7 @@ class Counts:
 
 
 def select_wanted(sample: Sample, file: str) -> list[WantedRow]:
-    """The sampled rows of a file, in its order as far as that is known."""
+    """Return the sampled rows of a file, in its order as far as that is known."""
     rows = [(one.row, one.key, one.value) for one in sample.rows if one.file == file]
     bad = [
         (one.bad.row, None, BrokenRow(one.bad.detail, one.bad.found, one.bad.reason, one.bad.path))
@@ -73,7 +70,7 @@ def find_wanted(
     facts: FileFacts,
     most_bytes: int,
 ) -> dict[int, Unit]:
-    """The spelt rows of the wanted ones, by place in the sample."""
+    """Find the spelled rows of the wanted ones, by place in the sample."""
     by_row = {one.row: one.place for one in want if one.row != UNKNOWN_ROW}
     by_mark: dict[bytes, list[int]] = {}
     for one in want:
@@ -98,13 +95,13 @@ def _parse_row(value: Json, spec: SourceSpec) -> Json:
 
 
 def _row_mark(value: Json) -> bytes:
-    """Equal for equal rows; of one that cannot be read what is shown of it."""
+    """Return equal marks for equal rows; of one that cannot be read by its excerpt."""
     shown = ["broken", value.found] if type(value) is BrokenRow else ["row", value]
     return blake2b(json.dumps(shown, sort_keys=True).encode(), digest_size=16).digest()
 
 
 def match_marks(rows: Iterator[Json], want: Sequence[WantedRow], spec: SourceSpec) -> Iterator[int]:
-    """The numbers of the rows that are equal to wanted ones whose number is not known."""
+    """Yield the numbers of the rows that equal wanted ones whose number is not known."""
     looked_for = [_row_mark(one.value) for one in want]
     for number, row in enumerate(rows):
         mark = _row_mark(_parse_row(row, spec))
@@ -114,7 +111,7 @@ def match_marks(rows: Iterator[Json], want: Sequence[WantedRow], spec: SourceSpe
 
 
 def unparse_fields(value: Json, spec: SourceSpec) -> Json:
-    """A row as it was before `json_fields` were parsed; blank fields became null and stay null."""
+    """Return a row as it was before `json_fields` were parsed; blank fields stay null."""
     for name in spec.json_fields or ():
         value = _unparse_way(value, name)
     return value
@@ -136,7 +133,7 @@ def _unparse_way(value: Json, way: str) -> Json:
 
 
 def choose_fitting(sizes: Sequence[Sequence[int]], rows: int, most_bytes: int) -> list[set[int]]:
-    """Which rows of each file are kept: no more than `rows` and `most_bytes`, spread evenly."""
+    """Choose rows of each file: no more than `rows` and `most_bytes`, spread evenly."""
     kept: list[set[int]] = [set() for _ in sizes]
     runs = [
         (file, range(start, min(start + _RUN, len(of_file))))
@@ -153,7 +150,7 @@ def choose_fitting(sizes: Sequence[Sequence[int]], rows: int, most_bytes: int) -
 
 
 def _spread_order(count: int) -> list[int]:
-    """All numbers below `count`, so ordered that every beginning of the list is spread evenly."""
+    """Order all numbers below `count` so that every beginning of the list is spread evenly."""
     width = max(1, count - 1).bit_length()
     turned = (int(f"{number:0{width}b}"[::-1], 2) for number in range(1 << width))
     return [number for number in turned if number < count]
@@ -161,9 +158,9 @@ def _spread_order(count: int) -> list[int]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PinnedContent:
-    """A pinned file before it is compressed, and the rows that it should give (None = not known).
+    """A pinned file before it is compressed, and the rows that it should give (None = unknown).
 
-    A row is its value before `json_fields`, or `Broken`.
+    A row is its value before `json_fields`, or `BrokenRow`.
     """
 
     data: bytes
@@ -172,15 +169,10 @@ class PinnedContent:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PinnableRows:
-    """The rows of one file that may be pinned.
+    """The rows of one file that may be pinned: their sizes, and whether they cannot be read.
 
-    Attributes:
-        file: the file.
-        main: False for a file that the source leaves out.
-        sizes: bytes of every row.
-        broken: of every row whether it cannot be read.
-        write: the file of the rows of these numbers (places in `sizes`, ascending).
-        notes: what became of the file that a reader of the sample should know.
+    `write` makes the file of the rows of these numbers (places in `sizes`, ascending); `main` is
+    False for a file that the source leaves out; `notes` are for readers of the sample.
     """
 
     file: SourceFile
@@ -205,18 +197,18 @@ class PinTask:
 
 @contextmanager
 def open_file(file: SourceFile) -> Iterator[BinaryIO]:
-    """The decompressed bytes of a file. Raises SourceError."""
+    """Open the decompressed bytes of a file. Raises SourceError."""
     with file.open_raw() as raw:
         yield open_decompressed(raw, str(file.place))
 
 
 def utf8_parts(file: SourceFile, stream: BinaryIO) -> Iterator[bytes]:
-    """A text file in UTF-8. Raises SourceError."""
+    """Yield a text file in UTF-8. Raises SourceError."""
     return read_utf8_blocks(stream, str(file.place), file.facts.encoding, file.facts.newline)
 
 
 def has_bom(file: SourceFile) -> bool:
-    """Whether a file in UTF-8 begins with a byte order mark. Raises SourceError."""
+    """Check whether a file in UTF-8 begins with a byte order mark. Raises SourceError."""
     if not is_utf8(file.facts.encoding.removesuffix("-sig")):
         return False
     with open_file(file) as stream:
@@ -224,7 +216,7 @@ def has_bom(file: SourceFile) -> bool:
 
 
 def _restore_damaged(error: UnicodeError) -> tuple[bytes, int]:
-    """Error handler: what stood for bytes that mean nothing becomes such bytes again."""
+    """Restore bytes that mean nothing from what stood for them (error handler)."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return b"\xff", error.start + 1
@@ -234,7 +226,7 @@ codecs.register_error("ingot.damaged", _restore_damaged)
 
 
 def encode_text(data: bytes, file: SourceFile, *, bom: bool) -> bytes:
-    """UTF-8 with LF in the encoding and with the line ends of the file."""
+    """Encode UTF-8 with LF like the file, with its line ends."""
     if file.facts.newline == "\r":
         data = data.replace(b"\n", b"\r")
     if is_utf8(file.facts.encoding.removesuffix("-sig")):

@@ -1,12 +1,13 @@
-"""Rows of Parquet and Arrow files: taken out by number, redacted column by column, written anew.
+"""Take sampled rows out of a file, and write them as a file of its kind.
 
-What of a file is pinned: those sampled rows that can be, as a file of its kind.
+Rows of Parquet and Arrow files are taken by number and redacted column by column.
 """
 
 import datetime as dt
 import decimal
 import io
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -48,22 +49,19 @@ _BATCH_ROWS = 256
 _PLAIN = (bool, dt.date, dt.time, dt.timedelta, decimal.Decimal)
 
 
-def parquet_table(stream: BinaryIO, where: str, numbers: Sequence[int]) -> pa.Table:
-    """The rows of these numbers, in order, without the file's own metadata. Raises SourceError."""
+def _parquet_table(stream: BinaryIO, where: str, numbers: Sequence[int]) -> pa.Table:
+    """Return the rows of these numbers, in order, without the file's own metadata."""
     with open_parquet(stream, where) as file, translate_read_errors(where):
         starts = _row_group_bounds(file.metadata)
-        groups = [
-            n for n, (start, stop) in enumerate(starts) if _contains_any(numbers, start, stop)
-        ]
         parts: list[pa.RecordBatch] = []
-        for group in groups:
-            batches = file.iter_batches(_BATCH_ROWS, row_groups=[group], use_threads=False)
-            parts += _take_rows(batches, numbers, starts[group][0])
+        for group, (start, stop) in enumerate(starts):
+            if any(start <= number < stop for number in numbers):
+                batches = file.iter_batches(_BATCH_ROWS, row_groups=[group], use_threads=False)
+                parts += _take_rows(batches, numbers, start)
         return _join_batches(parts, file.schema_arrow)
 
 
 def _row_group_bounds(metadata: pq.FileMetaData) -> list[tuple[int, int]]:
-    """The first row of every row group and that behind its last."""
     bounds = []
     start = 0
     for number in range(metadata.num_row_groups):
@@ -73,14 +71,10 @@ def _row_group_bounds(metadata: pq.FileMetaData) -> list[tuple[int, int]]:
     return bounds
 
 
-def _contains_any(numbers: Sequence[int], start: int, stop: int) -> bool:
-    return any(start <= number < stop for number in numbers)
-
-
 def _take_rows(
     batches: Iterator[pa.RecordBatch], numbers: Sequence[int], start: int
 ) -> Iterator[pa.RecordBatch]:
-    """The wanted rows of batches, the first of which begins at row `start`."""
+    """Yield the wanted rows of batches, the first of which begins at row `start`."""
     for batch in batches:
         stop = start + batch.num_rows
         for number in numbers:
@@ -90,33 +84,21 @@ def _take_rows(
 
 
 def _join_batches(parts: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    table = pa.Table.from_batches(parts, schema=schema)
-    return table.replace_schema_metadata(None)
+    return pa.Table.from_batches(parts, schema=schema).replace_schema_metadata(None)
 
 
-def arrow_table(stream: BinaryIO, where: str, numbers: Sequence[int]) -> pa.Table:
-    """The rows of these numbers of an Arrow IPC file or stream. Raises SourceError."""
+def _arrow_table(stream: BinaryIO, where: str, numbers: Sequence[int]) -> tuple[pa.Table, bool]:
+    """Return the rows of these numbers, and whether the data is an IPC file, not a stream."""
     with open_random_access(stream) as source, translate_read_errors(where):
-        reader, _ = _arrow_reader(source)
-        last = max(numbers, default=-1)
-        return _join_batches(
-            list(_take_rows(_batches_until(reader, last), numbers, 0)), reader.schema
-        )
-
-
-def _arrow_reader(source: BinaryIO) -> tuple[Any, bool]:
-    is_file = source.read(len(ARROW_FILE)) == ARROW_FILE
-    source.seek(0)
-    return (pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)), is_file
-
-
-def is_arrow_file(stream: BinaryIO) -> bool:
-    """Whether Arrow data is an IPC file, not a stream of batches."""
-    return stream.read(len(ARROW_FILE)) == ARROW_FILE
+        is_file = source.read(len(ARROW_FILE)) == ARROW_FILE
+        source.seek(0)
+        reader: Any = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
+        batches = _batches_until(reader, max(numbers, default=-1))
+        return _join_batches(list(_take_rows(batches, numbers, 0)), reader.schema), is_file
 
 
 def _batches_until(reader: Any, last: int) -> Iterator[pa.RecordBatch]:  # noqa: ANN401
-    """The batches of a reader up to the one that holds a row."""
+    """Yield the batches of a reader up to the one that holds a row."""
     many = getattr(reader, "num_record_batches", None)
     batches = iter(reader) if many is None else map(reader.get_batch, range(many))
     seen = 0
@@ -127,13 +109,12 @@ def _batches_until(reader: Any, last: int) -> Iterator[pa.RecordBatch]:  # noqa:
             return
 
 
-def select_rows(table: pa.Table, numbers: Sequence[int]) -> pa.Table:
-    """The rows of these numbers."""
+def _select_rows(table: pa.Table, numbers: Sequence[int]) -> pa.Table:
     return pa.concat_tables([table.slice(number, 1) for number in numbers] or [table.slice(0, 0)])
 
 
-def row_sizes(table: pa.Table) -> list[int]:
-    """About how many bytes each row has. Raises SourceError where values have no Python form."""
+def _row_sizes(table: pa.Table) -> list[int]:
+    """Estimate the bytes of each row. Raises SourceError if values have no Python form."""
     found = [0] * table.num_rows
     for column, field in zip(table.columns, table.schema, strict=True):
         values = [0] * table.num_rows if _has_fixed_width(field.type) else _column_values(column)
@@ -142,7 +123,7 @@ def row_sizes(table: pa.Table) -> list[int]:
 
 
 def _has_fixed_width(kind: pa.DataType) -> bool:
-    """Whether values of a type hold no text and no number that could be one of a person."""
+    """Check that values of a type hold no text and no number that could identify a person."""
     return bool(
         pa.types.is_temporal(kind)
         or pa.types.is_decimal(kind)
@@ -158,8 +139,8 @@ def _column_values(column: pa.ChunkedArray) -> list[Json]:
     return values
 
 
-def redact_table(table: pa.Table, hiding: SampleRedactor) -> pa.Table:
-    """The table with what its cells hide replaced; every column keeps its type.
+def _redact_table(table: pa.Table, hiding: SampleRedactor) -> pa.Table:
+    """Redact the cells; every column keeps its type.
 
     Columns are built anew from their values: dictionaries, views and what lies under a null may
     hold more than the rows that were chosen.
@@ -186,7 +167,7 @@ def _redact_column(column: pa.ChunkedArray, field: pa.Field, hiding: SampleRedac
 
 
 def _redact_cell(value: Json, name: str, hiding: SampleRedactor) -> Json:
-    """A value of a cell redacted; names of the fields of a struct belong to its type and stay."""
+    """Redact the value of a cell; names of the fields of a struct belong to its type and stay."""
     if value is None or isinstance(value, _PLAIN):
         return value
     if isinstance(value, dict):
@@ -204,22 +185,20 @@ def _redact_cell(value: Json, name: str, hiding: SampleRedactor) -> Json:
 
 
 def _redact_bytes(value: bytes, name: str, hiding: SampleRedactor) -> bytes:
-    """Bytes are redacted as the text that they are; those of no text for the ASCII in them."""
+    """Redact bytes as the text that they are; if they are not text, the ASCII in them."""
     try:
         return hiding.text(value.decode(), name).encode()
     except UnicodeDecodeError:
         return hiding.text(value.decode("latin-1"), name).encode("latin-1")
 
 
-def parquet_bytes(table: pa.Table) -> bytes:
-    """The table as a Parquet file of small row groups."""
+def _parquet_bytes(table: pa.Table) -> bytes:
     out = io.BytesIO()
     pq.write_table(table, out, compression="zstd", row_group_size=_GROUP_ROWS)
     return out.getvalue()
 
 
-def arrow_bytes(table: pa.Table, *, as_file: bool) -> bytes:
-    """The table as an Arrow IPC file, or as a stream."""
+def _arrow_bytes(table: pa.Table, *, as_file: bool) -> bytes:
     out = io.BytesIO()
     new = pa.ipc.new_file if as_file else pa.ipc.new_stream
     with new(out, table.schema) as writer:
@@ -232,7 +211,7 @@ _READ, _COMPARED = 256 << 20, 16 << 20
 
 
 def extract_rows(task: PinTask) -> PinnableRows:
-    """The rows of a file that may be pinned."""
+    """Take the rows of a file that may be pinned."""
     if task.file.facts.format in ("parquet", "arrow"):
         return _extract_from_table(task)
     if task.file.facts.format == "json" and (doc := load_document(task)) is not None:
@@ -249,23 +228,20 @@ def _extract_from_table(task: PinTask) -> PinnableRows:
     is_file = False
     with open_file(task.file) as stream:
         if task.file.facts.format == "parquet":
-            table = parquet_table(stream, where, numbers)
+            table = _parquet_table(stream, where, numbers)
         else:
-            table = arrow_table(stream, where, numbers)
-    if task.file.facts.format == "arrow":
-        with open_file(task.file) as stream:
-            is_file = is_arrow_file(stream)
-    sizes = row_sizes(table)
+            table, is_file = _arrow_table(stream, where, numbers)
+    sizes = _row_sizes(table)
     small = [place for place, size in enumerate(sizes) if size <= MOST_ROW]
     task.counts.add("too_large", len(sizes) - len(small))
     broken = [type(one.value) is BrokenRow for one in task.want if one.row != UNKNOWN_ROW]
 
     def write(kept: Sequence[int]) -> PinnedContent:
-        chosen = select_rows(table, [small[place] for place in kept])
-        hid = redact_table(chosen, task.hiding)
+        chosen = _select_rows(table, [small[place] for place in kept])
+        hid = _redact_table(chosen, task.hiding)
         if task.file.facts.format == "parquet":
-            return PinnedContent(data=parquet_bytes(hid), rows=None)
-        return PinnedContent(data=arrow_bytes(hid, as_file=is_file), rows=None)
+            return PinnedContent(data=_parquet_bytes(hid), rows=None)
+        return PinnedContent(data=_arrow_bytes(hid, as_file=is_file), rows=None)
 
     return PinnableRows(
         file=task.file,
@@ -301,7 +277,7 @@ def _extract_from_text(task: PinTask) -> PinnableRows:
 
 
 def _spelled_rows(task: PinTask) -> tuple[Unit | None, list[Unit]]:
-    """The header of a table, and the wanted rows as they are spelt, in the sample's order."""
+    """Return the header of a table, and the wanted rows as spelled, in the sample's order."""
     facts = task.file.facts
     header = first = None
     known = all(one.row != UNKNOWN_ROW for one in task.want)
@@ -314,7 +290,7 @@ def _spelled_rows(task: PinTask) -> tuple[Unit | None, list[Unit]]:
             header = _next_row(rows, facts)
         elif facts.format == "csv" and task.spec.columns is not None:
             first = _next_row(rows, facts)  # read without the stated columns it may be a header
-            rows = _chain_rows(first, rows)
+            rows = chain([first] if first else [], rows)
         most_bytes = _READ if known else _COMPARED
         by_place = find_wanted(rows, task.want, task.spec, facts, most_bytes)
     found = [
@@ -332,14 +308,8 @@ def _next_row(rows: Iterator[Unit], facts: FileFacts) -> Unit | None:
     return None if unit is None else parse_unit(unit, facts)
 
 
-def _chain_rows(first: Unit | None, rest: Iterator[Unit]) -> Iterator[Unit]:
-    if first is not None:
-        yield first
-    yield from rest
-
-
 def _respell_row(task: PinTask, one: WantedRow) -> Unit | None:
-    """A row that was not met again, spelt from its value."""
+    """Spell a row that was not met again from its value."""
     facts = task.file.facts
     streamed = facts.format != "json" or facts.layout == "values" or _is_streamed(task)
     if type(one.value) is not BrokenRow and streamed:

@@ -1,4 +1,4 @@
-"""The rows of text formats as they are spelt in the file, one after the other."""
+"""Read the rows of text formats as they are spelled in the file, one after the other."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -33,13 +33,11 @@ UNREAD = object()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unit:
-    """One row.
+    """One row: its spelling in UTF-8 without line end, and its value.
 
-    Attributes:
-        spelled: its spelling in UTF-8 without line end.
-        value: what is read, `Broken` where it cannot be, `UNREAD` before `read` has read it.
-        key: where it stands in an object.
-        gap: blank lines before it; they part paragraphs where the file is read as one text.
+    The value is `BrokenRow` if it cannot be read, `UNREAD` before `parse_unit`. `key` is its key in
+    an object; `gap` counts blank lines before it, which part paragraphs if the file is read as one
+    text.
     """
 
     spelled: bytes
@@ -54,10 +52,10 @@ class Unit:
 
 
 def read_units(file: SourceFile, spec: SourceSpec, parts: Iterator[bytes]) -> Iterator[Unit]:
-    """The rows of a file of a text format in order, unread; the header of a table is the first.
+    """Yield the rows of a file of a text format, unread; the header of a table is the first.
 
-    JSON whose rows are not elements of one list or object of
-    the file gives nothing. Lines that are too long for a row are `Broken` and empty.
+    JSON whose rows are not elements of one list or object of the file gives nothing. Lines that are
+    too long for a row are `BrokenRow` and empty.
     """
     if file.facts.format == "csv":
         return _record_units(file.facts, _all_lines(parts))
@@ -67,7 +65,7 @@ def read_units(file: SourceFile, spec: SourceSpec, parts: Iterator[bytes]) -> It
 
 
 def parse_unit(unit: Unit, facts: FileFacts) -> Unit:
-    """The unit with its value as it is before `json_fields`."""
+    """Read a unit's value as it is before `json_fields`."""
     if unit.value is not UNREAD:
         return unit
     by_format = {"csv": _read_record, "text": _read_text}
@@ -95,7 +93,7 @@ def _too_long_unit() -> Unit:
 
 
 def read_json(data: bytes) -> Json:
-    """The value of a JSON text, `Broken` where it is none."""
+    """Return the value of a JSON text, `BrokenRow` if it is not valid."""
     try:
         return parse_json(data)
     except JsonTextError as error:
@@ -114,7 +112,6 @@ def _read_text(data: bytes, facts: FileFacts) -> Json:
 
 
 def _read_record(data: bytes, facts: FileFacts) -> Json:
-    """One record of a table, of one or several lines, as the reader reads it."""
     dialect = Dialect(delimiter=facts.delimiter, quote=facts.quote)
     table = TableReader(facts.columns, dialect, facts.fewest)
     try:
@@ -139,7 +136,7 @@ def _element_units(file: SourceFile, spec: SourceSpec, parts: Iterator[bytes]) -
 
 
 def whole_file_unit(parts: Iterator[bytes], most_bytes: int) -> Unit:
-    """A text file that is one row; without its spelling where it is larger than `most_bytes`."""
+    """Return a text file as one row; without its spelling if it is larger than `most_bytes`."""
     data = bytearray()
     for part in parts:
         data += part
@@ -158,7 +155,7 @@ def _element_unit(one: Element) -> Unit:
 
 
 def _record_units(facts: FileFacts, lines: Iterator[bytes | None]) -> Iterator[Unit]:
-    """The records of a table, the header too, cut where the reader cuts them."""
+    """Yield the records of a table, the header too, cut where the reader cuts them."""
     ahead: list[bytes | None] = []
     quote = facts.quote.encode()
     while True:
@@ -177,7 +174,7 @@ def _record_units(facts: FileFacts, lines: Iterator[bytes | None]) -> Iterator[U
 def _record_length(
     facts: FileFacts, line: bytes, ahead: list[bytes | None], lines: Iterator[bytes | None]
 ) -> int:
-    """How many lines the record that begins with `line` has; 1 for a quote that does not end."""
+    """Count the lines of the record that begins with `line`; 1 for a quote that does not end."""
     dialect = Dialect(delimiter=facts.delimiter, quote=facts.quote)
     cells = split_line(_line_text(line), dialect)
     taken = 1

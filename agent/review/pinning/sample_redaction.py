@@ -1,10 +1,9 @@
-"""Redaction that keeps the structure of a value: same keys, same types, another text or number.
+"""Redact rows of a pinned sample, keeping the structure: same keys, same types.
 
 `ingot.agent.privacy` is for what people and models read; a pinned row has to read as the row it
 was. A number stays a number, JSON in a text stays JSON, and different secrets stay different, so
-that rows which are grouped by one still fall into the same groups.
-
-Rows redacted and spelt anew; what has nothing to redact keeps its spelling.
+that rows that are grouped by one still fall into the same groups. What has nothing to redact keeps
+its spelling.
 """
 
 import json
@@ -28,7 +27,7 @@ _ROLES = frozenset(
 
 
 class NotRedactableError(ValueError):
-    """What would be left of a row has another structure."""
+    """A redacted row would have another structure."""
 
 
 class SampleRedactor:
@@ -40,7 +39,7 @@ class SampleRedactor:
         self._known: dict[str, dict[str, int]] = {}
 
     def value(self, value: Json, name: str = "") -> Json:
-        """The value redacted."""
+        """Redact a value."""
         if self.off:
             return value
         if isinstance(value, dict):
@@ -57,7 +56,7 @@ class SampleRedactor:
         return self._number(value, name)
 
     def text(self, text: str, name: str = "") -> str:
-        """A text redacted; one that holds JSON holds the same JSON redacted."""
+        """Redact a text; one that holds JSON holds the same JSON redacted."""
         if self.off or not text:
             return text
         if kind := _placeholder_by_name(text, name):
@@ -74,11 +73,11 @@ class SampleRedactor:
         return found
 
     def spelled(self, text: str) -> str:
-        """A text that cannot be parsed, redacted as a whole."""
+        """Redact a text that cannot be parsed as a whole."""
         return text if self.off else redact(text)
 
     def finds(self, text: str) -> bool:
-        """Whether there is anything to redact in a text as it is spelt."""
+        """Check whether there is anything to redact in a text as it is spelled."""
         return not self.off and redact(text) != text
 
     def _json(self, text: str, inner: Json, name: str) -> str:
@@ -94,7 +93,7 @@ class SampleRedactor:
         return type(number)(self._count("number", text))
 
     def _stand_in(self, placeholder: str, secret: str) -> str:
-        """`[email]` for the first secret of a kind, `[email b]`, `[email c]`, ... for others."""
+        """Return `[email]` for the first secret of a kind, `[email b]`, ... for others."""
         number = self._count(placeholder, secret)
         return placeholder if number == 1 else f"{placeholder[:-1]} {_letters(number)}]"
 
@@ -104,20 +103,20 @@ class SampleRedactor:
 
 
 def _placeholder_by_name(text: str, name: str) -> str:
-    """The placeholder of a value that its key alone makes a secret, "" where none does."""
+    """Return the placeholder of a value that its key alone makes a secret, else ""."""
     if name and is_secret_name(name):
         return _SECRET
     return _PHONE if name and is_phone_name(name) and is_phone_like(text) else ""
 
 
 def _digits(number: int | float) -> str:
-    """A number's digits; 13800138000.0 is what a table makes of an integer with gaps."""
+    """Return a number's digits; 13800138000.0 is what a table makes of an integer with gaps."""
     whole = isinstance(number, float) and abs(number) < 1e16 and number.is_integer()
     return str(int(number)) if whole else json.dumps(number)
 
 
 def _letters(number: int) -> str:
-    """`a` to `z`, `aa`, ...: digits would look like a secret again."""
+    """Return `a` to `z`, `aa`, ...: digits would look like a secret again."""
     text = ""
     while number:
         number, place = divmod(number - 1, 26)
@@ -126,7 +125,7 @@ def _letters(number: int) -> str:
 
 
 def named_values(document: Json) -> frozenset[str]:
-    """The texts of data that a mapping names: keys of `map`, values of `in` and `not_in`."""
+    """Return the texts of data that a mapping names: keys of `map`, values of `in` and `not_in`."""
     found: set[str] = set()
     waiting = [document]
     while waiting:
@@ -147,7 +146,7 @@ _KEY_LINE = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 
 
 def redact_unit(unit: Unit, facts: FileFacts, hiding: SampleRedactor) -> Unit:
-    """The unit redacted; as it was where there is nothing to redact."""
+    """Redact a unit; it stays as it was if there is nothing to redact."""
     if hiding.off:
         return unit
     if unit.broken:
@@ -173,12 +172,12 @@ def _without_key(text: str) -> str:
 
 
 def _hides_in_spelling(said: str, facts: FileFacts, hiding: SampleRedactor) -> bool:
-    """Whether the spelling may hide what the value lacks: a key that stands twice, an escape."""
+    """Check whether the spelling hides what the value lacks: a key that stands twice, an escape."""
     return facts.format in ("json", "jsonl") and hiding.finds(said)
 
 
 def _redact_broken(unit: Unit, facts: FileFacts, hiding: SampleRedactor) -> Unit:
-    """A row that cannot be read, redacted as text; it stays one that cannot be read."""
+    """Redact a row that cannot be read as text; it stays one that cannot be read."""
     said = unit.spelled.decode("utf-8", "replace")
     if facts.format == "csv" and any(map(is_secret_name, facts.columns)):
         raise NotRedactableError  # which cell is the secret one is not known
@@ -192,7 +191,7 @@ def _redact_broken(unit: Unit, facts: FileFacts, hiding: SampleRedactor) -> Unit
 
 
 def spell_row(value: Json, facts: FileFacts, *, like: str = "", key: str | None = None) -> Unit:
-    """A row spelt anew, in the manner of another spelling."""
+    """Spell a row anew, in the manner of another spelling."""
     end = "\r" if like.endswith("\r") else ""
     if facts.format == "csv":
         text = _table_text(value, facts, like)
@@ -220,7 +219,7 @@ def _cell_text(text: str, quote: str, delimiter: str, every: bool) -> str:
 
 
 def redact_header(unit: Unit, facts: FileFacts, hiding: SampleRedactor) -> Unit:
-    """The header of a table, redacted cell by cell."""
+    """Redact the header of a table cell by cell."""
     if hiding.off or unit.broken:
         return unit
     cells = {name: hiding.text(cell) for name, cell in unit.value.items()}

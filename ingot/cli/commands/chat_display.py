@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from rich.text import Text
     from rich.tree import Tree
 
-    from ingot.agent.chat.mapping_tree import Branch, RowCount
     from ingot.agent.chat.responses import Reply
     from ingot.agent.context import Context
     from ingot.agent.proposing.proposal import Evidence
+    from ingot.agent.reporting.mapping_words import Branch, RowCount
     from ingot.agent.state import Check
     from ingot.converters.errors import Problem
 
@@ -60,7 +60,7 @@ def show_opening(console: "Console", told: "Reply", context: "Context") -> None:
 
 def _show_mapping(console: "Console", told: "Reply", context: "Context") -> None:
     """The tree, and how many rows give records."""
-    from ingot.agent.chat.mapping_tree import mapping_branches
+    from ingot.agent.reporting.mapping_words import mapping_branches
 
     state = told.conversation.state
     check = state.get("check")
@@ -76,7 +76,7 @@ def _show_mapping(console: "Console", told: "Reply", context: "Context") -> None
 def _show_coverage(console: "Console", check: "Check | None") -> None:
     if not check:
         return
-    from ingot.agent.chat.mapping_tree import RowCount
+    from ingot.agent.reporting.mapping_words import RowCount
 
     found = RowCount(rows=check.ok_rows, of=check.rows)
     line = plain_text("")
@@ -140,7 +140,7 @@ def _redact_text(text: str) -> str:
 
 def _show_changes(console: "Console", told: "Reply", context: "Context") -> None:
     """What is different now, target by target, and what that does to the records."""
-    from ingot.agent.chat.mapping_tree import mapping_branches
+    from ingot.agent.reporting.mapping_words import mapping_branches
 
     before, now = told.before or told.conversation, told.conversation
     console.print(plain_text("Changed", "bold"))
@@ -292,7 +292,7 @@ def _names_asked(evidence: "Evidence", asked: Sequence[str]) -> bool:
 
 
 def _show_alternatives(console: "Console", told: "Reply", context: "Context") -> None:
-    from ingot.agent.reporting.preview import describe
+    from ingot.agent.reporting.mapping_words import describe
 
     for number, one in enumerate(told.others, start=1):
         console.print(plain_text(f"{number}: {_redact_text(one.title)}", "bold"))

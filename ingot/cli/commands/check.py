@@ -12,7 +12,7 @@ from ingot.converters.json_yaml import encode
 if TYPE_CHECKING:
     from ingot.agent.context import Context
     from ingot.agent.review.golden_rows import GoldenResult
-    from ingot.agent.review.pinning.pin import PinnedSample
+    from ingot.agent.review.pinning.pinned_sample import PinnedSample
     from ingot.agent.state import Order, State
 
 _SourceArgument = Annotated[
@@ -74,7 +74,7 @@ def check(
 
 
 def _find_pinned_sample(mapping: Path) -> "PinnedSample | None":
-    from ingot.agent.review.pinning.pin import find_pinned, pinned_folder
+    from ingot.agent.review.pinning.pinned_sample import find_pinned, pinned_folder
 
     return find_pinned(pinned_folder(mapping))
 

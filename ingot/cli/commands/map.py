@@ -114,7 +114,7 @@ def _check_free(out: Path | None, *, overwrite: bool) -> None:
 
 
 def _check_pinnable(out: Path | None, share: str, *, overwrite: bool) -> None:
-    from ingot.agent.review.pinning.pin import check_free, pinned_folder
+    from ingot.agent.review.pinning.pinned_sample import check_free, pinned_folder
 
     if out is None:
         raise typer.BadParameter("--pin-sample stores the rows beside the mapping: give --output")
@@ -127,7 +127,9 @@ def _pin_rows(state: "State", context: "Context", out: Path, *, overwrite: bool)
     """Store the sample beside the mapping; where nothing was tried on one, say that none is."""
     from ingot.agent.judging.trial import spec_of_document
     from ingot.agent.reporting.proposal_folder import proposed_mapping
-    from ingot.agent.review.pinning.pin import named_values, pin_sample, pinned_folder
+    from ingot.agent.review.pinning.pin import pin_sample
+    from ingot.agent.review.pinning.pinned_sample import pinned_folder
+    from ingot.agent.review.pinning.sample_redaction import named_values
     from ingot.cli.console import plain_text, stderr_console
 
     document, order = proposed_mapping(state), state["order"]

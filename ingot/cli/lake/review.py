@@ -107,11 +107,13 @@ def review_lake(
 
 def _list_sets(order: "LakeOrder", found: Sequence["SetFacts"], *, as_json: bool) -> None:
     from ingot.cli.display import print_grid
+    from ingot.converters.lake.catalog import STATUS_WORDS
 
     if as_json:
         print_json({"lake": str(order.out), "sets": [_set_document(order, one) for one in found]})
         return
-    print_grid(stdout_console(), [(one.name, one.status, one.why.split("\n")[0]) for one in found])
+    rows = [(one.name, STATUS_WORDS[one.status], one.why.split("\n")[0]) for one in found]
+    print_grid(stdout_console(), rows)
     stdout_console().print(plain_text(f"{len(found):,} data sets", "bold"))
 
 

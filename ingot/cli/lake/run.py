@@ -77,11 +77,11 @@ def watch_lake(order: "LakeOrder", poll: float, *, as_json: bool) -> None:
 def show_sets(order: "LakeOrder", *, as_json: bool) -> None:
     """The data sets that there are, before anything is done with them."""
     from ingot.agent.lake.run import find_sets
-    from ingot.agent.lake.scheduling import Workers
     from ingot.cli.display import print_grid
+    from ingot.converters.convert.worker_pool import Workers
 
     with _choose_listener() as listener, Workers(order.jobs) as workers:
-        found, files = find_sets(order, workers, listener)
+        found, files = find_sets(order, workers, listener.show_scan)
     sets: list[dict[str, Json]] = [
         {
             "name": one.name,
@@ -122,7 +122,8 @@ def _show_report(order: "LakeOrder", report: "LakeReport", *, as_json: bool) -> 
         return
     console = stdout_console()
     statuses = Counter(one.status for one in report.sets)
-    told = ", ".join(f"{count:,} {status}" for status, count in statuses.most_common())
+    counts = statuses.most_common()
+    told = ", ".join(f"{count:,} {_status_words(status)}" for status, count in counts)
     console.print(plain_text(f"{_count_text(len(report.sets), 'data set')}: {told}", "bold"))
     console.print(plain_text(_rows_line(report.sets)))
     if (line := _model_line(report)) is not None:
@@ -135,6 +136,12 @@ def _show_report(order: "LakeOrder", report: "LakeReport", *, as_json: bool) -> 
     console.print(plain_text(f"look at it: {order.out / 'index.html'}"))
     if statuses["waiting"]:
         console.print(plain_text(f"to decide what waits: ingot lake review {order.out}"))
+
+
+def _status_words(status: str) -> str:
+    from ingot.converters.lake.catalog import STATUS_WORDS
+
+    return STATUS_WORDS[status]
 
 
 def _count_text(count: int, what: str) -> str:
@@ -172,10 +179,11 @@ def _model_line(report: "LakeReport") -> str | None:
 def _show_open_sets(sets: Sequence["SetFacts"]) -> None:
     for one in sets[:_MOST_SHOWN]:
         why = " ".join(one.why.split())
-        stderr_console().print(plain_text(f"{one.status}: {one.name}: {why}", _STYLES[one.status]))
+        line = f"{_status_words(one.status)}: {one.name}: {why}"
+        stderr_console().print(plain_text(line, _STYLES[one.status]))
     if len(sets) > _MOST_SHOWN:
         stderr_console().print(
-            plain_text(f"... and {len(sets) - _MOST_SHOWN:,} more {sets[0].status}")
+            plain_text(f"... and {len(sets) - _MOST_SHOWN:,} more {_status_words(sets[0].status)}")
         )
 
 
@@ -210,21 +218,21 @@ class _LineListener:
         if not self._quiet:
             stderr_console().print(plain_text(text, style))
 
-    def looking(self, done: int, files: int) -> None:
+    def show_scan(self, done: int, files: int) -> None:
         """So many of so many new files were looked at."""
 
-    def found(self, sets: int, todo: int) -> None:
+    def show_sets(self, sets: int, todo: int) -> None:
         """So many data sets there are, and so many of them are new or have changed."""
         self._say(f"{_count_text(sets, 'data set')}, {todo:,} of them new or changed")
 
-    def settled(self, facts: "SetFacts", done: int, todo: int) -> None:
+    def show_done(self, facts: "SetFacts", done: int, todo: int) -> None:
         """A data set has come to its end."""
         written = facts.records.get("written")
         records = "" if written is None else f", {written:,} records"
-        said = f"[{done:,}/{todo:,}] {facts.name}: {facts.status}{records}"
+        said = f"[{done:,}/{todo:,}] {facts.name}: {_status_words(facts.status)}{records}"
         self._say(said, _STYLES.get(facts.status, ""))
 
-    def finishing(self, what: str) -> None:
+    def show_step(self, what: str) -> None:
         """What is done at the end."""
         self._say(what)
 
@@ -242,23 +250,24 @@ class _BarListener:
             self._tasks[name] = self._bar.add_task(name, total=whole, said="")
         self._bar.update(self._tasks[name], completed=done, total=whole, said=said)
 
-    def looking(self, done: int, files: int) -> None:
+    def show_scan(self, done: int, files: int) -> None:
         """So many of so many new files were looked at."""
         self._update("files", done, files, f"{done:,} of {files:,}")
 
-    def found(self, sets: int, todo: int) -> None:
+    def show_sets(self, sets: int, todo: int) -> None:
         """So many data sets there are, and so many of them are new or have changed."""
         if todo:
             self._update("data sets", 0, todo, f"0 of {todo:,}")
 
-    def settled(self, facts: "SetFacts", done: int, todo: int) -> None:
+    def show_done(self, facts: "SetFacts", done: int, todo: int) -> None:
         """A data set has come to its end."""
         from ingot.cli.console import safe_text
 
         name = safe_text(facts.name).replace("\n", " ")[:40]
-        self._update("data sets", done, todo, f"{done:,} of {todo:,} {name}: {facts.status}")
+        told = f"{done:,} of {todo:,} {name}: {_status_words(facts.status)}"
+        self._update("data sets", done, todo, told)
 
-    def finishing(self, what: str) -> None:
+    def show_step(self, what: str) -> None:
         """What is done at the end."""
         self._update(what, 0, 1)
 
@@ -402,7 +411,9 @@ def run(
     ] = False,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Exit with 1 if a data set waits, rests or failed."),
+        typer.Option(
+            "--strict", help="Exit with 1 if a data set waits, ran out of budget or failed."
+        ),
     ] = False,
     as_json: o.JsonOption = False,
 ) -> None:

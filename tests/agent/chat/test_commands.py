@@ -204,7 +204,7 @@ WRONG = [
     (PT, "set text", "what is to be set"),
     (PT, "set nothing x", "cannot be set; what can be: text, user"),
     (PT, 'set text "open', '" is missing'),
-    (PT, 'set text "a" b', "no text in double quotes"),
+    (PT, 'set text "a" b', "not a text in double quotes"),
     (PT, "set text a,,b", "a part is empty"),
     (PT, "set text a[0", "] is missing"),
     (PT, "set language a,b", "one field or one text"),
@@ -282,5 +282,5 @@ def test_nothing_is_no_part():
 
 
 def test_a_literal_is_one_text():
-    with pytest.raises(ValueSyntaxError, match="no text in double quotes"):
+    with pytest.raises(ValueSyntaxError, match="not a text in double quotes"):
         parse_parts('"a" b')

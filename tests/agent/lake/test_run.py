@@ -14,7 +14,7 @@ import pytest
 from ingot.agent.lake.file_scan import scan_files
 from ingot.agent.lake.lake_order import LakeOrder
 from ingot.agent.lake.run import run_lake
-from ingot.agent.lake.scheduling import Workers
+from ingot.converters.convert.worker_pool import Workers
 from ingot.converters.errors import OutputError, SourceError
 from ingot.converters.lake.record_hashes import parse_splits
 from ingot.converters.records.readers import read_records
@@ -29,17 +29,17 @@ class Listener:
     def __init__(self):
         self.worked = []
 
-    def looking(self, done, files):
+    def show_scan(self, done, files):
         assert done <= files
 
-    def found(self, sets, todo):
+    def show_sets(self, sets, todo):
         self.counts = (sets, todo)
 
-    def settled(self, facts, done, todo):
+    def show_done(self, facts, done, todo):
         assert done <= todo
         self.worked.append(facts.name)
 
-    def finishing(self, what):
+    def show_step(self, what):
         pass
 
 
@@ -250,7 +250,7 @@ def test_a_name_that_is_no_text_is_left_out_and_told(tmp_path):
         file.write(b"{}\n")
     sets, _, report = ran(order_for(tmp_path))
     assert sets["talks"].status == "converted"
-    assert report.left_out == (("talks/caf?.jsonl", "its name is no UTF-8: rename it"),)
+    assert report.left_out == (("talks/caf?.jsonl", "its name is not valid UTF-8: rename it"),)
 
 
 def test_a_sample_of_the_rows_is_pinned_beside_the_mapping(tmp_path):

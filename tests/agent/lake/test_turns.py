@@ -1,6 +1,6 @@
 """Whose turn it is: the first by name of a shape, before all others of it."""
 
-from ingot.agent.lake.scheduling import TurnQueue
+from ingot.agent.lake.shared_model import TurnQueue
 from ingot.converters.lake.survey import DataSet
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec

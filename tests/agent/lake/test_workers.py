@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from ingot.agent.lake.scheduling import TaskFailure, Workers
+from ingot.converters.convert.worker_pool import TaskFailure, Workers
 
 
 def lives(pid):
@@ -28,7 +28,7 @@ def test_every_task_has_its_result_whatever_becomes_of_others():
         assert dict(workers.spread(square, [5, 6, 7])) == {5: 25, 6: 36, 7: 49}
     well = {task: result for task, result in found.items() if not isinstance(result, TaskFailure)}
     assert well == {1: 1, 2: 4, 3: 9, 26: 676}
-    assert found[13].why.startswith("the process that worked at it ended by signal 9")
+    assert found[13].why.startswith("the worker process ended by signal 9")
     assert found[14].why == "a mistake in ingot: ValueError: not this one"
     assert "in square" in found[14].details
 
@@ -53,7 +53,7 @@ def test_whoever_stops_listening_ends_the_processes():
 
 SCRIPT = """
 from tests.agent.lake.test_workers import pid_and_wait
-from ingot.agent.lake.scheduling import Workers
+from ingot.converters.convert.worker_pool import Workers
 if __name__ == "__main__":
     for _, pid in Workers(1).spread(pid_and_wait, [0, 1]):
         print(pid, flush=True)

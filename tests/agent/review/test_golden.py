@@ -163,14 +163,14 @@ def test_a_golden_row_passes(tmp_path: Path, document: dict[str, Any], row: Any)
         (
             TEXT,
             '{"row": {}, "records": [{"text": "a"}], "records": []}',
-            "the key 'records' stands twice in an object",
+            "the key 'records' is duplicated in an object",
         ),
         (
             TEXT,
             '{"row": {"title": "a", "title": "b"}, "records": []}',
-            "the key 'title' stands twice in an object",
+            "the key 'title' is duplicated in an object",
         ),
-        (CHAT, "{", "no JSON: unexpected end of data at character 1"),
+        (CHAT, "{", "not valid JSON: unexpected end of data at character 1"),
         (CHAT, "[1]", "not an object"),
         (CHAT, {"row": {}}, "expected one of the keys records and reject"),
         (CHAT, {"records": []}, "expected one of the keys row and rows"),
@@ -219,7 +219,7 @@ def test_version_1_is_bound_to_the_golden_rows(tmp_path: Path) -> None:
 def test_no_file_no_row_and_no_mapping_are_errors(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="there are no golden rows"):
         run_golden(CHAT, tmp_path / "m.golden.jsonl", source_name="x")
-    with pytest.raises(SourceError, match="no golden row in it"):
+    with pytest.raises(SourceError, match="it holds no golden row"):
         run(tmp_path, CHAT, "")
     with pytest.raises(MappingError):
         run(tmp_path, {"version": 2, "text": "a", "source": {"json_fields": 3}}, {"row": 1})

@@ -48,7 +48,7 @@ def test_paths_are_what_they_are(made: Repository) -> None:
 
 def test_a_repository_is_found_from_inside(made: Repository, tmp_path: Path) -> None:
     assert open_repository(made.root / "ü").root == made.root
-    with pytest.raises(RevisionError, match="no git repository"):
+    with pytest.raises(RevisionError, match="not a git repository"):
         open_repository(tmp_path)
 
 

@@ -131,7 +131,7 @@ def test_golden_rows_run_without_a_sample() -> None:
     [one] = reviewed({}, {**files, "a.golden.jsonl": b"\n"})["mappings"]
     [reason] = [reason for reason in one["reasons"] if reason["rule"] == "golden"]
     assert reason["text"] == (
-        "golden rows: a.golden.jsonl: no golden row in it (a line holds a row and its records)"
+        "golden rows: a.golden.jsonl: it holds no golden row (a line holds a row and its records)"
     )
     changed = {"a.json": {**TEXT, "text": "title"}}
     [one] = reviewed(files, changed)["mappings"]

@@ -199,7 +199,7 @@ def test_golden_rows(raw: str) -> None:
     ]
     assert (reason.level, reason.text) == (
         "block",
-        "golden rows: 1 of 2 give what they should; line 2: text: other",
+        "golden rows: 1 of 2 pass; line 2: text: other",
     )
     assert ("block", "golden") in told(judged(raw, TEXT, TEXT, golden_fault="no row"))
     assert ("warn", "golden_removed") in told(judged(raw, TEXT, TEXT, golden_gone=True))

@@ -65,7 +65,7 @@ def test_the_head_holds_the_totals(html, opened):
     assert told.endswith("repeats left out of the corpus: exact · split train 0.98, valid 0.02")
     records = sum(one.figures.records for one in done)
     assert page.locator(".tile b").first.get_attribute("title") == f"{records:,}"
-    chips = dict(text.split() for text in page.locator("button.status").all_inner_texts())
+    chips = dict(text.rsplit(None, 1) for text in page.locator("button.status").all_inner_texts())
     assert chips["converted"] == str(len(done))
     assert sum(map(int, chips.values())) == len(SETS)
 

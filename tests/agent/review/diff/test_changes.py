@@ -6,14 +6,9 @@ from typing import Any
 
 import pytest
 
-from ingot.agent.review.diff.mapping_changes import (
-    CLASSES,
-    RULES,
-    compare_mappings,
-    file_pointer,
-    normal_form,
-    worst_class,
-)
+from ingot.agent.review.diff.change_rules import CLASSES, RULES
+from ingot.agent.review.diff.mapping_changes import compare_mappings, worst_class
+from ingot.agent.review.diff.normal_form import file_pointer, normal_form
 
 Document = dict[str, Any]
 USER = {"role": "user", "content": "q"}
@@ -122,7 +117,7 @@ CASES: list[tuple[str, Document, Document, str, str | None, str | None]] = [
         text({"path": "l", "map": {"x": "de", "y": None, "z": "a b"}}),
         "text",
         None,
-        "map 'y' → left out, 'z' → 'a b'",
+        "map 'y' → left out, 'z' → \"a b\"",
     ),
     (
         "map_value_added",
@@ -315,8 +310,8 @@ CASES: list[tuple[str, Document, Document, str, str | None, str | None]] = [
         split({"H:": "user"}),
         split({"H:": "user", "A:": "assistant"}),
         "messages 1 role",
-        "by marker ('H:' → user)",
-        "by marker ('A:' → assistant, 'H:' → user)",
+        "roles by marker ('H:' → user)",
+        "roles by marker ('A:' → assistant, 'H:' → user)",
     ),
     (
         "loss_mask",

@@ -26,7 +26,9 @@ import zstandard
 from ingot.agent.context import Context
 from ingot.agent.judging.trial import spec_of_document, state_guesses
 from ingot.agent.privacy import is_secret
-from ingot.agent.review.pinning.pin import find_pinned, named_values, pin_sample, pinned_folder
+from ingot.agent.review.pinning.pin import pin_sample
+from ingot.agent.review.pinning.pinned_sample import find_pinned, pinned_folder
+from ingot.agent.review.pinning.sample_redaction import named_values
 from ingot.agent.session import run_once
 from ingot.agent.state import Order
 from ingot.converters.errors import OutputError, SourceError
@@ -591,7 +593,7 @@ def test_only_a_pinned_sample_is_replaced_and_only_if_that_is_asked_for(tmp_path
     foreign = tmp_path / "n.sample"
     foreign.mkdir()
     (foreign / "kept").write_text("mine")
-    with pytest.raises(OutputError, match="no pinned sample"):
+    with pytest.raises(OutputError, match="not a pinned sample"):
         pin_sample(source, sample, foreign, overwrite=True)
     assert (foreign / "kept").read_text() == "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", "m.sample", "n.sample"]

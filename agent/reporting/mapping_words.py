@@ -1,0 +1,323 @@
+"""A mapping document in words: one walk over its parts, used by preview, chat and review.
+
+Nothing is redacted here: whoever shows the words does that.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ingot.agent.state import Check
+from ingot.converters.mapping.check import PathCoverage
+from ingot.converters.rows import Json
+
+Document = dict[str, Json]
+
+LONGEST = 240  # characters of a part in one line
+
+
+class MappingPart(NamedTuple):
+    """A stated part: its key (`source.root`, `where`, `meta.language`), JSON Pointer and value.
+
+    Conditions have the key `where`, messages `messages`, one part each.
+    """
+
+    key: str
+    pointer: str
+    value: Json
+
+
+def outer_parts(document: Document) -> Iterator[MappingPart]:
+    """Walk over what holds for all alternatives and stands in no layout: `source` and `group`."""
+    for key, value in (document.get("source") or {}).items():
+        yield MappingPart(f"source.{key}", f"/source/{key}", value)
+    if document.get("group"):
+        yield MappingPart("group", "/group", document["group"])
+
+
+def layout_parts(layout: Document, pointer: str = "") -> Iterator[MappingPart]:
+    """Walk over the parts of a layout: the document itself, or one of its alternatives."""
+    if layout.get("each"):
+        yield MappingPart("each", f"{pointer}/each", layout["each"])
+    for key in ("where", "messages"):
+        for number, one in enumerate(layout.get(key) or []):
+            yield MappingPart(key, f"{pointer}/{key}/{number}", one)
+    for key in ("text", "system", "tools"):
+        if layout.get(key) is not None:
+            yield MappingPart(key, f"{pointer}/{key}", layout[key])
+    for key, value in (layout.get("meta") or {}).items():
+        if value is not None:
+            yield MappingPart(f"meta.{key}", f"{pointer}/meta/{key}", value)
+
+
+# --- parts in words
+
+
+def describe(document: Document) -> Iterator[tuple[str, str]]:
+    """Describe a mapping document line by line: (target, where it comes from)."""
+    for part in (*outer_parts(document), *layout_parts(document)):
+        yield _target_and_source(part)
+    for number, variant in enumerate(document.get("any_of") or [], start=1):
+        for part in layout_parts(variant):
+            target, source = _target_and_source(part)
+            yield f"alternative {number}: {target}", source
+
+
+def _target_and_source(part: MappingPart) -> tuple[str, str]:
+    if part.key != "messages":
+        return part.key, cut_text(part_text(part))
+    names = _names_of_role(part.value["role"])
+    return _role_label(part.value["role"]), part_text(part) + (f" ({names})" if names else "")
+
+
+def part_text(part: MappingPart) -> str:
+    """Say where the value of a part comes from; of a message without its role."""
+    if part.key == "group":
+        return group_text(part.value)
+    if part.key == "each":
+        return f"one record per {part.value}"
+    if part.key == "where":
+        return condition_text(part.value)
+    if part.key == "messages":
+        return _message_content(part.value)
+    return fact_text(part.value) if part.key.startswith("source.") else value_text(part.value)
+
+
+def layout_text(layout: Document) -> str:
+    """Describe a whole alternative in one line."""
+    return "; ".join(map(_part_line, layout_parts(layout))) or "nothing"
+
+
+def _part_line(part: MappingPart) -> str:
+    if part.key == "messages":
+        return message_text(part.value)
+    if part.key == "each":
+        return part_text(part)
+    return f"{part.key}{' ' if part.key == 'where' else ': '}{part_text(part)}"
+
+
+def message_text(message: Document) -> str:
+    """Describe an entry of `messages`."""
+    return f"{role_text(message['role'])}: {_message_content(message)}"
+
+
+def _message_content(message: Document) -> str:
+    content = message["content"]
+    words = ["nothing" if content is None else value_text(content)]
+    if message.get("each"):
+        words.append(f"for each {each_text(message['each'])}")
+    if message.get("loss_mask") is not None:
+        words.append(f"(loss_mask {mask_text(message['loss_mask'])})")
+    return " ".join(words)
+
+
+def role_text(role: Json) -> str:
+    """Describe a role: fixed, in turn, read from the data, or by markers."""
+    names = _names_of_role(role)
+    return f"{_role_label(role)} ({names})" if names else _role_label(role)
+
+
+def _role_label(role: Json) -> str:
+    if isinstance(role, str):
+        return role
+    if isinstance(role, list):
+        return f"{' / '.join(role)} in turn"
+    return "roles by marker" if "split" in role else f"role by {role['path']}"
+
+
+def _names_of_role(role: Json) -> str:
+    return pairs_text(role.get("split") or role.get("map") or {}) if isinstance(role, dict) else ""
+
+
+def mask_text(mask: Json) -> str:
+    """Describe a loss mask."""
+    return str(mask).lower() if isinstance(mask, bool) else value_text(mask)
+
+
+def each_text(each: Json) -> str:
+    """Describe an `each` of one path, or of paths walked in step."""
+    return each if isinstance(each, str) else " with ".join(each)
+
+
+def group_text(group: Document) -> str:
+    """Describe how rows are grouped."""
+    sort = f", sorted by {group['sort']}" if group.get("sort") else ""
+    return f"rows with equal {' + '.join(group['by'])}{sort}"
+
+
+def condition_text(condition: Document) -> str:
+    """Describe one condition of `where`."""
+    path = condition["path"]
+    for key, least in (("min_chars", "least"), ("max_chars", "most")):
+        if key in condition:
+            return f"{path} has at {least} {condition[key]} characters"
+    wanted = "in" in condition
+    values = condition["in" if wanted else "not_in"]
+    many = "one of " if len(values) > 1 else ""
+    literals = (repr(one) if isinstance(one, str) else json.dumps(one) for one in values)
+    return f"{path} is {'' if wanted else 'not '}{many}{', '.join(literals)}"
+
+
+def fact_text(fact: Json) -> str:
+    """Describe a fact about the files; blanks and characters that cannot be seen are quoted."""
+    if isinstance(fact, list):
+        return ", ".join(fact)
+    return fact if fact and fact.isprintable() and not fact.isspace() else repr(fact)
+
+
+# --- values in words
+
+
+def value_text(value: Json) -> str:
+    """Describe a value of the mapping language."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return " + ".join(map(value_text, value))
+    return " ".join([_form_text(value), *_modifier_texts(value)])
+
+
+def _form_text(value: Document) -> str:
+    if "literal" in value:
+        return f"the text {plain_text(value['literal'])}"
+    if "template" in value:
+        return f"template {plain_text(value['template'])}"
+    if "any_of" in value:
+        return "first of " + ", ".join(map(value_text, value["any_of"]))
+    return value_text(value["concat"]) if "concat" in value else str(value["path"])
+
+
+def _modifier_texts(value: Document) -> Iterator[str]:
+    if value.get("each"):
+        yield f"for each {each_text(value['each'])}"
+    if value.get("pick") is not None:
+        yield f"picked by {value_text(value['pick'])}"
+    for key in ("map", "replace"):
+        if value.get(key):
+            yield f"({key} {pairs_text(value[key])})"
+    for key in ("as", "label", "sep"):
+        if value.get(key) is not None:
+            yield f"({key} {plain_text(value[key])})"
+
+
+def value_parts(value: Json) -> list[Json]:
+    """List the parts that a value joins by line breaks."""
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list) else [value]
+
+
+def pairs_text(table: Document) -> str:
+    """Describe the entries of a map or of markers."""
+    return ", ".join(
+        f"{key!r} → {'left out' if to is None else plain_text(to)}" for key, to in table.items()
+    )
+
+
+def plain_text(value: Json) -> str:
+    """Show a value of any kind in one short line: names bare, all else as JSON, cut at 120."""
+    bare = isinstance(value, str) and value.isidentifier()
+    text = value if bare else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+def cut_text(text: str, most: int = LONGEST) -> str:
+    """Cut a text to its beginning, and say how much is left out."""
+    left_out = len(text) - most
+    return text if left_out <= 0 else f"{text[:most]} ...(+{left_out} characters)"
+
+
+def common_length(one: str, other: str) -> int:
+    """Count the characters with which both texts begin."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+# --- the mapping as a tree
+
+
+class RowCount(NamedTuple):
+    """In how many of the sampled rows the fields of a branch are found: the least of them."""
+
+    rows: int
+    of: int
+
+    def __str__(self) -> str:
+        return f"{self.rows}/{self.of} rows"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Branch:
+    """One line of the tree: `message 1: user`, what is taken ("" = see below), how often found."""
+
+    label: str
+    text: str = ""
+    found: RowCount | None = None
+    below: tuple["Branch", ...] = ()
+
+
+def mapping_branches(document: Document, check: Check | None) -> tuple[Branch, ...]:
+    """Draw a mapping as a tree, with the rows of a check in which its fields are found.
+
+    The same tree is drawn for people and sent to a model, so that both name parts by the same
+    numbers.
+    """
+    paths = check.paths if check else ()
+    parts = (*outer_parts(document), *layout_parts(document))
+    branches = [_part_branch(part, paths) for part in parts]
+    for number, variant in enumerate(document.get("any_of") or []):
+        inner = layout_parts(variant, f"/any_of/{number}")
+        below = tuple(_part_branch(part, paths) for part in inner)
+        branches.append(Branch(label=f"alternative {number + 1}", below=below))
+    return tuple(branches)
+
+
+def _part_branch(part: MappingPart, paths: Sequence[PathCoverage]) -> Branch:
+    """Draw a part as one line, or with a branch for each of several values that it joins."""
+    if part.key == "messages":
+        return _message_branch(part, paths)
+    if isinstance(part.value, list) and len(part.value) > 1 and not part.key.startswith("source."):
+        return Branch(label=part.key, below=tuple(_value_branches(part, paths)))
+    return Branch(label=part.key, text=part_text(part), found=_row_count(paths, part.pointer))
+
+
+def _value_branches(part: MappingPart, paths: Sequence[PathCoverage]) -> Iterator[Branch]:
+    for number, one in enumerate(value_parts(part.value)):
+        found = _row_count(paths, f"{part.pointer}/{number}")
+        yield Branch(label=f"part {number + 1}", text=value_text(one), found=found)
+
+
+def _message_branch(part: MappingPart, paths: Sequence[PathCoverage]) -> Branch:
+    message, number = part.value, int(part.pointer.rpartition("/")[2])
+    role, mask = message["role"], message.get("loss_mask")
+    content = MappingPart("content", f"{part.pointer}/content", message.get("content"))
+    values = value_parts(content.value)
+    below = []
+    if each := message.get("each"):
+        found = _row_count(paths, f"{part.pointer}/each")
+        below.append(Branch(label="each", text=each_text(each), found=found))
+    names = (role.get("split") or role.get("map") or {}) if isinstance(role, dict) else {}
+    for name, to in names.items():
+        below.append(Branch(label=plain_text(name), text="left out" if to is None else str(to)))
+    below += _value_branches(content, paths) if len(values) > 1 else []
+    if mask is not None:
+        usual = {True: "yes", False: "no"}
+        trained = usual[mask] if isinstance(mask, bool) else f"as {value_text(mask)} says"
+        below.append(Branch(label="trained", text=trained))
+    return Branch(
+        label=f"message {number + 1}: {_role_label(role)}",
+        text="" if len(values) > 1 else value_text(content.value) if values else "nothing",
+        found=_row_count(paths, content.pointer) if len(values) == 1 else None,
+        below=tuple(below),
+    )
+
+
+def _row_count(paths: Sequence[PathCoverage], pointer: str) -> RowCount | None:
+    """Count the rows in which what stands at or below a place of the mapping is found."""
+    counts = [
+        RowCount(one.resolved, one.resolved + one.null + one.missing)
+        for one in paths
+        if f"{one.pointer}/".startswith(f"{pointer}/")
+    ]
+    return min(counts, key=lambda one: one.rows, default=None)
