@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from ingot.cli import model_options as m
 from ingot.cli import options as o
+from ingot.converters.json_yaml import encode
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,7 +34,7 @@ def doctor(
     looked, found = _checks(model, base_url, preset), []
     if as_json:
         found = list(looked)
-        print_json({"checks": [one.to_json() for one in found]})
+        print_json({"checks": [encode(one) for one in found]})
     else:
         console = stdout_console()
         for one in looked:
