@@ -28,9 +28,10 @@ from ingot.converters.mapping.rows.group import group_rows
 from ingot.converters.output.commit import encode_json, output_errors, sync_tree
 from ingot.converters.output.result_files import file_entry
 from ingot.converters.progress import peak_rss
+from ingot.converters.records import RecordFormat
 from ingot.converters.records.rejects import RejectWriter
 from ingot.converters.records.schema import RecordKind
-from ingot.converters.records.writers import PartsWriter, RecordFormat
+from ingot.converters.records.writers import PartsWriter
 from ingot.converters.rows import Batch, Json
 from ingot.converters.sources import Source, SourceFile
 

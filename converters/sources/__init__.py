@@ -1,7 +1,18 @@
 """Readers: any location and format to batches of rows, streaming. See docs/readers.md."""
 
-from ingot.converters.sources.facts import FileFacts, LeftOut, RootCandidate, SourceFile, SourceSpec
-from ingot.converters.sources.source import Source, open_source
+from typing import TYPE_CHECKING
+
+from ingot.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from ingot.converters.sources.facts import (
+        FileFacts,
+        LeftOut,
+        RootCandidate,
+        SourceFile,
+        SourceSpec,
+    )
+    from ingot.converters.sources.source import Source, open_source
 
 __all__ = [
     "FileFacts",
@@ -12,3 +23,12 @@ __all__ = [
     "SourceSpec",
     "open_source",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        **dict.fromkeys(__all__[:3] + __all__[4:6], "facts"),
+        "Source": "source",
+        "open_source": "source",
+    },
+)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ingot.cli.console import plain_text, safe_text
 from ingot.converters.errors import Problem
@@ -243,3 +243,27 @@ def write_page(path: Path, page: str) -> None:
     content = page.encode("utf-8", "backslashreplace")  # a folder's name may be no UTF-8
     with output_errors(path):
         write_file(path, content)
+
+
+def result_document(done: "FolderResult") -> dict[str, Json]:
+    """Return what `--json` says of every finished folder."""
+    return {"out": str(done.out), "already_done": done.already_done, "notes": list(done.notes)}
+
+
+class FolderResult(Protocol):
+    """A finished folder."""
+
+    @property
+    def out(self) -> Path:
+        """The folder."""
+        ...
+
+    @property
+    def already_done(self) -> bool:
+        """Whether it was finished before."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What people should know."""
+        ...

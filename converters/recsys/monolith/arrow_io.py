@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from ingot.converters.output.commit import output_errors
 from ingot.converters.output.result_files import whole_file
-from ingot.converters.recsys.monolith.convert.filters import Filters
-from ingot.converters.recsys.monolith.convert.settings import BATCH_SIZE, Counts, Settings
+from ingot.converters.recsys.monolith.convert.settings import BATCH_SIZE, Counts, Filters, Settings
 from ingot.converters.recsys.monolith.convert.stream import (
     ExampleBatchSink,
     ExampleSink,

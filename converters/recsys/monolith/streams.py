@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 from ingot.converters.errors import SourceError, StorageError
 from ingot.converters.output.commit import MANIFEST, RUN, output_errors
 from ingot.converters.recsys.monolith.frames.compression import open_decompressed, peek_bytes
-from ingot.converters.recsys.monolith.frames.framing import PARQUET, Framing
+from ingot.converters.recsys.monolith.frames.framing import PARQUET, Framing, StreamHints
 from ingot.converters.recsys.monolith.record_index import Bad, Records, Rows
 from ingot.converters.rows import Json
 from ingot.converters.sources.recognizers.monolith import (
@@ -273,21 +273,6 @@ class OpenedStream:
     told: str
     guessed: bool
     parts: Iterator[Rows | Bad]
-
-
-@dataclass(frozen=True, kw_only=True)
-class StreamHints:
-    """What the user says of streams; None: told by their content.
-
-    Attributes:
-        kind: of their records, or `parquet`.
-        framing: of their records.
-        compression: of the files.
-    """
-
-    kind: str | None = None
-    framing: Framing | None = None
-    compression: str | None = None
 
 
 def open_streams(location: str, said: StreamHints = StreamHints()) -> Iterator[OpenedStream]:

@@ -1,7 +1,4 @@
-"""A token build on a terminal: the progress bar while it runs, the summary behind it.
-
-`ingot tokens build`, and the same as a command of its own: `parquet2mbt`.
-"""
+"""`ingot tokens build`, also called `parquet2mbt`: its options, progress bar and summary."""
 
 import io
 import os
@@ -9,24 +6,33 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Final, cast
 
 import typer
 
-from ingot.cli.console import plain_text, safe_text, stderr_console
-from ingot.cli.options import expand_options, known_tokenizer
-from ingot.cli.tokens import options as t
-
-if TYPE_CHECKING:
-    from ingot.converters.megatron import BuildOptions, TokenStats, WorkOptions
-    from ingot.converters.megatron.metrics.messages import Monitor
+from ingot.cli.command import INTERRUPTED
+from ingot.cli.console import note_line, plain_text, print_error, safe_text, stderr_console
+from ingot.cli.options import Only, command_options
+from ingot.converters.convert.options import existing_tokenizer
+from ingot.converters.megatron.options import (
+    INPUT,
+    LOGGING,
+    TEXT,
+    WORK,
+    BuildOptions,
+    WatchOptions,
+    WorkOptions,
+)
+from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as Bar
 
+    from ingot.converters.megatron import TokenStats
+    from ingot.converters.megatron.metrics.messages import Monitor
     from ingot.converters.megatron.metrics.summary import BuildSummary, StageTime
     from ingot.converters.megatron.metrics.watch import BuildProgress
 
@@ -239,78 +245,88 @@ def _seconds_text(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 59.95 else clock_text(seconds)
 
 
-_INTERRUPTED = 130
-
-
-@expand_options
+@command_options
 def build_tokens(
-    input_dir: Annotated[
-        Path,
-        typer.Option(
-            "--input-dir", metavar="PATH", help="Folder of the input.", show_default=False
-        ),
-    ],
+    *,
+    input_dir: Annotated[Path, Setting("Folder of the input.", metavar="PATH")],
     output_prefix: Annotated[
         Path,
-        typer.Option(
-            "--output-prefix",
-            metavar="PATH",
-            help="Makes PATH.bin, PATH.idx, PATH.meta.json.",
-            show_default=False,
-        ),
+        Setting("Prefix of the output: PATH.bin, PATH.idx, PATH.meta.json.", metavar="PATH"),
     ],
     tokenizer: Annotated[
         str,
-        typer.Option(
-            "--tokenizer",
+        Setting(
+            "tokenizer.json, SentencePiece .model, their folder, or hf://REPO[@REVISION].",
             metavar="PATH|HF_REPO",
-            callback=known_tokenizer,
-            help="tokenizer.json, SentencePiece .model, their folder, or hf://REPO[@REVISION].",
-            show_default=False,
+            parse=existing_tokenizer,
         ),
     ],
-    reading: t.InputOptions,
-    texts: t.TextOptions,
-    tokens: t.TokenOptions,
-    run: t.RunOptions,
-    told: t.ReportOptions,
+    pattern: Annotated[
+        str,
+        Setting(
+            "Files of the folder to read; *.jsonl for unified records in JSON Lines.",
+            metavar="GLOB",
+            section=INPUT,
+        ),
+    ] = "*.parquet",
+    recursive: Annotated[
+        bool, Setting("Also read subfolders.", section=INPUT, negative="--no-recursive")
+    ] = True,
+    options: BuildOptions,
+    truncate: Annotated[
+        bool, Setting("Short for --long-docs truncate.", section=TEXT)
+    ] = False,
+    work: WorkOptions,
+    keep_order: Annotated[
+        bool,
+        Setting(
+            "Accepted for compatibility; the order is always that of files and rows.", section=WORK
+        ),
+    ] = False,
+    watching: Annotated[
+        WatchOptions,
+        Only("log_level", "exporter", "interval", "port", "stall_seconds", "error_streak"),
+    ],
+    log_file: Annotated[
+        Path | None,
+        Setting(
+            "File for log lines.", metavar="PATH", section=LOGGING, default="stdout"
+        ),
+    ] = None,
+    progress: Annotated[
+        bool,
+        Setting(
+            "Show a progress bar on a terminal.",
+            section=LOGGING,
+            negative="--no-progress",
+        ),
+    ] = True,
 ) -> None:
     """Tokenize Parquet texts or unified records into a Megatron data set (.bin/.idx).
 
     Rows that cannot be tokenized are listed in PREFIX.rejects.jsonl, files that cannot be read in
-    PREFIX.meta.json; --fail-fast ends at the first. Log lines (JSON) go to stdout.
+    PREFIX.meta.json; with --fail-fast the first one stops the build. Log lines (JSON) go to stdout.
     """
     # Arrow's own pools keep what they freed: 90 MB more at a text of 200 MB. Workers inherit it.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    from ingot.cli.console import stderr_console
-
-    pass
     from ingot.converters import megatron
-    from ingot.converters.errors import ConversionError
     from ingot.converters.megatron.metrics.messages import log_event
     from ingot.converters.megatron.metrics.summary import BuildMeasures, measure_sequential_mbps
-    from ingot.converters.megatron.metrics.watch import Watch, WatchOptions
+    from ingot.converters.megatron.metrics.watch import Watch
 
-    try:
-        options, work = _build_options(reading, texts, tokens), _work_options(run)
-    except ConversionError as error:
-        raise typer.BadParameter(error.problem) from error
-    with token_meter(shown=told.progress) as meter, _log_file(told.log_file) as file:
-        watch_options = WatchOptions(
-            log_level=told.log_level.value,
-            log_stream=file or meter.log_stream,
-            exporter=told.metrics_exporter.value,
-            interval=told.metrics_interval,
-            port=told.metrics_port,
-            progress=meter.progress,
-            stall_seconds=told.stall_seconds,
-            error_streak=told.error_streak,
-        )
-        with Watch(watch_options) as watch:
-            if run.keep_order:
+    threads = os.environ.get("RAYON_NUM_THREADS") or "1"
+    if not (threads.isdecimal() and int(threads)):
+        raise typer.BadParameter(f"RAYON_NUM_THREADS is {threads!r}, not a number of 1 or more")
+    if truncate:
+        options = replace(options, long_docs="truncate")
+    with token_meter(shown=progress) as meter, _open_log(log_file) as file:
+        log_stream = file or meter.log_stream
+        watching = replace(watching, log_stream=log_stream, progress=meter.progress)
+        with Watch(watching) as watch:
+            if keep_order:
                 log_event(watch, "info", "pipeline", "keep_order", said="the order is always kept")
             with _log_failure(watch):
-                files = megatron.scan(input_dir, reading.pattern, recursive=reading.recursive)
+                files = megatron.scan(input_dir, pattern, recursive=recursive)
                 size = sum(file.bytes for file in files)
                 log_event(watch, "info", "scanner", "scanned", files=len(files), bytes=size)
                 stats = megatron.build(
@@ -342,7 +358,6 @@ def _ignore_closed_output() -> Iterator[None]:
 @contextmanager
 def _log_failure(monitor: "Monitor") -> Iterator[None]:
     """Write the line of the log that says why a build came to nothing."""
-    from ingot.cli.console import print_error
     from ingot.converters.errors import IngotError
     from ingot.converters.megatron.metrics.messages import log_event
 
@@ -354,67 +369,11 @@ def _log_failure(monitor: "Monitor") -> Iterator[None]:
     except KeyboardInterrupt as error:
         log_event(monitor, "error", "pipeline", "interrupted")
         print_error("interrupted: the same command with --resume goes on")
-        raise typer.Exit(_INTERRUPTED) from error
-
-
-def _build_options(
-    reading: t.InputOptions, texts: t.TextOptions, tokens: t.TokenOptions
-) -> "BuildOptions":
-    from ingot.converters.megatron import BuildOptions
-
-    columns = reading.text_cols
-    long_docs = t.Long.truncate if texts.truncate else texts.long_docs
-    return BuildOptions(
-        text_cols=tuple(name.strip() for name in columns.split(",")) if columns else None,
-        doc_boundary=reading.doc_boundary.value,
-        concat_sep=texts.concat_sep,
-        strip=texts.strip,
-        min_chars=texts.min_chars,
-        max_chars=texts.max_chars,
-        min_tokens=texts.min_tokens,
-        max_tokens=texts.max_tokens,
-        long_docs=long_docs.value,
-        add_special_tokens=tokens.add_special_tokens,
-        bos_id=tokens.bos_id,
-        eos_id=tokens.eos_id,
-        append_eod=tokens.append_eod,
-        empty_docs=tokens.empty_docs.value,
-        dtype=tokens.dtype.value,
-        special_in_text=tokens.special_in_text.value,
-        chat_template=tokens.chat_template,
-        loss_mask=tokens.loss_mask,
-        pack=tokens.pack,
-        special_tokens_json=tokens.special_tokens_json,
-        strict_special_ids=tokens.strict_special_ids,
-    )
-
-
-def _work_options(run: t.RunOptions) -> "WorkOptions":
-    from ingot.converters.megatron import WorkOptions
-
-    threads = os.environ.get("RAYON_NUM_THREADS") or "1"
-    if not (threads.isdecimal() and int(threads)):
-        raise typer.BadParameter(f"RAYON_NUM_THREADS is {threads!r}, not a number from 1 on")
-    shards = None if run.batch_shards in (None, "auto") else int(run.batch_shards or 0)
-    return WorkOptions(
-        batch_size=run.batch_size,
-        workers=run.workers,
-        queue_cap=run.queue_cap,
-        tok_parallel=run.tok_parallel.value,
-        batch_shards=shards,
-        rowgroup_parallel=run.rowgroup_parallel,
-        processes=run.processes,
-        affinity=run.affinity,
-        tok_engine=run.tok_engine.value,
-        resume=run.resume,
-        overwrite=run.overwrite,
-        fail_fast=run.fail_fast,
-        tmp_dir=run.tmp_dir,
-    )
+        raise typer.Exit(INTERRUPTED) from error
 
 
 @contextmanager
-def _log_file(path: Path | None) -> Iterator[IO[bytes] | None]:
+def _open_log(path: Path | None) -> Iterator[IO[bytes] | None]:
     from ingot.converters.output.commit import output_errors
 
     if path is None:
@@ -428,15 +387,11 @@ def _log_file(path: Path | None) -> Iterator[IO[bytes] | None]:
 
 
 def _print_result(prefix: Path, stats: "TokenStats") -> None:
-    from ingot.cli.console import plain_text, stderr_console
-
     if stats.already_done:
-        stderr_console().print(
-            plain_text(f"{prefix}: this data set was there already: nothing to do")
-        )
+        note_line(f"{prefix}: this data set exists already: nothing to do")
     if stats.failed_files:
-        said = f"{stats.failed_files} files could not be read, see {prefix}.meta.json"
-        stderr_console().print(plain_text(f"warning: {said}", "yellow"))
+        warning = f"{stats.failed_files} files could not be read, see {prefix}.meta.json"
+        note_line(f"warning: {warning}", "yellow")
     if stats.rejected:
-        said = f"{stats.rejected} rows were not tokenized, see {prefix}.rejects.jsonl"
-        stderr_console().print(plain_text(f"warning: {said}", "yellow"))
+        warning = f"{stats.rejected} rows were not tokenized, see {prefix}.rejects.jsonl"
+        note_line(f"warning: {warning}", "yellow")

@@ -26,6 +26,7 @@ from ingot.converters.recsys.ctr.draft.feature_choice import (
     separators_of,
 )
 from ingot.converters.recsys.ctr.featuremap import FeatureMap, parse
+from ingot.converters.recsys.ctr.settings import ChosenColumns
 from ingot.converters.recsys.ctr.table import table_cells as read
 
 _LEAST: Final = 5  # rows of a value: fewer have one label by chance
@@ -61,16 +62,6 @@ def _determines_label(codes: NDArray[np.int32], labels: NDArray[np.int8], values
 
 
 ROWS: Final = 200_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChosenColumns:
-    """Columns that a person names; None = they are looked for."""
-
-    click: str | None = None
-    conversion: str | None = None
-    entity: str | None = None
-    sample: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,8 @@ from ingot.converters.recsys.criteo.inspect.page import (
     coverage_steps,
     render_inspect_page,
 )
-from tests.converters.recsys.criteo.inspecting.written import Raw, draw, write
 from tests.converters.page_parts import Parts
+from tests.converters.recsys.criteo.inspecting.written import Raw, draw, write
 
 
 @pytest.fixture(params=["stats.json", "arrays"])

@@ -19,8 +19,8 @@ from ingot.converters.recsys.ctr.validation.figures import (
     render_stats_page,
 )
 from ingot.converters.recsys.ctr.validation.processed_folder import quantile
-from tests.converters.recsys.ctr.right import make
 from tests.converters.page_parts import Parts
+from tests.converters.recsys.ctr.right import make
 
 GOLDEN = Path(__file__).parents[4] / "golden/ctr"
 

@@ -27,8 +27,19 @@ from tests.converters.recsys.monolith.reference import (
     row_of,
     rows_of_batch,
 )
-from tests.converters.recsys.monolith.strategies import encoded, feature, made, plain_example, seldom
-from tests.converters.recsys.monolith.wire.comparing import batch_records, examples_of, read, with_sort_ids
+from tests.converters.recsys.monolith.strategies import (
+    encoded,
+    feature,
+    made,
+    plain_example,
+    seldom,
+)
+from tests.converters.recsys.monolith.wire.comparing import (
+    batch_records,
+    examples_of,
+    read,
+    with_sort_ids,
+)
 
 
 def alike(random: Random) -> list[Example]:
