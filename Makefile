@@ -32,7 +32,7 @@ test: $(VENV)/.dev.stamp ## the test suite: a few minutes on two cores
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 test-more: $(VENV)/.dev.stamp ## what CI runs besides: the wheel, the served graph, slower properties
-	$(BIN)/python -m pytest $(PYTEST_ARGS) -m more
+	$(BIN)/python -m pytest $(PYTEST_ARGS) --all-examples -m "(more or hypothesis) and not long"
 
 test-long: $(VENV)/.dev.stamp ## kills, fuzz and big inputs
 	$(BIN)/python -m pytest -m long

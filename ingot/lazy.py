@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first asked for: a light `import` stays light."""
+"""Names of a package that are imported when they are first used, so that `import` stays light."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module

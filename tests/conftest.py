@@ -16,6 +16,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 hypothesis.settings.register_profile("ingot", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("ingot")
 
+# `make test` draws fewer examples of each property; `make test-more` draws all of them.
+QUICK_SHARE = 4
+LEAST_EXAMPLES = 10
+
 FOREIGN_SETTINGS = ("INGOT_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL", "LANGSMITH_TRACING")
 
 
@@ -24,6 +28,29 @@ def pytest_configure(config: pytest.Config) -> None:
     several = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")
     if several and config.args == config.getini("testpaths"):
         compile_kernels()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Offer to draw all examples of properties."""
+    parser.addoption("--all-examples", action="store_true", help="draw all examples of properties")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Draw fewer examples where not all are wanted."""
+    test = getattr(item, "obj", None)
+    attribute = "_hypothesis_internal_use_settings"
+    given = getattr(test, attribute, None)
+    if given is None or item.config.getoption("--all-examples"):
+        return
+    few = max(LEAST_EXAMPLES, given.max_examples // QUICK_SHARE)
+    function = getattr(test, "__func__", test)
+    if not hasattr(function, "quick"):  # parametrized tests are one function
+        setattr(
+            function,
+            attribute,
+            hypothesis.settings(given, max_examples=min(few, given.max_examples)),
+        )
+        function.quick = True
 
 
 @pytest.fixture(autouse=True, scope="session")

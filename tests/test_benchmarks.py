@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.more
+
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 TOPICS = ("tides", "lamps", "walls", "dough", "gauges", "clips", "pears", "bells")
 ROWS = [

@@ -11,6 +11,8 @@ import pytest
 
 from ingot.converters.recsys.ctr.featuremap import load
 
+pytestmark = pytest.mark.more
+
 ROOT = Path(__file__).resolve().parent.parent
 BENCHMARKS = ROOT / "benchmarks" / "ctr"
 GOLDEN = ROOT / "tests" / "golden" / "ctr"

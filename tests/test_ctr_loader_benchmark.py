@@ -4,6 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.more
+
 SCRIPT = Path(__file__).resolve().parent.parent / "benchmarks" / "ctr" / "loader.py"
 
 

@@ -183,6 +183,7 @@ def first_document(tokens: Path) -> str:
     return tokenizer.decode(ids[: ids.index(0)], skip_special_tokens=False)
 
 
+@pytest.mark.more
 def test_the_demo_prints_one_table_that_fits_80_columns(tmp_path):
     argv = [sys.executable, EXAMPLES / "run_demo.py", "--out", tmp_path, "sensor_log"]
     done = subprocess.run(argv, capture_output=True, text=True, encoding="utf-8", check=True)
@@ -192,6 +193,7 @@ def test_the_demo_prints_one_table_that_fits_80_columns(tmp_path):
     assert max(map(len, lines)) <= 80
 
 
+@pytest.mark.more
 def test_the_demo_fails_where_a_run_fails(tmp_path):
     (tmp_path / "taken").write_text("not a folder")
     argv = [sys.executable, EXAMPLES / "run_demo.py", "--out", tmp_path / "taken", "sensor_log"]
@@ -200,6 +202,7 @@ def test_the_demo_fails_where_a_run_fails(tmp_path):
     assert "failed: 1" in done.stdout
 
 
+@pytest.mark.more
 def test_parquet_to_tokens_looked_into_checked_and_resumed(tmp_path):
     argv = [sys.executable, EXAMPLES / "parquet2mbt/run.py", "--out", tmp_path / "out"]
     done = subprocess.run(argv, capture_output=True, text=True, encoding="utf-8", check=False)

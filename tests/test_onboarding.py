@@ -12,9 +12,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from ingot.agent.chat.commands import COMMANDS
 from tests.agent.conftest import ChatServer
 from tests.test_quickstart import BLOCK
+
+pytestmark = pytest.mark.more
 
 ROOT = Path(__file__).resolve().parent.parent
 REPLIES = ROOT / "tests" / "golden" / "chat" / "onboarding.json"

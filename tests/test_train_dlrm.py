@@ -18,6 +18,8 @@ import torch
 
 from ingot.converters.recsys.criteo import CriteoDataset, KeyedJaggedTensor, MultiHot
 
+pytestmark = pytest.mark.more
+
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
 DAYS = ("day_0.gz", "day_1.gz", "day_2")

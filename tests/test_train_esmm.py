@@ -17,6 +17,8 @@ import torch
 
 from ingot.converters.recsys.ctr.featuremap import Feature
 
+pytestmark = pytest.mark.more
+
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
 RAW = ("sample_skeleton_train.csv", "common_features_train.csv", "impressions.csv")

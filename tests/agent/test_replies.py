@@ -24,6 +24,7 @@ def replayed(repository: Path, size: str, tokens: int, into: Path) -> dict[str, 
     return verdicts
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("size", "tokens"), [("full", 8000), ("small", 2000)])
 def test_what_a_model_said_gives_the_right_records(
     repository: Path, tmp_path: Path, size: str, tokens: int

@@ -17,6 +17,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from langgraph_sdk import get_sync_client
 
+pytestmark = pytest.mark.more
+
 QUESTIONS = "en_instructions"
 GRAPH = "ingot"
 FORM = {"decisions": [{"type": "edit", "edited_action": {"args": {"mapping": "{"}}}]}

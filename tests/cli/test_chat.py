@@ -233,6 +233,7 @@ def test_at_a_terminal_the_mapping_is_a_tree_and_edited(folder):
     assert (folder / "done" / "manifest.json").is_file()
 
 
+@pytest.mark.more
 def test_at_a_terminal_a_question_can_be_interrupted(folder, model):
     arrived = threading.Event()
 

@@ -340,6 +340,7 @@ def test_new_days_with_the_ids_of_old_ones(place: Place) -> None:
     assert "cat_7.parquet: cannot be read" in said
 
 
+@pytest.mark.more
 def test_an_interrupt(place: Place) -> None:
     """Ctrl-C: the usual exit code, no trace; the next run goes on."""
     rows = b"".join(b"%d\t" % (n % 2) + ROW[2:] for n in range(40_000))

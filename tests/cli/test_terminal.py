@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.more
+
 TOPICS = ("rivers", "bridges", "clouds", "violins", "bread", "maps", "glass", "salt")
 
 

@@ -109,6 +109,7 @@ def lines_left(seen: str) -> list[str]:
     return rows
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_bar_is_one_line_and_the_log_stands_above_it(width: int) -> None:
     seen = shown("bar", width)

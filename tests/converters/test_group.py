@@ -147,6 +147,7 @@ def test_the_split_into_batches_does_not_matter_and_no_row_is_lost(
     assert sum(sum(b.weights or ()) for b in out) == len(rows)
 
 
+@pytest.mark.more
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     def rows(count: int) -> list[Batch]:
         shuffled = random.Random(7)

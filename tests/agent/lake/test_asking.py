@@ -49,6 +49,7 @@ def test_processes_that_ask_at_once_pass_no_budget_together(lake, tmp_path):
         assert max(model.told().values()) == 1
 
 
+@pytest.mark.more
 def test_a_model_that_is_gone_lets_data_sets_rest_until_it_is_back(lake, tmp_path):
     served = script("served")
     with served.serving(served.Model(lake.replies())) as model:

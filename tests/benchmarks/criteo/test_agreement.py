@@ -12,6 +12,8 @@ from ingot.converters.recsys.criteo.preprocess.inputs import find_inputs
 from ingot.converters.recsys.criteo.preprocess.job import preprocess
 from ingot.converters.recsys.criteo.preprocess.settings import Settings
 
+pytestmark = pytest.mark.more
+
 ROWS, DIRT = "9000", "0.08"
 
 

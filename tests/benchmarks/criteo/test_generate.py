@@ -43,6 +43,7 @@ def test_the_rows_are_spread_over_the_days(made):
     assert [len(cells(made / f"day_{day}")) for day in range(3)] == [13_333, 13_333, 13_334]
 
 
+@pytest.mark.more
 def test_shares_and_means_are_those_it_tells(generator, lines, columns):
     assert columns[0].count("1") / ROWS == pytest.approx(lines.CLICKS, abs=0.004)
     empty = [column.count("") / ROWS for column in columns[1:]]
@@ -156,6 +157,7 @@ def test_odd_fields_stand_where_they_are_told(generator):
             assert places[0] >= 14
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("wrong", [("--dirt", "2"), ("--days", "0"), ("--rows", "-1")])
 def test_options_that_mean_nothing_are_refused(generator, tmp_path, wrong):
     argv = [sys.executable, generator.__file__, tmp_path / "out", *wrong]

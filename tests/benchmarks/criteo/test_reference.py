@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.more
+
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "criteo"
 DAYS = [GOLDEN / f"day_{day}" for day in range(3)]
 VERSIONS = {"nov2022": "ln3", "now": "min2"}

@@ -173,6 +173,7 @@ def dead_endpoint() -> str:
         return f"http://127.0.0.1:{taken.getsockname()[1]}"
 
 
+@pytest.mark.more
 def test_a_repository_is_fetched_once_and_read_from_the_cache_without_the_server(
     hub: Hub, files: dict[str, bytes], tmp_path: Path
 ) -> None:

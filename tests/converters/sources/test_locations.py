@@ -273,6 +273,7 @@ class Unreachable(AbstractFileSystem):
         raise self.NoAnswerError("timed out\nafter 3 tries")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("name", "problem"), [("other", "name not known"), ("listed", "timed out")]
 )

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.more
+
 GOLDEN = Path(__file__).parents[3] / "golden" / "monolith"
 RUN = """
 import sys

@@ -144,6 +144,7 @@ def test_persistent_workers_follow_the_epoch(days: Path) -> None:
         assert row_ids(data) == row_ids(plain)
 
 
+@pytest.mark.more
 def test_workers_that_are_started_anew(days: Path) -> None:
     data = CriteoDataset(days, 30, num_workers=1, multiprocessing_context="spawn")
     batches = list(data)
@@ -216,6 +217,7 @@ def left_at(data: CriteoDataset, cut: int) -> tuple[list[list[int]], dict[str, A
     return got, json.loads(json.dumps(data.state_dict()))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("before", "after"), [(0, 0), (1, 1), (2, 2), (3, 3), (0, 2), (3, 0)])
 @pytest.mark.parametrize("options", [{}, {"shuffle_batches": True}, {"shuffle_rows": True}])
 def test_an_epoch_goes_on_as_if_nothing_had_happened(
@@ -348,6 +350,7 @@ def shorten(path: Path) -> None:
         stream.truncate(200)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize(
     ("kind", "damage", "said"),
@@ -372,6 +375,7 @@ def test_files_that_change_while_they_are_read(
         list(data)
 
 
+@pytest.mark.more
 def test_ids_of_64_bits(tmp_path: Path) -> None:
     """torchrec's first step writes raw values, up to 2**32 - 1."""
     part = made_up(9)

@@ -171,6 +171,7 @@ def test_the_limit_of_snappy_is_that_of_the_records() -> None:
     assert stream.read(10) == b"a"
 
 
+@pytest.mark.more
 def test_a_bomb_is_refused() -> None:
     out = io.BytesIO()
     packing = zstandard.ZstdCompressor().compressobj()

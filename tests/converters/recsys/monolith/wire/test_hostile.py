@@ -146,6 +146,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the peak is read from /proc")
 @pytest.mark.parametrize("what", BOMBS)
 def test_what_a_batch_says_once_is_not_in_memory_for_all_its_rows(what, repository):

@@ -1,0 +1,1 @@
+"""The prompts of ingot as data: Markdown with front matter; nothing here runs."""
