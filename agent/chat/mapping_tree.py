@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from ingot.agent.chat.edits import value_parts
 from ingot.agent.reporting.preview import plain_text, value_text
 from ingot.agent.review.diff.part_texts import condition_text
+from ingot.agent.state import Check
+from ingot.converters.mapping.check import PathCoverage
 from ingot.converters.rows import Json
 
 Document = dict[str, Json]
@@ -42,9 +44,9 @@ class Branch:
     below: tuple["Branch", ...] = ()
 
 
-def mapping_branches(document: Document, check: Document | None) -> tuple[Branch, ...]:
+def mapping_branches(document: Document, check: Check | None) -> tuple[Branch, ...]:
     """The branches of a mapping document."""
-    coverage = _CoverageLookup((check or {}).get("paths") or [])
+    coverage = _CoverageLookup(check.paths if check else ())
     made = [
         Branch(label=f"source.{key}", text=plain_text(value))
         for key, value in (document.get("source") or {}).items()
@@ -63,14 +65,13 @@ def mapping_branches(document: Document, check: Document | None) -> tuple[Branch
 class _CoverageLookup:
     """Rows in which what stands at or below a place of the mapping is found."""
 
-    def __init__(self, paths: Sequence[Document]) -> None:
+    def __init__(self, paths: Sequence[PathCoverage]) -> None:
         self._paths = paths
 
     def at(self, pointer: str) -> RowCount | None:
-        below = [one for one in self._paths if f"{one['pointer']}/".startswith(f"{pointer}/")]
+        below = [one for one in self._paths if f"{one.pointer}/".startswith(f"{pointer}/")]
         found = [
-            RowCount(rows=one["resolved"], of=one["resolved"] + one["null"] + one["missing"])
-            for one in below
+            RowCount(rows=one.resolved, of=one.resolved + one.null + one.missing) for one in below
         ]
         return min(found, key=lambda one: one.rows, default=None)
 

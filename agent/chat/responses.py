@@ -23,7 +23,7 @@ from ingot.agent.chat.operations import (
     replace_mapping,
 )
 from ingot.agent.context import Context
-from ingot.agent.judging.gates import failed_gates
+from ingot.agent.judging.policy import failed_gates
 from ingot.agent.model.client import OnText
 from ingot.agent.nodes.discover import spec_of_order
 from ingot.agent.privacy import redact
@@ -154,8 +154,8 @@ def _alternatives_reply(
 
 def _approve_mapping(conversation: Conversation) -> Reply:
     state = conversation.state
-    held = failed_gates(state.get("problems", []))
-    decision = (state.get("proposal") or {}).get("decision")
+    held = failed_gates(state.get("problems", ()))
+    decision = conversation.decision
     if held:
         return Reply(conversation=conversation, say="It does not pass yet:", show=("problems",))
     if decision not in ("pt", "sft", "irrelevant"):

@@ -32,6 +32,7 @@ from ingot.converters.lake.survey import DataSet, Survey, survey_lake
 from ingot.converters.output.commit import find_finished, output_errors, write_file
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
+from ingot.converters.typed_json import decode, encode
 
 _ROOT: Final = "root"
 _RAW: Final = "recognised"
@@ -106,12 +107,12 @@ class _RawDataRecognizer:
         known = self._known.get(source.location)
         if known and known[0] == digest:
             self._told[source.location] = known
-            return None if known[1] is None else Proposal.from_json(known[1])
+            return None if known[1] is None else decode(Proposal, known[1])
         try:
             said = raw_data_proposal(source)
         except SourceError:  # what cannot be read is told by the data set it belongs to
             return None
-        self._told[source.location] = [digest, said and said.to_json()]
+        self._told[source.location] = [digest, said and encode(said)]
         return said
 
     def keep(self) -> None:

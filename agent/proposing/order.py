@@ -1,6 +1,6 @@
 """The settings of a run, and what of them a mapper may know."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 from ingot.converters.convert.options import (
@@ -102,10 +102,6 @@ class Order:
     allow_drift: AllowDrift = False
     share_values: ShareValues = "redacted"
     prompt_tokens: PromptTokens = 8000
-
-    def to_json(self) -> dict[str, Json]:
-        """The order as plain JSON types."""
-        return asdict(self)
 
     def request(self) -> "Request":
         """The part that a mapper may know."""

@@ -8,14 +8,13 @@ from typing import Literal
 
 from ingot.agent.context import Context
 from ingot.agent.judging.drift import (
-    MOST_CHANGES,
-    Change,
     find_drift,
     mapping_changes,
+    redacted_changes,
     stored_shape,
 )
-from ingot.agent.judging.trial import Trial, report_facts, try_out
-from ingot.agent.privacy import redact, redact_value
+from ingot.agent.judging.trial import Trial, try_out
+from ingot.agent.privacy import redact
 from ingot.agent.proposing.fingerprint import source_shape
 from ingot.agent.review.changed_mappings import ChangedMapping, Document
 from ingot.agent.review.pinning.pinned_sample import ABOUT, find_pinned, pinned_folder
@@ -27,9 +26,10 @@ from ingot.agent.review.record_matching import (
     place_records,
 )
 from ingot.agent.review.revisions import Side, describe_odd_files, write_sidecars
-from ingot.agent.state import Order
+from ingot.agent.state import Change, Order
 from ingot.converters.errors import MappingError, Problem, SourceError, StorageError
 from ingot.converters.rows import Json
+from ingot.converters.typed_json import encode
 
 _POINTER_OF_LFS = b"version https://git-lfs"
 
@@ -89,10 +89,6 @@ class SampleRun:
             roles.update(message["role"] for message in one.record.get("messages", ()))
             roles.update(["system"] * bool(one.record.get("system")))
         return roles
-
-    def counts(self) -> dict[str, Json]:
-        """What the gates are judged by."""
-        return report_facts(self.trial.report)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -242,4 +238,4 @@ def _provenance_drift(document: Document, ran: SampleRun | None) -> tuple[Change
 
 def drift_json(changes: Sequence[Change]) -> list[dict[str, Json]]:
     """Drift as plain JSON, redacted, cut where it is long."""
-    return [{**one.to_json(), **redact_value(one.texts())} for one in changes[:MOST_CHANGES]]
+    return [encode(one) for one in redacted_changes(changes)]

@@ -5,14 +5,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ingot.cli.console import plain_text, safe_text
-from ingot.converters.errors import Problem
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from ingot.agent.model.budget import Usage
+    from ingot.agent.proposing.proposal import Proposal
     from ingot.agent.reporting.preview import Preview
+    from ingot.agent.state import Change, Check, Gate, Outcome, Result, SourceSummary
+    from ingot.converters.errors import Problem
 
 _FIRST_REJECTS = 3
 _FIRST_LEFT_OUT = 3
@@ -38,146 +41,141 @@ def show_coverage(console: "Console", share: str, paths: Iterable[Sequence[str]]
     print_grid(console, paths)
 
 
-def show_evidence(console: "Console", proposal: Mapping[str, Json]) -> None:
+def show_evidence(console: "Console", proposal: "Proposal") -> None:
     """Why the mapper chose as it did."""
     console.print(plain_text(summary_line(proposal), "bold"))
     lines = []
-    for one in proposal["evidence"]:
-        other = f"; runner-up: {one['runner_up']}" if one["runner_up"] else ""
-        why = f"{one['choice']} ({one['confidence']:.2f}): {one['why']}{other}"
-        lines.append((one["target"], why))
+    for one in proposal.evidence:
+        other = f"; runner-up: {one.runner_up}" if one.runner_up else ""
+        lines.append((one.target, f"{one.choice} ({one.confidence:.2f}): {one.why}{other}"))
     print_grid(console, lines)
 
 
-def show_failures(console: "Console", check: Mapping[str, Json]) -> None:
+def show_failures(console: "Console", check: "Check") -> None:
     """Records that were not made of the sample, by reason, and what else was noticed."""
-    if check["failures"]:
-        console.print(
-            plain_text(f"Not converted: {counts_text(check['failures'], count_last=True)}")
-        )
-    for warning in check["warnings"]:
+    if check.failures:
+        console.print(plain_text(f"Not converted: {counts_text(check.failures, count_last=True)}"))
+    for warning in check.warnings:
         console.print(plain_text(f"warning: {warning}", "yellow"))
 
 
 def show_problems(
-    console: "Console", found: Iterable[Mapping[str, Json]], *, harmless: bool = False
+    console: "Console", problems: "Iterable[Problem]", *, harmless: bool = False
 ) -> None:
     """What is wrong with a mapping on the data; warnings where it is converted nevertheless."""
     word, style = ("warning", "yellow") if harmless else ("problem", "red")
-    for one in found:
-        console.print(plain_text(f"{word}: {Problem(**one)}", style))
+    for one in problems:
+        console.print(plain_text(f"{word}: {one}", style))
 
 
-def show_gates(console: "Console", found: Sequence[Mapping[str, Json]]) -> None:
+def show_gates(console: "Console", gates: "Sequence[Gate]") -> None:
     """Every gate with its figure and what is wanted."""
     console.print(plain_text("Gates", "bold"))
-    print_grid(console, [(one["name"], one["state"], one["figure"], one["limit"]) for one in found])
+    print_grid(console, [(one.name, one.state, one.figure, one.limit) for one in gates])
 
 
-def show_review_reasons(console: "Console", found: Iterable[Mapping[str, Json]]) -> None:
+def show_review_reasons(console: "Console", gates: "Iterable[Gate]") -> None:
     """Why a person is needed, gate by gate; why a gate fails is said by its problems."""
-    for one in found:
-        if one["state"] == "person":
-            console.print(plain_text(f"for a person: {one['name']}: {one['detail']}", "yellow"))
+    for one in gates:
+        if one.state == "person":
+            console.print(plain_text(f"for a person: {one.name}: {one.detail}", "yellow"))
 
 
-def show_rules_proposal(console: "Console", proposal: Mapping[str, Json]) -> None:
+def show_rules_proposal(console: "Console", proposal: "Proposal") -> None:
     """What the rules propose in place of a model's proposal."""
     from ingot.agent.privacy import redact
     from ingot.agent.reporting.preview import describe
 
     said = f"The rules propose something else: {redact(summary_line(proposal))}"
     console.print(plain_text(said, "bold"))
-    if proposal["mapping"]:
-        print_grid(
-            console, [[redact(cell) for cell in row] for row in describe(proposal["mapping"])]
-        )
+    if proposal.mapping:
+        print_grid(console, [[redact(cell) for cell in row] for row in describe(proposal.mapping)])
 
 
-def show_drift(console: "Console", check: Mapping[str, Json]) -> None:
+def show_drift(console: "Console", check: "Check | None") -> None:
     """What has changed since the mapping was made, as a table; nothing where nothing has."""
-    changes = check.get("drift") or []
+    changes = (check and check.drift) or ()
     if changes:
         console.print(plain_text("Changed since the mapping was made", "bold"))
-        rows = [(one["path"], _change_text(one), one["before"], one["after"]) for one in changes]
+        rows = [(one.path, _change_text(one), one.before, one.after) for one in changes]
         print_grid(console, [("path", "change", "before", "after"), *rows])
 
 
-def _change_text(one: Mapping[str, Json]) -> str:
-    return str(one["what"]) if one["stops"] else f"{one['what']} (noted)"
+def _change_text(one: "Change") -> str:
+    return one.what if one.stops else f"{one.what} (noted)"
 
 
-def summary_line(proposal: Mapping[str, Json]) -> str:
+def summary_line(proposal: "Proposal | Outcome") -> str:
     """The decision in one line."""
     from ingot.agent.reporting.report import author_text
 
-    return f"{proposal['decision']} {author_text(proposal)}: {proposal['reason']}"
+    return f"{proposal.decision} {author_text(proposal)}: {proposal.reason}"
 
 
-def show_outcome(console: "Console", told: Mapping[str, Json]) -> None:
+def show_outcome(console: "Console", outcome: "Outcome") -> None:
     """The summary at the end of a run."""
-    if told["decision"]:
-        console.print(plain_text(summary_line(told), "bold"))
-    print_grid(console, _outcome_lines(told))
-    show_drift(console, told["check"] or {})
+    if outcome.decision:
+        console.print(plain_text(summary_line(outcome), "bold"))
+    print_grid(console, _outcome_lines(outcome))
+    show_drift(console, outcome.check)
 
 
-def _outcome_lines(told: Mapping[str, Json]) -> Iterable[tuple[str, str]]:
-    check, result = told["check"], told["result"]
+def _outcome_lines(outcome: "Outcome") -> Iterable[tuple[str, str]]:
+    check, result = outcome.check, outcome.result
     if check:
-        failures = counts_text(check["failures"], count_last=True)
-        share = f"{check['ok_rows']}/{check['rows']} sampled rows give records"
+        failures = counts_text(check.failures, count_last=True)
+        share = f"{check.ok_rows}/{check.rows} sampled rows give records"
         yield "coverage", f"{share} ({failures})" if failures else share
-    for gate in told["gates"]:
-        if gate["state"] != "pass":
-            yield "gate", f"{gate['name']}: {gate['figure']}, wanted {gate['limit']}"
-    if told["source"]["left_out_count"]:
-        yield "left out", _left_out_text(told["source"])
-    if told["usage"]:
-        yield "model", usage_text(told["usage"])
-    for note in told["notes"]:
+    for gate in outcome.gates:
+        if gate.state != "pass":
+            yield "gate", f"{gate.name}: {gate.figure}, wanted {gate.limit}"
+    if outcome.source and outcome.source.left_out_count:
+        yield "left out", _left_out_text(outcome.source)
+    if outcome.usage:
+        yield "model", usage_text(outcome.usage)
+    for note in outcome.notes:
         yield "note", note
     if result:
         yield from _result_lines(result)
 
 
-def _left_out_text(source: Mapping[str, Json]) -> str:
+def _left_out_text(source: "SourceSummary") -> str:
     """The files that are no data, as in `4 files: README.md, a.png, b.png and 1 more`."""
-    count = source["left_out_count"]
-    names = [one["name"] for one in source["left_out"][:_FIRST_LEFT_OUT]]
+    count = source.left_out_count
+    names = [one.name for one in source.left_out[:_FIRST_LEFT_OUT]]
     more = f" and {count - len(names):,} more" if count > len(names) else ""
     return f"{count:,} file{'s' * (count != 1)}: {', '.join(names)}{more}"
 
 
-def usage_text(told: Mapping[str, Json]) -> str:
+def usage_text(usage: "Usage") -> str:
     """Which model was asked, and how many characters went there in how many calls."""
-    who = f"{told['model']} at {told['host']}"
-    calls = f"{told['calls']} call{'s' * (told['calls'] != 1)}"
-    if told["chars_sent"]:
-        return f"{who}: {told['chars_sent']:,} characters in {calls}"
-    if told.get("remembered"):
+    who = f"{usage.model} at {usage.host}"
+    calls = f"{usage.calls} call{'s' * (usage.calls != 1)}"
+    if usage.chars_sent:
+        return f"{who}: {usage.chars_sent:,} characters in {calls}"
+    if usage.remembered:
         return f"{who}: an earlier answer was used, nothing was sent"
-    return f"{who}: nothing was sent" + (f" in {calls}" if told["calls"] else "")
+    return f"{who}: nothing was sent" + (f" in {calls}" if usage.calls else "")
 
 
-def _result_lines(result: Mapping[str, Json]) -> Iterable[tuple[str, str]]:
-    manifest = result["manifest"]
-    yield "rows", counts_text({name: manifest["rows"][name] for name in _ROWS})
-    yield "records", counts_text({name: manifest["records"][name] for name in _RECORDS})
-    if manifest["rejects"]:
-        yield "rejected", counts_text(manifest["rejects"], count_last=True)
-    for one in result["first_rejects"][:_FIRST_REJECTS]:
+def _result_lines(result: "Result") -> Iterable[tuple[str, str]]:
+    manifest = result.manifest
+    yield "rows", counts_text({name: manifest.rows[name] for name in _ROWS})
+    yield "records", counts_text({name: manifest.records[name] for name in _RECORDS})
+    if manifest.rejects:
+        yield "rejected", counts_text(manifest.rejects, count_last=True)
+    for one in result.first_rejects[:_FIRST_REJECTS]:
         yield "", one
-    for key, count in manifest["warnings"]["meta"].items():
+    for key, count in manifest.warnings["meta"].items():
         yield "warning", f"meta.{key}: null in {count:,} records"
-    for warning in manifest["warnings"]["mapping"]:
+    for warning in manifest.warnings["mapping"]:
         yield "warning", warning
-    if manifest["tokens"]:
-        tokens = manifest["tokens"]
+    if manifest.tokens:
+        tokens = manifest.tokens
         yield "tokens", f"{tokens['tokens']:,} in {tokens['documents']:,} documents"
-    for note in result["notes"]:
+    for note in result.notes:
         yield "note", note
-    yield "files", result["out"]
+    yield "files", result.out
 
 
 def counts_text(counts: Mapping[str, Json], *, count_last: bool = False) -> str:

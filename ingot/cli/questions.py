@@ -12,6 +12,7 @@ from ingot.converters.errors import MappingError, OutputError
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context
+    from ingot.agent.proposing.proposal import Proposal
     from ingot.agent.state import State
 
 Answer = dict[str, Any]
@@ -27,19 +28,20 @@ def load_mapping_file(path: Path) -> Answer:
 def ask_person(state: "State", context: "Context") -> Answer:
     """Show the proposal, and the rules' beside it where they say something else; ask once."""
     second = show_proposal(state, context)
-    rules = second and second["mapping"]
+    rules = second and second.mapping
     choices = "[y]es, [e]dit, [r]ules', [n]o" if rules else "[y]es, [e]dit, [n]o"
+    proposal = state["proposal"]
     answer = read_answer(f"Convert with this mapping? {choices}: ").lower()
     if answer in ("y", "yes"):
         return {"decisions": [{"type": "approve"}]}
     if answer in ("e", "edit"):
-        return edit_mapping((state["proposal"] or {})["mapping"])
+        return edit_mapping((proposal and proposal.mapping) or {})
     if rules and answer in ("r", "rules", "rules'"):
         return replacement_answer(rules)
     return {"decisions": [{"type": "reject", "message": "not approved"}]}
 
 
-def show_proposal(state: "State", context: "Context") -> Answer | None:
+def show_proposal(state: "State", context: "Context") -> "Proposal | None":
     """Show what a person has to know before they answer, the reasons to ask them last."""
     from ingot.agent.judging.gates import gates_of_state
     from ingot.agent.reporting.preview import preview
@@ -47,25 +49,26 @@ def show_proposal(state: "State", context: "Context") -> Answer | None:
     from ingot.cli.console import plain_text, stderr_console
 
     console = stderr_console()
-    console.print(plain_text(display.summary_line(state["proposal"] or {}), "bold"))
+    if state["proposal"]:
+        console.print(plain_text(display.summary_line(state["proposal"]), "bold"))
     try:
         display.show_preview(console, preview(state, context))
     except MappingError as error:
         console.print(plain_text(str(error), "red"))
-    gates = [gate.to_json() for gate in gates_of_state(state)]
+    gates = gates_of_state(state)
     display.show_gates(console, gates)
     display.show_review_reasons(console, gates)
-    display.show_problems(console, state.get("problems", []))
+    display.show_problems(console, state.get("problems", ()))
     second = _rules_proposal(state)
     if second:
         display.show_rules_proposal(console, second)
     return second
 
 
-def _rules_proposal(state: "State") -> Answer | None:
+def _rules_proposal(state: "State") -> "Proposal | None":
     """The rules' proposal where a model's differs from it."""
     opinion = state.get("opinion")
-    return None if not opinion or opinion["agrees"] else opinion["proposal"]
+    return None if not opinion or opinion.agrees else opinion.proposal
 
 
 def read_answer(question: str) -> str:

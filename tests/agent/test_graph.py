@@ -16,6 +16,7 @@ from ingot.agent.graph import build_graph, graph
 from ingot.agent.proposing.proposal import Proposal, ScriptedMapper
 from ingot.agent.state import Order, answer_message
 from ingot.converters.errors import IngotError, MappingError, ModelError
+from ingot.converters.typed_json import encode
 
 GOOD = {
     "version": 2,
@@ -58,7 +59,7 @@ class Run:
         self.order = Order(source=str(data), out=str(out), **given)
 
     def begin(self) -> dict[str, Any]:
-        return self.go({"order": self.order.to_json()})
+        return self.go({"order": encode(self.order)})
 
     def go(self, what: Any) -> dict[str, Any]:
         made: dict[str, Any] = self.graph.invoke(what, CONFIG, context=self.context)
@@ -340,7 +341,7 @@ def test_an_edit_that_is_no_mapping_is_shown_with_what_is_wrong(
     data: Path, tmp_path: Path, mapping: Any
 ) -> None:
     run = Run(data, tmp_path / "out", [proposal()])
-    run.go({"order": run.order.to_json(), "messages": [answer_message("before")]})
+    run.go({"order": encode(run.order), "messages": [answer_message("before")]})
     edit = {"name": "convert", "args": {"mapping": mapping}}
     again = run.answer(type="edit", edited_action=edit)
     (asked,) = again["__interrupt__"]

@@ -18,6 +18,7 @@ from ingot.agent.reporting.preview import (
 from ingot.agent.state import Order
 from ingot.converters import json_yaml
 from ingot.converters.rows import Json
+from ingot.converters.typed_json import encode
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,7 @@ def test_secrets_are_shown_only_where_the_order_says_raw(
     order = Order(source=str(file), out=None, share_values=share)
     path = {"path": "['bob@example.com']", "pointer": "/text/1", "resolved": 1}
     state: Any = {
-        "order": order.to_json(),
+        "order": encode(order),
         "proposal": {"mapping": mapping, "mapper": "scripted"},
         "check": {"paths": [{**path, "null": 0, "missing": 0}]},
     }
@@ -172,7 +173,7 @@ def test_what_a_key_hides_is_hidden_in_the_record(tmp_path: Path, share: str, sh
     (tmp_path / "a.jsonl").write_text('{"body": "Some words.", "password": "hunter0abc"}\n')
     order = Order(source=str(tmp_path), share_values=share)
     proposal = {"mapping": {"version": 2, "text": ["body", "password"]}, "mapper": "file"}
-    state: Any = {"order": order.to_json(), "proposal": proposal, "check": {}}
+    state: Any = {"order": encode(order), "proposal": proposal, "check": {}}
     [(row, record)] = preview(state, Context()).examples
     assert row["password"] == shown
     assert record["text"] == f"Some words.\n{shown}"

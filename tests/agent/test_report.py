@@ -24,6 +24,7 @@ from ingot.agent.reporting.report import (
 )
 from ingot.agent.state import Order, State
 from ingot.converters.errors import OutputError, ReviewNeeded
+from ingot.converters.typed_json import encode
 
 MAPPING = {"version": 2, "text": ["标题", "body"]}
 RULES = {"version": 2, "text": "body"}
@@ -31,7 +32,7 @@ RULES = {"version": 2, "text": "body"}
 
 def state(**given: Any) -> State:
     made: Any = {
-        "order": Order(source="raw data", out="out").to_json(),
+        "order": encode(Order(source="raw data", out="out")),
         "source": {
             "name": "my_set",
             "files": 2,

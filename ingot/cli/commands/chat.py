@@ -383,7 +383,8 @@ def _convert_mapping(
     with progress_meter() as context.progress:
         state = convert_conversation(conversation, context)
     display.show_outcome(console, state["outcome"])
-    return replace(conversation, done=str(state["result"].get("out") or ""))
+    result = state.get("result")
+    return replace(conversation, done=result.out if result else "")
 
 
 def _edit_mapping(

@@ -1,6 +1,7 @@
 """How a conversation looks in a terminal: the mapping as a tree, changes, rows beside records."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ingot.cli import display
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from ingot.agent.chat.mapping_tree import Branch, RowCount
     from ingot.agent.chat.responses import Reply
     from ingot.agent.context import Context
+    from ingot.agent.proposing.proposal import Evidence
+    from ingot.agent.state import Check
     from ingot.converters.errors import Problem
 
 _TYPES, _VALUES, _MOST_LINES = 24, 60, 24
@@ -62,7 +65,7 @@ def _show_mapping(console: "Console", told: "Reply", context: "Context") -> None
     state = told.conversation.state
     check = state.get("check")
     branches = mapping_branches(told.conversation.mapping, check)
-    decision = (state.get("proposal") or {}).get("decision", "no mapping")
+    decision = told.conversation.decision
     if not branches:
         console.print(plain_text(f"{decision}: no field is taken"))
         return
@@ -70,16 +73,16 @@ def _show_mapping(console: "Console", told: "Reply", context: "Context") -> None
     _show_coverage(console, check)
 
 
-def _show_coverage(console: "Console", check: Mapping[str, Json] | None) -> None:
+def _show_coverage(console: "Console", check: "Check | None") -> None:
     if not check:
         return
     from ingot.agent.chat.mapping_tree import RowCount
 
-    found = RowCount(rows=check["ok_rows"], of=check["rows"])
+    found = RowCount(rows=check.ok_rows, of=check.rows)
     line = plain_text("")
     line.append("Coverage ", "bold")
     line.append_text(_count_badge(found))
-    line.append(f" give {check['records']:,} records")
+    line.append(f" give {check.records:,} records")
     console.print(line)
     display.show_failures(console, check)
 
@@ -214,7 +217,7 @@ def _show_examples(
     from ingot.agent.reporting.preview import preview, raw_row_text, record_lines
 
     state, count = told.conversation.state, most or told.number
-    if not (state.get("proposal") or {}).get("mapping") or not state.get("check"):
+    if not state.get("proposal") or not state.get("check"):
         return
     try:
         seen = preview(state, context, examples=count)
@@ -237,7 +240,7 @@ def _cut_lines(text: str) -> str:
 
 def _show_trouble(console: "Console", told: "Reply") -> None:
     """Why it cannot be converted as it stands."""
-    display.show_problems(console, told.conversation.state.get("problems", []))
+    display.show_problems(console, told.conversation.state.get("problems", ()))
 
 
 def _show_problems(console: "Console", told: "Reply", context: "Context") -> None:
@@ -247,7 +250,7 @@ def _show_problems(console: "Console", told: "Reply", context: "Context") -> Non
 def _show_gates(console: "Console", told: "Reply", context: "Context") -> None:
     from ingot.agent.judging.gates import gates_of_state
 
-    display.show_gates(console, [one.to_json() for one in gates_of_state(told.conversation.state)])
+    display.show_gates(console, gates_of_state(told.conversation.state))
     _show_trouble(console, told)
 
 
@@ -271,19 +274,21 @@ def _show_fields(console: "Console", told: "Reply", context: "Context") -> None:
 
 def _show_reasons(console: "Console", told: "Reply", context: "Context") -> None:
     """Why the mapper chose as it did; of a target or field only what names it."""
-    proposal = told.conversation.steps[0].state.get("proposal") or {}
-    evidence = proposal.get("evidence") or []
+    proposal = told.conversation.steps[0].state.get("proposal")
+    if proposal is None:
+        return
     asked = told.text.replace("`", " ").replace("?", " ").split()
-    named = [one for one in evidence if _names_asked(one, asked)]
-    told_of = {**proposal, "evidence": named or evidence}
-    if proposal:
-        display.show_evidence(console, {**told_of, "reason": _redact_text(proposal["reason"])})
+    named = tuple(one for one in proposal.evidence if _names_asked(one, asked))
+    shown = replace(
+        proposal, evidence=named or proposal.evidence, reason=_redact_text(proposal.reason)
+    )
+    display.show_evidence(console, shown)
 
 
-def _names_asked(evidence: Mapping[str, Json], asked: Sequence[str]) -> bool:
-    texts = [evidence["target"], evidence["choice"], evidence["runner_up"] or ""]
+def _names_asked(evidence: "Evidence", asked: Sequence[str]) -> bool:
+    texts = [evidence.target, evidence.choice, evidence.runner_up or ""]
     words = " ".join(texts).replace(",", " ").replace(".", " ").split()
-    return any(one in words or one == evidence["target"] for one in asked)
+    return any(one in words or one == evidence.target for one in asked)
 
 
 def _show_alternatives(console: "Console", told: "Reply", context: "Context") -> None:

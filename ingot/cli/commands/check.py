@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ingot.cli import options as o
+from ingot.converters.typed_json import encode
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context
@@ -120,8 +121,11 @@ def _print_document(state: "State | None", golden: "GoldenResult | None") -> Non
 
     told: dict[str, Any] = {}
     if state:
-        gates = [gate.to_json() for gate in gates_of_state(state)]
-        told = {"check": state["check"], "gates": gates, "problems": state["problems"]}
+        told = {
+            "check": encode(state["check"]),
+            "gates": [encode(gate) for gate in gates_of_state(state)],
+            "problems": [encode(one) for one in state["problems"]],
+        }
     print_json({**told, "golden": asdict(golden)} if golden else told)
 
 
@@ -135,7 +139,7 @@ def _show_check(state: "State | None", context: "Context") -> None:
     if state and state["check"]:
         display.show_preview(console, preview(state, context))
         display.show_failures(console, state["check"])
-        display.show_gates(console, [gate.to_json() for gate in gates_of_state(state)])
+        display.show_gates(console, gates_of_state(state))
         display.show_drift(console, state["check"])
 
 

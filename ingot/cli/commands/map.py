@@ -8,6 +8,7 @@ import typer
 from ingot.cli import options as o
 from ingot.cli.model_options import ModelOptions
 from ingot.cli.options import expand_options
+from ingot.converters.typed_json import encode
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context
@@ -80,7 +81,7 @@ def map_data(
     if pin_sample and out is not None:
         _pin_rows(state, context, out, overwrite=overwrite)
     _explain(state, full=explain, on_stdout=out is not None and not as_json)
-    stop_unless_done(state, state["outcome"])
+    stop_unless_done(state)
     _stop_at_problems(state)
     _stop_for_person(state)
 
@@ -135,9 +136,9 @@ def _pin_rows(state: "State", context: "Context", out: Path, *, overwrite: bool)
         stderr_console().print(plain_text(f"no sample is pinned: {why}"))
         return
     source, sample = context.source_and_sample(
-        order["source"], spec_of_document(document, where=str(out))
+        order.source, spec_of_document(document, where=str(out))
     )
-    folder, share = pinned_folder(out), order["share_values"]
+    folder, share = pinned_folder(out), order.share_values
     pin_sample(
         source, sample, folder, share=share, keep=named_values(document), overwrite=overwrite
     )
@@ -159,7 +160,7 @@ def _write_mapping(state: "State", out: Path | None, *, as_json: bool) -> None:
         with output_errors(out):
             write_file(out, mapping_bytes(document))
     if as_json:
-        print_json(state["outcome"])
+        print_json(encode(state["outcome"]))
     elif out is None and document is not None:
         typer.echo(mapping_bytes(document), nl=False)
 
@@ -180,24 +181,24 @@ def _explain(state: "State", *, full: bool, on_stdout: bool) -> None:
     display.show_evidence(console, proposal)
     if check:
         display.show_coverage(
-            console, f"{check['ok_rows']}/{check['rows']} rows", path_coverage(check)
+            console, f"{check.ok_rows}/{check.rows} rows", path_coverage(check.paths)
         )
-        display.show_gates(console, [gate.to_json() for gate in gates_of_state(state)])
+        display.show_gates(console, gates_of_state(state))
 
 
 def _stop_at_problems(state: "State") -> None:
     """A proposal that fails on the sample is worth showing, and no success."""
-    from ingot.converters.errors import ConversionError, Problem
+    from ingot.converters.errors import ConversionError
 
-    found = [str(Problem(**one)) for one in state.get("problems", [])]
+    found = [str(one) for one in state.get("problems", ())]
     if found:
-        where = f"the proposed mapping for {state['order']['source']}"
+        where = f"the proposed mapping for {state['order'].source}"
         raise ConversionError(where, "; ".join(found), "correct it by hand, then: ingot check")
 
 
 def _stop_for_person(state: "State") -> None:
     """A proposal that `run --yes` would not convert is worth showing, and not approved."""
-    from ingot.agent.judging.gates import state_person_reasons
+    from ingot.agent.judging.policy import state_person_reasons
     from ingot.cli.commands.run import stop_waiting
 
     if found := state_person_reasons(state):

@@ -4,6 +4,7 @@
 `ingot run`: from raw data to records and tokens, with a review in between.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -13,7 +14,7 @@ from ingot.cli import options as o
 from ingot.cli.model_options import ModelOptions
 from ingot.cli.options import expand_options
 from ingot.converters.errors import ConversionError, ReviewNeeded
-from ingot.converters.rows import Json
+from ingot.converters.typed_json import encode
 
 if TYPE_CHECKING:
     from ingot.agent.context import Context
@@ -33,38 +34,38 @@ def end_run(state: "State", context: "Context", *, as_json: bool, gates_hold: bo
     from ingot.cli import display
     from ingot.cli.console import print_json, stdout_console
 
-    told = state["outcome"]
+    outcome = state["outcome"]
     if as_json:
-        print_json(told)
+        print_json(encode(outcome))
     else:
-        display.show_outcome(stdout_console(), told)
-        harmless = not gates_hold or told["status"] in ("done", "already_done")
-        display.show_problems(stdout_console(), told["problems"], harmless=harmless)
-        if told["status"] == "dry_run" and told["check"]:
+        display.show_outcome(stdout_console(), outcome)
+        harmless = not gates_hold or outcome.status in ("done", "already_done")
+        display.show_problems(stdout_console(), outcome.problems, harmless=harmless)
+        if outcome.status == "dry_run" and outcome.check:
             display.show_preview(stdout_console(), preview(state, context))
-    stop_unless_done(state, told)
+    stop_unless_done(state)
 
 
-def stop_unless_done(state: "State", told: dict[str, Json]) -> None:
+def stop_unless_done(state: "State") -> None:
     """Raise what stands for an outcome that is no success; nothing for a success."""
-    status = told["status"]
+    status, why = state["outcome"].status, state["outcome"].why
     if status == "waiting":
-        stop_waiting(state, told["why"])
+        stop_waiting(state, why)
     if status == "budget":
-        stop_waiting(state, f"a budget is used up: {told['why']}")
+        stop_waiting(state, f"a budget is used up: {why}")
     if status in _WHY:
         stop_waiting(state, _WHY[status])
     if status == "blocked":
         where, hint = _write_down_proposal(state)
-        raise ConversionError(where, f"a gate failed: {told['why']}", hint)
+        raise ConversionError(where, f"a gate failed: {why}", hint)
 
 
 def stop_midway(state: "State", why: str) -> NoReturn:
     """`stop_waiting` where no summary is printed: says also how much went to a model."""
     from ingot.cli import display
 
-    told = state.get("usage")
-    stop_waiting(state, f"{why}; {display.usage_text(told)}" if told else why)
+    usage = state.get("usage")
+    stop_waiting(state, f"{why}; {display.usage_text(usage)}" if usage else why)
 
 
 def stop_waiting(state: "State", why: str) -> NoReturn:
@@ -80,11 +81,11 @@ def _write_down_proposal(state: "State") -> tuple[str, str]:
         write_proposal,
     )
 
-    out = state["order"]["out"]
-    if out is None or state["order"]["dry_run"]:  # nothing is written, nothing can be gone on with
+    order, stopped = state["order"], state.get("stopped")
+    if order.out is None or order.dry_run:  # nothing is written, so nothing can be resumed
         instead = "the rules' own proposal: --mapper rules" if alternative_mapping(state) else ""
-        return state["order"]["source"], state.get("stopped", {}).get("hint") or instead
-    folder = write_proposal(state, out)
+        return order.source, stopped.hint if stopped and stopped.hint else instead
+    folder = write_proposal(state, order.out)
     return f"{folder}/", next_steps(state, folder)
 
 
@@ -229,7 +230,7 @@ def _run_session(order: "Order", context: "Context", *, as_json: bool) -> None:
             with progress_meter() as context.progress:
                 state = current.answer(answer)
         current.forget()
-    if state["outcome"]["status"] in ("done", "already_done", "irrelevant"):
+    if state["outcome"].status in ("done", "already_done", "irrelevant"):
         remove_proposal(order)
     end_run(state, context, as_json=as_json)
 
@@ -242,8 +243,9 @@ def _stop_at_budget(state: "State", *, as_json: bool) -> None:
     pass
 
     if as_json:
-        print_json(run_outcome(state))
-    stop_midway(state, f"a budget is used up: {state['stopped']['why']}")
+        print_json(encode(run_outcome(state)))
+    stopped = state.get("stopped")
+    stop_midway(state, f"a budget is used up: {stopped.why if stopped else ''}")
 
 
 def _ask_for_answer(current: "Session", state: "State", *, as_json: bool) -> dict[str, object]:
@@ -257,6 +259,6 @@ def _ask_for_answer(current: "Session", state: "State", *, as_json: bool) -> dic
     if not is_interactive():
         why = "a person has to approve the proposal: there is no terminal to ask on, and no --yes"
         if as_json:
-            print_json({**run_outcome(state), "status": "waiting", "why": why})
+            print_json(encode(replace(run_outcome(state), status="waiting", why=why)))
         stop_midway(state, why)
     return ask_person(state, current.context)

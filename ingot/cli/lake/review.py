@@ -24,6 +24,7 @@ from ingot.converters.rows import Json
 if TYPE_CHECKING:
     from ingot.agent.lake.lake_order import LakeOrder
     from ingot.agent.lake.review_queue import ShownProposal
+    from ingot.agent.proposing.proposal import Proposal
     from ingot.converters.lake.catalog import SetFacts
     from ingot.converters.lake.survey import DataSet
 
@@ -245,11 +246,11 @@ def _ask_about_set(order: "LakeOrder", facts: "SetFacts", data_set: "DataSet | N
     while laid is not None:
         try:
             second = show_proposal(laid.state, laid.context)
-            display.show_drift(stderr_console(), laid.state.get("check") or {})
+            display.show_drift(stderr_console(), laid.state.get("check"))
         except IngotError as error:  # the data changes while it is looked at
             print_error(str(error))
             break
-        choice = _read_choice(rules=bool(second and second["mapping"]))
+        choice = _read_choice(rules=bool(second and second.mapping))
         if choice in _ENDS:
             if done := _carry_out_choice(order, facts, data_set, choice, own):
                 return done
@@ -319,14 +320,14 @@ def _carry_out_choice(
 
 
 def _replacement_mapping(
-    laid: "ShownProposal", second: Mapping[str, Json] | None, choice: str
+    laid: "ShownProposal", second: "Proposal | None", choice: str
 ) -> tuple[dict[str, Json], dict[str, Json]]:
     """The mapping that is to be in place of this one, from an editor or the rules'; where from."""
     from ingot.cli.questions import edit_mapping
 
     old = (laid.document or {}).get("provenance") or {}
-    if choice == "r" and second:
-        return second["mapping"], {"mapper": "rules", "confidence": second["confidence"]}
+    if choice == "r" and second and second.mapping:
+        return second.mapping, {"mapper": "rules", "confidence": second.confidence}
     answer = edit_mapping(laid.document or {"version": 2})
     mapping = answer["decisions"][0]["edited_action"]["args"]["mapping"]
     return mapping, {**old, "edited": True}

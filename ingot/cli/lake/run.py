@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -193,7 +193,7 @@ def _report_document(order: "LakeOrder", report: "LakeReport") -> dict[str, Json
         "worked": list(report.worked),
         "rows": dict(rows),
         "records": dict(records),
-        "spent": report.spent.to_json(),
+        "spent": asdict(report.spent),
         "seconds": round(report.seconds, 3),
         "sets": [{key: v for key, v in one.items() if key not in left_out} for one in short],
         "left_out": [{"name": name, "why": why} for name, why in report.left_out],

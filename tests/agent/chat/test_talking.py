@@ -12,6 +12,7 @@ from ingot.agent.chat.operations import (
 from ingot.agent.context import Context
 from ingot.agent.model.budget import estimate_tokens
 from ingot.converters.mapping.bind import parse
+from ingot.converters.typed_json import decode, encode
 from tests.agent.chat.conftest import ANSWERS, STAPLES
 
 # --- without a model
@@ -161,9 +162,9 @@ def test_a_set_that_the_rules_cannot_map_is_mapped_by_hand(offline, tmp_path):
 def test_a_conversation_is_plain_json_without_rows(offline):
     talk = offline(STAPLES)
     talk("set text body")
-    text = json.dumps(talk.now.to_json())
+    text = json.dumps(encode(talk.now))
     assert "doubled" not in text
-    again = Conversation.from_json(json.loads(text))
+    again = decode(Conversation, json.loads(text))
     assert again == talk.now
     assert recheck_conversation(again, Context()).mapping == talk.now.mapping
 
@@ -442,7 +443,7 @@ def test_secrets_stay_on_the_machine(online, chat):
     assert "ann.lee@example.org" not in sent
     assert "bob.roe@example.org" not in sent
     assert "[email]" in sent
-    assert "bob.roe" not in json.dumps(talk.now.to_json())
+    assert "bob.roe" not in json.dumps(encode(talk.now))
 
 
 def test_rows_cannot_talk_the_model_into_converting(online, chat):

@@ -19,6 +19,7 @@ from ingot.converters.errors import IngotError
 from ingot.converters.mapping.bind import parse
 from ingot.converters.sources import open_source
 from ingot.converters.sources.sample import draw_sample
+from ingot.converters.typed_json import decode, encode
 
 
 def test_a_proposal_goes_through_json() -> None:
@@ -30,7 +31,7 @@ def test_a_proposal_goes_through_json() -> None:
         evidence=(Evidence(target="text", choice="text", why="long", runner_up="title"),),
         detected={"language": "zh"},
     )
-    assert Proposal.from_json(json.loads(json.dumps(proposal.to_json()))) == proposal
+    assert decode(Proposal, json.loads(json.dumps(encode(proposal)))) == proposal
 
 
 def test_the_rules_say_why_and_what_came_second(tmp_path: Path) -> None:
