@@ -29,7 +29,7 @@ def language_code(text: str) -> str:
 Tokenizer: TypeAlias = Annotated[
     str | None,
     Setting(
-        "Tokenizer for Megatron `.bin/.idx` files, which are written too: tokenizer.json, .model, "
+        "Also write Megatron .bin/.idx files with this tokenizer: tokenizer.json, .model, "
         "their folder, or hf://REPO.",
         metavar="T",
         section=OUTPUT,

@@ -50,7 +50,7 @@ def _read_shards(text: str) -> int | None:
 
 
 def _rayon_threads() -> int:
-    """Return `RAYON_NUM_THREADS`; 0 where it leaves the number open, as it does for that library."""
+    """Return `RAYON_NUM_THREADS`; 0 where it leaves the number open, as that library does."""
     stated = os.environ.get(RAYON, "").strip() or "0"
     if not (stated.isascii() and stated.isdigit()):
         problem = f"{stated!r} is not a number of threads"

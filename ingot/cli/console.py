@@ -34,7 +34,7 @@ def plain_text(text: str, style: str = "") -> "Text":
 
 
 def stdout_console() -> "Console":
-    """Return the console for results; wide where it is not a terminal, so that paths stay whole."""
+    """Return the console for results; wide outside of a terminal, so that paths stay whole."""
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
@@ -96,7 +96,9 @@ def progress_meter() -> Iterator["Watch"]:
         bar.start()  # not before there is something to show; again is no harm
         amounts = f"{progress.rows:,} rows, {progress.records:,} records"
         if progress.stage not in tasks:
-            tasks[progress.stage] = bar.add_task(progress.stage, total=progress.shards, amounts=amounts)
+            tasks[progress.stage] = bar.add_task(
+                progress.stage, total=progress.shards, amounts=amounts
+            )
         bar.update(tasks[progress.stage], completed=progress.shards_done, amounts=amounts)
 
     try:

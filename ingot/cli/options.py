@@ -58,8 +58,8 @@ def command_options(command: Command) -> Command:
     """Return the function as typer wants it.
 
     A parameter annotated with a `Setting` becomes an option or argument. One whose type is a
-    settings class becomes an option for each setting, or for those of `Annotated[Class, Only(...)]`,
-    and the function is called with an instance of that class.
+    settings class becomes an option for each setting, or for those that `Only` names in its
+    annotation, and the function is called with an instance of that class.
     """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, _Group] = {}
@@ -208,5 +208,6 @@ MappingFile: TypeAlias = Annotated[
     Path, Setting("Mapping file.", metavar="MAPPING", positional=True)
 ]
 HtmlFile: TypeAlias = Annotated[
-    Path | None, Setting("Also write a page with plots to this file.", metavar="FILE", flag="--html")
+    Path | None,
+    Setting("Also write a page with plots to this file.", metavar="FILE", flag="--html"),
 ]

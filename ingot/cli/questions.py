@@ -5,6 +5,7 @@ import os
 import shlex
 import subprocess
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +14,23 @@ from ingot.converters.errors import MappingError, OutputError
 if TYPE_CHECKING:
     from ingot.agent.context import Context
     from ingot.agent.proposing.proposal import Proposal
-    from ingot.agent.state import State
+    from ingot.agent.state import Order, State
 
 Answer = dict[str, Any]
 
 
-def load_mapping_file(path: Path) -> Answer:
-    """The document of a mapping file."""
+def complete_order(
+    order: "Order", *, out: Path | None = None, mapping: Path | None = None
+) -> "Order":
+    """Return the order with a destination, and with a mapping file in place of a mapper."""
     from ingot.converters.mapping.bind import load_mapping
 
-    return load_mapping(path)
+    if out is not None:
+        order = replace(order, out=str(out))
+    if mapping is None:
+        return order
+    document = load_mapping(mapping)
+    return replace(order, mapper="file", mapping=document, mapping_file=str(mapping))
 
 
 def ask_person(state: "State", context: "Context") -> Answer:

@@ -10,13 +10,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from ingot.cli.app import Commands
+from ingot.cli.command import Command, Commands
 from ingot.cli.recsys.ctr_build import build, draft
 from ingot.converters.recsys.ctr.featuremap import load
 
 app = typer.Typer(cls=Commands)
 for command in (draft, build):
-    app.command(command.__name__)(command)
+    app.command(command.__name__, cls=Command)(command)
 
 
 def ran(*words: object, code: int = 0) -> Any:

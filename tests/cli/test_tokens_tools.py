@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from ingot.cli.app import Commands
+from ingot.cli.command import Command, Commands
 from ingot.cli.tokens.tools import inspect, merge, verify
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
 from ingot.converters.megatron.read.input_files import scan
@@ -27,7 +27,7 @@ TEXTS = [
 
 app = typer.Typer(cls=Commands)
 for command in (inspect, merge, verify):
-    app.command(command.__name__)(command)
+    app.command(command.__name__, cls=Command)(command)
 
 
 def ran(*arguments: object, columns: str = "80") -> Result:

@@ -8,11 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ingot.cli import options as o
-from ingot.cli.console import safe_text
-from ingot.cli.model_options import ModelOptions
-from ingot.cli.options import expand_options
+from ingot.agent.model.settings import ModelSettings
+from ingot.agent.proposing.order import Order
+from ingot.cli import display, questions
+from ingot.cli.commands import chat_display
+from ingot.cli.console import (
+    is_interactive,
+    note_line,
+    plain_text,
+    print_json,
+    progress_meter,
+    safe_text,
+    stdout_console,
+)
+from ingot.cli.display import print_grid
+from ingot.cli.model_options import run_context
+from ingot.cli.options import Only, command_options
+from ingot.cli.questions import complete_order
 from ingot.converters.errors import IngotError, OutputError
+from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,7 +34,6 @@ if TYPE_CHECKING:
     from ingot.agent.chat.conversation import ChatStore, Conversation
     from ingot.agent.chat.responses import Reply
     from ingot.agent.context import Context
-    from ingot.agent.state import Order
 
 _PROMPT = "> "
 _STAGES = {
@@ -33,66 +46,49 @@ _STAGES = {
 }
 
 
-@expand_options
+@command_options
 def chat(
     *,
     ctx: typer.Context,
     source: Annotated[
         str | None,
-        typer.Argument(
-            metavar="SOURCE",
-            help="File, folder, archive or URL of the raw data.",
-            show_default=False,
-        ),
+        Setting("File, folder, archive or URL of the raw data.", metavar="SOURCE", positional=True),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            metavar="DIR",
-            help="Folder for the result; it can be named later too: out DIR.",
-            show_default=False,
+        Setting("Folder for the result; `out DIR` names it later.", metavar="DIR"),
+    ] = None,
+    resume: Annotated[str | None, Setting("Resume a conversation.", metavar="ID")] = None,
+    list_: Annotated[bool, Setting("List the conversations.", flag="--list")] = False,
+    forget: Annotated[str | None, Setting("Delete a conversation.", metavar="ID")] = None,
+    order: Annotated[
+        Order,
+        Only(
+            "mode",
+            "mapper",
+            "tokenizer",
+            "records",
+            "language",
+            "source_name",
+            "overwrite",
+            "share_values",
+            "prompt_tokens",
+            source="",
         ),
-    ] = None,
-    resume: Annotated[
-        str | None,
-        typer.Option(
-            "--resume", metavar="ID", help="Go on with a conversation.", show_default=False
-        ),
-    ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List the conversations.")] = False,
-    forget: Annotated[
-        str | None,
-        typer.Option("--forget", metavar="ID", help="Delete a conversation.", show_default=False),
-    ] = None,
-    mode: o.ModeOption = o.Mode.auto,
-    mapper: o.MapperOption = o.Mapper.auto,
+    ],
     mapping: Annotated[
-        Path | None,
-        typer.Option(
-            "--mapping",
-            metavar="FILE",
-            help="Begin with this mapping; no mapper is asked for one.",
-            show_default=False,
-        ),
+        Path | None, Setting("Begin with this mapping and ask no mapper.", metavar="FILE")
     ] = None,
-    tokenizer: o.TokenizerOption = None,
-    records: o.RecordsOption = o.Records.parquet,
-    language: o.LanguageOption = None,
-    source_name: o.SourceNameOption = None,
-    llm: ModelOptions,
-    overwrite: o.OverwriteOption = False,
-    as_json: Annotated[bool, typer.Option("--json", help="With --list: as JSON.")] = False,
+    llm: ModelSettings,
+    as_json: Annotated[bool, Setting("With --list: print JSON.", flag="--json")] = False,
 ) -> None:
     """Settle a mapping in conversation: say what should be different, look, approve, convert.
 
-    Plain language needs a model; short commands (help lists them) need nothing. Conversations are
-    kept. Lines are read from standard input where that is no terminal.
+    Plain language needs a model; short commands (help lists them) do not. Conversations are saved.
+    Lines are read from standard input where that is not a terminal.
     """
     from ingot.agent.chat.conversation import ChatStore
-    from ingot.agent.state import Order, state_home
-    from ingot.cli.console import stdout_console
-    from ingot.cli.questions import load_mapping_file
+    from ingot.agent.state import state_home
 
     chats = ChatStore(state_home())
     if sum((bool(source), bool(resume), list_, bool(forget))) != 1:
@@ -105,48 +101,21 @@ def chat(
         _refuse_other_options(ctx, "--forget", ("forget",))
         chats.forget(_load_conversation(chats, forget).id)
         return
-    context = llm.context(mapper)
-    console = stdout_console()
+    context = run_context(llm, order.mapper)
+    order = complete_order(replace(order, source=source or ""), out=out, mapping=mapping)
     if resume:
-        _refuse_other_options(
-            ctx, "--resume", ("resume", *_OF_RESUME, *(f.name for f in fields(llm)))
-        )
-        given = {
-            "out": str(out) if out else None,
-            "tokenizer": tokenizer,
-            "records": records.value,
-            "overwrite": overwrite,
-            "share_values": llm.share_values.value,
-            "prompt_tokens": llm.prompt_tokens,
-        }
-        said = {name: value for name, value in given.items() if _is_on_command_line(ctx, name)}
-        conversation = _resume_conversation(chats, resume, said, context)
+        model = [field.name for field in fields(llm)]
+        _refuse_other_options(ctx, "--resume", ("resume", "mapper", *_OF_RESUME, *model))
+        changed = {name: getattr(order, name) for name in _OF_RESUME if _is_given(ctx, name)}
+        conversation = _resume_conversation(chats, resume, changed, context)
     else:
-        order = Order(
-            source=source or "",
-            out=str(out) if out else None,
-            mode=mode.value,
-            mapper="file" if mapping else mapper.value,
-            mapping=load_mapping_file(mapping) if mapping else None,
-            mapping_file=str(mapping) if mapping else None,
-            tokenizer=tokenizer,
-            records=records.value,
-            language=language,
-            source_name=source_name,
-            overwrite=overwrite,
-            share_values=llm.share_values.value,
-            prompt_tokens=llm.prompt_tokens,
-        )
         conversation = _start_conversation(chats, order, context)
-    _run_talk(conversation, chats, context, console)
+    _run_talk(conversation, chats, context, stdout_console())
 
 
 def _list_conversations(chats: "ChatStore", *, as_json: bool) -> None:
     from dataclasses import asdict
     from datetime import UTC, datetime
-
-    from ingot.cli.console import print_json, stdout_console
-    from ingot.cli.display import print_grid
 
     found = chats.listed()
     if as_json:
@@ -169,11 +138,11 @@ def _load_conversation(chats: "ChatStore", id_: str) -> "Conversation":
         raise typer.BadParameter(f"there is no conversation {id_!r}: see --list") from error
 
 
-# What may be said otherwise when a conversation goes on, beside how a model is asked.
-_OF_RESUME = ("out", "tokenizer", "records", "overwrite", "mapper")
+# What a resumed conversation may change, besides how a model is asked.
+_OF_RESUME = ("out", "tokenizer", "records", "overwrite", "share_values", "prompt_tokens")
 
 
-def _is_on_command_line(ctx: typer.Context, name: str) -> bool:
+def _is_given(ctx: typer.Context, name: str) -> bool:
     """Whether an option stands on the command line."""
     source = ctx.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
@@ -182,7 +151,7 @@ def _is_on_command_line(ctx: typer.Context, name: str) -> bool:
 def _refuse_other_options(ctx: typer.Context, door: str, names: Iterable[str]) -> None:
     """See that nothing else was said, since it would do nothing."""
     for one in ctx.command.params:
-        if one.name and _is_on_command_line(ctx, one.name) and one.name not in names:
+        if one.name and _is_given(ctx, one.name) and one.name not in names:
             raise typer.BadParameter(f"{one.opts[0]} does not go with {door}")
 
 
@@ -197,14 +166,13 @@ def _resume_conversation(
     return recheck_conversation(replace(conversation, order=order), context)
 
 
-def _start_conversation(chats: "ChatStore", order: "Order", context: "Context") -> "Conversation":
+def _start_conversation(chats: "ChatStore", order: Order, context: "Context") -> "Conversation":
     """A new conversation; what is done meanwhile is told as it happens."""
     from ingot.agent.chat.operations import begin_conversation
-    from ingot.cli.console import plain_text, stderr_console
 
     def tell(node: str) -> None:
         if node in _STAGES:
-            stderr_console().print(plain_text(_STAGES[node], "dim"))
+            note_line(_STAGES[node], "dim")
 
     conversation = begin_conversation(chats.new_id(), order, context, tell)
     chats.keep(conversation)
@@ -216,8 +184,6 @@ def _run_talk(
 ) -> None:
     """Turn after turn until the person leaves or the lines end; each turn is kept."""
     from ingot.agent.chat.responses import Reply
-    from ingot.cli.commands import chat_display
-    from ingot.cli.console import plain_text
 
     chat_display.show_opening(console, Reply(conversation=conversation), context)
     how = "Say what should be different" if context.asking else "No model is asked: short commands"
@@ -247,7 +213,6 @@ class _TalkLoop:
     def turn(self, line: str) -> bool:
         """One line; False = it was the last one."""
         from ingot.agent.chat.responses import count_usage, respond
-        from ingot.cli.commands import chat_display
 
         heard = _StreamedWords(self._console)
         try:
@@ -277,7 +242,6 @@ class _TalkLoop:
             self._now = conversation
 
     def _say(self, text: str, style: str = "dim") -> None:
-        from ingot.cli.console import plain_text
 
         self._console.print(plain_text(text, style))
 
@@ -295,8 +259,6 @@ def _recheck_mapping(conversation: "Conversation", context: "Context") -> "Conve
 
 def _input_lines(console: "Console") -> Iterator[str]:
     """What the person types; where there is no terminal the lines of standard input, shown too."""
-    from ingot.cli.console import plain_text
-
     typed = _terminal_lines() if sys.stdin.isatty() else _piped_lines()
     for line in typed:
         if line.isprintable() or _is_text(line):
@@ -343,7 +305,6 @@ class _StreamedWords:
         self.whole = ""
 
     def __call__(self, new: str | None) -> None:
-        from ingot.cli.console import plain_text
 
         if new is None:
             if self.whole:
@@ -377,8 +338,6 @@ def _convert_mapping(
     conversation: "Conversation", context: "Context", console: "Console"
 ) -> "Conversation":
     from ingot.agent.chat.operations import convert_conversation
-    from ingot.cli import display
-    from ingot.cli.console import progress_meter
 
     with progress_meter() as context.progress:
         state = convert_conversation(conversation, context)
@@ -393,9 +352,6 @@ def _edit_mapping(
     """The conversation with the mapping as it comes back from the person's editor."""
     from ingot.agent.chat.operations import replace_mapping
     from ingot.agent.chat.responses import reply_to_change
-    from ingot.cli import questions
-    from ingot.cli.commands import chat_display
-    from ingot.cli.console import is_interactive, plain_text
 
     if not is_interactive():
         console.print(plain_text("an editor needs a terminal"))
@@ -413,7 +369,6 @@ def _save_mapping(conversation: "Conversation", name: str, console: "Console") -
     """The mapping as a file."""
     from ingot.agent.reporting.proposal_folder import proposed_mapping
     from ingot.agent.reporting.report import mapping_bytes
-    from ingot.cli.console import plain_text
     from ingot.converters.errors import OutputError
     from ingot.converters.output.commit import output_errors, write_file
 

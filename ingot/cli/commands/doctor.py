@@ -27,6 +27,7 @@ def doctor(endpoint: EndpointSettings, as_json: o.Json = False) -> None:
     The exit code is 1 if a check of this machine fails, 4 if a check of the endpoint fails.
     """
     from ingot.agent.doctor.checks import raise_if_failed
+
     looked, found = _checks(endpoint), []
     if as_json:
         found = list(looked)
@@ -49,7 +50,9 @@ def _checks(settings: EndpointSettings) -> Iterator["Check"]:
     asked = find_endpoint(settings)
     of_machine = chain(checks.installation_checks(), folders.folder_checks())
     if asked is None:
-        return chain(of_machine, [endpoint_checks.missing_endpoint_check(settings.model, settings.base_url)])
+        return chain(
+            of_machine, [endpoint_checks.missing_endpoint_check(settings.model, settings.base_url)]
+        )
     return chain(
         of_machine, endpoint_checks.endpoint_checks(asked, Store(folders.find_state_folder()))
     )

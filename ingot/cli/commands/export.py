@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from ingot.cli import options as o
 from ingot.cli.console import plain_text, print_json, progress_meter, stdout_console
 from ingot.cli.display import print_grid, result_document
-from ingot.cli.options import Only, command_options
+from ingot.cli.options import command_options
 from ingot.converters.export.options import TRAINER_NAMES, ExportOptions
 from ingot.converters.settings import Setting, existing_folder
 

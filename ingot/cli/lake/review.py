@@ -9,17 +9,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ingot.cli import display
 from ingot.cli import options as o
 from ingot.cli.console import (
     is_interactive,
+    note_line,
     plain_text,
     print_error,
     print_json,
     stderr_console,
     stdout_console,
 )
+from ingot.cli.display import print_grid
+from ingot.cli.options import command_options
+from ingot.cli.questions import edit_mapping, read_answer, show_proposal
 from ingot.converters.errors import IngotError, ReviewNeeded
 from ingot.converters.rows import Json
+from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from ingot.agent.lake.lake_order import LakeOrder
@@ -41,57 +47,46 @@ _GONE = "its files are not there any more, or belong to another data set now"
 _TOLD = ("name", "place", "status", "why", "decision", "mapper", "model", "confidence", "coverage")
 
 
+@command_options
 def review_lake(
     *,
     lake: Annotated[
         Path,
-        typer.Argument(
-            metavar="DIR", help="Folder of the lake: the --out of its runs.", show_default=False
-        ),
+        Setting("Folder of the lake: the --out of its runs.", metavar="DIR", positional=True),
     ],
     mappings: Annotated[
         Path | None,
-        typer.Option(
-            "--mappings",
-            metavar="FOLDER",
-            help="Where approved mappings lie.  [default: as in the last run]",
-            show_default=False,
-        ),
+        Setting("Folder of approved mappings.", metavar="FOLDER", default="as in the last run"),
     ] = None,
-    listed: Annotated[
-        bool, typer.Option("--list", help="List what waits, and decide nothing.")
-    ] = False,
+    listed: Annotated[bool, Setting("List what waits, and decide nothing.", flag="--list")] = False,
     approve: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--approve",
+        tuple[str, ...],
+        Setting(
+            "Approve the proposal of this data set. Repeatable; * and ? are wildcards.",
             metavar="NAME",
-            help="Approve the proposal of this data set; may be repeated, * and ? stand for "
-            "anything.",
-            show_default=False,
+            repeatable=True,
         ),
-    ] = None,
+    ] = (),
     reject: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--reject",
+        tuple[str, ...],
+        Setting(
+            "Ignore this data set until its files change. Repeatable; * and ? are wildcards.",
             metavar="NAME",
-            help="Leave this data set alone until its files change; like --approve.",
-            show_default=False,
+            repeatable=True,
         ),
-    ] = None,
-    as_json: o.JsonOption = False,
+    ] = (),
+    as_json: o.Json = False,
 ) -> None:
-    """Walk through the data sets of a lake that wait for a person.
+    """Review the data sets of a lake that wait for a person, one after the other.
 
-    Shows mapping, coverage, rows beside their records and why nobody else may decide. Approved
+    Shows mapping, coverage, rows beside their records and why a person has to decide. Approved
     mappings are files in DIR/mappings; the next ingot lake run converts with them.
     """
     from ingot.agent.lake.review_queue import known_order, waiting_sets
 
     order = known_order(lake, mappings)
     if approve or reject:
-        _decide(order, approve or [], reject or [], as_json=as_json)
+        _decide(order, approve, reject, as_json=as_json)
         return
     found = waiting_sets(order, rejected=listed)
     if listed or as_json or not is_interactive():
@@ -106,7 +101,6 @@ def review_lake(
 
 
 def _list_sets(order: "LakeOrder", found: Sequence["SetFacts"], *, as_json: bool) -> None:
-    from ingot.cli.display import print_grid
 
     if as_json:
         print_json({"lake": str(order.out), "sets": [_set_document(order, one) for one in found]})
@@ -203,7 +197,7 @@ def _print_next_step(order: "LakeOrder", approved: int) -> None:
     if approved:
         run = shlex.join(["ingot", "lake", "run", order.root, "--out", str(order.out)])
         said = f"to convert what was approved: {run} ..."
-        stderr_console().print(plain_text(f"{said} (with the options of the last run)"))
+        note_line(f"{said} (with the options of the last run)")
 
 
 # --- on a terminal
@@ -216,7 +210,7 @@ def _walk_sets(order: "LakeOrder", found: Sequence["SetFacts"]) -> None:
     if not found:
         stderr_console().print("nothing waits")
         return
-    stderr_console().print(plain_text(f"looking at {order.root} ..."))
+    note_line(f"looking at {order.root} ...")
     sets = find_data_sets(order)
     counts = dict.fromkeys(("approved", "rejected", "skipped"), 0)
     for number, facts in enumerate(found, start=1):
@@ -226,15 +220,13 @@ def _walk_sets(order: "LakeOrder", found: Sequence["SetFacts"]) -> None:
             break
         counts[done] += 1
     told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    stderr_console().print(plain_text(told or "nothing decided", "bold"))
+    note_line(told or "nothing decided", "bold")
     _print_next_step(order, counts["approved"])
 
 
 def _ask_about_set(order: "LakeOrder", facts: "SetFacts", data_set: "DataSet | None") -> str:
     """What a person decides of one data set: `approved`, `rejected`, `skipped` or `quit`."""
     from ingot.agent.lake import review_queue
-    from ingot.cli import display
-    from ingot.cli.questions import show_proposal
 
     _introduce_set(facts)
     if data_set is None:
@@ -273,7 +265,7 @@ def _introduce_set(facts: "SetFacts") -> None:
         *([f"{facts.card['file']} says: {card}"] if card else []),
     ]
     for line in lines:
-        stderr_console().print(plain_text(line))
+        note_line(line)
 
 
 def _load_shown(make: Callable[[], "ShownProposal"]) -> "ShownProposal | None":
@@ -287,8 +279,6 @@ def _load_shown(make: Callable[[], "ShownProposal"]) -> "ShownProposal | None":
 
 def _read_choice(*, rules: bool) -> str:
     """One of the letters; the end of input quits."""
-    from ingot.cli.questions import read_answer
-
     allowed = {key: said for key, said in _CHOICES.items() if rules or key != "r"}
     while True:
         answer = read_answer(f"{', '.join(allowed.values())}: ").lower()[:1] or "q"
@@ -308,9 +298,7 @@ def _carry_out_choice(
 
     try:
         if choice == "y":
-            stderr_console().print(
-                plain_text(f"approved: {review_queue.approve(order, facts, own)}")
-            )
+            note_line(f"approved: {review_queue.approve(order, facts, own)}")
         elif choice == "n":
             review_queue.reject(order, facts, data_set)
     except IngotError as error:
@@ -323,8 +311,6 @@ def _replacement_mapping(
     laid: "ShownProposal", second: "Proposal | None", choice: str
 ) -> tuple[dict[str, Json], dict[str, Json]]:
     """The mapping that is to be in place of this one, from an editor or the rules'; where from."""
-    from ingot.cli.questions import edit_mapping
-
     old = (laid.document or {}).get("provenance") or {}
     if choice == "r" and second and second.mapping:
         return second.mapping, {"mapper": "rules", "confidence": second.confidence}

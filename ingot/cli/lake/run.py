@@ -1,7 +1,4 @@
-"""What `ingot lake run` shows: how far it is, what became of the data sets, what to do next.
-
-`ingot lake run`: every data set below a folder or URL, mapped, gated, converted, catalogued.
-"""
+"""`ingot lake run`: its options, what it shows while it works, and its summary."""
 
 import os
 import sys
@@ -10,25 +7,33 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ingot.agent.lake.lake_order import MAPPINGS, LakeOrder
+from ingot.agent.model.settings import ModelSettings
 from ingot.cli import options as o
-from ingot.cli.console import plain_text, print_json, stderr_console, stdout_console
-from ingot.cli.model_options import ModelOptions
-from ingot.cli.options import expand_options
+from ingot.cli.console import (
+    note_line,
+    plain_text,
+    print_json,
+    safe_text,
+    stderr_console,
+    stdout_console,
+)
+from ingot.cli.display import print_grid
+from ingot.cli.model_options import ask_settings
+from ingot.cli.options import Only, command_options
 from ingot.converters.rows import Json
+from ingot.converters.settings import Setting
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from ingot.agent.lake.lake_order import LakeOrder
     from ingot.agent.lake.run import LakeReport
     from ingot.converters.lake.catalog import SetFacts
-    from ingot.converters.lake.record_hashes import Splits
 
 _ROWS = ("converted", "rejected", "filtered")
 _OPEN = ("waiting", "resting", "failed")
@@ -36,7 +41,7 @@ _STYLES = {"waiting": "yellow", "resting": "yellow", "failed": "red"}
 _MOST_SHOWN = 20
 
 
-def show_run(order: "LakeOrder", *, strict: bool, as_json: bool) -> None:
+def show_run(order: LakeOrder, *, strict: bool, as_json: bool) -> None:
     """One run, with its summary."""
     from ingot.agent.lake.run import run_lake
 
@@ -47,7 +52,7 @@ def show_run(order: "LakeOrder", *, strict: bool, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def watch_lake(order: "LakeOrder", poll: float, *, as_json: bool) -> None:
+def watch_lake(order: LakeOrder, poll: float, *, as_json: bool) -> None:
     """Run after run until interrupted; tells of those that had something to do."""
     from ingot.agent.lake.run import run_lake
     from ingot.agent.lake.shared_model import end_run
@@ -65,20 +70,17 @@ def watch_lake(order: "LakeOrder", poll: float, *, as_json: bool) -> None:
             except (SourceError, OutputError) as error:
                 if known is None:
                     raise
-                stderr_console().print(
-                    plain_text(f"looked in vain: {error}", "yellow")
-                )  # it may come back
+                note_line(f"could not read the lake: {error}", "yellow")  # it may come back
             time.sleep(poll)
     except KeyboardInterrupt:
         stderr_console().print("stopped watching")
         end_run(order.state)  # killed, it goes on within its budget; stopped, it has ended
 
 
-def show_sets(order: "LakeOrder", *, as_json: bool) -> None:
+def show_sets(order: LakeOrder, *, as_json: bool) -> None:
     """The data sets that there are, before anything is done with them."""
     from ingot.agent.lake.run import find_sets
     from ingot.agent.lake.scheduling import Workers
-    from ingot.cli.display import print_grid
 
     with _choose_listener() as listener, Workers(order.jobs) as workers:
         found, files = find_sets(order, workers, listener)
@@ -116,7 +118,7 @@ def show_sets(order: "LakeOrder", *, as_json: bool) -> None:
     )
 
 
-def _show_report(order: "LakeOrder", report: "LakeReport", *, as_json: bool) -> None:
+def _show_report(order: LakeOrder, report: "LakeReport", *, as_json: bool) -> None:
     if as_json:
         print_json(_report_document(order, report))
         return
@@ -172,14 +174,12 @@ def _model_line(report: "LakeReport") -> str | None:
 def _show_open_sets(sets: Sequence["SetFacts"]) -> None:
     for one in sets[:_MOST_SHOWN]:
         why = " ".join(one.why.split())
-        stderr_console().print(plain_text(f"{one.status}: {one.name}: {why}", _STYLES[one.status]))
+        note_line(f"{one.status}: {one.name}: {why}", _STYLES[one.status])
     if len(sets) > _MOST_SHOWN:
-        stderr_console().print(
-            plain_text(f"... and {len(sets) - _MOST_SHOWN:,} more {sets[0].status}")
-        )
+        note_line(f"... and {len(sets) - _MOST_SHOWN:,} more {sets[0].status}")
 
 
-def _report_document(order: "LakeOrder", report: "LakeReport") -> dict[str, Json]:
+def _report_document(order: LakeOrder, report: "LakeReport") -> dict[str, Json]:
     """The report for programs: no samples and no mappings, which may be long."""
     from ingot.converters.lake.catalog import Figures
 
@@ -208,7 +208,7 @@ class _LineListener:
 
     def _say(self, text: str, style: str = "") -> None:
         if not self._quiet:
-            stderr_console().print(plain_text(text, style))
+            note_line(text, style)
 
     def looking(self, done: int, files: int) -> None:
         """So many of so many new files were looked at."""
@@ -253,8 +253,6 @@ class _BarListener:
 
     def settled(self, facts: "SetFacts", done: int, todo: int) -> None:
         """A data set has come to its end."""
-        from ingot.cli.console import safe_text
-
         name = safe_text(facts.name).replace("\n", " ")[:40]
         self._update("data sets", done, todo, f"{done:,} of {todo:,} {name}: {facts.status}")
 
@@ -279,163 +277,90 @@ def _choose_listener(*, quiet: bool = False) -> Iterator[_LineListener | _BarLis
         bar.stop()
 
 
-_POLL = 30.0
 _WAITING = 4  # processes that may wait for a model while others work
-_CORPUS = "What training reads"
 
 
-class Dedup(StrEnum):
-    """Which repeats are left out."""
-
-    exact = "exact"
-
-
-def _parse_splits(text: str | None) -> "Splits | None":
-    """The splits that were asked for."""
-    from ingot.converters.errors import ConversionError
-    from ingot.converters.lake import record_hashes
-
-    try:
-        return None if text is None else record_hashes.parse_splits(text)
-    except ConversionError as error:
-        raise typer.BadParameter(str(error)) from error
-
-
-@expand_options
+@command_options
 def run(
     *,
-    root: Annotated[
-        str,
-        typer.Argument(
-            metavar="ROOT",
-            help="Folder or URL (s3://, gs://, hdfs://, ...) below which the data sets lie.",
-            show_default=False,
+    order: Annotated[
+        LakeOrder,
+        Only(
+            "root",
+            "out",
+            "mode",
+            "mapper",
+            "pin",
+            "yes",
+            "min_confidence",
+            "allow_drift",
+            "tokenizer",
+            "records",
+            "language",
+            "splits",
+            "share_values",
+            "prompt_tokens",
+            mappings=Path(MAPPINGS),
         ),
     ],
-    out: Annotated[
-        Path,
-        typer.Option("--out", metavar="DIR", help="Folder of the lake.", show_default=False),
-    ],
-    mode: o.ModeOption = o.Mode.auto,
-    mapper: o.MapperOption = o.Mapper.auto,
     mappings: Annotated[
         Path | None,
-        typer.Option(
-            "--mappings",
+        Setting(
+            "Folder of approved mappings, such as one in a git repository.",
             metavar="FOLDER",
-            help="Where approved mappings lie, such as a folder of a git repository.  "
-            "[default: DIR/mappings]",
-            show_default=False,
+            default="DIR/mappings",
         ),
     ] = None,
-    pin_sample: Annotated[
-        bool,
-        typer.Option(
-            "--pin-sample",
-            help="Lay a small sample of raw rows beside each mapping: ingot review replays it.",
-        ),
-    ] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Approve proposals that pass the gates; others wait.")
-    ] = False,
-    min_confidence: Annotated[
-        float,
-        typer.Option(
-            "--min-confidence",
-            metavar="X",
-            min=0.0,
-            max=1.0,
-            help="From 0 to 1: where the mapper is less sure, the data set waits, --yes or not.",
-            show_default=False,
-        ),
-    ] = 0.0,
-    allow_drift: o.AllowDriftOption = False,
-    tokenizer: o.TokenizerOption = None,
-    records: o.RecordsOption = o.Records.parquet,
-    language: o.LanguageOption = None,
     dedup: Annotated[
-        Dedup | None,
-        typer.Option(
-            "--dedup",
-            help="Leave records out of DIR/corpus that repeat another one of the lake.",
-            rich_help_panel=_CORPUS,
-            show_default=False,
-        ),
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            "--split",
-            metavar="PARTS",
-            help="Deal records to splits in DIR/corpus by what they say: train=0.98,valid=0.02.",
-            rich_help_panel=_CORPUS,
-            show_default=False,
+        Literal["exact"] | None,
+        Setting(
+            "Leave duplicates of other records of the lake out of DIR/corpus.",
+            section="Corpus for training",
         ),
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option(
-            "--jobs",
+        Setting(
+            "Number of data sets processed at the same time, each in its own process.",
             metavar="N",
-            min=1,
-            help="Data sets at a time, each in a process.  [default: cores, and 4 more with a "
-            "model]",
-            show_default=False,
+            minimum=1,
+            default="cores, and 4 more with a model",
         ),
     ] = None,
-    llm: ModelOptions,
+    llm: ModelSettings,
     watch: Annotated[
-        bool,
-        typer.Option("--watch", help="Look again and again for what is new, until interrupted."),
+        bool, Setting("Look for new and changed data sets again and again, until interrupted.")
     ] = False,
     poll: Annotated[
         float,
-        typer.Option(
-            "--poll",
+        Setting(
+            "With `watch`: seconds between two looks; files younger than that wait.",
             metavar="S",
-            min=0.1,
-            help="With --watch: seconds between two looks; files younger than that wait.",
+            minimum=0.1,
         ),
-    ] = _POLL,
+    ] = 30.0,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List the data sets, write nothing but what was seen.")
+        bool, Setting("List the data sets and convert nothing; only the file scan is stored.")
     ] = False,
     strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Exit with 1 if a data set waits, rests or failed."),
+        bool, Setting("Exit with 1 if a data set waits, failed or has no budget left.")
     ] = False,
-    as_json: o.JsonOption = False,
+    as_json: o.Json = False,
 ) -> None:
-    """Find the data sets of a lake; map, gate and convert what is new or changed.
+    """Find the data sets of a lake; map, check and convert what is new or changed.
 
     Writes sets/, mappings/, catalog.parquet and index.html into DIR, and corpus/ with --dedup or
-    --split. What needs a person waits: ingot lake review DIR.
+    --split. Data sets that need a person wait for ingot lake review DIR.
     """
-    from ingot.agent.lake.lake_order import MAPPINGS, LakeOrder
-
-    pass
-
-    asked = llm.ask_order(mapper)
-    if pin_sample and llm.share_values.value == "none":
+    asked = ask_settings(llm, order.mapper)
+    if order.pin and order.share_values == "none":
         raise typer.BadParameter("--pin-sample stores values, --share-values none forbids it")
-    order = LakeOrder(
-        root=root,
-        out=out.absolute(),
-        mappings=(mappings or out / MAPPINGS).absolute(),
-        mode=mode.value,
-        mapper=mapper.value,
+    order = replace(
+        order,
+        out=order.out.absolute(),
+        mappings=(mappings or order.out / MAPPINGS).absolute(),
         asking=asked,
-        tokenizer=tokenizer,
-        records=records.value,
-        language=language,
-        yes=yes,
-        min_confidence=min_confidence,
-        allow_drift=allow_drift,
-        share_values=llm.share_values.value,
-        prompt_tokens=llm.prompt_tokens,
         dedup=dedup is not None,
-        pin=pin_sample,
-        splits=_parse_splits(split),
         jobs=jobs or (os.cpu_count() or 1) + (_WAITING if asked else 0),
     )
     if dry_run:

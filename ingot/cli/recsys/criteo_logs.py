@@ -64,9 +64,7 @@ def preprocess_criteo(
     no_shuffle: Annotated[bool, Setting("Keep the order of the rows.", section=SHUFFLE)] = False,
     resume: Annotated[
         bool,
-        Setting(
-            "Resume an interrupted run, or start again.", section=RUN, negative="--no-resume"
-        ),
+        Setting("Resume an interrupted run, or start again.", section=RUN, negative="--no-resume"),
     ] = True,
     overwrite: Overwrite = False,
     as_json: o.Json = False,
@@ -211,7 +209,12 @@ def _dense_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
     yield _DENSE_HEADS
     for one in figures.dense:
         numbers = map(format_measure, (one.least, one.most, one.mean))
-        yield one.name, _share_text(one.missing, figures.rows), format_count(one.nonfinite), *numbers
+        yield (
+            one.name,
+            _share_text(one.missing, figures.rows),
+            format_count(one.nonfinite),
+            *numbers,
+        )
 
 
 def _sparse_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:

@@ -1,8 +1,8 @@
 """`ingot ctr validate` and `ingot ctr stats`."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -68,7 +68,6 @@ def _progress_bar() -> Iterator["Watch"]:
         yield lambda _done, _all: None
         return
     from rich.progress import Progress
-
 
     with Progress(console=stderr_console(), transient=True) as bar:
         task = bar.add_task("rows")
@@ -166,7 +165,8 @@ def _show_stats(console: "Console", figures: "Figures", html: Path | None) -> No
     if figures.vocab:
         console.print(plain_text("Vocabularies of the train rows", "bold"))
         print_grid(
-            console, [("feature", "distinct", "own id", "occurrences covered"), *_vocab_rows(figures)]
+            console,
+            [("feature", "distinct", "own id", "occurrences covered"), *_vocab_rows(figures)],
         )
     for note in figures.notes:
         console.print(plain_text(f"note: {note}", "yellow"), soft_wrap=True)

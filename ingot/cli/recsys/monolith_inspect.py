@@ -100,7 +100,7 @@ class _RowDocuments:
         self._tell(f"{where}: {describe_bad(bad)}", "yellow")
 
     def _tell(self, text: str, style: str = "") -> None:
-        
+
         from ingot.agent.privacy.secrets import redact_urls
 
         self._notes.print(plain_text(redact_urls(text), style), soft_wrap=True)
@@ -148,9 +148,7 @@ _FEW: Final = 3
 
 
 @command_options
-def show_monolith_stats(
-    *, where: _Where, hints: StreamHints, as_json: o.Json = False
-) -> None:
+def show_monolith_stats(*, where: _Where, hints: StreamHints, as_json: o.Json = False) -> None:
     """Show statistics of streams: features and fill rates, slots, labels, LineIds.
 
     Records that cannot be read are counted by reason and skipped.
@@ -208,7 +206,10 @@ def _figure_facts(figures: "f.Figures") -> Iterator[tuple[str, str]]:
     yield "records", f"{figures.records:,}" + _lengths_in(figures.batches, " of {} rows")
     yield "labels", _lengths_text(figures.labels) + " a row" if figures.labels else "none"
     if figures.sort_ids:
-        yield "sort_ids", f"{figures.sort_ids.count:,}" + _lengths_in(figures.sort_ids, " of {} bytes")
+        yield (
+            "sort_ids",
+            f"{figures.sort_ids.count:,}" + _lengths_in(figures.sort_ids, " of {} bytes"),
+        )
     yield from _spread_facts(figures)
     yield from _slot_facts(figures.slots)
     yield from _unknown_facts(figures.unknown)

@@ -273,9 +273,7 @@ def build_tokens(
         bool, Setting("Also read subfolders.", section=INPUT, negative="--no-recursive")
     ] = True,
     options: BuildOptions,
-    truncate: Annotated[
-        bool, Setting("Short for --long-docs truncate.", section=TEXT)
-    ] = False,
+    truncate: Annotated[bool, Setting("Short for --long-docs truncate.", section=TEXT)] = False,
     work: WorkOptions,
     keep_order: Annotated[
         bool,
@@ -289,9 +287,7 @@ def build_tokens(
     ],
     log_file: Annotated[
         Path | None,
-        Setting(
-            "File for log lines.", metavar="PATH", section=LOGGING, default="stdout"
-        ),
+        Setting("File for log lines.", metavar="PATH", section=LOGGING, default="stdout"),
     ] = None,
     progress: Annotated[
         bool,

@@ -193,9 +193,7 @@ def inspect(
             default="the one it was built with, if found",
         ),
     ] = None,
-    samples: Annotated[
-        int, Setting("Number of documents to show.", metavar="N", minimum=0)
-    ] = 3,
+    samples: Annotated[int, Setting("Number of documents to show.", metavar="N", minimum=0)] = 3,
     document: Annotated[
         int | None, Setting("Show only document N, counted from 0.", metavar="N", minimum=0)
     ] = None,
@@ -256,9 +254,7 @@ def verify(
     samples: Annotated[
         int, Setting("Number of documents to tokenize again.", metavar="N", minimum=1)
     ] = 200,
-    seed: Annotated[
-        int, Setting("Seed for sampling documents.", metavar="N", minimum=0)
-    ] = 0,
+    seed: Annotated[int, Setting("Seed for sampling documents.", metavar="N", minimum=0)] = 0,
     everything: Annotated[
         bool, Setting("Check all documents instead of a sample.", flag="--all")
     ] = False,

@@ -42,7 +42,9 @@ def _note_matched(filters: Filters, rows: Rows) -> None:
             filters.matched.add(pattern)
 
 
-def _kept_rows(filters: Filters, rows: Rows, stream: str, dropped: Counter[str]) -> NDArray[np.bool_]:
+def _kept_rows(
+    filters: Filters, rows: Rows, stream: str, dropped: Counter[str]
+) -> NDArray[np.bool_]:
     keep = np.ones(len(rows), np.bool_)
     for reason, passes in _row_tests(filters, rows, stream):
         dropped[reason] += int((keep & ~passes).sum())
@@ -61,7 +63,9 @@ def _row_tests(filters: Filters, rows: Rows, stream: str) -> list[tuple[str, NDA
 
 
 def _kept_features(filters: Filters, rows: Rows) -> NDArray[np.bool_] | None:
-    keep = np.array([_takes_feature(filters, name.decode()) for name in rows.names], np.bool_)[rows.name]
+    keep = np.array([_takes_feature(filters, name.decode()) for name in rows.names], np.bool_)[
+        rows.name
+    ]
     if filters.drop_raw:
         keep &= ~rows.raw
     if filters.drop_unset:

@@ -28,7 +28,9 @@ _STREAMS: Final = "Streams"
 _ROWS: Final = "Rows"
 _FEATURES: Final = "Features"
 _TABLES: Final = "Tables"
-_FRAMES: Final = "sort_id, kafka_dump, kafka_dump_prefix with commas between; lagrangex_header; none"
+_FRAMES: Final = (
+    "sort_id, kafka_dump, kafka_dump_prefix with commas between; lagrangex_header; none"
+)
 
 
 @dataclass(kw_only=True)
@@ -188,9 +190,9 @@ class Filters:
         ),
     ] = ()
     drop_raw: Annotated[bool, Setting("Drop raw features.", section=_FEATURES)] = False
-    drop_unset: Annotated[
-        bool, Setting("Drop features without a value.", section=_FEATURES)
-    ] = False
+    drop_unset: Annotated[bool, Setting("Drop features without a value.", section=_FEATURES)] = (
+        False
+    )
     matched: set[str] = field(default_factory=set, compare=False, repr=False)
 
     def __post_init__(self) -> None:
