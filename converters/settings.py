@@ -104,5 +104,5 @@ def split_names(text: str) -> tuple[str, ...]:
 def existing_folder(text: str) -> Path:
     """Return the path of a folder that exists."""
     if not Path(text).is_dir():
-        raise ValueError(f"{text}: no such folder")
+        raise ValueError(f"{text} {'is a file' if Path(text).exists() else 'does not exist'}")
     return Path(text)

@@ -93,7 +93,7 @@ def progress_meter() -> Iterator["Watch"]:
     tasks: dict[str, TaskID] = {}
 
     def watch(progress: "Progress") -> None:
-        bar.start()  # not before there is something to show; again is no harm
+        bar.start()  # not before there is something to show
         amounts = f"{progress.rows:,} rows, {progress.records:,} records"
         if progress.stage not in tasks:
             tasks[progress.stage] = bar.add_task(

@@ -29,7 +29,7 @@ _NAME = re.compile(r"`([a-z]\w*)`")
 
 
 class Only:
-    """The settings of a class that a command has, and values that the command itself sets."""
+    """The settings of a class that a command has (none named = all), and values that it sets."""
 
     def __init__(self, *names: str, **fixed: Any) -> None:  # noqa: ANN401
         self.names = names
@@ -119,9 +119,8 @@ def _find_group(hint: object) -> _Group | None:
         return None
     only = next((note for note in notes if isinstance(note, Only)), None)
     declared = {one.name: one for one in list_settings(kind)}
-    if only is None:
-        return _Group(kind, tuple(declared.values()), {})
-    return _Group(kind, tuple(declared[name] for name in only.names), only.fixed)
+    names = only.names if only and only.names else declared
+    return _Group(kind, tuple(declared[name] for name in names), only.fixed if only else {})
 
 
 def _typer_parameter(declared: DeclaredSetting, flags: Mapping[str, str]) -> inspect.Parameter:

@@ -1,4 +1,4 @@
-"""Questions to the person at the terminal, and what is needed before anything can be asked."""
+"""Questions to the person at the terminal, and orders with their mapping files."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def complete_order(
 
 
 def ask_person(state: "State", context: "Context") -> Answer:
-    """Show the proposal, and the rules' beside it where they say something else; ask once."""
+    """Show the proposal, and the rules' where it differs; ask once."""
     second = show_proposal(state, context)
     rules = second and second.mapping
     choices = "[y]es, [e]dit, [r]ules', [n]o" if rules else "[y]es, [e]dit, [n]o"
@@ -74,13 +74,13 @@ def show_proposal(state: "State", context: "Context") -> "Proposal | None":
 
 
 def _rules_proposal(state: "State") -> "Proposal | None":
-    """The rules' proposal where a model's differs from it."""
+    """Return the rules' proposal where a model's differs from it."""
     opinion = state.get("opinion")
     return None if not opinion or opinion.agrees else opinion.proposal
 
 
 def read_answer(question: str) -> str:
-    """What the person typed, "" at the end of input."""
+    """Return what the person typed, "" at the end of the input."""
     from ingot.cli.console import plain_text, stderr_console
 
     try:
@@ -90,7 +90,7 @@ def read_answer(question: str) -> str:
 
 
 def edit_mapping(mapping: Answer) -> Answer:
-    """The mapping as it comes back from the person's editor; an empty file leaves it as it was."""
+    """Return the mapping from the person's editor; an empty file leaves it unchanged."""
     text = json.dumps(mapping, ensure_ascii=False, indent=2) + "\n"
     while True:
         text = _open_in_editor(text)
@@ -100,20 +100,20 @@ def edit_mapping(mapping: Answer) -> Answer:
             document = json.loads(text)
         except ValueError as error:
             ways = "Return goes back to the editor, q leaves the mapping as it was"
-            if read_answer(f"That is no JSON ({error}). {ways}: ").lower() == "q":
+            if read_answer(f"That is not JSON ({error}). {ways}: ").lower() == "q":
                 return replacement_answer(mapping)
             continue
         return replacement_answer(document)
 
 
 def replacement_answer(mapping: Answer) -> Answer:
-    """The answer that puts this mapping in place of the proposed one; it is shown and asked for."""
+    """Return the answer that replaces the proposed mapping; it is shown and asked about again."""
     action = {"name": "convert", "args": {"mapping": mapping}}
     return {"decisions": [{"type": "edit", "edited_action": action}]}
 
 
 def _open_in_editor(text: str) -> str:
-    """The text after $VISUAL or $EDITOR had it."""
+    """Return the text after $VISUAL or $EDITOR edited it."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
         file = Path(folder, "mapping.json")

@@ -60,7 +60,7 @@ def test_what_is_bad_and_what_is_left_out(stream, tmp_path):
         "rows      2 of 3",
         "left out  1: label",
         "rejected  1: the stream ends inside a record",
-        f"          each with its place in {out}.rejects.jsonl",
+        f"          each is listed with its position in {out}.rejects.jsonl",
         "note      3 of the rows read lack uid, req_time or sample_rate in the LineId",
         f"files     {out}",
     ]

@@ -97,7 +97,7 @@ def test_what_did_not_get_in_is_told(source: Path, tmp_path: Path) -> None:
     arguments = ("verify", place, "--source", source, "--tokenizer", TOKENIZER)
     done = ran(*arguments)
     assert done.exit_code == 0, done.output
-    assert "not looked at  1 files that failed" in done.stdout
+    assert "not checked      1 files that failed" in done.stdout
     assert json.loads(ran(*arguments, "--json").stdout)["failed_files"] == 1
 
 
@@ -118,7 +118,7 @@ def test_verify(prefix: Path, source: Path) -> None:
     arguments = ("verify", prefix, "--source", source, "--tokenizer", TOKENIZER)
     done = ran(*arguments)
     assert done.exit_code == 0, done.output
-    assert "made again  5 documents of 1 files" in done.stdout
+    assert "tokenized again  5 documents of 1 files" in done.stdout
     ids = np.memmap(f"{prefix}.bin", "<u2", "r+")
     ids[0] += 1
     ids.flush()

@@ -1,4 +1,4 @@
-"""`ingot chat`: a data set onboarded in conversation."""
+"""`ingot chat`: settle the mapping of a data set in conversation."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -135,7 +135,9 @@ def _load_conversation(chats: "ChatStore", id_: str) -> "Conversation":
     try:
         return chats.load(id_)
     except KeyError as error:
-        raise typer.BadParameter(f"there is no conversation {id_!r}: see --list") from error
+        raise typer.BadParameter(
+            f"there is no conversation {id_!r}: see ingot chat --list"
+        ) from error
 
 
 # What a resumed conversation may change, besides how a model is asked.
@@ -143,31 +145,30 @@ _OF_RESUME = ("out", "tokenizer", "records", "overwrite", "share_values", "promp
 
 
 def _is_given(ctx: typer.Context, name: str) -> bool:
-    """Whether an option stands on the command line."""
     source = ctx.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _refuse_other_options(ctx: typer.Context, door: str, names: Iterable[str]) -> None:
-    """See that nothing else was said, since it would do nothing."""
+def _refuse_other_options(ctx: typer.Context, action: str, names: Iterable[str]) -> None:
+    """Refuse options that would have no effect."""
     for one in ctx.command.params:
         if one.name and _is_given(ctx, one.name) and one.name not in names:
-            raise typer.BadParameter(f"{one.opts[0]} does not go with {door}")
+            raise typer.BadParameter(f"{one.opts[0]} cannot be used with {action}")
 
 
 def _resume_conversation(
-    chats: "ChatStore", id_: str, said: dict[str, Any], context: "Context"
+    chats: "ChatStore", id_: str, changed: dict[str, Any], context: "Context"
 ) -> "Conversation":
-    """A conversation that was kept, its mapping tried on the data as it is now."""
+    """Load a saved conversation and try its mapping on the data as it is now."""
     from ingot.agent.chat.operations import recheck_conversation
 
     conversation = _load_conversation(chats, id_)
-    order = replace(conversation.order, **said)
+    order = replace(conversation.order, **changed)
     return recheck_conversation(replace(conversation, order=order), context)
 
 
 def _start_conversation(chats: "ChatStore", order: Order, context: "Context") -> "Conversation":
-    """A new conversation; what is done meanwhile is told as it happens."""
+    """Start a conversation and show its stages as they happen."""
     from ingot.agent.chat.operations import begin_conversation
 
     def tell(node: str) -> None:
@@ -182,7 +183,7 @@ def _start_conversation(chats: "ChatStore", order: Order, context: "Context") ->
 def _run_talk(
     conversation: "Conversation", chats: "ChatStore", context: "Context", console: "Console"
 ) -> None:
-    """Turn after turn until the person leaves or the lines end; each turn is kept."""
+    """Take turns until the person leaves or the input ends; save every turn."""
     from ingot.agent.chat.responses import Reply
 
     chat_display.show_opening(console, Reply(conversation=conversation), context)
@@ -196,7 +197,7 @@ def _run_talk(
 
 
 class _TalkLoop:
-    """A conversation at its door: what a line does is kept before it is acted upon and shown."""
+    """A conversation; what a line changes is saved before it is acted on and shown."""
 
     def __init__(
         self,
@@ -211,32 +212,32 @@ class _TalkLoop:
         self._console = console
 
     def turn(self, line: str) -> bool:
-        """One line; False = it was the last one."""
+        """Answer one line; False = it was the last one."""
         from ingot.agent.chat.responses import count_usage, respond
 
         heard = _StreamedWords(self._console)
         try:
-            told = respond(self._now, line, self._context, heard)
+            reply = respond(self._now, line, self._context, heard)
             heard.end()
-            self._keep(told.conversation, anew=told.do == "convert")
+            self._keep(reply.conversation, anew=reply.do == "convert")
             chat_display.show_reply(
-                self._console, replace(told, heard=heard.left(told.heard)), self._context
+                self._console, replace(reply, heard=heard.left(reply.heard)), self._context
             )
-            self._keep(_act_on_reply(told, self._context, self._console))
+            self._keep(_act_on_reply(reply, self._context, self._console))
         except KeyboardInterrupt:
             self._say("\ninterrupted; the mapping is as it was, and ok takes a conversion up again")
             self._keep(count_usage(self._now, self._context))
             return True
-        except IngotError as error:  # said, and the conversation goes on
+        except IngotError as error:  # the conversation continues
             if isinstance(error, OutputError) and error.args[0] == self._now.id:
                 raise
             self._say(f"error: {error}", "red")
             self._keep(_recheck_mapping(self._now, self._context))
             return True
-        return told.do != "quit"
+        return reply.do != "quit"
 
     def _keep(self, conversation: "Conversation", *, anew: bool = False) -> None:
-        """Keep what is new; `anew` also what is not, to see that it did not go on elsewhere."""
+        """Save what is new; with `anew` save always, which detects a second session."""
         if anew or conversation is not self._now:
             self._chats.keep(conversation)
             self._now = conversation
@@ -247,7 +248,7 @@ class _TalkLoop:
 
 
 def _recheck_mapping(conversation: "Conversation", context: "Context") -> "Conversation":
-    """The conversation with its mapping tried on the data as it is now; it may have changed."""
+    """Try the mapping again on the data, which may have changed."""
     from ingot.agent.chat.operations import recheck_conversation
 
     context.forget()
@@ -258,7 +259,7 @@ def _recheck_mapping(conversation: "Conversation", context: "Context") -> "Conve
 
 
 def _input_lines(console: "Console") -> Iterator[str]:
-    """What the person types; where there is no terminal the lines of standard input, shown too."""
+    """Yield what the person types, or the lines of standard input."""
     typed = _terminal_lines() if sys.stdin.isatty() else _piped_lines()
     for line in typed:
         if line.isprintable() or _is_text(line):
@@ -276,7 +277,7 @@ def _is_text(line: str) -> bool:
 
 
 def _terminal_lines() -> Iterator[str]:
-    """Lines of a terminal; Ctrl-C takes a line back, on an empty one it leaves as Ctrl-D does."""
+    """Yield typed lines; Ctrl-C discards a line, and leaves on an empty one as Ctrl-D does."""
     import readline
 
     while True:
@@ -298,7 +299,7 @@ def _piped_lines() -> Iterator[str]:
 
 
 class _StreamedWords:
-    """Shows a model's words as they come."""
+    """Prints a model's words as they arrive."""
 
     def __init__(self, console: "Console") -> None:
         self._console = console
@@ -308,30 +309,30 @@ class _StreamedWords:
 
         if new is None:
             if self.whole:
-                self._console.print(plain_text(" (taken back)", "dim"))
+                self._console.print(plain_text(" (withdrawn)", "dim"))
             self.whole = ""
             return
         self.whole += new
         self._console.print(plain_text(new), end="", soft_wrap=True)
 
     def end(self) -> None:
-        """End the line, if something was said."""
+        """End the line if something was printed."""
         if self.whole:
             self._console.print()
 
-    def left(self, said: str) -> str:
-        """What was said and not shown yet."""
-        return "" if said == self.whole else said
+    def left(self, words: str) -> str:
+        """Return what was not printed yet."""
+        return "" if words == self.whole else words
 
 
-def _act_on_reply(told: "Reply", context: "Context", console: "Console") -> "Conversation":
-    """The conversation after what the door has to do for a reply."""
+def _act_on_reply(reply: "Reply", context: "Context", console: "Console") -> "Conversation":
+    """Do what a reply asks for and return the conversation after it."""
     acts: dict[str, Callable[[], Conversation]] = {
-        "convert": lambda: _convert_mapping(told.conversation, context, console),
-        "edit": lambda: _edit_mapping(told.conversation, context, console),
-        "save": lambda: _save_mapping(told.conversation, told.text, console),
+        "convert": lambda: _convert_mapping(reply.conversation, context, console),
+        "edit": lambda: _edit_mapping(reply.conversation, context, console),
+        "save": lambda: _save_mapping(reply.conversation, reply.text, console),
     }
-    return acts[told.do]() if told.do in acts else told.conversation
+    return acts[reply.do]() if reply.do in acts else reply.conversation
 
 
 def _convert_mapping(
@@ -349,7 +350,7 @@ def _convert_mapping(
 def _edit_mapping(
     conversation: "Conversation", context: "Context", console: "Console"
 ) -> "Conversation":
-    """The conversation with the mapping as it comes back from the person's editor."""
+    """Let the person edit the mapping in their editor."""
     from ingot.agent.chat.operations import replace_mapping
     from ingot.agent.chat.responses import reply_to_change
 
@@ -358,15 +359,15 @@ def _edit_mapping(
         return conversation
     answer = questions.edit_mapping(conversation.mapping)
     mapping = answer["decisions"][0]["edited_action"]["args"]["mapping"]
-    told = reply_to_change(
+    reply = reply_to_change(
         conversation, "edit", replace_mapping(conversation.state, mapping, context)
     )
-    chat_display.show_reply(console, told, context)
-    return told.conversation
+    chat_display.show_reply(console, reply, context)
+    return reply.conversation
 
 
 def _save_mapping(conversation: "Conversation", name: str, console: "Console") -> "Conversation":
-    """The mapping as a file."""
+    """Write the mapping to a file."""
     from ingot.agent.reporting.proposal_folder import proposed_mapping
     from ingot.agent.reporting.report import mapping_bytes
     from ingot.converters.errors import OutputError

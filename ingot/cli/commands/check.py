@@ -82,7 +82,7 @@ def _run_checks(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Check the data if there is any, show what was found, and end with what is wrong."""
+    """Check the data if there is any, show the result, and raise if there are problems."""
     from ingot.agent.context import Context
     from ingot.agent.nodes.without_graph import try_mapping
     from ingot.converters.errors import ConversionError
@@ -97,7 +97,7 @@ def _run_checks(
         _show_faults(state, golden if golden and (golden.failed or not quiet) else None)
     found = []
     if order and state and (count := len(state["problems"])):
-        found.append(f"{count} problem{'s' * (count != 1)} on a sample of {order.source}")
+        found.append(f"{display.count_text(count, 'problem')} on a sample of {order.source}")
     if golden and (count := len(golden.failed)):
         found.append(f"{count} of {golden.rows} golden rows {'fail' if count != 1 else 'fails'}")
     if found:
@@ -107,14 +107,14 @@ def _run_checks(
 def _print_document(state: "State | None", golden: "GoldenResult | None") -> None:
     from ingot.agent.judging.gates import gates_of_state
 
-    told: dict[str, Any] = {}
+    document: dict[str, Any] = {}
     if state:
-        told = {
+        document = {
             "check": encode(state["check"]),
             "gates": [encode(gate) for gate in gates_of_state(state)],
             "problems": [encode(one) for one in state["problems"]],
         }
-    print_json({**told, "golden": asdict(golden)} if golden else told)
+    print_json({**document, "golden": asdict(golden)} if golden else document)
 
 
 def _show_check(state: "State | None", context: "Context") -> None:

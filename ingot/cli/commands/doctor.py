@@ -41,7 +41,7 @@ def doctor(endpoint: EndpointSettings, as_json: o.Json = False) -> None:
 
 
 def _checks(settings: EndpointSettings) -> Iterator["Check"]:
-    """Every check in turn, made when it is asked for; a wrong preset is known before the first."""
+    """Return the checks, each run when it is asked for; a wrong preset raises at once."""
     from itertools import chain
 
     from ingot.agent.doctor import checks, endpoint_checks, folders
@@ -59,7 +59,7 @@ def _checks(settings: EndpointSettings) -> Iterator["Check"]:
 
 
 def _show_result(console: "Console", check: "Check", *, heading: bool) -> None:
-    """One check in one line, what to do below it; whole lines where it is no terminal."""
+    """Show one check in one line and its hint below."""
     if heading:
         console.print(plain_text(check.group.capitalize(), "bold"))
     if console.is_terminal:

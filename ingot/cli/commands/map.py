@@ -80,7 +80,7 @@ def map_data(
 
 
 def _show_prompt(order: Order, *, as_json: bool) -> None:
-    """The messages of the first question on stdout, what they may take on stderr."""
+    """Print the messages of the first question, and their size on stderr."""
     from ingot.agent.context import Context
     from ingot.agent.model.budget import estimate_tokens
     from ingot.agent.proposing.llm.mapper import conversation_messages
@@ -109,7 +109,7 @@ def _check_pinnable(out: Path | None, share: str, *, overwrite: bool) -> None:
 
 
 def _pin_rows(state: "State", context: "Context", out: Path, *, overwrite: bool) -> None:
-    """Store the sample beside the mapping; where nothing was tried on one, say that none is."""
+    """Store the sample beside the mapping, or say why there is none."""
     from ingot.agent.judging.trial import spec_of_document
     from ingot.agent.reporting.proposal_folder import proposed_mapping
     from ingot.agent.review.pinning.pin import named_values, pin_sample, pinned_folder
@@ -127,11 +127,11 @@ def _pin_rows(state: "State", context: "Context", out: Path, *, overwrite: bool)
         source, sample, folder, share=share, keep=named_values(document), overwrite=overwrite
     )
     how = "as they are" if share == "raw" else "redacted"
-    note_line(f"raw rows pinned, {how}: {folder}; look at them before you share them")
+    note_line(f"raw rows pinned, {how}: {folder}; check them before you share them")
 
 
 def _write_mapping(state: "State", out: Path | None, *, as_json: bool) -> None:
-    """The mapping to its file or to stdout; of an irrelevant source the one that says so."""
+    """Write the mapping to its file or to stdout."""
     from ingot.agent.reporting.proposal_folder import proposed_mapping
     from ingot.agent.reporting.report import mapping_bytes
     from ingot.converters.output.commit import output_errors, write_file
@@ -166,7 +166,7 @@ def _explain(state: "State", *, full: bool, on_stdout: bool) -> None:
 
 
 def _stop_at_problems(state: "State") -> None:
-    """A proposal that fails on the sample is worth showing, and no success."""
+    """Fail for a proposal that fails on the sample."""
     from ingot.converters.errors import ConversionError
 
     found = [str(one) for one in state.get("problems", ())]
@@ -176,7 +176,7 @@ def _stop_at_problems(state: "State") -> None:
 
 
 def _stop_for_person(state: "State") -> None:
-    """A proposal that `run --yes` would not convert is worth showing, and not approved."""
+    """Stop for a proposal that `run --yes` would not convert."""
     from ingot.agent.judging.policy import state_person_reasons
 
     if found := state_person_reasons(state):

@@ -12,6 +12,7 @@ import typer
 from ingot.agent.review.git_repository import ReviewOptions
 from ingot.cli import options as o
 from ingot.cli.console import note_line, print_json, safe_text
+from ingot.cli.display import count_text
 from ingot.cli.options import command_options
 from ingot.converters.rows import Json
 from ingot.converters.settings import Setting
@@ -86,7 +87,7 @@ def _run_review(
 def _write_review(
     found: dict[str, Json], out: Path | None, text: str | None, *, as_json: bool
 ) -> None:
-    """The review into the file and onto stdout: there as JSON with --json, else without a file."""
+    """Write the review to the file, or to stdout as Markdown or JSON."""
     from ingot.converters.output.commit import encode_json, output_errors, write_file
 
     if out is not None:
@@ -105,7 +106,7 @@ def _render_markdown(found: dict[str, Json], *, full: bool) -> str:
 
 
 def _print_markdown(text: str) -> None:
-    """Markdown on stdout; in a GitHub job none of its lines is taken for a command."""
+    """Print Markdown; in a GitHub job no line of it is read as a command."""
     shown = safe_text(text).rstrip("\n")
     if os.environ.get("GITHUB_ACTIONS") == "true":
         token = hashlib.sha256(shown.encode()).hexdigest()
@@ -114,7 +115,7 @@ def _print_markdown(text: str) -> None:
 
 
 def _report_to_github(found: dict[str, Json], *, annotated: bool) -> None:
-    """Annotations on stdout, and the summary of the job's step."""
+    """Print annotations, and write the summary of the job's step."""
     from ingot.agent.review.github_comment import github_annotations, render_summary
     from ingot.converters.output.commit import output_errors
 
@@ -127,11 +128,11 @@ def _report_to_github(found: dict[str, Json], *, annotated: bool) -> None:
 
 
 def _conclude(found: dict[str, Json]) -> None:
-    """The verdict on stderr, and the exit code."""
+    """Print the verdict on stderr and set the exit code."""
     levels = Counter(one["verdict"] for one in found["mappings"])
     count = len(found["mappings"])
-    told = ", ".join(f"{levels[level]} {level}" for level in ("block", "warn") if levels[level])
-    changed = f"{count} mapping{'s' * (count != 1)} changed" if count else "no mapping changed"
-    note_line(f"{found['verdict']}: {changed}{f' ({told})' if told else ''}")
+    counts = ", ".join(f"{levels[level]} {level}" for level in ("block", "warn") if levels[level])
+    changed = f"{count_text(count, 'mapping')} changed" if count else "no mapping changed"
+    note_line(f"{found['verdict']}: {changed}{f' ({counts})' if counts else ''}")
     if found["verdict"] == "block":
         raise typer.Exit(_BLOCKED)

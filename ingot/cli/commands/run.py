@@ -29,7 +29,7 @@ _WHY = {
 
 
 def end_run(state: "State", context: "Context", *, as_json: bool, gates_hold: bool = True) -> None:
-    """Print the outcome; raises what stands for an exit code other than 0."""
+    """Print the outcome; raise what stands for an exit code other than 0."""
     from ingot.agent.reporting.preview import preview
 
     outcome = state["outcome"]
@@ -45,7 +45,7 @@ def end_run(state: "State", context: "Context", *, as_json: bool, gates_hold: bo
 
 
 def stop_unless_done(state: "State") -> None:
-    """Raise what stands for an outcome that is no success; nothing for a success."""
+    """Raise what stands for an outcome that is not a success."""
     status, why = state["outcome"].status, state["outcome"].why
     if status == "waiting":
         stop_waiting(state, why)
@@ -59,13 +59,13 @@ def stop_unless_done(state: "State") -> None:
 
 
 def stop_midway(state: "State", why: str) -> NoReturn:
-    """`stop_waiting` where no summary is printed: says also how much went to a model."""
+    """Stop without a summary, but say how much was sent to a model."""
     usage = state.get("usage")
     stop_waiting(state, f"{why}; {display.usage_text(usage)}" if usage else why)
 
 
 def stop_waiting(state: "State", why: str) -> NoReturn:
-    """Lay the proposal down for a person."""
+    """Write the proposal folder and stop for a person."""
     where, hint = _write_down_proposal(state)
     raise ReviewNeeded(where, why, hint)
 
@@ -121,26 +121,7 @@ def convert(
 @command_options
 def run(
     *,
-    order: Annotated[
-        Order,
-        Only(
-            "source",
-            "mode",
-            "mapper",
-            "tokenizer",
-            "records",
-            "language",
-            "source_name",
-            "limit",
-            "dry_run",
-            "overwrite",
-            "yes",
-            "min_confidence",
-            "allow_drift",
-            "share_values",
-            "prompt_tokens",
-        ),
-    ],
+    order: Order,
     out: o.OutFolder,
     mapping: Annotated[
         Path | None, Setting("Use this mapping and ask no mapper.", metavar="FILE")
@@ -179,7 +160,7 @@ def _run_session(order: Order, context: "Context", *, as_json: bool) -> None:
 
 
 def _stop_at_budget(state: "State", *, as_json: bool) -> None:
-    """Stop with a budget used up; the run stays where it is."""
+    """Stop with an exhausted budget; the run can be resumed."""
     from ingot.agent.nodes.report import run_outcome
 
     if as_json:
@@ -189,7 +170,7 @@ def _stop_at_budget(state: "State", *, as_json: bool) -> None:
 
 
 def _ask_for_answer(current: "Session", state: "State", *, as_json: bool) -> dict[str, object]:
-    """The answer of the person at the terminal."""
+    """Return the answer of the person at the terminal."""
     from ingot.agent.nodes.report import run_outcome
 
     if not is_interactive():

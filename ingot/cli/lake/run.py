@@ -19,11 +19,12 @@ from ingot.cli.console import (
     note_line,
     plain_text,
     print_json,
+    print_line,
     safe_text,
     stderr_console,
     stdout_console,
 )
-from ingot.cli.display import print_grid
+from ingot.cli.display import count_text, print_grid
 from ingot.cli.model_options import ask_settings
 from ingot.cli.options import Only, command_options
 from ingot.converters.rows import Json
@@ -42,7 +43,7 @@ _MOST_SHOWN = 20
 
 
 def show_run(order: LakeOrder, *, strict: bool, as_json: bool) -> None:
-    """One run, with its summary."""
+    """Run once and print the summary."""
     from ingot.agent.lake.run import run_lake
 
     with _choose_listener() as listener:
@@ -53,7 +54,7 @@ def show_run(order: LakeOrder, *, strict: bool, as_json: bool) -> None:
 
 
 def watch_lake(order: LakeOrder, poll: float, *, as_json: bool) -> None:
-    """Run after run until interrupted; tells of those that had something to do."""
+    """Run again and again until interrupted; print runs that changed something."""
     from ingot.agent.lake.run import run_lake
     from ingot.agent.lake.shared_model import end_run
     from ingot.converters.errors import OutputError, SourceError
@@ -74,11 +75,11 @@ def watch_lake(order: LakeOrder, poll: float, *, as_json: bool) -> None:
             time.sleep(poll)
     except KeyboardInterrupt:
         stderr_console().print("stopped watching")
-        end_run(order.state)  # killed, it goes on within its budget; stopped, it has ended
+        end_run(order.state)  # a killed run resumes within its budget; a stopped one has ended
 
 
 def show_sets(order: LakeOrder, *, as_json: bool) -> None:
-    """The data sets that there are, before anything is done with them."""
+    """List the data sets before anything is done with them."""
     from ingot.agent.lake.run import find_sets
     from ingot.agent.lake.scheduling import Workers
 
@@ -103,19 +104,14 @@ def show_sets(order: LakeOrder, *, as_json: bool) -> None:
         (
             one["name"],
             one["format"] or "-",
-            _count_text(one["files"], "file"),
+            count_text(one["files"], "file"),
             f"{one['bytes']:,} bytes",
         )
         for one in sets
     ]
     print_grid(stdout_console(), lines)
-    stdout_console().print(
-        plain_text(
-            f"{_count_text(len(sets), 'data set')} in {_count_text(files, 'file')}, "
-            f"{len(found.all_left_out()):,} left out",
-            "bold",
-        )
-    )
+    counts = f"{count_text(len(sets), 'data set')} in {count_text(files, 'file')}"
+    print_line(f"{counts}, {len(found.all_left_out()):,} left out", "bold")
 
 
 def _show_report(order: LakeOrder, report: "LakeReport", *, as_json: bool) -> None:
@@ -124,23 +120,19 @@ def _show_report(order: LakeOrder, report: "LakeReport", *, as_json: bool) -> No
         return
     console = stdout_console()
     statuses = Counter(one.status for one in report.sets)
-    told = ", ".join(f"{count:,} {status}" for status, count in statuses.most_common())
-    console.print(plain_text(f"{_count_text(len(report.sets), 'data set')}: {told}", "bold"))
+    counts = ", ".join(f"{count:,} {status}" for status, count in statuses.most_common())
+    console.print(plain_text(f"{count_text(len(report.sets), 'data set')}: {counts}", "bold"))
     console.print(plain_text(_rows_line(report.sets)))
     if (line := _model_line(report)) is not None:
         console.print(plain_text(line))
     if report.left_out:
         out = order.out / "left_out.jsonl"
-        console.print(plain_text(f"{_count_text(len(report.left_out), 'file')} left out: {out}"))
+        console.print(plain_text(f"{count_text(len(report.left_out), 'file')} left out: {out}"))
     for status in _OPEN:
         _show_open_sets([one for one in report.sets if one.status == status])
-    console.print(plain_text(f"look at it: {order.out / 'index.html'}"))
+    console.print(plain_text(f"overview: {order.out / 'index.html'}"))
     if statuses["waiting"]:
-        console.print(plain_text(f"to decide what waits: ingot lake review {order.out}"))
-
-
-def _count_text(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' * (count != 1)}"
+        console.print(plain_text(f"to review what waits: ingot lake review {order.out}"))
 
 
 def _rows_line(sets: Sequence["SetFacts"]) -> str:
@@ -150,7 +142,7 @@ def _rows_line(sets: Sequence["SetFacts"]) -> str:
     repeats = sum(one.figures.within + one.across for one in sets if one.status == "converted")
     tokens = [one.tokens for one in sets if one.tokens is not None]
     more = f", {sum(tokens):,} tokens" if tokens else ""
-    return f"{rows['read']:,} rows = {parts}; {written}, {repeats:,} of them repeats{more}"
+    return f"{rows['read']:,} rows = {parts}; {written}, {repeats:,} of them duplicates{more}"
 
 
 def _sum_counts(sets: Sequence["SetFacts"]) -> tuple[Counter[str], Counter[str]]:
@@ -180,7 +172,7 @@ def _show_open_sets(sets: Sequence["SetFacts"]) -> None:
 
 
 def _report_document(order: LakeOrder, report: "LakeReport") -> dict[str, Json]:
-    """The report for programs: no samples and no mappings, which may be long."""
+    """Return the report as JSON, without samples and mappings, which may be long."""
     from ingot.converters.lake.catalog import Figures
 
     rows, records = _sum_counts(report.sets)
@@ -201,7 +193,7 @@ def _report_document(order: LakeOrder, report: "LakeReport") -> dict[str, Json]:
 
 
 class _LineListener:
-    """Says on stderr what happens, a line per data set, where nobody looks at a terminal."""
+    """Prints a line per data set on stderr, for logs."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
@@ -214,50 +206,43 @@ class _LineListener:
         """So many of so many new files were looked at."""
 
     def found(self, sets: int, todo: int) -> None:
-        """So many data sets there are, and so many of them are new or have changed."""
-        self._say(f"{_count_text(sets, 'data set')}, {todo:,} of them new or changed")
+        self._say(f"{count_text(sets, 'data set')}, {todo:,} of them new or changed")
 
     def settled(self, facts: "SetFacts", done: int, todo: int) -> None:
-        """A data set has come to its end."""
         written = facts.records.get("written")
         records = "" if written is None else f", {written:,} records"
-        said = f"[{done:,}/{todo:,}] {facts.name}: {facts.status}{records}"
-        self._say(said, _STYLES.get(facts.status, ""))
+        line = f"[{done:,}/{todo:,}] {facts.name}: {facts.status}{records}"
+        self._say(line, _STYLES.get(facts.status, ""))
 
     def finishing(self, what: str) -> None:
-        """What is done at the end."""
         self._say(what)
 
 
 class _BarListener:
-    """Shows on a terminal how far a run is."""
+    """Shows progress bars on a terminal."""
 
     def __init__(self, bar: "Progress") -> None:
         self._bar = bar
         self._tasks: dict[str, TaskID] = {}
 
-    def _update(self, name: str, done: int, whole: int, said: str = "") -> None:
-        self._bar.start()  # not before there is something to show; again is no harm
+    def _update(self, name: str, done: int, whole: int, text: str = "") -> None:
+        self._bar.start()
         if name not in self._tasks:
-            self._tasks[name] = self._bar.add_task(name, total=whole, said="")
-        self._bar.update(self._tasks[name], completed=done, total=whole, said=said)
+            self._tasks[name] = self._bar.add_task(name, total=whole, text="")
+        self._bar.update(self._tasks[name], completed=done, total=whole, text=text)
 
     def looking(self, done: int, files: int) -> None:
-        """So many of so many new files were looked at."""
         self._update("files", done, files, f"{done:,} of {files:,}")
 
     def found(self, sets: int, todo: int) -> None:
-        """So many data sets there are, and so many of them are new or have changed."""
         if todo:
             self._update("data sets", 0, todo, f"0 of {todo:,}")
 
     def settled(self, facts: "SetFacts", done: int, todo: int) -> None:
-        """A data set has come to its end."""
         name = safe_text(facts.name).replace("\n", " ")[:40]
         self._update("data sets", done, todo, f"{done:,} of {todo:,} {name}: {facts.status}")
 
     def finishing(self, what: str) -> None:
-        """What is done at the end."""
         self._update(what, 0, 1)
 
 
@@ -268,8 +253,8 @@ def _choose_listener(*, quiet: bool = False) -> Iterator[_LineListener | _BarLis
         return
     from rich.progress import BarColumn, Progress, TextColumn
 
-    said = TextColumn("{task.fields[said]}", markup=False)  # names are of unknown origin
-    columns = (TextColumn("{task.description}"), BarColumn(), said)
+    text = TextColumn("{task.fields[text]}", markup=False)  # names are not trusted
+    columns = (TextColumn("{task.description}"), BarColumn(), text)
     bar = Progress(*columns, console=stderr_console(), transient=True)
     try:
         yield _BarListener(bar)
@@ -283,26 +268,7 @@ _WAITING = 4  # processes that may wait for a model while others work
 @command_options
 def run(
     *,
-    order: Annotated[
-        LakeOrder,
-        Only(
-            "root",
-            "out",
-            "mode",
-            "mapper",
-            "pin",
-            "yes",
-            "min_confidence",
-            "allow_drift",
-            "tokenizer",
-            "records",
-            "language",
-            "splits",
-            "share_values",
-            "prompt_tokens",
-            mappings=Path(MAPPINGS),
-        ),
-    ],
+    order: Annotated[LakeOrder, Only(mappings=Path(MAPPINGS))],
     mappings: Annotated[
         Path | None,
         Setting(

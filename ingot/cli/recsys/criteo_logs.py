@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from ingot.cli import options as o
 from ingot.cli.console import plain_text, print_json, progress_meter, stdout_console
-from ingot.cli.display import drop_empty_columns, print_grid, result_document, write_page
-from ingot.cli.options import Only, command_options
+from ingot.cli.display import (
+    drop_empty_columns,
+    print_grid,
+    reject_lines,
+    result_document,
+    show_notes,
+    write_page,
+)
+from ingot.cli.options import command_options
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.recsys.criteo.preprocess.settings import RUN, SHUFFLE, Settings
 from ingot.converters.settings import Setting
@@ -21,7 +28,7 @@ if TYPE_CHECKING:
     from ingot.converters.rows import Json
 
 
-def _read_days(text: str) -> list[int]:
+def _read_days(text: str) -> tuple[int, ...]:
     from ingot.converters.recsys.criteo.preprocess.inputs import parse_days
 
     return parse_days(text)
@@ -39,7 +46,7 @@ def preprocess_criteo(
     ],
     out: o.OutFolder,
     days: Annotated[
-        list[int] | None,
+        tuple[int, ...] | None,
         Setting(
             "Days to read, such as 0-23 or 0,3,5-7. The last one is the test day.",
             metavar="DAYS",
@@ -47,20 +54,7 @@ def preprocess_criteo(
             parse=_read_days,
         ),
     ] = None,
-    settings: Annotated[
-        Settings,
-        Only(
-            "dense",
-            "frequency_threshold",
-            "vocab",
-            "unseen",
-            "shuffle_seed",
-            "compat",
-            "strict",
-            "encode",
-            "threads",
-        ),
-    ],
+    settings: Settings,
     no_shuffle: Annotated[bool, Setting("Keep the order of the rows.", section=SHUFFLE)] = False,
     resume: Annotated[
         bool,
@@ -89,9 +83,7 @@ def preprocess_criteo(
 def _preprocess_lines(done: "Preprocessed") -> list[tuple[str, str]]:
     stats = done.stats
     lines = [("rows", f"{stats['rows']:,} of {stats['lines']:,} lines")]
-    lines += [("rejected", f"{n:,}: {reason}") for reason, n in stats["rejects"].items()]
-    if stats["rejects"]:
-        lines.append(("", f"each with its place in {done.out / 'rejects.jsonl'}"))
+    lines += reject_lines(stats["rejects"], done.out)
     lines += [(part["name"], _part_text(part)) for part in stats["parts"]]
     values = sum(column["distinct"] for column in stats["sparse"])
     largest = max(stats["sparse"], key=lambda column: column["distinct"])
@@ -107,14 +99,14 @@ def _preprocess_lines(done: "Preprocessed") -> list[tuple[str, str]]:
 
 
 def _part_text(part: "dict[str, Json]") -> str:
-    said = f"{part['rows']:,} rows"
+    text = f"{part['rows']:,} rows"
     labels = part["labels"]
     known = labels["0"] + labels["1"]
     if known:
-        said += f", {labels['1'] / known:.2%} clicked"
+        text += f", {labels['1'] / known:.2%} clicked"
     if part["nonfinite"]:
-        said += f", dense values that are no finite number: {part['nonfinite']:,}"
-    return f"{said}, shuffled" if part["shuffled"] else said
+        text += f", {part['nonfinite']:,} dense values that are not finite"
+    return f"{text}, shuffled" if part["shuffled"] else text
 
 
 _PART_HEADS = ("part", "rows", "label 1", "rate", "other", "rejected", "not finite", "order")
@@ -149,7 +141,6 @@ def inspect_criteo(
 
 
 def _show_figures(console: "Console", figures: "Figures", html: Path | None) -> None:
-
     print_grid(console, list(_figure_facts(figures, html)))
     for table in (_part_rows(figures), _dense_rows(figures), _sparse_rows(figures)):
         console.print()
@@ -164,8 +155,7 @@ def _show_figures(console: "Console", figures: "Figures", html: Path | None) -> 
         print_grid(console, [(one.name, _top_ids_text(one.top, rare)) for one in figures.sparse])
     console.print()
     console.print(plain_text(f"num_embeddings = {figures.num_embeddings}"), soft_wrap=True)
-    for note in figures.notes:
-        console.print(plain_text(f"note: {note}", "yellow"), soft_wrap=True)
+    show_notes(console, figures.notes)
 
 
 def _figure_facts(figures: "Figures", html: Path | None) -> Iterator[tuple[str, str]]:
@@ -233,7 +223,7 @@ def _sparse_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
 
 
 def _coverage_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
-    """The share of rows of so many most frequent ids."""
+    """Yield the share of rows that the most frequent ids cover."""
     from ingot.converters.output.pages import format_percent
     from ingot.converters.recsys.criteo.inspect.page import coverage_steps
 
@@ -244,23 +234,22 @@ def _coverage_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
 
 
 def _power_text(ids: int) -> str:
-    """A power of ten in few letters."""
     return f"{ids // 10**6} M" if ids >= 10**6 else f"{ids // 1000} k" if ids >= 1000 else str(ids)
 
 
 def _share_text(missing: int | None, rows: int) -> str:
-    """The share of rows; nothing where it is not known."""
+    """Return the share of rows, "" where it is unknown."""
     from ingot.converters.output.pages import format_percent, share_of
 
     return "" if missing is None else format_percent(share_of(missing, rows))
 
 
 def _top_ids_text(top: "tuple[Frequent, ...]", rare: str | None) -> str:
-    """The ids with their values; `rare` stands for those that share an id."""
+    """Return ids with their values; `rare` stands for values that share an id."""
     from ingot.converters.output.pages import format_percent
 
-    told = ((str(one.id), one.raw or rare, format_percent(one.share)) for one in top)
-    return ", ".join(" ".join(filter(None, pieces)) for pieces in told) or "–"
+    parts = ((str(one.id), one.raw or rare, format_percent(one.share)) for one in top)
+    return ", ".join(" ".join(filter(None, pieces)) for pieces in parts) or "–"
 
 
 @command_options

@@ -14,7 +14,7 @@ from ingot.cli.console import (
     safe_text,
     stdout_console,
 )
-from ingot.cli.display import print_grid, result_document
+from ingot.cli.display import count_text, print_grid, reject_lines, result_document
 from ingot.cli.options import check_free, command_options
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.recsys.ctr.settings import ChosenColumns, Overrides, RawFiles
@@ -70,21 +70,16 @@ def _build_lines(done: "Built") -> "list[tuple[str, str]]":
             f"{rows['read']:,} read: " + _parts_text(rows, "train", "valid", "rejected", "dropped"),
         )
     ]
-    told = [f"{count:,}: {reason}" for reason, count in stats["rejects"].items()]
-    told += [
-        f"{n:,}: {reason}, of common features" for reason, n in stats["common_rejects"].items()
-    ]
-    lines += [("rejected", one) for one in told]
-    if told:
-        lines.append(("", f"each with its place in {done.out / 'rejects.jsonl'}"))
+    common = {f"{why}, of common features": n for why, n in stats["common_rejects"].items()}
+    lines += reject_lines({**stats["rejects"], **common}, done.out)
     lines += _split_lines(stats)
     entities, tokens = stats["entities"], stats["tokens"]
     lines.append(("entities", _parts_text(entities, "in_rows", "unknown", "repeated")))
-    odd = {name: count for name, count in tokens.items() if count and name != "read"}
+    unusual = {name: count for name, count in tokens.items() if count and name != "read"}
     lines.append(
         (
             "tokens",
-            f"{tokens['read']:,} read" + "".join(f", {n:,} {name}" for name, n in odd.items()),
+            f"{tokens['read']:,} read" + "".join(f", {n:,} {name}" for name, n in unusual.items()),
         )
     )
     if stats["samples"]["repeated"]:
@@ -102,13 +97,12 @@ def _split_lines(stats: "dict[str, Json]") -> "list[tuple[str, str]]":
     lines = []
     for name, split in stats["splits"].items():
         rows, clicks = split["rows"], split["y_ctr"]
-        said = f"{rows:,} rows"
+        text = f"{rows:,} rows"
         if rows:
-            said += f", ctr {clicks / rows:.3%}, cvr {split['y_cvr'] / rows:.4%} of impressions"
+            text += f", ctr {clicks / rows:.3%}, cvr {split['y_cvr'] / rows:.4%} of impressions"
         if split["funnel_anomalies"]:
-            count = split["funnel_anomalies"]
-            said += f", {count:,} conversion{'s' * (count != 1)} without a click"
-        lines.append((name, said))
+            text += f", {count_text(split['funnel_anomalies'], 'conversion')} without a click"
+        lines.append((name, text))
     return lines
 
 
@@ -144,7 +138,7 @@ def draft(
 
 
 def _print_draft(made: "Draft", table: str, out: Path | None, *, as_json: bool) -> None:
-    """The result on stdout, what is doubtful on stderr."""
+    """Print the result on stdout and doubts on stderr."""
     if as_json:
         document = {"out": None if out is None else str(out), "featuremap": made.text}
         print_json({**document, **made.to_json()})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from ingot.cli import options as o
 from ingot.cli.console import plain_text, print_json, stderr_console, stdout_console
-from ingot.cli.display import drop_empty_columns, print_grid, write_page
+from ingot.cli.display import drop_empty_columns, print_grid, show_notes, write_page
 from ingot.cli.options import command_options
 from ingot.converters.settings import Setting
 
@@ -63,7 +63,7 @@ def validate_ctr(
 
 @contextmanager
 def _progress_bar() -> Iterator["Watch"]:
-    """Shows how far it is, on stderr and only if that is a terminal."""
+    """Show the progress, on stderr and only if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _done, _all: None
         return
@@ -75,14 +75,12 @@ def _progress_bar() -> Iterator["Watch"]:
 
 
 def _show_report(console: "Console", report: "Report") -> None:
-
     print_grid(console, list(_report_facts(report)))
     for one in report.verdicts:
         line = f"{one.rule.number:<6} {one.state:<12} {one.rule.wants}"
         console.print(plain_text(line, _STYLES[one.state]), soft_wrap=True)
         _print_details(console, one)
-    for note in report.notes:
-        console.print(plain_text(f"note: {note}", "yellow"), soft_wrap=True)
+    show_notes(console, report.notes)
 
 
 def _report_facts(report: "Report") -> Iterator[tuple[str, str]]:
@@ -95,7 +93,6 @@ def _report_facts(report: "Report") -> Iterator[tuple[str, str]]:
 
 
 def _print_details(console: "Console", one: "Verdict") -> None:
-
     if one.why:
         console.print(plain_text(f"       {one.why}", "dim"), soft_wrap=True)
     for place in one.places:
@@ -107,7 +104,6 @@ def _print_details(console: "Console", one: "Verdict") -> None:
 
 
 def _place_line(place: "Place") -> str:
-    """A place and what is there, on one line."""
     row = "" if place.row is None else f" row {place.row}"
     column = "" if place.column is None else f" {place.column}"
     return " ".join(f"{place.file}{row}{column}: {place.found}".split())
@@ -152,7 +148,6 @@ def show_ctr_stats(
 
 
 def _show_stats(console: "Console", figures: "Figures", html: Path | None) -> None:
-
     print_grid(console, list(_stats_facts(figures, html)))
     print_grid(console, [("", *figures.splits), *_rate_rows(figures)])
     for split in figures.splits:
@@ -168,8 +163,7 @@ def _show_stats(console: "Console", figures: "Figures", html: Path | None) -> No
             console,
             [("feature", "distinct", "own id", "occurrences covered"), *_vocab_rows(figures)],
         )
-    for note in figures.notes:
-        console.print(plain_text(f"note: {note}", "yellow"), soft_wrap=True)
+    show_notes(console, figures.notes)
 
 
 def _stats_facts(figures: "Figures", html: Path | None) -> Iterator[tuple[str, str]]:
@@ -178,15 +172,15 @@ def _stats_facts(figures: "Figures", html: Path | None) -> Iterator[tuple[str, s
     if figures.profile:
         yield "profile", ", ".join(f"{key} {value}" for key, value in figures.profile.items())
     for group, counts in figures.odd.items():
-        said = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in counts.items() if n)
-        if said:
-            yield group.replace("_", " "), said
+        amounts = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in counts.items() if n)
+        if amounts:
+            yield group.replace("_", " "), amounts
     if html is not None:
         yield "page", str(html)
 
 
 def _rate_rows(figures: "Figures") -> Iterator[tuple[str, ...]]:
-    """A line per figure, a column per split."""
+    """Yield a line per figure with a column per split."""
     from ingot.converters.output.pages import format_count, format_percent
 
     splits = figures.splits.values()

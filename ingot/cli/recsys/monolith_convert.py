@@ -9,7 +9,7 @@ import typer
 from ingot.cli import options as o
 from ingot.cli.console import print_json, progress_meter, stderr_console, stdout_console
 from ingot.cli.display import print_grid
-from ingot.cli.options import Only, command_options
+from ingot.cli.options import command_options
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.recsys.monolith.contract import REASONS
 from ingot.converters.recsys.monolith.convert.settings import Filters, Settings
@@ -35,21 +35,7 @@ def convert_monolith(
         ),
     ],
     settings: Settings,
-    filters: Annotated[
-        Filters,
-        Only(
-            "labels",
-            "has",
-            "lacks",
-            "negative_rate",
-            "negative",
-            "seed",
-            "features",
-            "drop_features",
-            "drop_raw",
-            "drop_unset",
-        ),
-    ],
+    filters: Filters,
     overwrite: Overwrite = False,
     as_json: o.Json = False,
 ) -> None:
@@ -88,7 +74,7 @@ def _summary_lines(done: "ConversionResult", settings: Settings) -> Iterator[tup
     for reason, times in counts["rejects"].items():
         yield "rejected", f"{times:,}: {REASONS[reason]}"
     if done.rejects:
-        yield "", f"each with its place in {done.rejects}"
+        yield "", f"each is listed with its position in {done.rejects}"
     yield from (("note", note) for note in _summary_notes(done))
     yield from (("note", note) for note in done.notes)
     if done.out != "-":

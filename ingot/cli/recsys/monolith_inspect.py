@@ -70,7 +70,7 @@ def show_monolith_rows(
 
 
 class _RowDocuments:
-    """Documents of rows; what is none is told at once and counted."""
+    """Documents of rows; bad records are reported and counted."""
 
     def __init__(self, notes: "Console") -> None:
         self._notes = notes
@@ -123,7 +123,7 @@ def _show_document(console: "Console", document: "dict[str, Json]") -> None:
 
 @contextmanager
 def _ignore_closed_pipe() -> Iterator[None]:
-    """A reader that has seen enough, such as head, is no error."""
+    """Ignore that a reader such as head has closed the pipe."""
     try:
         yield
     except BrokenPipeError:
@@ -224,7 +224,7 @@ def _figure_facts(figures: "f.Figures") -> Iterator[tuple[str, str]]:
 
 
 def _spread_facts(figures: "f.Figures") -> Iterator[tuple[str, str]]:
-    """What rows give beside features: the share that gives it, and which values."""
+    """Yield the values that rows have besides features, and their share."""
     default = {"sample_rate": "default 1", "instance_weight": "none", "data_source_key": "0"}
     spreads = {
         "sample_rate": figures.line_ids.sample_rate,
@@ -310,7 +310,7 @@ def _feature_rows(figures: "f.Figures") -> Iterator[tuple[str, ...]]:
 
 
 def _slots_text(one: "f.FeatureFigures") -> str:
-    """How many there are, and which where they are few."""
+    """Return the number of slots, and which ones if they are few."""
     if not one.slots:
         return ""
     few = f" ({', '.join(map(str, one.first_slots))})" if one.slots <= _FEW else ""
@@ -322,7 +322,7 @@ def _lengths_in(lengths: "f.Lengths | None", text: str) -> str:
 
 
 def _lengths_text(lengths: "f.Lengths | None") -> str:
-    """One number, or the ends with what lies between."""
+    """Return one number, or minimum, maximum, mean and percentiles."""
     if lengths is None:
         return ""
     if lengths.least == lengths.most:
@@ -336,7 +336,7 @@ def _number_text(value: float | None) -> str:
 
 
 def _pairs_text(counts: Mapping[str, int] | Mapping[int, int]) -> str:
-    """What there is with how often, the first ones."""
+    """Return the first values with their counts."""
     return _first_names((f"{name} ({count:,})" for name, count in counts.items()), len(counts))
 
 

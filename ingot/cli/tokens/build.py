@@ -14,7 +14,7 @@ import typer
 
 from ingot.cli.command import INTERRUPTED
 from ingot.cli.console import note_line, plain_text, print_error, safe_text, stderr_console
-from ingot.cli.options import Only, command_options
+from ingot.cli.options import command_options
 from ingot.converters.convert.options import existing_tokenizer
 from ingot.converters.megatron.options import (
     INPUT,
@@ -46,12 +46,7 @@ _ERASE: Final = "\r\x1b[2K"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Meter:
-    """What a `Watch` is given where a progress bar may be shown.
-
-    Attributes:
-        progress: draws the bar, None where there is none.
-        log_stream: standard output that does not write into the bar, None where any will do.
-    """
+    """What draws the bar, and an output that does not write into it; None where there is none."""
 
     progress: "Callable[[BuildProgress], None] | None" = None
     log_stream: IO[bytes] | None = None
@@ -59,14 +54,18 @@ class Meter:
 
 @contextmanager
 def token_meter(*, shown: bool = True) -> Iterator[Meter]:
-    """The bar of a build, on stderr and only if that is a terminal; leave the watch before it."""
+    """Show the progress bar of a build, on stderr and only if that is a terminal."""
     if not (shown and sys.stderr.isatty()):
         yield Meter()
         return
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bar
 
-    columns = (TextColumn("{task.description}"), BarColumn(None), TextColumn("{task.fields[said]}"))
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(None),
+        TextColumn("{task.fields[amounts]}"),
+    )
     bar = Bar(
         *columns,
         console=stderr_console(),
@@ -88,7 +87,7 @@ def token_meter(*, shown: bool = True) -> Iterator[Meter]:
 
 
 def progress_text(progress: "BuildProgress") -> str:
-    """The amounts of the progress, rates and time left."""
+    """Return amounts, rates and the time left."""
     parts = [
         _bytes_of_total(progress.bytes_read, progress.bytes_total),
         f"{amount_text(progress.records)} records",
@@ -101,7 +100,7 @@ def progress_text(progress: "BuildProgress") -> str:
 
 
 def amount_text(number: float) -> str:
-    """A number in four characters or five: 999, 1.23k, 12.3M."""
+    """Return a number in four or five characters: 999, 1.23k, 12.3M."""
     power = 0
     while number >= 999.5 and power < len(_UNITS) - 1:
         number, power = number / 1000, power + 1
@@ -112,14 +111,14 @@ def amount_text(number: float) -> str:
 
 
 def clock_text(seconds: float) -> str:
-    """A time: 0:07, 12:34, 1:02:03."""
+    """Return a time: 0:07, 12:34, 1:02:03."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def print_summary(console: "Console", summary: "BuildSummary") -> None:
-    """The summary as a table: what was done, how fast, where the time went."""
+    """Print what was done, how fast, and where the time went."""
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2))
@@ -134,7 +133,7 @@ def print_summary(console: "Console", summary: "BuildSummary") -> None:
 
 
 class _OutputAboveBar(io.RawIOBase):
-    """Standard output of a terminal whose last line is a bar: what is written stands above it."""
+    """Standard output of a terminal whose last line is a bar: text is written above it."""
 
     def __init__(self, bar: "Bar", lock: threading.Lock) -> None:
         self._bar = bar
@@ -142,7 +141,7 @@ class _OutputAboveBar(io.RawIOBase):
         self._out = cast("IO[bytes]", getattr(sys.stdout.buffer, "raw", sys.stdout.buffer))
 
     def write(self, data: "Buffer", /) -> int | None:  # type: ignore[override]
-        """Erase the bar, write; it is drawn again with the next progress."""
+        """Erase the bar and write; the next progress draws it again."""
         with self._lock:
             if self._bar.live.is_started:
                 self._bar.console.file.write(_ERASE)
@@ -151,8 +150,8 @@ class _OutputAboveBar(io.RawIOBase):
 
 
 def _progress_drawer(bar: "Bar", lock: threading.Lock) -> "Callable[[BuildProgress], None]":
-    """Draws the progress on a bar, a task for every phase that shows."""
-    task = bar.add_task("", total=None, said="")
+    """Return a function that draws the progress on a bar."""
+    task = bar.add_task("", total=None, amounts="")
 
     def draw(progress: "BuildProgress") -> None:
         total = progress.bytes_total if progress.phase == "read" else None
@@ -165,7 +164,7 @@ def _progress_drawer(bar: "Bar", lock: threading.Lock) -> "Callable[[BuildProgre
                 total=total or None,
                 completed=done,
                 description=name,
-                said=progress_text(progress),
+                amounts=progress_text(progress),
             )
             bar.refresh()
 
@@ -173,12 +172,11 @@ def _progress_drawer(bar: "Bar", lock: threading.Lock) -> "Callable[[BuildProgre
 
 
 def _alarm_name(progress: "BuildProgress") -> str:
-    """The name of the alarm."""
     return (progress.trouble or "").partition(":")[0]
 
 
 def _bytes_of_total(done: int, total: int) -> str:
-    """Bytes of all bytes, in one unit."""
+    """Return bytes of all bytes, in one unit."""
     largest, power = max(done, total), 2
     while largest >= 10 * 1000 ** (power + 1) and power < len(_UNITS) - 1:
         power += 1
@@ -187,7 +185,7 @@ def _bytes_of_total(done: int, total: int) -> str:
 
 
 def _amount_rows(summary: "BuildSummary") -> Iterator[tuple[str, str, str]]:
-    """Name, value and remark of what was done."""
+    """Yield name, value and remark."""
     speed, engine = summary.speed, summary.engine or "the engine"
     failed = f"{summary.failed_files:,} failed" if summary.failed_files else ""
     yield "files", f"{summary.files:,}", failed
@@ -211,7 +209,7 @@ def _amount_rows(summary: "BuildSummary") -> Iterator[tuple[str, str, str]]:
 
 
 def _stage_rows(summary: "BuildSummary", console: "Console") -> Iterator[tuple[str, str, str]]:
-    """Name, seconds and a small bar of every stage, over all threads."""
+    """Yield name, seconds and a small bar of every stage, over all threads."""
     yield "stages", _seconds_text(sum(one.seconds for one in summary.stages)), "of all threads"
     for one in summary.stages:
         bar = _stage_bar(one, ascii_only=console.options.ascii_only)
@@ -219,7 +217,6 @@ def _stage_rows(summary: "BuildSummary", console: "Console") -> Iterator[tuple[s
 
 
 def _stage_bar(stage: "StageTime", *, ascii_only: bool) -> str:
-    """A bar as long as the stage's share."""
     if ascii_only:
         return "#" * round(stage.share * _BAR)
     whole, eighths = divmod(round(stage.share * _BAR * 8), 8)
@@ -227,21 +224,18 @@ def _stage_bar(stage: "StageTime", *, ascii_only: bool) -> str:
 
 
 def _share_text(share: float | None, whole: float | None, what: str) -> str:
-    """A remark on a share, nothing if it is not known."""
     if share is None:
         return ""
     return f"; while reading {100 * share:.0f} % of {safe_text(what)} ({whole:,.0f} MB/s)"
 
 
 def _bytes_text(number: int) -> str:
-    """Bytes with their unit."""
     short = amount_text(number)
     digits = short.rstrip("".join(_UNITS))
     return f"{digits} {short[len(digits) :]}B"
 
 
 def _seconds_text(seconds: float) -> str:
-    """A time: with a digit behind the point below a minute."""
     return f"{seconds:.1f} s" if seconds < 59.95 else clock_text(seconds)
 
 
@@ -281,10 +275,7 @@ def build_tokens(
             "Accepted for compatibility; the order is always that of files and rows.", section=WORK
         ),
     ] = False,
-    watching: Annotated[
-        WatchOptions,
-        Only("log_level", "exporter", "interval", "port", "stall_seconds", "error_streak"),
-    ],
+    watching: WatchOptions,
     log_file: Annotated[
         Path | None,
         Setting("File for log lines.", metavar="PATH", section=LOGGING, default="stdout"),
@@ -343,7 +334,7 @@ def build_tokens(
 
 @contextmanager
 def _ignore_closed_output() -> Iterator[None]:
-    """Tell what changes no result: a reader that is gone does not make it a failure."""
+    """Print what does not change the result; a closed pipe is not a failure."""
     try:
         yield
         sys.stderr.flush()
@@ -353,7 +344,7 @@ def _ignore_closed_output() -> Iterator[None]:
 
 @contextmanager
 def _log_failure(monitor: "Monitor") -> Iterator[None]:
-    """Write the line of the log that says why a build came to nothing."""
+    """Log why a build failed."""
     from ingot.converters.errors import IngotError
     from ingot.converters.megatron.metrics.messages import log_event
 
@@ -364,7 +355,7 @@ def _log_failure(monitor: "Monitor") -> Iterator[None]:
         raise
     except KeyboardInterrupt as error:
         log_event(monitor, "error", "pipeline", "interrupted")
-        print_error("interrupted: the same command with --resume goes on")
+        print_error("interrupted: run the same command with --resume to continue")
         raise typer.Exit(INTERRUPTED) from error
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from ingot.cli import options as o
 from ingot.cli.console import plain_text, print_json, print_line, safe_text, stdout_console
-from ingot.cli.display import print_grid
+from ingot.cli.display import print_grid, show_notes
 from ingot.cli.options import command_options
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.rows import Json
@@ -33,10 +33,9 @@ _SEQUENCE: Final = "│"  # where a further sequence of the document begins
 
 
 def show_data_set(console: "Console", seen: "Inspection") -> None:
-    """All that was found in a data set."""
+    """Show everything that was found in a data set."""
     print_grid(console, list(_data_set_facts(seen)))
-    for note in seen.notes:
-        console.print(plain_text(f"note: {note}", "yellow"))
+    show_notes(console, seen.notes)
     lengths = [("Documents", seen.document_lengths), ("Sequences", seen.sequence_lengths)]
     for name, measured in lengths:
         if measured is not None:
@@ -71,7 +70,7 @@ def _eod_text(eod: "EodUse") -> str:
 
 
 def _build_facts(seen: "Inspection") -> Iterator[tuple[str, str]]:
-    """What `PREFIX.meta.json` says, as far as it says it in the form that ingot writes."""
+    """Yield what `PREFIX.meta.json` says."""
     from ingot.converters.megatron.options import BuildOptions
 
     if seen.tokenizer:
@@ -89,8 +88,8 @@ def _build_facts(seen: "Inspection") -> Iterator[tuple[str, str]]:
     options = seen.meta.get("options")
     if isinstance(options, dict):
         usual = BuildOptions().to_document()
-        said = [f"{key}={value}" for key, value in options.items() if value != usual.get(key)]
-        yield "options", ", ".join(said) or "the defaults"
+        text = [f"{key}={value}" for key, value in options.items() if value != usual.get(key)]
+        yield "options", ", ".join(text) or "the defaults"
 
 
 def _show_lengths(console: "Console", title: str, found: "LengthFigures") -> None:
@@ -114,10 +113,10 @@ def _range_text(one: "LengthBin") -> str:
 
 
 def _show_sample(console: "Console", sample: "DocumentSample") -> None:
-    said = f"Document {sample.document}: {sample.tokens:,} tokens"
+    text = f"Document {sample.document}: {sample.tokens:,} tokens"
     if sample.sequences > 1:
-        said += f" in {sample.sequences:,} sequences"
-    console.print(plain_text(said, "bold"))
+        text += f" in {sample.sequences:,} sequences"
+    console.print(plain_text(text, "bold"))
     _print_indented(console, _styled_text(sample.head))
     if sample.left_out:
         console.print(plain_text(f"  ... {sample.left_out:,} tokens ...", "dim"))
@@ -125,7 +124,7 @@ def _show_sample(console: "Console", sample: "DocumentSample") -> None:
 
 
 def _print_indented(console: "Console", text: "Text") -> None:
-    """A text whose lines all stand in a little, so that it cannot pose as a heading."""
+    """Print a text indented, so that it cannot pose as a heading."""
     from rich.padding import Padding
 
     if console.is_terminal:
@@ -136,7 +135,6 @@ def _print_indented(console: "Console", text: "Text") -> None:
 
 
 def _styled_text(fragments: "tuple[TextFragment, ...]") -> "Text":
-    """Fragments one after another."""
     whole = plain_text("")
     sequence = fragments[0].sequence if fragments else 0
     for one in fragments:
@@ -152,24 +150,24 @@ def _styled_text(fragments: "tuple[TextFragment, ...]") -> "Text":
 
 
 def _mask_legend(seen: "Inspection") -> str:
-    said = [f"{_TRAINED[0]}trained on{_TRAINED[1]}"] if seen.trained is not None else []
+    text = [f"{_TRAINED[0]}trained on{_TRAINED[1]}"] if seen.trained is not None else []
     if seen.sequence_lengths is not None:
-        said.append(f"{_SEQUENCE} the next sequence")
-    return ", ".join(said)
+        text.append(f"{_SEQUENCE} the next sequence")
+    return ", ".join(text)
 
 
 def show_verification(console: "Console", found: Json) -> None:
-    """What `ingot tokens verify` checked, and every difference that is told."""
+    """Show what was verified, and every difference that is listed."""
     whole = f"{found['documents']:,} documents, {found['sequences']:,} sequences"
     masks = ", ids and loss masks" if found["masked"] else ""
     lines = [
-        ("in itself", f"{whole}, {found['tokens']:,} tokens: right"),
-        ("made again", f"{found['compared']:,} documents of {found['files']:,} files{masks}"),
-        ("differing", f"{found['differing']:,}"),
+        ("consistency", f"{whole}, {found['tokens']:,} tokens: correct"),
+        ("tokenized again", f"{found['compared']:,} documents of {found['files']:,} files{masks}"),
+        ("different", f"{found['differing']:,}"),
     ]
     if found["failed_files"]:
         failed = f"{found['failed_files']:,} files that failed in the build and gave no documents"
-        lines.append(("not looked at", failed))
+        lines.append(("not checked", failed))
     print_grid(console, lines)
     for one in found["differences"]:
         row = "" if one["row"] is None else f", row {one['row']}"
