@@ -1,6 +1,6 @@
 """The built wheel, installed into a clean environment outside the tree: complete, and it runs.
 
-Run by `make wheel-check`; it builds and installs for about a minute, hence `long`.
+Run by `make test-more`; it builds and installs for about a minute, hence `more`.
 """
 
 import os

@@ -1,0 +1,1 @@
+"""Raw rows to the processed CTR contract, in two passes."""
