@@ -1,14 +1,13 @@
 """Commands whose help has headings, and whose errors are one message and an exit code."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ingot.cli.console import print_error
-from ingot.cli.options import replace_names
+from ingot.cli.console import print_error, use_flags
 from ingot.converters.errors import IngotError
 
 INTERRUPTED = 130
@@ -42,11 +41,11 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
         """Run the command; a mistake in ingot itself still shows its traceback."""
         try:
+            use_flags({one.name: one.opts[0] for one in self.params if one.opts[0][0] == "-"})
             with _usage_errors():
                 return super().invoke(ctx)
         except IngotError as error:
-            flags = {one.name: one.opts[0] for one in self.params if one.opts[0].startswith("-")}
-            print_error(*_error_parts(error, flags))
+            print_error(*_error_parts(error))
             raise typer.Exit(error.exit_code) from error
         except KeyboardInterrupt as error:
             print_error("interrupted: nothing was replaced; run the same command again")
@@ -92,10 +91,9 @@ def _usage_errors() -> Iterator[None]:
         raise typer.Exit(_USAGE) from error
 
 
-def _error_parts(error: IngotError, flags: Mapping[str, str]) -> tuple[str, list[str]]:
+def _error_parts(error: IngotError) -> tuple[str, list[str]]:
     """Return the error, and below it what can be done where that takes several lines."""
     hint = getattr(error, "hint", "")
     if "\n" not in hint:
-        return replace_names(str(error), flags), []
-    short = str(type(error)(error.args[0], error.args[1]))
-    return replace_names(short, flags), replace_names(hint, flags).split("\n")
+        return str(error), []
+    return str(type(error)(error.args[0], error.args[1])), hint.split("\n")

@@ -4,8 +4,9 @@ Text from data and files is not trusted: control characters never reach a termin
 """
 
 import json
+import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from ingot.converters.progress import Progress, Watch
 
 _PIPE_WIDTH = 160
+_NAME = re.compile(r"`([a-z]\w*)`")
+_flags: dict[str, str] = {}
 
 
 def safe_text(text: str) -> str:
@@ -48,9 +51,20 @@ def stderr_console() -> "Console":
     return Console(stderr=True, width=width, highlight=False)
 
 
+def replace_names(text: str, flags: Mapping[str, str] = _flags) -> str:
+    """Return the text with the names of settings in backticks replaced by their flags."""
+    return _NAME.sub(lambda match: flags.get(match[1], match[0]), text)
+
+
+def use_flags(flags: Mapping[str, str]) -> None:
+    """Set the flags of the command that runs, by the names of its settings."""
+    _flags.clear()
+    _flags.update(flags)
+
+
 def note_line(text: str, style: str = "") -> None:
-    """Print a text on stderr."""
-    stderr_console().print(plain_text(text, style))
+    """Print a message on stderr."""
+    stderr_console().print(plain_text(replace_names(text), style))
 
 
 def print_line(text: str, style: str = "") -> None:
@@ -71,7 +85,7 @@ def print_error(text: str, ways: Iterable[str] = ()) -> None:
     from ingot.agent.privacy.secrets import redact_urls
 
     lines = [f"error: {text}", *(f"  {way}" for way in ways)]
-    sys.stderr.write("".join(f"{safe_text(redact_urls(line))}\n" for line in lines))
+    sys.stderr.write("".join(f"{safe_text(redact_urls(replace_names(line)))}\n" for line in lines))
 
 
 def is_interactive() -> bool:

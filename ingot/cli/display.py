@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ingot.cli.console import plain_text, safe_text
+from ingot.cli.console import plain_text, replace_names, safe_text
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
@@ -137,8 +137,7 @@ def _outcome_lines(outcome: "Outcome") -> Iterable[tuple[str, str]]:
         yield "left out", _left_out_text(outcome.source)
     if outcome.usage:
         yield "model", usage_text(outcome.usage)
-    for note in outcome.notes:
-        yield "note", note
+    yield from note_rows(outcome.notes)
     if result:
         yield from _result_lines(result)
 
@@ -177,8 +176,7 @@ def _result_lines(result: "Result") -> Iterable[tuple[str, str]]:
     if manifest.tokens:
         tokens = manifest.tokens
         yield "tokens", f"{tokens['tokens']:,} in {tokens['documents']:,} documents"
-    for note in result.notes:
-        yield "note", note
+    yield from note_rows(result.notes)
     yield "files", result.out
 
 
@@ -187,10 +185,15 @@ def count_text(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
+def note_rows(notes: Iterable[str]) -> list[tuple[str, str]]:
+    """Return a row of a summary for each note."""
+    return [("note", replace_names(note)) for note in notes]
+
+
 def show_notes(console: "Console", notes: Iterable[str]) -> None:
     """Show what people should know about a result."""
     for note in notes:
-        console.print(plain_text(f"note: {note}", "yellow"), soft_wrap=True)
+        console.print(plain_text(f"note: {replace_names(note)}", "yellow"), soft_wrap=True)
 
 
 def reject_lines(rejects: Mapping[str, int], out: Path) -> list[tuple[str, str]]:

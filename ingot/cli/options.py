@@ -5,7 +5,6 @@ A setting is declared once, with its help, by a `Setting` of a settings class or
 
 import functools
 import inspect
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get
 
 import typer
 
+from ingot.cli.console import replace_names
 from ingot.converters.errors import ConversionError, OutputError
 from ingot.converters.settings import (
     DeclaredSetting,
@@ -25,7 +25,6 @@ from ingot.converters.settings import (
 )
 
 Command = Callable[..., None]
-_NAME = re.compile(r"`([a-z]\w*)`")
 
 
 class Only:
@@ -97,11 +96,6 @@ def setting_flags(declared: Iterable[DeclaredSetting]) -> dict[str, str]:
     return {
         one.name: _flags(one)[0].partition("/")[0] for one in declared if not one.setting.positional
     }
-
-
-def replace_names(text: str, flags: Mapping[str, str]) -> str:
-    """Return the text with every name in backticks that has a flag replaced by the flag."""
-    return _NAME.sub(lambda match: flags.get(match[1], match[0]), text)
 
 
 def _flags(declared: DeclaredSetting) -> list[str]:

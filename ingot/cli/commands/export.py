@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from ingot.cli import options as o
 from ingot.cli.console import plain_text, print_json, progress_meter, stdout_console
-from ingot.cli.display import print_grid, result_document
+from ingot.cli.display import note_rows, print_grid, result_document
 from ingot.cli.options import command_options
 from ingot.converters.export.options import TRAINER_NAMES, ExportOptions
 from ingot.converters.settings import Setting, existing_folder
@@ -57,8 +57,7 @@ def _export_lines(done: "ExportResult") -> Iterator[tuple[str, str]]:
     yield "trained", f"{chars['trainer']:,} characters; the records say {chars['records']:,}"
     for file in done.manifest["data"]:
         yield "data", file
-    for note in done.notes:
-        yield "note", note
+    yield from note_rows(done.notes)
     for line in done.use:
         yield "use", line
     yield "files", str(done.out)

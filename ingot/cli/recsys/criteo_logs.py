@@ -9,6 +9,7 @@ from ingot.cli import options as o
 from ingot.cli.console import plain_text, print_json, progress_meter, stdout_console
 from ingot.cli.display import (
     drop_empty_columns,
+    note_rows,
     print_grid,
     reject_lines,
     result_document,
@@ -94,7 +95,7 @@ def _preprocess_lines(done: "Preprocessed") -> list[tuple[str, str]]:
         lines.append(("id 1", f"{rare:,} of {26 * stats['rows']:,} cells: rare or unseen values"))
     if any(part["nonfinite"] for part in stats["parts"]):
         lines.append(("", "training does not survive -inf and NaN: docs/criteo.md, Dense values"))
-    lines += [("note", note) for note in done.notes]
+    lines += note_rows(done.notes)
     return [*lines, ("files", str(done.out))]
 
 
@@ -309,7 +310,7 @@ def write_multihot(
     lines = [
         ("rows", f"{sum(one['rows'] for one in parts):,} in {len(parts)} parts"),
         ("ids", f"{sum(sizes)} per row; {widened} of {len(sizes)} features widened"),
-        *(("note", note) for note in done.notes),
+        *note_rows(done.notes),
         ("files", str(done.out)),
     ]
     print_grid(stdout_console(), lines)

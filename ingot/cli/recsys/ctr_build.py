@@ -14,7 +14,7 @@ from ingot.cli.console import (
     safe_text,
     stdout_console,
 )
-from ingot.cli.display import count_text, print_grid, reject_lines, result_document
+from ingot.cli.display import count_text, note_rows, print_grid, reject_lines, result_document
 from ingot.cli.options import check_free, command_options
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.recsys.ctr.settings import ChosenColumns, Overrides, RawFiles
@@ -84,7 +84,7 @@ def _build_lines(done: "Built") -> "list[tuple[str, str]]":
     )
     if stats["samples"]["repeated"]:
         lines.append(("samples", f"{stats['samples']['repeated']:,} repeated ids"))
-    lines += [("note", note) for note in done.notes]
+    lines += note_rows(done.notes)
     return [*lines, ("files", str(done.out))]
 
 

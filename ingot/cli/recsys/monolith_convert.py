@@ -8,7 +8,7 @@ import typer
 
 from ingot.cli import options as o
 from ingot.cli.console import print_json, progress_meter, stderr_console, stdout_console
-from ingot.cli.display import print_grid
+from ingot.cli.display import note_rows, print_grid
 from ingot.cli.options import command_options
 from ingot.converters.convert.options import Overwrite
 from ingot.converters.recsys.monolith.contract import REASONS
@@ -75,8 +75,7 @@ def _summary_lines(done: "ConversionResult", settings: Settings) -> Iterator[tup
         yield "rejected", f"{times:,}: {REASONS[reason]}"
     if done.rejects:
         yield "", f"each is listed with its position in {done.rejects}"
-    yield from (("note", note) for note in _summary_notes(done))
-    yield from (("note", note) for note in done.notes)
+    yield from note_rows([*_summary_notes(done), *done.notes])
     if done.out != "-":
         yield "files", done.out
 
