@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ingot.agent.model.budget import Usage
     from ingot.agent.proposing.proposal import Proposal
     from ingot.agent.reporting.preview import Preview
-    from ingot.agent.state import Change, Check, Gate, Outcome, Result, SourceSummary
+    from ingot.agent.state import Check, Gate, Outcome, Result, SourceSummary
     from ingot.converters.errors import Problem
     from ingot.converters.export.job import ExportResult
     from ingot.converters.recsys.criteo.multihot.job import Materialized
@@ -101,12 +101,11 @@ def show_drift(console: "Console", check: "Check | None") -> None:
     changes = (check and check.drift) or ()
     if changes:
         console.print(plain_text("Changed since the mapping was made", "bold"))
-        rows = [(one.path, _change_text(one), one.before, one.after) for one in changes]
+        rows = [
+            (one.path, one.what if one.stops else f"{one.what} (noted)", one.before, one.after)
+            for one in changes
+        ]
         print_grid(console, [("path", "change", "before", "after"), *rows])
-
-
-def _change_text(one: "Change") -> str:
-    return one.what if one.stops else f"{one.what} (noted)"
 
 
 def summary_line(proposal: "Proposal | Outcome") -> str:

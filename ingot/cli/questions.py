@@ -50,7 +50,7 @@ def ask_person(state: "State", context: "Context") -> Answer:
 
 
 def show_proposal(state: "State", context: "Context") -> "Proposal | None":
-    """Show what a person has to know before they answer, the reasons to ask them last."""
+    """Show what a person has to know; return the rules' proposal where it differs."""
     from ingot.agent.judging.gates import gates_of_state
     from ingot.agent.reporting.preview import preview
     from ingot.cli import display
@@ -67,16 +67,11 @@ def show_proposal(state: "State", context: "Context") -> "Proposal | None":
     display.show_gates(console, gates)
     display.show_review_reasons(console, gates)
     display.show_problems(console, state.get("problems", ()))
-    second = _rules_proposal(state)
-    if second:
-        display.show_rules_proposal(console, second)
-    return second
-
-
-def _rules_proposal(state: "State") -> "Proposal | None":
-    """Return the rules' proposal where a model's differs from it."""
     opinion = state.get("opinion")
-    return None if not opinion or opinion.agrees else opinion.proposal
+    if opinion is None or opinion.agrees:
+        return None
+    display.show_rules_proposal(console, opinion.proposal)
+    return opinion.proposal
 
 
 def read_answer(question: str) -> str:

@@ -18,7 +18,6 @@ from ingot.converters.typed_json import encode
 if TYPE_CHECKING:
     from ingot.agent.context import Context
     from ingot.agent.review.golden_rows import GoldenResult
-    from ingot.agent.review.pinning.pin import PinnedSample
     from ingot.agent.state import State
 
 
@@ -50,8 +49,10 @@ def check(
     Prints the gates, coverage per path, records and problems. The exit code is 1 if there is a
     problem.
     """
+    from ingot.agent.review.pinning.pin import find_pinned, pinned_folder
+
     order = complete_order(order, mapping=mapping)
-    sample = None if source else _find_pinned_sample(mapping)
+    sample = None if source else find_pinned(pinned_folder(mapping))
     place = source or (sample.location if sample else None)
     if place is None and not golden:
         problem = f"no SOURCE, and no pinned sample beside {mapping}"
@@ -60,12 +61,6 @@ def check(
     result = _try_golden_rows(order.mapping or {}, mapping, name) if golden else None
     order = replace(order, source=place or "", source_name=name)
     _run_checks(order if place else None, result, mapping, quiet=quiet, as_json=as_json)
-
-
-def _find_pinned_sample(mapping: Path) -> "PinnedSample | None":
-    from ingot.agent.review.pinning.pin import find_pinned, pinned_folder
-
-    return find_pinned(pinned_folder(mapping))
 
 
 def _try_golden_rows(document: dict[str, Any], mapping: Path, name: str | None) -> "GoldenResult":

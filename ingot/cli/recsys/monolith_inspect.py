@@ -100,7 +100,6 @@ class _RowDocuments:
         self._tell(f"{where}: {describe_bad(bad)}", "yellow")
 
     def _tell(self, text: str, style: str = "") -> None:
-
         from ingot.agent.privacy.secrets import redact_urls
 
         self._notes.print(plain_text(redact_urls(text), style), soft_wrap=True)
@@ -110,11 +109,7 @@ def _write_document(console: "Console | None", document: "dict[str, Json]") -> N
     if console is None:
         line = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         sys.stdout.write(line.translate(_CONTROL) + "\n")
-    else:
-        _show_document(console, document)
-
-
-def _show_document(console: "Console", document: "dict[str, Json]") -> None:
+        return
     from ingot.converters.recsys.monolith.inspect.documents import row_cells, row_heading
 
     console.print(plain_text(row_heading(document), "bold"))

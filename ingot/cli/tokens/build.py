@@ -155,7 +155,8 @@ def _progress_drawer(bar: "Bar", lock: threading.Lock) -> "Callable[[BuildProgre
 
     def draw(progress: "BuildProgress") -> None:
         total = progress.bytes_total if progress.phase == "read" else None
-        name = f"[red]{_alarm_name(progress)}[/]" if progress.trouble else progress.phase
+        alarm = (progress.trouble or "").partition(":")[0]
+        name = f"[red]{alarm}[/]" if alarm else progress.phase
         with lock:
             bar.start()
             done = min(progress.bytes_read, progress.bytes_total or progress.bytes_read)
@@ -169,10 +170,6 @@ def _progress_drawer(bar: "Bar", lock: threading.Lock) -> "Callable[[BuildProgre
             bar.refresh()
 
     return draw
-
-
-def _alarm_name(progress: "BuildProgress") -> str:
-    return (progress.trouble or "").partition(":")[0]
 
 
 def _bytes_of_total(done: int, total: int) -> str:
