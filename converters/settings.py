@@ -16,9 +16,9 @@ class Setting:
         help: one sentence: what the setting does, its unit, and what None means.
         metavar: a name for the value, such as `N`, `FILE` or `COL[,COL...]`.
         section: the heading under which it is listed.
-        flag: its name on a command line where that is not `--field-name`.
-        short: a short flag such as `-n`.
-        negative: the flag that turns a boolean off, such as `--no-strip`; "" = it has none.
+        flag: its name on a command line where that is not the field's, without dashes.
+        short: a short name there, of one letter.
+        negative: the name there that turns a boolean off, such as `no-strip`; "" = it has none.
         positional: it is written by its place, without a flag.
         repeatable: the items of a tuple are written one by one; else with commas between.
         minimum: the least number that it takes.

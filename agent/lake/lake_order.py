@@ -79,7 +79,7 @@ class LakeOrder:
             "Assign the records in DIR/corpus to splits by a hash of their content: "
             "train=0.98,valid=0.02.",
             metavar="PARTS",
-            flag="--split",
+            flag="split",
             section="Corpus for training",
             parse=_read_splits,
         ),
@@ -88,7 +88,7 @@ class LakeOrder:
         bool,
         Setting(
             "Store a small sample of raw rows beside each mapping, which reviews replay.",
-            flag="--pin-sample",
+            flag="pin-sample",
         ),
     ] = False
     jobs: int = 1

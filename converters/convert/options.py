@@ -50,7 +50,7 @@ SourceName: TypeAlias = Annotated[
     Setting(
         "Value of meta.source where the mapping does not set it.",
         metavar="NAME",
-        flag="--source",
+        flag="source",
         default="name of SOURCE",
     ),
 ]

@@ -40,7 +40,7 @@ class ExportOptions:
         Setting(
             "What the data is for, such as train or test; it selects no rows.",
             metavar="NAME",
-            flag="--split-name",
+            flag="split-name",
             parse=_split_name,
         ),
     ] = "train"

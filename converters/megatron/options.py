@@ -90,7 +90,7 @@ class BuildOptions:
         Setting(
             "Strip white space from both ends of a column's text, never of unified records.",
             section=TEXT,
-            negative="--no-strip",
+            negative="no-strip",
         ),
     ] = True
     min_chars: Annotated[
@@ -192,7 +192,7 @@ class BuildOptions:
         Setting(
             "Write loss masks to PREFIX.loss_mask.bin/.idx.",
             section=_CHATS,
-            negative="--no-loss-mask",
+            negative="no-loss-mask",
         ),
     ] = True
     pack: Annotated[
@@ -420,7 +420,7 @@ class WatchOptions:
         Setting(
             "Where metrics go: a line in the log (stdout), HTTP /metrics and /healthz, or nowhere.",
             section=LOGGING,
-            flag="--metrics-exporter",
+            flag="metrics-exporter",
         ),
     ] = "stdout"
     interval: Annotated[
@@ -429,7 +429,7 @@ class WatchOptions:
             "Seconds between two samples of the metrics.",
             metavar="SECONDS",
             section=LOGGING,
-            flag="--metrics-interval",
+            flag="metrics-interval",
             minimum=0.1,
         ),
     ] = 5.0
@@ -440,7 +440,7 @@ class WatchOptions:
             "Port of the HTTP server; 0 = any free one.",
             metavar="INT",
             section=LOGGING,
-            flag="--metrics-port",
+            flag="metrics-port",
             minimum=0,
             maximum=65_535,
         ),

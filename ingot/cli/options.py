@@ -101,9 +101,9 @@ def setting_flags(declared: Iterable[DeclaredSetting]) -> dict[str, str]:
 def _flags(declared: DeclaredSetting) -> list[str]:
     """Return the flags as typer takes them: `--strip/--no-strip`, `-o`."""
     setting = declared.setting
-    flag = setting.flag or f"--{declared.name.replace('_', '-')}"
-    flag = f"{flag}/{setting.negative}" if setting.negative else flag
-    return [flag, setting.short] if setting.short else [flag]
+    flag = f"--{setting.flag or declared.name.replace('_', '-')}"
+    flag = f"{flag}/--{setting.negative}" if setting.negative else flag
+    return [flag, f"-{setting.short}"] if setting.short else [flag]
 
 
 def _find_group(hint: object) -> _Group | None:
@@ -191,16 +191,16 @@ def check_free(file: Path | None, *, overwrite: bool) -> None:
 
 
 Folder: TypeAlias = Annotated[Path, Setting("Folder of the data.", metavar="DIR", positional=True)]
-Json: TypeAlias = Annotated[bool, Setting("Print the result as JSON on stdout.", flag="--json")]
-OutFolder: TypeAlias = Annotated[Path, Setting("Folder to create.", metavar="DIR", flag="--out")]
+Json: TypeAlias = Annotated[bool, Setting("Print the result as JSON on stdout.", flag="json")]
+OutFolder: TypeAlias = Annotated[Path, Setting("Folder to create.", metavar="DIR", flag="out")]
 OutFile: TypeAlias = Annotated[
     Path | None,
-    Setting("File to write.", metavar="FILE", flag="--output", short="-o", default="stdout"),
+    Setting("File to write.", metavar="FILE", flag="output", short="o", default="stdout"),
 ]
 MappingFile: TypeAlias = Annotated[
     Path, Setting("Mapping file.", metavar="MAPPING", positional=True)
 ]
 HtmlFile: TypeAlias = Annotated[
     Path | None,
-    Setting("Also write a page with plots to this file.", metavar="FILE", flag="--html"),
+    Setting("Also write a page with plots to this file.", metavar="FILE", flag="html"),
 ]

@@ -67,7 +67,7 @@ def test_every_setting_of_a_class_is_an_option_of_its_command(
     options = parameters(words)
     for declared in list_settings(settings_class):
         option, setting = options[declared.name], declared.setting
-        flag = setting.flag or f"--{declared.name.replace('_', '-')}"
+        flag = f"--{setting.flag or declared.name.replace('_', '-')}"
         assert option.opts[0] == (declared.name if setting.positional else flag)
         assert option.required == (declared.default is MISSING)
         assert option.help.startswith(setting.help.split("`")[0])
@@ -88,10 +88,10 @@ def test_trainers_that_can_be_named_are_those_of_the_registry() -> None:
 @dataclass(frozen=True, kw_only=True)
 class Example:
     size: Annotated[int, Setting("Size in rows; see `kinds`.", minimum=1)] = 5
-    kinds: Annotated[tuple[str, ...], Setting("Kinds.", flag="--kind-list")] = ("a",)
+    kinds: Annotated[tuple[str, ...], Setting("Kinds.", flag="kind-list")] = ("a",)
     ends: Annotated[tuple[int, ...], Setting("Ends.", repeatable=True, parse=int)] = ()
     mode: Annotated[Literal["x", "y"], Setting("Mode.", environment="EXAMPLE_MODE")] = "x"
-    strict: Annotated[bool, Setting("Strict.", negative="--lax")] = True
+    strict: Annotated[bool, Setting("Strict.", negative="lax")] = True
     inner: int = 7
 
     def __post_init__(self) -> None:

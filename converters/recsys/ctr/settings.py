@@ -56,7 +56,7 @@ class Overrides:
             "Share of the entities (0 to 1) whose rows are training rows.",
             metavar="SHARE",
             section=_OVERRIDES,
-            flag="--train-fraction",
+            flag="train-fraction",
             minimum=0.0,
             maximum=1.0,
         ),
@@ -92,7 +92,7 @@ class ChosenColumns:
 
     click: Annotated[
         str | None,
-        Setting("Column of the click, 0 or 1.", metavar="COLUMN", section=_KNOWN, flag="--label"),
+        Setting("Column of the click, 0 or 1.", metavar="COLUMN", section=_KNOWN, flag="label"),
     ] = None
     conversion: Annotated[
         str | None,
@@ -112,7 +112,7 @@ class ChosenColumns:
             "Column of the row's own id; duplicates are counted.",
             metavar="COLUMN",
             section=_KNOWN,
-            flag="--sample-id",
+            flag="sample-id",
         ),
     ] = None
 

@@ -59,7 +59,7 @@ def chat(
         Setting("Folder for the result; `out DIR` names it later.", metavar="DIR"),
     ] = None,
     resume: Annotated[str | None, Setting("Resume a conversation.", metavar="ID")] = None,
-    list_: Annotated[bool, Setting("List the conversations.", flag="--list")] = False,
+    list_: Annotated[bool, Setting("List the conversations.", flag="list")] = False,
     forget: Annotated[str | None, Setting("Delete a conversation.", metavar="ID")] = None,
     order: Annotated[
         Order,
@@ -80,7 +80,7 @@ def chat(
         Path | None, Setting("Begin with this mapping and ask no mapper.", metavar="FILE")
     ] = None,
     llm: ModelSettings,
-    as_json: Annotated[bool, Setting("With --list: print JSON.", flag="--json")] = False,
+    as_json: Annotated[bool, Setting("With --list: print JSON.", flag="json")] = False,
 ) -> None:
     """Settle a mapping in conversation: say what should be different, look, approve, convert.
 

@@ -46,7 +46,7 @@ def review(
     ] = None,
     options: ReviewOptions,
     form: Annotated[
-        Literal["markdown", "json"], Setting("Format of the review.", flag="--format")
+        Literal["markdown", "json"], Setting("Format of the review.", flag="format")
     ] = "markdown",
     out: o.OutFile = None,
     full: Annotated[

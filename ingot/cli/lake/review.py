@@ -58,7 +58,7 @@ def review_lake(
         Path | None,
         Setting("Folder of approved mappings.", metavar="FOLDER", default="as in the last run"),
     ] = None,
-    listed: Annotated[bool, Setting("List what waits, and decide nothing.", flag="--list")] = False,
+    listed: Annotated[bool, Setting("List what waits, and decide nothing.", flag="list")] = False,
     approve: Annotated[
         tuple[str, ...],
         Setting(

@@ -59,7 +59,7 @@ def preprocess_criteo(
     no_shuffle: Annotated[bool, Setting("Keep the order of the rows.", section=SHUFFLE)] = False,
     resume: Annotated[
         bool,
-        Setting("Resume an interrupted run, or start again.", section=RUN, negative="--no-resume"),
+        Setting("Resume an interrupted run, or start again.", section=RUN, negative="no-resume"),
     ] = True,
     overwrite: Overwrite = False,
     as_json: o.Json = False,

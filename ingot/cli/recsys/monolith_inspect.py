@@ -52,7 +52,7 @@ def show_monolith_rows(
     ] = (),
     hints: StreamHints,
     as_json: Annotated[
-        bool, Setting("Print one JSON object per line, nothing shortened.", flag="--json")
+        bool, Setting("Print one JSON object per line, nothing shortened.", flag="json")
     ] = False,
 ) -> None:
     """Show rows: LineId, labels, and features with their values; fids as slot:signature.

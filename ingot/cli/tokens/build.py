@@ -261,7 +261,7 @@ def build_tokens(
         ),
     ] = "*.parquet",
     recursive: Annotated[
-        bool, Setting("Also read subfolders.", section=INPUT, negative="--no-recursive")
+        bool, Setting("Also read subfolders.", section=INPUT, negative="no-recursive")
     ] = True,
     options: BuildOptions,
     truncate: Annotated[bool, Setting("Short for --long-docs truncate.", section=TEXT)] = False,
@@ -282,7 +282,7 @@ def build_tokens(
         Setting(
             "Show a progress bar on a terminal.",
             section=LOGGING,
-            negative="--no-progress",
+            negative="no-progress",
         ),
     ] = True,
 ) -> None:

@@ -222,7 +222,7 @@ def merge(
         ),
     ],
     out: Annotated[
-        Path, Setting("Prefix of the new data set.", metavar="OUT", flag="--output-prefix")
+        Path, Setting("Prefix of the new data set.", metavar="OUT", flag="output-prefix")
     ],
     overwrite: Overwrite = False,
     as_json: o.Json = False,
@@ -254,7 +254,7 @@ def verify(
     ] = 200,
     seed: Annotated[int, Setting("Seed for sampling documents.", metavar="N", minimum=0)] = 0,
     everything: Annotated[
-        bool, Setting("Check all documents instead of a sample.", flag="--all")
+        bool, Setting("Check all documents instead of a sample.", flag="all")
     ] = False,
     as_json: o.Json = False,
 ) -> None:

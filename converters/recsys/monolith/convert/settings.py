@@ -118,7 +118,7 @@ class Filters:
             "Repeatable; all tests must pass.",
             metavar="TEST",
             section=_ROWS,
-            flag="--label",
+            flag="label",
             repeatable=True,
             parse=LabelTest.parse,
         ),
@@ -175,7 +175,7 @@ class Filters:
             "Keep only features whose name matches this pattern, such as user_*. Repeatable.",
             metavar="PATTERN",
             section=_FEATURES,
-            flag="--feature",
+            flag="feature",
             repeatable=True,
         ),
     ] = ()
@@ -185,7 +185,7 @@ class Filters:
             "Drop features whose name matches this pattern. Repeatable.",
             metavar="PATTERN",
             section=_FEATURES,
-            flag="--drop-feature",
+            flag="drop-feature",
             repeatable=True,
         ),
     ] = ()
@@ -225,11 +225,11 @@ class Settings:
         Source,
         Setting(
             "What is read.",
-            flag="--from",
+            flag="from",
             choices=("example", "examplebatch", "instance", "parquet"),
         ),
     ]
-    target: Annotated[Target, Setting("What is written.", flag="--to")]
+    target: Annotated[Target, Setting("What is written.", flag="to")]
     framing: Annotated[
         Framing,
         Setting(
@@ -281,7 +281,7 @@ class Settings:
         Setting(
             "Write a feature that is equal in all rows of a batch only once.",
             section=_STREAMS,
-            negative="--no-shared",
+            negative="no-shared",
         ),
     ] = True
     filters: Filters = field(default_factory=Filters)
@@ -290,7 +290,7 @@ class Settings:
         Setting(
             "Reject rows without uid, req_time or sample_rate.",
             section=_ROWS,
-            flag="--require-lineid",
+            flag="require-lineid",
         ),
     ] = False
     skip_bad: Annotated[

@@ -89,7 +89,7 @@ class StreamHints:
         str | None,
         Setting(
             "What is read.",
-            flag="--from",
+            flag="from",
             choices=("example", "examplebatch", "instance", "parquet"),
             default="detected from the content",
         ),
