@@ -74,7 +74,7 @@ def test_a_label_is_compared_as_a_float32():
     "text", ["", "0", "0=1", "x>1", "0>", "0>1e", "0>1;0<2", "-1>0", "0=>1", "0>nan"]
 )
 def test_what_is_no_test_of_a_label(text):
-    with pytest.raises(ConversionError, match="is no test of a label"):
+    with pytest.raises(ConversionError, match="is not a test of a label"):
         LabelTest.parse(text)
 
 
