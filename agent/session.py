@@ -17,10 +17,10 @@ from ingot import __version__
 from ingot.agent.context import Context
 from ingot.agent.reporting.proposal_folder import check_unedited
 from ingot.agent.state import Channels, Order, State, open_checkpoints
-from ingot.converters.convert.result import file_stamp, source_place
 from ingot.converters.errors import ConversionError, MappingError, ModelError
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
+from ingot.converters.sources.inputs import absolute_location, input_stamp
 from ingot.converters.typed_json import decode, encode
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def open_session(order: Order, context: Context, *, home: Path | None = None) ->
 def session_key(order: Order, source: Source, endpoint: "Endpoint | None" = None) -> str:
     """A hash of the order, of this version, of the model, and of the input's place and files."""
     document = {key: value for key, value in encode(order).items() if key not in _FREE}
-    document |= {"source": source_place(source), "version": __version__}
+    document |= {"source": absolute_location(source.location), "version": __version__}
     document["model"] = [endpoint.url, endpoint.model] if endpoint else None
-    document["files"] = [file_stamp(file) for file in source.files]
+    document["files"] = [input_stamp(file) for file in source.files]
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()

@@ -1,9 +1,4 @@
-"""JSON documents of files that somebody else may have written.
-
-The JSON Schemas of ingot by name, and their validators, read once from the package's data.
-YAML that people write: read without its traps, written a value on a line.
-Small documents as YAML: keys as they are, every text quoted as JSON quotes it.
-"""
+"""JSON and YAML documents: files that somebody else may have written, and the JSON Schemas."""
 
 import json
 from collections.abc import Iterable, Iterator

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, shorten_text
 
 
 class PathSyntaxError(ValueError):
@@ -92,7 +92,7 @@ _GUESSED_LENGTH = 300
 def found_text(value: Json, limit: int = 80) -> str:
     """A short spelling of a value for messages and rejects; no more of it is looked at."""
     text = value if isinstance(value, str) else "".join(_spelling_pieces(value, limit))
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return shorten_text(text, limit)
 
 
 def _spelling_pieces(value: Json, limit: int) -> Iterator[str]:
@@ -112,11 +112,11 @@ def _spelling_pieces(value: Json, limit: int) -> Iterator[str]:
 
 
 def _unescape(text: str) -> str:
-    def one(match: re.Match[str]) -> str:
+    def unescape(match: re.Match[str]) -> str:
         code = match.group(1)
         return chr(int(code[1:], 16)) if len(code) == 5 else _ESCAPED.get(code, code)
 
-    plain = _ESCAPE.sub(one, text)
+    plain = _ESCAPE.sub(unescape, text)
     # Two escapes of a surrogate pair are one character, as in JSON.
     try:
         return plain.encode("utf-16", "surrogatepass").decode("utf-16")
@@ -183,7 +183,7 @@ def _tokens(text: str) -> Iterable[Step]:
             position += 1
         name = _NAME.match(text, position)
         if not name:
-            raise PathSyntaxError(text, f"a name expected at character {position + 1}", None)
+            raise PathSyntaxError(text, f"a name is expected at character {position + 1}", None)
         position = name.end()
         yield Mark(name.group()) if name.group() in MARKS else Names((name.group(),))
 
@@ -218,7 +218,7 @@ def _walk_names(names: tuple[str, ...]) -> Walk:
     }
     count = len(names)
 
-    def one(node: Node) -> Node | None:
+    def follow(node: Node) -> Node | None:
         position = 0
         while position < count:
             value = node.value
@@ -234,13 +234,7 @@ def _walk_names(names: tuple[str, ...]) -> Walk:
                 return None
         return node
 
-    return lambda nodes: [hit for node in nodes if (hit := one(node)) is not None]
-
-
-def _walk_key(name: str) -> Walk:
-    return lambda nodes: [
-        Node(n.value[name], name, n) for n in nodes if n.value.__class__ is dict and name in n.value
-    ]
+    return lambda nodes: [hit for node in nodes if (hit := follow(node)) is not None]
 
 
 def _walk_index(index: int) -> Walk:
@@ -302,7 +296,11 @@ def _walk_step(step: Step, text: str) -> Walk:
     if isinstance(step, Names):
         return _walk_names(step.names)
     if isinstance(step, Key):
-        return _walk_key(step.name)
+        return lambda nodes: [
+            Node(n.value[step.name], step.name, n)
+            for n in nodes
+            if n.value.__class__ is dict and step.name in n.value
+        ]
     if isinstance(step, Index):
         return _walk_index(step.place)
     by_mark = {"^": _walk_up, "~": _walk_key_of}

@@ -1,7 +1,4 @@
-"""zz_progress.
-
-How long the phases of a run take, and on how many cores.
-"""
+"""Progress of a run, its memory and its time, and the machine that it runs on."""
 
 import os
 import platform
@@ -16,7 +13,6 @@ from pathlib import Path
 from ingot.converters.rows import Json
 
 
-# ---body---
 @dataclass(frozen=True, kw_only=True)
 class Progress:
     """How far a run is: the stage (`convert`, `tokens`), shards done and planned, rows, records."""

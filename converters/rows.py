@@ -35,13 +35,9 @@ class Batch:
     """Consecutive rows of one file; rows read = `sum(weights) + len(bad)`.
 
     Attributes:
-        file: name of the file relative to the source, with `/`.
-        rows: number of each row in its file, from 0, aligned with `values`.
-        values: the rows, JSON types only.
         keys: what `~` gives for each row (an object's key, a whole file's stem), None = the row
             number.
         weights: input rows behind each value (a group of rows is one value), None = 1 each.
-        bad: rows of this stretch that could not be read.
         table: the same rows as a `pyarrow.RecordBatch` where the file is columnar, else None.
     """
 

@@ -141,11 +141,11 @@ class LakeOrder:
 
 def files_key(data_set: "DataSet") -> str:
     """Return a hash of the files of a data set; a rejected one is ignored until it changes."""
-    from ingot.converters.convert.result import file_stamp
+    from ingot.converters.sources.inputs import input_stamp
 
     source = data_set.source
     document: list[Json] = [
-        [file_stamp(file) for file in source.files],
+        [input_stamp(file) for file in source.files],
         [[one.name, one.bytes, one.mtime_ns, one.etag] for one in source.listing.entries],
         [[one.name, one.why] for one in data_set.faults],
     ]
@@ -154,12 +154,13 @@ def files_key(data_set: "DataSet") -> str:
 
 def data_set_key(order: LakeOrder, data_set: "DataSet", *, mapping: Path | None = None) -> str:
     """A hash of all that a data set's state depends on: equal = there is nothing to do for it."""
-    from ingot.converters.convert.result import VERSIONS, file_stamp
+    from ingot.converters.convert.result import VERSIONS
+    from ingot.converters.sources.inputs import input_stamp
 
     source, mapping = data_set.source, mapping or order.mapping(data_set.name)
     document: dict[str, Json] = {
         "versions": VERSIONS,
-        "files": [file_stamp(file) for file in source.files],
+        "files": [input_stamp(file) for file in source.files],
         "entries": [[e.name, e.bytes, e.mtime_ns, e.etag] for e in source.listing.entries],
         "faults": [[one.name, one.why] for one in data_set.faults],
         "options": [order.records, order.language, order.has_corpus or _tokenizer_identity(order)],

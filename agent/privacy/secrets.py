@@ -228,22 +228,3 @@ def _identifies_v4(address: IPv4Address, spelled: str) -> bool:
         return False
     # 1.2.3.4 is a section, a version or a public resolver more often than somebody's machine.
     return any(len(part) > 1 for part in spelled.split("."))
-
-
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://\S+")
-
-
-def redact_urls(text: str) -> str:
-    """The text with the credentials and the secret query values of its URLs replaced.
-
-    Paths and names are not looked at: people have to find their own files.
-    """
-    return _URL.sub(lambda found: _redact_url(found[0]), text)
-
-
-def _redact_url(url: str) -> str:
-    spans = [(*span, "[credentials]") for span in find_url_credentials(url)]
-    spans += [(*span, "[secret]") for span in find_query_secrets(url)]
-    for start, end, kind in sorted(spans, reverse=True):
-        url = f"{url[:start]}{kind}{url[end:]}"
-    return url

@@ -13,7 +13,7 @@ from ingot.agent.proposing.columns import Column, View, parse_json_text
 from ingot.converters.paths import Mark, Names, Node, RowError, compile_path
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source
-from ingot.converters.sources.formats.text import LISTS
+from ingot.converters.sources.formats.detection import LISTS
 from ingot.converters.sources.profile import pick_evenly
 from ingot.converters.sources.sample import Sample, draw_sample
 

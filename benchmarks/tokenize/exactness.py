@@ -23,18 +23,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingot.converters.errors import ConversionError
+from ingot.converters.megatron.engines.choice import WantedEngine, choose_engine
 from ingot.converters.megatron.engines.engine import (
     Encoded,
     Engine,
     EngineWrongError,
-    count_points,
     differing_texts,
+    open_reference,
     text_runs,
 )
 from ingot.converters.megatron.engines.fast_engines import FAST_ENGINES
 from ingot.converters.megatron.engines.guard import open_engine
-from ingot.converters.megatron.engines.race import WantedEngine, choose_engine
-from ingot.converters.megatron.engines.reference import open_reference
 from ingot.converters.megatron.metrics.messages import ignore_message
 from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile, load_tokenizer
 
@@ -115,8 +114,7 @@ def compare(loaded: TokenizerFile, corpora: Sequence[Corpus], *, plain: bool, th
                 continue
             pairs = zip(expected[corpus.name], results, strict=True)
             wrong = sum(len(differing_texts(one, other)) for one, other in pairs)
-            denied = f"{count_points(choice.denied)} code points denied" if choice.denied else ""
-            row(loaded, name, corpus, str(wrong), f"{rate:.1f}", denied)
+            row(loaded, name, corpus, str(wrong), f"{rate:.1f}", "")
 
 
 def row(

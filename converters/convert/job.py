@@ -21,23 +21,12 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingot.converters.convert import result as manifests
+from ingot.converters.convert import result as results
 from ingot.converters.convert.options import ConvertOptions
-from ingot.converters.convert.result import (
-    RECORDS_FOLDER,
-    TOKENS,
-    Counts,
-    Parts,
-    commit_result,
-    make_tokens,
-    number_parts,
-    tokenizer_facts,
-    tokens_name,
-)
 from ingot.converters.convert.reuse import (
     PIECES,
     FormerShard,
@@ -49,14 +38,9 @@ from ingot.converters.convert.shard import ShardTask, convert_shard, discard_dra
 from ingot.converters.convert.worker_pool import Runner, process_pool, results_in_order
 from ingot.converters.errors import ConversionError, OutputError, SourceError
 from ingot.converters.mapping.language import Mapping, to_document
-from ingot.converters.output.commit import (
-    FinishedResult,
-    StagedResult,
-    encode_json,
-    find_finished,
-    output_errors,
-    stage,
-)
+from ingot.converters.output.commit import FinishedResult, StagedResult, find_finished
+from ingot.converters.output.files import encode_json, output_errors
+from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
 from ingot.converters.progress import Progress, Watch, peak_rss
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile
@@ -70,16 +54,7 @@ _TOP_REASONS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """A finished conversion.
-
-    Attributes:
-        out: the folder.
-        manifest: as in manifest.json.
-        run: as in run.json.
-        already_done: the folder held this very result before, nothing was done.
-        notes: what was put right on the way, for people.
-        first_rejects: the first few rejected rows as text.
-    """
+    """A finished conversion; `already_done`: the folder held this result before."""
 
     out: Path
     manifest: dict[str, Json]
@@ -132,20 +107,23 @@ def convert(
         )
     if not source.files:
         hint = "; ".join(f"{one.name}: {one.why}" for one in source.left_out[:3])
-        raise SourceError(source.location, "no file with data in it", hint)
+        raise SourceError(source.location, "holds no file with data", hint)
     _check_apart(source, out)
-    identity = manifests.ConversionIdentity(
-        source=source,
-        decision=mapping.kind,
-        mapping_sha256=manifests.mapping_sha256(mapping),
-        options=_options_document(options, source.name),
+    settled = _options_document(options, source.name)
+    identity = results.conversion_identity(
+        source, mapping.kind, results.mapping_sha256(mapping), settled
     )
     watch = progress or (lambda _: None)
-    with _stage_output(out, identity, options) as staged:
+    with identity.stage(out, overwrite=options.overwrite) as staged:
         if staged.done:
             return _existing_result(staged, staged.done)
         job = _Conversion(
-            identity=identity, mapping=mapping, options=options, staged=staged, watch=watch
+            source=source,
+            identity=identity,
+            mapping=mapping,
+            options=options,
+            staged=staged,
+            watch=watch,
         )
         return job.run(runner, extra_files, extra_run or {})
 
@@ -164,37 +142,39 @@ def finish_irrelevant(
     The inputs are listed by name and size and are not read.
     """
     options = options or ConvertOptions()
-    identity = manifests.ConversionIdentity(
-        source=source,
-        decision="irrelevant",
-        mapping_sha256=None,
-        options=_options_document(dataclasses.replace(options, tokenizer=None), source.name),
-    )
-    with _stage_output(out, identity, options) as staged:
+    settled = _options_document(dataclasses.replace(options, tokenizer=None), source.name)
+    identity = results.conversion_identity(source, "irrelevant", None, settled)
+    with identity.stage(out, overwrite=options.overwrite) as staged:
         if staged.done:
             return _existing_result(staged, staged.done)
         with output_errors(out):
-            (staged.result / RECORDS_FOLDER).mkdir(exist_ok=True)
-        manifest = manifests.build_manifest(identity, Counts(), reason=reason)
+            (staged.result / results.RECORDS_FOLDER).mkdir(exist_ok=True)
+        manifest = results.build_manifest(identity, source, results.Counts(), reason=reason)
         files = extra_files(manifest, ()) if extra_files else {}
-        run = commit_result(staged, identity, manifest, extra_run or {}, files=files)
-        return _build_result(staged, manifest, run, Counts())
+        return _commit_result(staged, identity, manifest, extra_run or {}, files)
 
 
-def _build_result(
-    staged: StagedResult, manifest: dict[str, Json], run: dict[str, Json], counts: Counts
+def _commit_result(
+    staged: StagedResult,
+    identity: RunIdentity,
+    manifest: dict[str, Json],
+    run: dict[str, Json],
+    files: dict[str, bytes],
+    parts: results.Parts | None = None,
+    first_rejects: Sequence[str] = (),
 ) -> Result:
-    first = tuple(counts.first_rejects)
+    """Write the small files and commit."""
+    with output_errors(staged.out):
+        for name, content in files.items():
+            (staged.result / name).write_bytes(content)
+    known = [*parts.records, *parts.rejected] if parts else []
+    manifest, run = identity.commit(staged, manifest, run, known)
     return Result(
-        out=staged.out, manifest=manifest, run=run, notes=staged.notes, first_rejects=first
-    )
-
-
-def _stage_output(
-    out: Path, identity: manifests.ConversionIdentity, options: ConvertOptions
-) -> AbstractContextManager[StagedResult]:
-    return stage(
-        out, key=identity.key(), difference=identity.difference, overwrite=options.overwrite
+        out=staged.out,
+        manifest=manifest,
+        run=run,
+        notes=staged.notes,
+        first_rejects=tuple(first_rejects),
     )
 
 
@@ -210,7 +190,7 @@ def _check_apart(source: Source, out: Path) -> None:
 
 
 def _existing_result(staged: StagedResult, done: FinishedResult) -> Result:
-    notes = (*staged.notes, "this result was there already: nothing to do")
+    notes = (*staged.notes, ALREADY_DONE)
     return Result(
         out=staged.out, manifest=done.manifest, run=done.run, already_done=True, notes=notes
     )
@@ -235,7 +215,7 @@ def _options_document(options: ConvertOptions, source_name: str) -> dict[str, Js
         "language": options.language,
         "source": options.source_name or source_name,
         "limit": options.limit,
-        "tokenizer": tokenizer_facts(options.tokenizer) if options.tokenizer else None,
+        "tokenizer": results.tokenizer_facts(options.tokenizer) if options.tokenizer else None,
     }
 
 
@@ -276,7 +256,8 @@ def _time_stage(seconds: dict[str, Json], name: str) -> Iterator[None]:
 class _Conversion:
     """One conversion that holds its destination."""
 
-    identity: manifests.ConversionIdentity
+    source: Source
+    identity: RunIdentity
     mapping: Mapping
     options: ConvertOptions
     staged: StagedResult
@@ -290,16 +271,17 @@ class _Conversion:
             discard_drafts(self.staged.work)
         with _time_stage(seconds, "convert"):
             shards = self._convert(runner)
-        counts = Counts()
+        counts = results.Counts()
         for shard in shards:
             counts.add(shard)
         self._check(counts)
         with _time_stage(seconds, "merge"):
-            parts = number_parts(self.staged, shards)
+            parts = results.number_parts(self.staged, shards)
         with _time_stage(seconds, "tokens"):
             tokens = self._tokens(parts, counts)
-        manifest = manifests.build_manifest(
+        manifest = results.build_manifest(
             self.identity,
+            self.source,
             counts,
             inputs=(entry for shard in shards for entry in shard["inputs"]),
             mapping_warnings=self.mapping.warnings,
@@ -317,20 +299,18 @@ class _Conversion:
             "resumed": self.staged.resumed,
             "peak_rss_bytes": max([peak_rss(), *(shard["peak_rss"] for shard in shards)]),
         }
-        run = commit_result(self.staged, self.identity, manifest, run, files=files, parts=parts)
-        return _build_result(self.staged, manifest, run, counts)
+        first = counts.first_rejects
+        return _commit_result(self.staged, self.identity, manifest, run, files, parts, first)
 
     def _pieces(self, shards: list[dict[str, Json]]) -> list[dict[str, Json]]:
         """What a later run may take over; with a limit nothing."""
         if self.options.limit is not None:
             return []
-        source = self.identity.source
-        return reusable_shards(
-            [shard_key(source, files) for files in plan_shards(source.files)], shards
-        )
+        plan = plan_shards(self.source.files)
+        return reusable_shards([shard_key(self.source, files) for files in plan], shards)
 
     def _convert(self, runner: Runner | None) -> list[dict[str, Json]]:
-        plan = plan_shards(self.identity.source.files)
+        plan = plan_shards(self.source.files)
         meter = _Meter(watch=self.watch, shards=len(plan))
         if self.options.limit is not None:
             return list(self._limited(plan, self.options.limit, meter))
@@ -360,7 +340,7 @@ class _Conversion:
         limit: int | None = None,
         former: dict[str, FormerShard] | None = None,
     ) -> ShardTask:
-        source = self.identity.source
+        source = self.source
         # Only its own files: a task travels to its worker.
         listing = dataclasses.replace(source.listing, entries=())
         own = dataclasses.replace(source, files=files, left_out=(), roots=(), listing=listing)
@@ -376,7 +356,7 @@ class _Conversion:
             former=former.get(shard_key(source, files) or "") if former else None,
         )
 
-    def _check(self, counts: Counts) -> None:
+    def _check(self, counts: results.Counts) -> None:
         """Refuse a result without a single record where rows were rejected."""
         rows = counts.rows
         if rows["converted"] or not rows["rejected"]:
@@ -387,15 +367,15 @@ class _Conversion:
         filtered = f", {rows['filtered']} filtered" if rows["filtered"] else ""
         problem = f"every row was rejected ({rows['read']} read{filtered}): {top}"
         first = "".join(f"\n  {text}" for text in counts.first_rejects)
-        hint = "`ingot check MAPPING SOURCE` shows what the mapping finds"
-        raise ConversionError(self.identity.source.location, f"{problem}{first}\n ", hint)
+        hint = "check the mapping against the source to see what it finds"
+        raise ConversionError(self.source.location, f"{problem}{first}\n ", hint)
 
-    def _tokens(self, parts: Parts, counts: Counts) -> dict[str, Json] | None:
+    def _tokens(self, parts: results.Parts, counts: results.Counts) -> dict[str, Json] | None:
         if self.options.tokenizer is None:
             return None
         meter = _TokenMeter(watch=self.watch, shards=len(parts.records), rows=counts.rows["read"])
-        name = tokens_name(self.options.source_name or self.identity.source.name)
-        return make_tokens(self.staged, parts, self.options.tokenizer, name, meter)
+        name = results.tokens_name(self.options.source_name or self.source.name)
+        return results.make_tokens(self.staged, parts, self.options.tokenizer, name, meter)
 
 
 @dataclass(kw_only=True)
@@ -447,7 +427,7 @@ class _TokenMeter:
         self.records += message.get("records", 0)
         self.watch(
             Progress(
-                stage=TOKENS,
+                stage=results.TOKENS,
                 shards_done=self.done,
                 shards=self.shards,
                 rows=self.rows,

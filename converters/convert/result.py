@@ -1,42 +1,40 @@
-"""zz_counts.
+"""The result of a conversion: counts, identity, manifest, and its parts put together."""
 
-`manifest.json` and `run.json` of a result: what was made, and how the run went.
-What the shards left, put together to one result: parts numbered through, tokens, manifest.
-"""
-
-import hashlib
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ingot import __version__
-from ingot.converters.errors import ConversionError, IngotError, SourceError
+from ingot.converters.errors import ConversionError, IngotError
 from ingot.converters.mapping.columns.executor import UnifiedTable
 from ingot.converters.mapping.language import Mapping, to_document
 from ingot.converters.mapping.rows.executor import UnifiedBatch
-from ingot.converters.output.commit import FinishedResult, StagedResult, output_errors
-from ingot.converters.output.result_files import list_files
-from ingot.converters.progress import host_facts
+from ingot.converters.output.commit import FinishedResult, StagedResult
+from ingot.converters.output.files import output_errors
+from ingot.converters.output.identity import RunIdentity, json_digest
 from ingot.converters.records.rejects import part_name, reject_text
 from ingot.converters.rows import Json, Reject
-from ingot.converters.sources import Source, SourceFile
+from ingot.converters.sources import Source
+from ingot.converters.sources.inputs import absolute_location, hash_input, input_stamp
 
 if TYPE_CHECKING:
     from ingot.converters.megatron.metrics.messages import Monitor
 
-# ---body---
-RECORDS_FOLDER = "records"
-
-
-REJECTED_FOLDER = "rejected"
-
-
-_HASH_BLOCK = 1 << 20
+RECORDS_FOLDER: Final = "records"
+REJECTED_FOLDER: Final = "rejected"
+SHOWN_REJECTS: Final = 3
+FORMAT: Final = 1
+VERSIONS: Final[dict[str, Json]] = {"ingot": __version__, "format": FORMAT}
+ROW_COUNTS: Final = ("read", "converted", "rejected", "filtered")
+RECORD_COUNTS: Final = ("written", "rejected", "filtered", "duplicates", "ragged")
+TOKENS: Final = "tokens"
+TOKEN_FACTS: Final = (
+    *("documents", "sequences", "tokens", "characters"),
+    *("rejected", "dtype", "eod_id", "vocabulary"),
+)
+_NAME_BYTES: Final = 100
 
 
 def shard_name(number: int) -> str:
@@ -100,20 +98,6 @@ class Counts:
         }
 
 
-def input_sha256(source: Source, file: SourceFile) -> str:
-    """The SHA-256 of an input file's bytes as stored, streamed."""
-    digest = hashlib.sha256()
-    size = 0
-    with source.open_raw(file) as stream:
-        while block := stream.read(_HASH_BLOCK):
-            digest.update(block)
-            size += len(block)
-    if file.bytes and size != file.bytes:
-        problem = f"changed while it was read: {size} bytes now, {file.bytes} before"
-        raise SourceError(file.name, problem, "run again when nothing writes to it")
-    return digest.hexdigest()
-
-
 def check_counts(rows: Counter[str], where: str) -> None:
     """Hold the job to its accounting."""
     accounted = rows["converted"] + rows["rejected"] + rows["filtered"]
@@ -122,133 +106,67 @@ def check_counts(rows: Counter[str], where: str) -> None:
         raise ConversionError(where, problem, "this is a bug of ingot: please report it")
 
 
-SHOWN_REJECTS = 3
+def conversion_identity(
+    source: Source, decision: str, mapping_sha256: str | None, options: dict[str, Json]
+) -> RunIdentity:
+    """Return what decides the bytes of a conversion.
 
-
-FORMAT: Final = 1
-VERSIONS: Final[dict[str, Json]] = {"ingot": __version__, "format": FORMAT}
-ROW_COUNTS: Final = ("read", "converted", "rejected", "filtered")
-RECORD_COUNTS: Final = ("written", "rejected", "filtered", "duplicates", "ragged")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConversionIdentity:
-    """What decides the bytes of a result: two runs with equal identities make the same one.
-
-    Attributes:
+    Args:
         source: the opened source.
         decision: pt, sft or irrelevant.
         mapping_sha256: None where nothing is mapped.
         options: as the manifest holds them.
     """
 
-    source: Source
-    decision: str
-    mapping_sha256: str | None
-    options: dict[str, Json]
-
-    def key(self) -> str:
-        """The staging key: knows the inputs by place, name, size and time of change."""
-        return _json_digest(
-            [
-                source_place(self.source),
-                [file_stamp(file) for file in self.source.files],
-                self._settled(),
-            ]
-        )
-
-    def _settled(self) -> dict[str, Json]:
-        return {
-            "decision": self.decision,
-            "mapping_sha256": self.mapping_sha256,
-            "options": self.options,
-            "versions": VERSIONS,
-        }
-
-    def difference(self, there: FinishedResult) -> str | None:
-        """What tells a finished result from the one that this run would make; None if nothing does.
-
-        Inputs are equal where place, names, sizes and times of change are, else by content.
-        """
-        for key, ours in self._settled().items():
-            theirs = there.manifest.get(key)
-            if theirs != ours:
-                return _DIFFERENCES[key].format(_changed_keys(theirs, ours))
-        files = self.source.files
-        inputs = there.manifest.get("inputs") or []
-        if [(i["name"], i["bytes"]) for i in inputs] != [(f.name, f.bytes) for f in files]:
+    def inputs_difference(there: FinishedResult) -> str | None:
+        known = there.manifest.get("inputs") or []
+        if [(i["name"], i["bytes"]) for i in known] != [(f.name, f.bytes) for f in source.files]:
             return "other files"
-        if there.run.get("inputs") == input_stamps(self.source) or self._same_content(inputs):
+        if (stamps and there.run.get("inputs") == stamps) or _has_same_content(source, known):
             return None
         return "other content of the files"
 
-    def _same_content(self, inputs: list[dict[str, Json]]) -> bool:
-        """Whether the files that were read hold what they held; unread ones are known by size."""
-        pairs = zip(inputs, self.source.files, strict=True)
-        try:
-            return all(
-                known["sha256"] == input_sha256(self.source, file)
-                for known, file in pairs
-                if known["sha256"] is not None
-            )
-        except IngotError:
-            return False  # the conversion will say what is wrong with the file
+    place = absolute_location(source.location)
+    files = [input_stamp(file) for file in source.files]
+    shows_changes = all(file.mtime_ns is not None or file.etag is not None for file in source.files)
+    stamps = {"location": place, "files": files} if shows_changes else None
+    return RunIdentity(
+        settled={
+            "decision": decision,
+            "mapping_sha256": mapping_sha256,
+            "options": options,
+            "versions": VERSIONS,
+        },
+        place=[place, files],
+        stamps=stamps,
+        words={"options.tokenizer": "another tokenizer"},
+        further=inputs_difference,
+    )
 
 
-_DIFFERENCES = {
-    "decision": "another decision",
-    "mapping_sha256": "another mapping",
-    "options": "other options ({})",
-    "versions": "another version of ingot",
-}
-
-
-def _changed_keys(theirs: Json, ours: Json) -> str:
-    """The keys under which two objects differ."""
-    if not isinstance(theirs, dict) or not isinstance(ours, dict):
-        return ""
-    return ", ".join(key for key in ours if theirs.get(key) != ours[key])
-
-
-def _json_digest(document: Json) -> str:
-    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+def _has_same_content(source: Source, known: list[dict[str, Json]]) -> bool:
+    """Whether the files that were read hold what they held; unread ones are known by size."""
+    pairs = zip(known, source.files, strict=True)
+    try:
+        return all(
+            entry["sha256"] == hash_input(file)
+            for entry, file in pairs
+            if entry["sha256"] is not None
+        )
+    except IngotError:
+        return False  # the conversion will say what is wrong with the file
 
 
 def mapping_sha256(mapping: Mapping) -> str:
-    """The hash of what a mapping says; where it came from (`provenance`) does not count."""
+    """Return the hash of what a mapping says; its `provenance` does not count."""
     document = to_document(mapping)
     document.pop("provenance", None)
-    return _json_digest(document)
-
-
-def source_place(source: Source) -> str:
-    """Where a source lies, the same from whatever folder it is named; a URL as it is."""
-    location = source.location
-    return location if "://" in location else str(Path(location).absolute())
-
-
-def file_stamp(file: SourceFile) -> dict[str, Json]:
-    """What tells a file from a changed one without reading it."""
-    return {
-        "name": file.name,
-        "bytes": file.bytes,
-        "mtime_ns": file.mtime_ns,
-        "etag": file.etag,
-    }
-
-
-def input_stamps(source: Source) -> dict[str, Json] | None:
-    """Place and stamps of a source, as run.json holds them; None where a stamp says nothing."""
-    if any(file.mtime_ns is None and file.etag is None for file in source.files):
-        return None
-    return {
-        "location": source_place(source),
-        "files": [file_stamp(file) for file in source.files],
-    }
+    return json_digest(document)
 
 
 def build_manifest(
-    identity: ConversionIdentity,
+    identity: RunIdentity,
+    source: Source,
     counts: Counts,
     *,
     inputs: Iterable[dict[str, Json]] = (),
@@ -256,20 +174,16 @@ def build_manifest(
     mapping_warnings: Iterable[str] = (),
     tokens: dict[str, Json] | None = None,
 ) -> dict[str, Json]:
-    """The manifest but for `files`, which `list_files` gives once all are written."""
+    """Return the manifest but for `files`."""
     read = {entry["name"]: entry for entry in inputs}
-    unread = {"sha256": None}
     return {
-        "decision": identity.decision,
+        **identity.settled,
         "reason": reason,
-        "versions": VERSIONS,
-        "mapping_sha256": identity.mapping_sha256,
-        "options": identity.options,
         "inputs": [
-            read.get(file.name) or {"name": file.name, "bytes": file.bytes, **unread}
-            for file in identity.source.files
+            read.get(file.name) or {"name": file.name, "bytes": file.bytes, "sha256": None}
+            for file in source.files
         ],
-        "left_out": [{"name": one.name, "reason": one.why} for one in identity.source.left_out],
+        "left_out": [{"name": file.name, "reason": file.why} for file in source.left_out],
         "rows": {name: counts.rows[name] for name in ROW_COUNTS},
         "records": {name: counts.records[name] for name in RECORD_COUNTS},
         "rejects": dict(counts.rejects),
@@ -288,20 +202,6 @@ def _warnings(counts: Counts, mapping_warnings: Iterable[str]) -> dict[str, Json
             if missing or null
         },
     }
-
-
-TOKENS: Final = "tokens"
-TOKEN_FACTS: Final = (
-    "documents",
-    "sequences",
-    "tokens",
-    "characters",
-    "rejected",
-    "dtype",
-    "eod_id",
-    "vocabulary",
-)
-_NAME_BYTES = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -387,29 +287,3 @@ def tokens_name(source_name: str) -> str:
     name = re.sub(r"[^\w.-]+", "_", source_name).strip("._")
     cut = name.encode("utf-8", "ignore")[:_NAME_BYTES].decode("utf-8", "ignore")
     return cut or TOKENS
-
-
-def commit_result(
-    staged: StagedResult,
-    identity: ConversionIdentity,
-    manifest: dict[str, Json],
-    run: dict[str, Json],
-    *,
-    files: dict[str, bytes],
-    parts: Parts | None = None,
-) -> dict[str, Json]:
-    """Write the small files, complete manifest (in place) and run, and commit; gives the run."""
-    known = [*parts.records, *parts.rejected] if parts else []
-    with output_errors(staged.out):
-        for name, content in files.items():
-            (staged.result / name).write_bytes(content)
-        manifest["files"] = list_files(staged.result, known)
-    run = {
-        **run,
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "host": host_facts(),
-        "inputs": input_stamps(identity.source),
-        "notes": list(staged.notes),
-    }
-    staged.commit(manifest, run)
-    return run

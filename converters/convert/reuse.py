@@ -1,7 +1,4 @@
-"""zz_piece.
-
-Shards of a former result that are taken over instead of being converted again.
-"""
+"""Shards of a former result that are linked into a new one instead of being converted again."""
 
 import hashlib
 import json
@@ -19,30 +16,23 @@ from ingot.converters.convert.result import (
     REJECTED_FOLDER,
     ROW_COUNTS,
     SHOWN_REJECTS,
-    VERSIONS,
-    ConversionIdentity,
     Counts,
-    file_stamp,
-    source_place,
 )
 from ingot.converters.output.commit import FinishedResult
+from ingot.converters.output.files import file_entry
+from ingot.converters.output.identity import RunIdentity
 from ingot.converters.records.rejects import first_reject_texts, part_name
 from ingot.converters.rows import Json
 from ingot.converters.sources import Source, SourceFile
+from ingot.converters.sources.inputs import absolute_location, input_stamp
 
 
-# ---body---
 @dataclass(frozen=True, kw_only=True)
 class FormerShard:
     """What a former result holds of a shard.
 
     Attributes:
-        folder: the former result.
         counts: what came of the shard's rows, as `Counts.to_document` gave it, but for the first
-            rejects: these quote rows, and are read from where rows may stand.
-        inputs: name, bytes and sha256 of its files.
-        parts: path (in the former result), bytes and sha256 of its record parts, in order.
-        rejected_parts: the same of its reject parts.
     """
 
     folder: Path
@@ -79,26 +69,23 @@ class FormerShard:
         for number, part in enumerate(parts):
             old = PurePosixPath(part["path"])
             new = old.with_name(part_name(number, old.suffix.lstrip(".")))
-            if not _link_part(self.folder / old, draft / new, part):
+            if not _link_part(self.folder, part, draft / new):
                 return None
             taken.append({**part, "path": new.as_posix()})
         return taken
 
 
-def _link_part(old: Path, new: Path, part: dict[str, Json]) -> bool:
-    """Whether the part is there and holds what it held; then it is also `new`."""
+def _link_part(folder: Path, part: dict[str, Json], new: Path) -> bool:
+    """Link a part to `new`; False if it is gone or not what it was."""
     try:
-        with old.open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
-            size = stream.tell()
+        if file_entry(folder, Path(part["path"])) != part:
+            return False
     except OSError:  # gone, or not readable any more: the shard is converted
         return False
-    if (size, digest) != (part["bytes"], part["sha256"]):
-        return False
     try:
-        os.link(old, new)
+        os.link(folder / part["path"], new)
     except OSError:  # a file system without links, or no more of them
-        shutil.copyfile(old, new)
+        shutil.copyfile(folder / part["path"], new)
     return True
 
 
@@ -109,8 +96,9 @@ def shard_key(source: Source, files: Sequence[SourceFile]) -> str | None:
     """What a shard is known by; None where a change of a file would not show."""
     if any(file.mtime_ns is None and file.etag is None for file in files):
         return None
-    told = [[file_stamp(file), _file_facts(file)] for file in files]
-    return hashlib.sha256(json.dumps([source_place(source), told]).encode()).hexdigest()
+    known = [[input_stamp(file), _file_facts(file)] for file in files]
+    digest = hashlib.sha256(json.dumps([absolute_location(source.location), known]).encode())
+    return digest.hexdigest()
 
 
 def _file_facts(file: SourceFile) -> dict[str, Json]:
@@ -135,9 +123,7 @@ def reusable_shards(
     ]
 
 
-def former_shards(
-    former: FinishedResult | None, identity: ConversionIdentity
-) -> dict[str, FormerShard]:
+def former_shards(former: FinishedResult | None, identity: RunIdentity) -> dict[str, FormerShard]:
     """The shards of a finished result that a run may take over, by their keys.
 
     None are given where the result was made by another mapping, other options or another version,
@@ -153,16 +139,15 @@ def former_shards(
     return {key: piece for key, piece in pieces.items() if key} if fits else {}
 
 
-def _is_alike(there: dict[str, Json], identity: ConversionIdentity) -> bool:
-    ours = {**identity.options, "tokenizer": None}
-    theirs = there["options"]
-    return (
-        (there["decision"], there["mapping_sha256"], there["versions"])
-        == (identity.decision, identity.mapping_sha256, VERSIONS)
-        and isinstance(theirs, dict)
-        and {**theirs, "tokenizer": None} == ours
-        and ours["limit"] is None
+def _is_alike(there: dict[str, Json], identity: RunIdentity) -> bool:
+    """Whether the result was made the same way, but for the tokenizer, and of all rows."""
+    ours, theirs = identity.settled, {name: there[name] for name in identity.settled}
+    if not isinstance(theirs["options"], dict) or ours["options"]["limit"] is not None:
+        return False
+    ours, theirs = (
+        {**one, "options": {**one["options"], "tokenizer": None}} for one in (ours, theirs)
     )
+    return ours == theirs
 
 
 def _parse_former(former: FinishedResult) -> Iterator[tuple[str, FormerShard]]:
@@ -186,7 +171,7 @@ def _parse_former(former: FinishedResult) -> Iterator[tuple[str, FormerShard]]:
 def _take_entries(entries: Iterator[dict[str, Json]], count: int) -> list[dict[str, Json]]:
     found = list(islice(entries, count))
     if len(found) != count:
-        raise ValueError("fewer files than pieces say")
+        raise ValueError("fewer files than the shards have")
     return found
 
 

@@ -1,7 +1,4 @@
-"""One shard of a former result, to be taken over into a new one; see `takeover`.
-
-One shard of a job: some files of a source to parts of records and rejects, and their counts.
-"""
+"""One shard of a job: some files of a source become parts of records and rejects, with counts."""
 
 import json
 import shutil
@@ -17,7 +14,6 @@ from ingot.converters.convert.result import (
     REJECTED_FOLDER,
     Counts,
     check_counts,
-    input_sha256,
     shard_name,
 )
 from ingot.converters.convert.reuse import FormerShard
@@ -25,8 +21,7 @@ from ingot.converters.mapping.bind import Mapping
 from ingot.converters.mapping.columns.executor import MappingExecutor, UnifiedTable
 from ingot.converters.mapping.rows.executor import UnifiedBatch
 from ingot.converters.mapping.rows.group import group_rows
-from ingot.converters.output.commit import encode_json, output_errors, sync_tree
-from ingot.converters.output.result_files import file_entry
+from ingot.converters.output.files import encode_json, file_entry, output_errors, sync_tree
 from ingot.converters.progress import peak_rss
 from ingot.converters.records import RecordFormat
 from ingot.converters.records.rejects import RejectWriter
@@ -34,6 +29,7 @@ from ingot.converters.records.schema import RecordKind
 from ingot.converters.records.writers import PartsWriter
 from ingot.converters.rows import Batch, Json
 from ingot.converters.sources import Source, SourceFile
+from ingot.converters.sources.inputs import hash_input
 
 SHARD_FILE = "shard.json"
 
@@ -131,7 +127,13 @@ def _finish_shard(
         shard = _convert_rows(task, draft, tick)
     (draft / SHARD_FILE).write_bytes(encode_json(shard))
     sync_tree(draft)
-    _place_shard(draft, task.folder)
+    # Give the shard its name; an equal one of an orphan that was there first is as good.
+    try:
+        draft.rename(task.folder)
+    except OSError:
+        if not (task.folder / SHARD_FILE).exists():
+            raise
+        shutil.rmtree(draft, ignore_errors=True)
     return shard
 
 
@@ -146,16 +148,6 @@ def _reuse_former(task: ShardTask, draft: Path) -> dict[str, Json] | None:
         return None
     _clear_draft(draft)
     return task.former.take(draft)
-
-
-def _place_shard(draft: Path, folder: Path) -> None:
-    """Give the shard its name; an equal one of an orphan that was there first is as good."""
-    try:
-        draft.rename(folder)
-    except OSError:
-        if not (folder / SHARD_FILE).exists():
-            raise
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _convert_rows(
@@ -210,7 +202,7 @@ def _input_entries(source: Source, whole: list[SourceFile]) -> list[dict[str, Js
         {
             "name": file.name,
             "bytes": file.bytes,
-            "sha256": input_sha256(source, file) if file.name in hashed else None,
+            "sha256": hash_input(file) if file.name in hashed else None,
         }
         for file in source.files
     ]

@@ -1,8 +1,4 @@
-"""How work is spread: a runner is anything with `submit`; results come back in order.
-
-`processes` gives a pool of fresh processes; `concurrent.futures.Executor` is the interface. Nothing
-that a job writes depends on which runner it had.
-"""
+"""Spread work over processes: a runner is anything with `submit`; results come back in order."""
 
 import multiprocessing
 import os
@@ -64,8 +60,8 @@ def process_pool(workers: int) -> Iterator[Runner]:
         writer.close()
         pool.shutdown(cancel_futures=True)
         if isinstance(error, BrokenProcessPool):
-            hint = "is there enough memory? a script that calls ingot needs `if __name__ == "
-            hint += "'__main__':` around its work"
+            hint = "check the free memory; a script that calls ingot needs "
+            hint += "`if __name__ == '__main__':` around its work"
             raise ConversionError("workers", "a worker process died", hint) from error
         raise
     else:

@@ -9,31 +9,22 @@ from typing import Final
 
 import pyarrow as pa
 
-from ingot.converters.export.chat_layout import (
-    TURN_FIELDS,
-    Chat,
-    FittedChat,
-    Trainer,
-    TrainingMode,
-    WrittenFiles,
-    require_tool_list,
-    require_trained,
-)
+from ingot.converters.export import chat_layout as layout
 from ingot.converters.json_yaml import dump_yaml
 from ingot.converters.records.schema import Record
 from ingot.converters.rows import Json
 
-_MESSAGE: Final = pa.struct([*TURN_FIELDS, ("training", pa.bool_())])
+_MESSAGE: Final = pa.struct([*layout.TURN_FIELDS, ("training", pa.bool_())])
 _SCHEMA: Final = pa.schema(
     [("messages", pa.list_(pa.field("element", _MESSAGE))), ("tools", pa.string())]
 )
 
 
-def _fit(chat: Chat) -> FittedChat:
-    return require_trained(chat).then(require_tool_list)
+def _fit(chat: layout.Chat) -> layout.FittedChat:
+    return layout.require_trained(chat).then(layout.require_tool_list)
 
 
-def _row(chat: Chat) -> Record:
+def _row(chat: layout.Chat) -> Record:
     said = [
         {"role": turn.role, "content": turn.content, "training": turn.trained}
         for turn in chat.turns
@@ -41,11 +32,11 @@ def _row(chat: Chat) -> Record:
     return {"messages": said, "tools": chat.tools}
 
 
-def _training_mask(chat: Chat) -> tuple[bool, ...]:
+def _training_mask(chat: layout.Chat) -> tuple[bool, ...]:
     return chat.trained
 
 
-def _entry(written: WrittenFiles) -> dict[str, Json]:
+def _entry(written: layout.WrittenFiles) -> dict[str, Json]:
     entry: dict[str, Json] = {"path": written.files[0], "ds_type": "parquet", "split": "train"}
     if len(written.files) > 1:
         entry |= {"path": written.folder, "data_files": list(written.files)}
@@ -64,21 +55,21 @@ def _entry(written: WrittenFiles) -> dict[str, Json]:
     }
 
 
-def _configs(written: WrittenFiles) -> dict[str, bytes]:
+def _configs(written: layout.WrittenFiles) -> dict[str, bytes]:
     key = "datasets" if written.split == "train" else "test_datasets"
     comment = "Part of an axolotl config; its paths are seen from this folder: start axolotl here."
     return {"axolotl.yaml": dump_yaml({key: [_entry(written)]}, comment=comment)}
 
 
-def _usage_lines(written: WrittenFiles, out: str) -> tuple[str, ...]:
+def _usage_lines(written: layout.WrittenFiles, out: str) -> tuple[str, ...]:
     return (f"put the entry of {out}/axolotl.yaml into your config; start axolotl in {out}",)
 
 
-TRAINER: Final = Trainer(
+TRAINER: Final = layout.Trainer(
     name="axolotl",
     version="0.19.0",
     fit=_fit,
-    ways=(TrainingMode(name="message", schema=_SCHEMA, row=_row, trains=_training_mask),),
+    ways=(layout.TrainingMode(name="message", schema=_SCHEMA, row=_row, trains=_training_mask),),
     configs=_configs,
     use=_usage_lines,
 )

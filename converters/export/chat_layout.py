@@ -24,12 +24,7 @@ JOIN: Final = "\n\n"  # between texts that become one message
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reason:
-    """Why a record is not written as it is.
-
-    Attributes:
-        text: what is so, for people.
-        harmless: the trainer still trains on exactly what the records say.
-    """
+    """Why a record is not written as it is; `harmless`: training is the same."""
 
     text: str
     harmless: bool = False
@@ -73,12 +68,7 @@ class Chat:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FittedChat:
-    """A chat on its way to a trainer.
-
-    Attributes:
-        chat: None where it cannot be written; the last of `done` says why.
-        done: names in `REASONS`, in the order of the steps.
-    """
+    """A chat on its way to a trainer and the steps done; None where it cannot be written."""
 
     chat: Chat | None
     done: tuple[str, ...] = field(default=())
@@ -261,15 +251,7 @@ class TrainingMode:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WrittenFiles:
-    """What a config file has to name.
-
-    Attributes:
-        name: of the data set, letters, digits, `_`, `.`, `-`.
-        kind: pt or sft.
-        way: None for pt.
-        files: Parquet files in order, relative to the folder of the config.
-        split: train, or what the data set is for otherwise.
-    """
+    """What a config file names; the files are relative to its folder, `way` is None for pt."""
 
     name: str
     kind: RecordKind

@@ -1,22 +1,17 @@
-"""Where an export may lie, and what its data set is called.
+"""Export a finished result to a folder that a trainer's config points into."""
 
-The finished result that is exported: found, whole, and the records as its manifest has them.
-The job: a finished result to a folder that a trainer's config points into.
-"""
-
-import hashlib
 import itertools
 import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from ingot import __version__
 from ingot.converters.convert.result import RECORDS_FOLDER, tokens_name
-from ingot.converters.errors import ConversionError, OutputError
+from ingot.converters.errors import ConversionError, OutputError, error_text
 from ingot.converters.export.chat_layout import (
     REASONS,
     TEXT_ROWS,
@@ -32,34 +27,33 @@ from ingot.converters.export.trainers import (
     trainer_rows,
     write_parts,
 )
+from ingot.converters.json_yaml import find_json, load_json
 from ingot.converters.mapping.language import ROLES
 from ingot.converters.output.commit import (
-    MANIFEST,
     FinishedResult,
     StagedResult,
     check_destination,
     find_finished,
-    output_errors,
-    stage,
 )
-from ingot.converters.output.result_files import list_files
-from ingot.converters.progress import Progress, Watch, host_facts
+from ingot.converters.output.files import MANIFEST, hash_file, output_errors
+from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
+from ingot.converters.progress import Progress, Watch
 from ingot.converters.records.readers import read_records, record_files
 from ingot.converters.records.schema import Record, RecordKind
 from ingot.converters.rows import Json
 
 
 def check_place(folder: Path, out: Path) -> None:
-    """Keep the result out of harm's way, whatever `--overwrite` says."""
+    """Refuse a destination inside the result, or one that no config can name."""
     ours, theirs = out.resolve(), folder.resolve()
     if ours.is_relative_to(theirs) or theirs.is_relative_to(ours):
-        raise OutputError(str(out), "is not apart from the result", "choose another folder")
+        raise OutputError(str(out), "overlaps the folder of the result", "choose another folder")
     if not is_plain_path(str(ours)):
-        problem = "lies where trainers cannot find it: `datasets` takes its path for a pattern"
-        raise OutputError(str(out), problem, "choose a path without * ? [ and ::")
+        problem = "cannot be found by trainers: `datasets` reads its path as a pattern"
+        raise OutputError(str(out), problem, "choose a path without `*`, `?`, `[` and `::`")
     check_destination(out)
     if _is_other_result(out):
-        raise OutputError(str(out), "holds a result that is no export", "choose another folder")
+        raise OutputError(str(out), "holds a result that is not an export", "choose another folder")
 
 
 def safe_name(text: str) -> str:
@@ -74,11 +68,8 @@ def is_plain_path(path: str) -> bool:
 
 def _is_other_result(out: Path) -> bool:
     """Whether a folder of ingot's, whole or damaged, is something else than an export."""
-    try:
-        manifest = json.loads((out / MANIFEST).read_bytes())
-    except (OSError, ValueError):
-        return False
-    return "trainer" not in manifest
+    manifest = find_json(out / MANIFEST)
+    return manifest is not None and "trainer" not in manifest
 
 
 _AGAIN: Final = "convert the data set again"
@@ -101,16 +92,16 @@ def open_result(folder: Path) -> FinishedResult:
 
 
 def _no_result_error(folder: Path) -> ConversionError:
-    problem = "no finished result of `ingot run` or `ingot convert`"
+    problem = "holds no finished result of a conversion"
     return ConversionError(str(folder), problem, "convert the data set first")
 
 
 def _unfinished_error(folder: Path) -> ConversionError:
     try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
+        manifest = load_json(folder / MANIFEST)
         damage = next(_damage_texts(folder, manifest), None) if "decision" in manifest else None
     except ValueError:
-        damage = f"{MANIFEST} is no JSON"
+        damage = f"{MANIFEST} is not a JSON object"
     except (OSError, KeyError, TypeError):
         return _no_result_error(folder)
     if damage is None:
@@ -134,11 +125,10 @@ def check_records(result: FinishedResult, file: Path) -> None:
     if name not in listed:
         raise _damage_error(result, f"{name} is not in its manifest")
     try:
-        with file.open("rb") as content:
-            found = hashlib.file_digest(content, "sha256").hexdigest()
+        digest = hash_file(file)
     except OSError as error:
-        raise ConversionError(str(file), f"cannot be read: {error.strerror}") from error
-    if found != listed[name]:
+        raise ConversionError(str(file), f"cannot be read: {error_text(error)}") from error
+    if digest != listed[name]:
         raise _damage_error(result, f"{name} was changed: its SHA-256 is not that of the manifest")
 
 
@@ -185,7 +175,7 @@ def export(
     """Write what a trainer needs to read the records of a finished result.
 
     Args:
-        folder: of a finished result of `ingot run` or `ingot convert`; it is only read.
+        folder: a finished result of a conversion; it is only read.
         trainer: a key of `TRAINERS`.
         out: the destination, see `commit.stage`.
         options: see `ExportOptions`.
@@ -204,10 +194,10 @@ def export(
     watch = progress or (lambda _: None)
     job = _Export(result=result, trainer=TRAINERS[trainer], out=out, options=options, watch=watch)
     job.check()
-    with stage(out, key=job.key(), difference=job.difference, overwrite=options.overwrite) as held:
-        if held.done:
-            return job.told(held, held.done.manifest, already_done=True)
-        return job.run(held)
+    with job.identity.stage(out, overwrite=options.overwrite) as staged:
+        if staged.done:
+            return job.describe(staged, staged.done.manifest, already_done=True)
+        return job.run(staged)
 
 
 def _progress_of(stage: str, done: int, files: list[Path], records: int) -> Progress:
@@ -237,15 +227,15 @@ class _Export:
     def records(self) -> Path:
         return self.result.folder / RECORDS_FOLDER
 
-    def identity(self) -> dict[str, Json]:
+    @cached_property
+    def identity(self) -> RunIdentity:
         """What decides the bytes, as the manifest holds it."""
-        content = (self.result.folder / MANIFEST).read_bytes()
-        return {
+        settled = {
             "versions": {"ingot": __version__, "export": FORMAT},
             "trainer": {"name": self.trainer.name, "version": self.trainer.version},
             "result": {
                 "decision": self.kind,
-                "manifest_sha256": hashlib.sha256(content).hexdigest(),
+                "manifest_sha256": hash_file(self.result.folder / MANIFEST),
             },
             "options": {
                 "name": self.name,
@@ -254,19 +244,14 @@ class _Export:
                 "part_bytes": self.options.part_bytes,
             },
         }
+        words = {"result.manifest_sha256": "an export of another result"}
+        return RunIdentity(settled=settled, words=words, further=self._places_difference)
 
     def _shared(self) -> str:
         """The folder of the records as seen from the export."""
         return Path(os.path.relpath(self.records.resolve(), self.out.resolve())).as_posix()
 
-    def key(self) -> str:
-        return hashlib.sha256(json.dumps(self.identity(), sort_keys=True).encode()).hexdigest()
-
-    def difference(self, there: FinishedResult) -> str | None:
-        for name, ours in self.identity().items():
-            theirs = there.manifest.get(name)
-            if theirs != ours:
-                return f"another export ({name})"
+    def _places_difference(self, there: FinishedResult) -> str | None:
         places = {Path(file).parent.as_posix() for file in there.manifest.get("data", ())}
         return None if places <= {DATA, self._shared()} else "the records of another folder"
 
@@ -281,14 +266,8 @@ class _Export:
         with output_errors(staged.out):
             for name, content in self.trainer.configs(written).items():
                 (staged.result / name).write_bytes(content)
-        manifest = self._manifest(way, tally, files, staged)
-        run: dict[str, Json] = {
-            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-            "host": host_facts(),
-            "notes": list(staged.notes),
-        }
-        staged.commit(manifest, run)
-        return self.told(staged, manifest)
+        manifest, _ = self.identity.commit(staged, self._manifest(way, tally, files), {})
+        return self.describe(staged, manifest)
 
     def check(self) -> None:
         """Hold the records to their manifest; also where there is nothing else to do."""
@@ -318,13 +297,14 @@ class _Export:
         lost = tally.lost
         if lost and not self.options.lossy:
             lines = "".join(f"\n  {name} {n:,}: {REASONS[name].text}" for name, n in lost.items())
-            problem = f"{self.trainer.name} cannot train on all of it as the records say{lines}\n "
-            hint = "--lossy writes it all the same, with a note; docs/export.md"
+            problem = f"{self.trainer.name} cannot train on all records as they are{lines}\n "
+            hint = "set `lossy` to write them all the same, with a note; see docs/export.md"
             raise ConversionError(str(self.result.folder), problem, hint)
         if not tally.written:
             reasons = ", ".join(f"{name} {n:,}" for name, n in tally.left_out.items())
             problem = f"no record can be written for {self.trainer.name}: {reasons}"
-            raise ConversionError(str(self.result.folder), problem, "docs/export.md says why")
+            hint = "docs/export.md explains the reasons"
+            raise ConversionError(str(self.result.folder), problem, hint)
 
     def _files(
         self, staged: StagedResult, way: TrainingMode | None, tally: Tally
@@ -358,12 +338,9 @@ class _Export:
         return WrittenFiles(name=full, kind=self.kind, way=way, files=files, split=split)
 
     def _manifest(
-        self, way: TrainingMode | None, tally: Tally, files: tuple[str, ...], staged: StagedResult
+        self, way: TrainingMode | None, tally: Tally, files: tuple[str, ...]
     ) -> dict[str, Json]:
-        with output_errors(staged.out):
-            listed = list_files(staged.result)
         return {
-            **self.identity(),
             "way": {"name": way.name, "settings": way.settings} if way else None,
             "records": tally.to_json(),
             "trained_chars": {
@@ -372,10 +349,9 @@ class _Export:
             },
             "notes": [f"{n:,} records: {REASONS[name].text}" for name, n in tally.lost.items()],
             "data": list(files),
-            "files": listed,
         }
 
-    def told(
+    def describe(
         self, staged: StagedResult, manifest: dict[str, Json], *, already_done: bool = False
     ) -> ExportResult:
         named = manifest["way"]["name"] if manifest["way"] else None
@@ -385,10 +361,10 @@ class _Export:
         notes = staged.notes
         if written.split != "train":
             count = manifest["records"]["written"]
-            told = f"all {count:,} records are written as {written.split}"
-            notes = (*notes, f"{told}: --split-name gives a name, it selects nothing")
+            note = f"all {count:,} records are written as {written.split}"
+            notes = (*notes, f"{note}: `split` only names the split, it selects no records")
         if already_done:
-            notes = (*notes, "this export was there already: nothing to do")
+            notes = (*notes, ALREADY_DONE)
         return ExportResult(
             out=staged.out, manifest=manifest, use=use, already_done=already_done, notes=notes
         )

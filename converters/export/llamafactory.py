@@ -12,43 +12,13 @@ import re
 import shlex
 from typing import Final
 
-from ingot.converters.export.chat_layout import (
-    RECORD_ROWS,
-    Chat,
-    FittedChat,
-    Trainer,
-    TrainingMode,
-    WrittenFiles,
-    assistant_mask,
-    begin_with_user,
-    cut_tail,
-    end_with_assistant,
-    full_mask,
-    merge_neighbours,
-    merge_system,
-    record_row,
-    require_alternating,
-    require_still_trained,
-    require_tool_list,
-    require_trained,
-)
+from ingot.converters.export import chat_layout as layout
 from ingot.converters.json_yaml import dump_yaml
 from ingot.converters.rows import Json
 
 _COLUMNS: Final = (
-    "prompt",
-    "query",
-    "response",
-    "history",
-    "messages",
-    "system",
-    "tools",
-    "images",
-    "videos",
-    "audios",
-    "chosen",
-    "rejected",
-    "kto_tag",
+    *("prompt", "query", "response", "history", "messages", "system", "tools"),
+    *("images", "videos", "audios", "chosen", "rejected", "kto_tag"),
 )
 _TAGS: Final[dict[str, Json]] = {
     "role_tag": "role",
@@ -63,24 +33,24 @@ _TAGS: Final[dict[str, Json]] = {
 _YAML_WORDS: Final = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
 
 
-def _fit(chat: Chat) -> FittedChat:
-    return require_trained(chat).then(
-        require_tool_list,
-        merge_system,
-        cut_tail,
-        end_with_assistant,
-        merge_neighbours("user", "assistant", "tool"),
-        begin_with_user,
-        require_alternating("user", "tool"),
-        require_still_trained,
+def _fit(chat: layout.Chat) -> layout.FittedChat:
+    return layout.require_trained(chat).then(
+        layout.require_tool_list,
+        layout.merge_system,
+        layout.cut_tail,
+        layout.end_with_assistant,
+        layout.merge_neighbours("user", "assistant", "tool"),
+        layout.begin_with_user,
+        layout.require_alternating("user", "tool"),
+        layout.require_still_trained,
     )
 
 
-def _last_turn_mask(chat: Chat) -> tuple[bool, ...]:
+def _last_turn_mask(chat: layout.Chat) -> tuple[bool, ...]:
     return (*(False for _ in chat.turns[:-1]), True)
 
 
-def _entry(written: WrittenFiles) -> dict[str, Json]:
+def _entry(written: layout.WrittenFiles) -> dict[str, Json]:
     place = written.files[0] if len(written.files) == 1 else written.folder
     named: dict[str, Json] = {"file_name": place, "ranking": False}
     if written.kind == "pt":
@@ -94,13 +64,13 @@ def _all_columns(columns: dict[str, Json]) -> dict[str, Json]:
     return {name: columns.get(name) for name in _COLUMNS}
 
 
-def _settings(written: WrittenFiles) -> dict[str, Json]:
+def _settings(written: layout.WrittenFiles) -> dict[str, Json]:
     key = "dataset" if written.split == "train" else "eval_dataset"
     stage: dict[str, Json] = {"stage": written.kind, "dataset_dir": ".", key: written.name}
     return {**stage, **written.settings}
 
 
-def _configs(written: WrittenFiles) -> dict[str, bytes]:
+def _configs(written: layout.WrittenFiles) -> dict[str, bytes]:
     info = json.dumps({written.name: _entry(written)}, ensure_ascii=False, indent=2)
     comment = "Part of a LLaMA-Factory config; dataset_dir is this folder."
     return {
@@ -109,7 +79,7 @@ def _configs(written: WrittenFiles) -> dict[str, bytes]:
     }
 
 
-def _usage_lines(written: WrittenFiles, out: str) -> tuple[str, ...]:
+def _usage_lines(written: layout.WrittenFiles, out: str) -> tuple[str, ...]:
     settings = {**_settings(written), "dataset_dir": out}
     words = [f"{key}={_yaml_word(value)}" for key, value in settings.items()]
     line = shlex.join(["llamafactory-cli", "train", "CONFIG.yaml", *words])
@@ -129,31 +99,31 @@ def _yaml_word(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-TRAINER: Final = Trainer(
+TRAINER: Final = layout.Trainer(
     name="llamafactory",
     version="0.9.5",
     fit=_fit,
     ways=(
-        TrainingMode(
+        layout.TrainingMode(
             name="assistant",
             settings={"mask_history": False, "train_on_prompt": False},
-            schema=RECORD_ROWS,
-            row=record_row,
-            trains=assistant_mask,
+            schema=layout.RECORD_ROWS,
+            row=layout.record_row,
+            trains=layout.assistant_mask,
         ),
-        TrainingMode(
+        layout.TrainingMode(
             name="last",
             settings={"mask_history": True, "train_on_prompt": False},
-            schema=RECORD_ROWS,
-            row=record_row,
+            schema=layout.RECORD_ROWS,
+            row=layout.record_row,
             trains=_last_turn_mask,
         ),
-        TrainingMode(
+        layout.TrainingMode(
             name="everything",
             settings={"mask_history": False, "train_on_prompt": True},
-            schema=RECORD_ROWS,
-            row=record_row,
-            trains=full_mask,
+            schema=layout.RECORD_ROWS,
+            row=layout.record_row,
+            trains=layout.full_mask,
             trains_tools=True,
         ),
     ),

@@ -12,45 +12,30 @@ from typing import Final
 
 import pyarrow as pa
 
-from ingot.converters.export.chat_layout import (
-    TURN_FIELDS,
-    Chat,
-    FittedChat,
-    Trainer,
-    TrainingMode,
-    WrittenFiles,
-    cut_tail,
-    end_with_assistant,
-    merge_neighbours,
-    merge_system,
-    require_alternating,
-    require_still_trained,
-    require_tool_list,
-    require_trained,
-)
+from ingot.converters.export import chat_layout as layout
 from ingot.converters.json_yaml import dump_yaml
 from ingot.converters.records.schema import Record
 from ingot.converters.rows import Json
 
-_MESSAGE: Final = pa.struct([*TURN_FIELDS, ("loss", pa.bool_())])
+_MESSAGE: Final = pa.struct([*layout.TURN_FIELDS, ("loss", pa.bool_())])
 _SCHEMA: Final = pa.schema(
     [("messages", pa.list_(pa.field("element", _MESSAGE))), ("tools", pa.string())]
 )
 
 
-def _fit(chat: Chat) -> FittedChat:
-    return require_trained(chat).then(
-        require_tool_list,
-        merge_system,
-        cut_tail,
-        end_with_assistant,
-        merge_neighbours("user", "assistant"),
+def _fit(chat: layout.Chat) -> layout.FittedChat:
+    return layout.require_trained(chat).then(
+        layout.require_tool_list,
+        layout.merge_system,
+        layout.cut_tail,
+        layout.end_with_assistant,
+        layout.merge_neighbours("user", "assistant"),
         _order_rounds,
-        require_still_trained,
+        layout.require_still_trained,
     )
 
 
-def _order_rounds(chat: Chat) -> FittedChat:
+def _order_rounds(chat: layout.Chat) -> layout.FittedChat:
     """Rounds of a question and an answer, once tools' answers are where ms-swift puts them."""
     said = [turn for turn in chat.turns if turn.role != "system"]
     after = ["", *(turn.role for turn in said)]
@@ -61,12 +46,14 @@ def _order_rounds(chat: Chat) -> FittedChat:
     ]
     opened = rounds[1:] if rounds[0].role == "assistant" else rounds  # it opens with an empty user
     fits = rounds[0].role != "tool" and (
-        require_alternating("user", "tool")(Chat(turns=tuple(opened))).chat if opened else True
+        layout.require_alternating("user", "tool")(layout.Chat(turns=tuple(opened))).chat
+        if opened
+        else True
     )
-    return FittedChat(chat=chat) if fits else FittedChat(chat=None, done=("roles",))
+    return layout.FittedChat(chat=chat) if fits else layout.FittedChat(chat=None, done=("roles",))
 
 
-def _row(chat: Chat) -> Record:
+def _row(chat: layout.Chat) -> Record:
     said = [
         {
             "role": turn.role,
@@ -78,11 +65,11 @@ def _row(chat: Chat) -> Record:
     return {"messages": said, "tools": chat.tools}
 
 
-def _training_mask(chat: Chat) -> tuple[bool, ...]:
+def _training_mask(chat: layout.Chat) -> tuple[bool, ...]:
     return tuple(turn.trained and turn.role == "assistant" for turn in chat.turns)
 
 
-def _set_names(written: WrittenFiles) -> list[str]:
+def _set_names(written: layout.WrittenFiles) -> list[str]:
     # No name of a data set that ms-swift registers itself (`self-cognition`), or of a folder here.
     name = f"{written.name}_ingot"
     if len(written.files) == 1:
@@ -90,7 +77,7 @@ def _set_names(written: WrittenFiles) -> list[str]:
     return [f"{name}-{number:05d}" for number in range(len(written.files))]
 
 
-def _entry(name: str, file: str, written: WrittenFiles) -> dict[str, Json]:
+def _entry(name: str, file: str, written: layout.WrittenFiles) -> dict[str, Json]:
     entry: dict[str, Json] = {"dataset_name": name, "dataset_path": file}
     if written.kind == "pt":
         return {**entry, "columns": {"text": "response"}}
@@ -105,7 +92,7 @@ def _entry(name: str, file: str, written: WrittenFiles) -> dict[str, Json]:
     return {**entry, "columns": {"messages": "messages", "tools": "tools"}, "messages": asked}
 
 
-def _configs(written: WrittenFiles) -> dict[str, bytes]:
+def _configs(written: layout.WrittenFiles) -> dict[str, bytes]:
     names = _set_names(written)
     entries = [_entry(name, file, written) for name, file in zip(names, written.files, strict=True)]
     key = "dataset" if written.split == "train" else "val_dataset"
@@ -123,7 +110,7 @@ def _configs(written: WrittenFiles) -> dict[str, bytes]:
     }
 
 
-def _usage_lines(written: WrittenFiles, out: str) -> tuple[str, ...]:
+def _usage_lines(written: layout.WrittenFiles, out: str) -> tuple[str, ...]:
     asked = "--dataset" if written.split == "train" else "--val_dataset"
     names = " ".join(_set_names(written))
     info = shlex.quote(f"{out}/dataset_info.json")
@@ -133,12 +120,12 @@ def _usage_lines(written: WrittenFiles, out: str) -> tuple[str, ...]:
     )
 
 
-TRAINER: Final = Trainer(
+TRAINER: Final = layout.Trainer(
     name="swift",
     version="4.6.0",
     fit=_fit,
     ways=(
-        TrainingMode(
+        layout.TrainingMode(
             name="message",
             settings={"loss_scale": "default"},
             schema=_SCHEMA,

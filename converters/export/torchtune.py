@@ -8,44 +8,29 @@ not the first; a message has no place for tools), datasets/_sft.py, datasets/_te
 from importlib.resources import files
 from typing import Final
 
-from ingot.converters.export.chat_layout import (
-    RECORD_ROWS,
-    Chat,
-    FittedChat,
-    Trainer,
-    TrainingMode,
-    WrittenFiles,
-    begin_with_user,
-    merge_neighbours,
-    merge_system,
-    move_tools_to_system,
-    record_row,
-    require_alternating,
-    require_still_trained,
-    require_trained,
-)
+from ingot.converters.export import chat_layout as layout
 from ingot.converters.json_yaml import dump_yaml
 from ingot.converters.rows import Json
 
 MODULE: Final = "ingot_records.py"
 
 
-def _fit(chat: Chat) -> FittedChat:
-    return require_trained(chat).then(
-        move_tools_to_system,
-        merge_system,
-        merge_neighbours("user", "assistant"),
-        begin_with_user,
-        require_alternating("user"),
-        require_still_trained,
+def _fit(chat: layout.Chat) -> layout.FittedChat:
+    return layout.require_trained(chat).then(
+        layout.move_tools_to_system,
+        layout.merge_system,
+        layout.merge_neighbours("user", "assistant"),
+        layout.begin_with_user,
+        layout.require_alternating("user"),
+        layout.require_still_trained,
     )
 
 
-def _training_mask(chat: Chat) -> tuple[bool, ...]:
+def _training_mask(chat: layout.Chat) -> tuple[bool, ...]:
     return chat.trained
 
 
-def _entry(written: WrittenFiles) -> dict[str, Json]:
+def _entry(written: layout.WrittenFiles) -> dict[str, Json]:
     named: dict[str, Json] = {"data_files": list(written.files), "packed": False, "split": "train"}
     if written.kind == "pt":
         text: dict[str, Json] = {"source": "parquet", "column": "text", "add_eos": True}
@@ -53,7 +38,7 @@ def _entry(written: WrittenFiles) -> dict[str, Json]:
     return {"_component_": "ingot_records.records_dataset", **named}
 
 
-def _configs(written: WrittenFiles) -> dict[str, bytes]:
+def _configs(written: layout.WrittenFiles) -> dict[str, bytes]:
     key = "dataset" if written.split == "train" else "dataset_val"
     comment = "Part of a torchtune config; its paths are seen from this folder: start tune here."
     configs = {"torchtune.yaml": dump_yaml({key: _entry(written)}, comment=comment)}
@@ -62,15 +47,19 @@ def _configs(written: WrittenFiles) -> dict[str, bytes]:
     return {**configs, MODULE: files(__package__).joinpath("ingot_records.txt").read_bytes()}
 
 
-def _usage_lines(written: WrittenFiles, out: str) -> tuple[str, ...]:
+def _usage_lines(written: layout.WrittenFiles, out: str) -> tuple[str, ...]:
     return (f"put the entry of {out}/torchtune.yaml into your config; start `tune run` in {out}",)
 
 
-TRAINER: Final = Trainer(
+TRAINER: Final = layout.Trainer(
     name="torchtune",
     version="0.6.1",
     fit=_fit,
-    ways=(TrainingMode(name="message", schema=RECORD_ROWS, row=record_row, trains=_training_mask),),
+    ways=(
+        layout.TrainingMode(
+            name="message", schema=layout.RECORD_ROWS, row=layout.record_row, trains=_training_mask
+        ),
+    ),
     reads_records=True,
     configs=_configs,
     use=_usage_lines,

@@ -1,8 +1,4 @@
-"""How the records of a result fit a trainer: counted before anything is written.
-
-Rows for a trainer as numbered Parquet files, `SPLIT-00000.parquet`.
-The trainers that there are exporters for.
-"""
+"""The registry of trainers, how records fit one, and the Parquet files that it reads."""
 
 import itertools
 from collections import Counter
@@ -23,7 +19,7 @@ from ingot.converters.export.chat_layout import (
     TrainingMode,
     chat_of_record,
 )
-from ingot.converters.output.commit import output_errors
+from ingot.converters.output.files import output_errors
 from ingot.converters.records.schema import Record
 from ingot.converters.rows import Json
 
@@ -32,16 +28,7 @@ SHAPES: Final = 10_000  # that a fitter remembers
 
 @dataclass(kw_only=True)
 class Tally:
-    """What becomes of the records: read is written plus left out.
-
-    Attributes:
-        read: records of the result.
-        written: rows for the trainer.
-        left_out: records that are no row, by reason.
-        changed: rows that are not what their record is, by reason; a row may have several.
-        chars_of_records: characters of messages that the records train on.
-        chars_of_trainer: characters of messages that the trainer will train on.
-    """
+    """What becomes of the records: read = written + left out; a row may have several changes."""
 
     read: int = 0
     written: int = 0
@@ -54,7 +41,7 @@ class Tally:
     def lost(self) -> dict[str, int]:
         """Records that the trainer does not train on as they say, by reason."""
         found = self.left_out + self.changed
-        return {name: found[name] for name in REASONS if found[name] and not _is_harmless(name)}
+        return {name: found[name] for name in REASONS if found[name] and not REASONS[name].harmless}
 
     @property
     def is_unchanged(self) -> bool:
@@ -69,10 +56,6 @@ class Tally:
             "left_out": _reason_counts(self.left_out),
             "changed": _reason_counts(self.changed),
         }
-
-
-def _is_harmless(reason: str) -> bool:
-    return REASONS[reason].harmless
 
 
 def _reason_counts(counts: Counter[str]) -> dict[str, Json]:

@@ -9,55 +9,42 @@ from typing import Final
 
 import pyarrow as pa
 
-from ingot.converters.export.chat_layout import (
-    TURN_FIELDS,
-    Chat,
-    FittedChat,
-    Trainer,
-    TrainingMode,
-    WrittenFiles,
-    assistant_mask,
-    cut_tail,
-    full_mask,
-    message_rows,
-    require_tool_list,
-    require_trained,
-)
+from ingot.converters.export import chat_layout as layout
 from ingot.converters.json_yaml import dump_yaml
 from ingot.converters.records.schema import Record
 from ingot.converters.rows import Json
 
-_MESSAGES: Final = pa.list_(pa.field("element", pa.struct(TURN_FIELDS)))
+_MESSAGES: Final = pa.list_(pa.field("element", pa.struct(layout.TURN_FIELDS)))
 _SPLIT: Final = pa.schema(
     [("prompt", _MESSAGES), ("completion", _MESSAGES), ("tools", pa.string())]
 )
 _WHOLE: Final = pa.schema([("messages", _MESSAGES), ("tools", pa.string())])
 
 
-def _fit(chat: Chat) -> FittedChat:
-    return require_trained(chat).then(require_tool_list, cut_tail)
+def _fit(chat: layout.Chat) -> layout.FittedChat:
+    return layout.require_trained(chat).then(layout.require_tool_list, layout.cut_tail)
 
 
-def _split_row(chat: Chat) -> Record:
-    said, start = message_rows(chat), chat.trained.index(True)
+def _split_row(chat: layout.Chat) -> Record:
+    said, start = layout.message_rows(chat), chat.trained.index(True)
     return {"prompt": said[:start], "completion": said[start:], "tools": chat.tools}
 
 
-def _whole_row(chat: Chat) -> Record:
-    return {"messages": message_rows(chat), "tools": chat.tools}
+def _whole_row(chat: layout.Chat) -> Record:
+    return {"messages": layout.message_rows(chat), "tools": chat.tools}
 
 
-def _completion_mask(chat: Chat) -> tuple[bool, ...]:
+def _completion_mask(chat: layout.Chat) -> tuple[bool, ...]:
     start = chat.trained.index(True)
     return tuple(at >= start for at in range(len(chat.turns)))
 
 
-def _last_assistant_mask(chat: Chat) -> tuple[bool, ...]:
-    both = zip(_completion_mask(chat), assistant_mask(chat), strict=True)
+def _last_assistant_mask(chat: layout.Chat) -> tuple[bool, ...]:
+    both = zip(_completion_mask(chat), layout.assistant_mask(chat), strict=True)
     return tuple(late and assistant for late, assistant in both)
 
 
-def _settings(written: WrittenFiles) -> dict[str, Json]:
+def _settings(written: layout.WrittenFiles) -> dict[str, Json]:
     columns = list(written.way.schema.names) if written.way else ["text"]
     entry: dict[str, Json] = {
         "path": "parquet",
@@ -70,12 +57,12 @@ def _settings(written: WrittenFiles) -> dict[str, Json]:
     return {"datasets": [entry], **written.settings}
 
 
-def _configs(written: WrittenFiles) -> dict[str, bytes]:
+def _configs(written: layout.WrittenFiles) -> dict[str, bytes]:
     comment = "Part of a config of `trl sft`; paths are seen from this folder: start trl here."
     return {"trl.yaml": dump_yaml(_settings(written), comment=comment)}
 
 
-def _usage_lines(written: WrittenFiles, out: str) -> tuple[str, ...]:
+def _usage_lines(written: layout.WrittenFiles, out: str) -> tuple[str, ...]:
     lines = [f"put what {out}/trl.yaml says into your config; start `trl sft --config` in {out}"]
     if written.settings.get("assistant_only_loss"):
         lines.append("assistant_only_loss needs a chat template with {% generation %}")
@@ -90,12 +77,12 @@ def _masks(*, completion: bool, assistant: bool) -> dict[str, Json]:
     return {"completion_only_loss": completion, "assistant_only_loss": assistant}
 
 
-TRAINER: Final = Trainer(
+TRAINER: Final = layout.Trainer(
     name="trl",
     version="1.16.0",
     fit=_fit,
     ways=(
-        TrainingMode(
+        layout.TrainingMode(
             name="completion",
             settings=_masks(completion=True, assistant=False),
             schema=_SPLIT,
@@ -103,14 +90,14 @@ TRAINER: Final = Trainer(
             trains=_completion_mask,
             needs_prompt=True,
         ),
-        TrainingMode(
+        layout.TrainingMode(
             name="assistant",
             settings=_masks(completion=False, assistant=True),
             schema=_WHOLE,
             row=_whole_row,
-            trains=assistant_mask,
+            trains=layout.assistant_mask,
         ),
-        TrainingMode(
+        layout.TrainingMode(
             name="assistant_of_completion",
             settings=_masks(completion=True, assistant=True),
             schema=_SPLIT,
@@ -118,12 +105,12 @@ TRAINER: Final = Trainer(
             trains=_last_assistant_mask,
             needs_prompt=True,
         ),
-        TrainingMode(
+        layout.TrainingMode(
             name="everything",
             settings=_masks(completion=False, assistant=False),
             schema=_WHOLE,
             row=_whole_row,
-            trains=full_mask,
+            trains=layout.full_mask,
             trains_tools=True,
         ),
     ),

@@ -1,20 +1,15 @@
-"""What is known of one data set of a lake: the row of the catalog, and what its page shows.
-
-Plain values that go through JSON: the lake's state keeps them between runs.
-
-`catalog.parquet`: one row per data set of a lake, for programs. No samples, no times.
-"""
+"""Facts of one data set of a lake, and `catalog.parquet`: a row of them per data set."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingot.converters.output.commit import output_errors
-from ingot.converters.output.result_files import whole_file
+from ingot.converters.output.files import output_errors, whole_file
 from ingot.converters.rows import Json
 
 Status = Literal[
@@ -37,14 +32,10 @@ class Figures:
     """What was measured over all records of one result.
 
     Attributes:
-        records: number of records.
-        characters: characters of text in all of them.
         lengths: records by length: the key is the least number of characters of the bin, 0 or a
             power of two; bins without records are left out.
-        languages: records by `meta.language`; "" where it is null.
         heard: records of a sample by the language that was recognized in them; "" = none was.
         within: records that repeat an earlier one of the same result.
-        samples: a few records, redacted and cut for people.
     """
 
     records: int = 0
@@ -74,40 +65,7 @@ class Split:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SetFacts:
-    """One data set of a lake.
-
-    Attributes:
-        name: its name in the lake: file name of its mapping, folder of its result.
-        place: its folder relative to the root, "." = the root itself.
-        status: one of STATUSES.
-        why: why it is so, for people; redacted.
-        hint: what to do about it, such as the command that reads it; "" = nothing.
-        decision: `pt`, `sft`, `irrelevant`, `unmappable`; None before there is a proposal.
-        mapper: `rules`, `llm`, `file`, `edited`; None before there is a proposal.
-        model: the model that was asked, None = none was.
-        confidence: of the proposal, 0..1.
-        coverage: share of the sampled records without a hard error, 0..1; None = unknown.
-        format: format of its files.
-        files: number of files that are read.
-        bytes: their bytes as stored.
-        left_out: files beside them that are not read, with the reason (the first few).
-        left_out_count: how many there are.
-        rows: read, converted, rejected, filtered: read is the sum of the others.
-        records: written, rejected, filtered, as in the result's manifest.
-        rejects: rejected records by reason.
-        tokens: tokens of the result, None = not tokenized.
-        sequences: their sequences, None likewise.
-        figures: measured over its records.
-        across: records that repeat one of a data set before it (by name), and none of its own.
-        overlaps: records whose text stands in another data set too, by the other's name.
-        splits: what of it went into which split.
-        spent: calls, chars_sent, tokens_in, tokens_out, cost (USD, None = price unknown) of asking.
-        card: what a card beside the data says: title, license, languages, tasks; {} = none.
-        mapping: the mapping document, executed or proposed; None = there is none.
-        mapping_file: where the mapping lies, relative to the lake's folder or absolute.
-        result: folder of the result, relative to the lake's folder; None = there is none.
-        fingerprint: of its shape, see `ingot.agent.proposing.fingerprint`.
-    """
+    """One data set of a lake, as `_COLUMNS` describes it; texts for people are redacted."""
 
     name: str
     place: str
@@ -206,10 +164,6 @@ _TEXTS: Final = pa.list_(pa.string())
 ColumnValue = Callable[[SetFacts], Any]
 
 
-def _field_value(name: str) -> ColumnValue:
-    return lambda one: getattr(one, name)
-
-
 def _count_values(name: str, keys: Sequence[str]) -> ColumnValue:
     """Counts by name; null where nothing was counted."""
     return lambda one: {key: getattr(one, name).get(key, 0) for key in keys} if one.rows else None
@@ -223,135 +177,86 @@ def _card_value(name: str) -> ColumnValue:
     return lambda one: one.card.get(name)
 
 
-# Name, type, what it holds, and where it is found.
-_COLUMNS: Final[tuple[tuple[str, pa.DataType, str, ColumnValue], ...]] = (
-    (
-        "name",
-        pa.string(),
-        "name in the lake: of its mapping's file, its result's folder",
-        _field_value("name"),
-    ),
-    (
-        "place",
-        pa.string(),
-        "folder relative to the root; . = the root itself",
-        _field_value("place"),
-    ),
-    ("status", pa.string(), ", ".join(STATUSES), _field_value("status")),
-    ("why", pa.string(), "why it is so", _field_value("why")),
-    ("hint", pa.string(), "what to do about it", _field_value("hint")),
-    ("decision", pa.string(), "pt, sft, irrelevant, unmappable", _field_value("decision")),
-    (
-        "mapper",
-        pa.string(),
-        "who made the mapping: rules, llm, file, edited",
-        _field_value("mapper"),
-    ),
-    ("model", pa.string(), "the model that was asked", _field_value("model")),
-    ("confidence", pa.float64(), "of the proposal, 0..1", _field_value("confidence")),
-    (
-        "coverage",
-        pa.float64(),
-        "share of sampled records without a hard error",
-        _field_value("coverage"),
-    ),
-    ("format", pa.string(), "format of its files", _field_value("format")),
-    ("files", pa.int64(), "files that are read", _field_value("files")),
-    ("bytes", pa.int64(), "their bytes as stored", _field_value("bytes")),
-    (
-        "left_out",
-        _LEFT_OUT,
-        "files beside them that are not read, the first",
-        _field_value("left_out"),
-    ),
-    ("left_out_count", pa.int64(), "how many there are", _field_value("left_out_count")),
-    ("rows", _struct(_ROWS), "read is the sum of the others", _count_values("rows", _ROWS)),
-    ("records", _struct(_RECORDS), "of the result", _count_values("records", _RECORDS)),
-    ("rejects", _COUNTS, "rejected records by reason", lambda one: _pairs(one.rejects)),
-    ("tokens", pa.int64(), "tokens of the result, or of its corpus", _field_value("tokens")),
-    ("sequences", pa.int64(), "their sequences", _field_value("sequences")),
-    (
-        "characters",
-        pa.int64(),
-        "characters of text in its records",
-        lambda one: one.figures.characters,
-    ),
+# Name, type, and what it holds.
+_COLUMNS: Final[tuple[tuple[str, pa.DataType, str], ...]] = (
+    ("name", pa.string(), "name in the lake: of its mapping's file, its result's folder"),
+    ("place", pa.string(), "folder relative to the root; . = the root itself"),
+    ("status", pa.string(), ", ".join(STATUSES)),
+    ("why", pa.string(), "why it is so"),
+    ("hint", pa.string(), "what to do about it"),
+    ("decision", pa.string(), "pt, sft, irrelevant, unmappable"),
+    ("mapper", pa.string(), "who made the mapping: rules, llm, file, edited"),
+    ("model", pa.string(), "the model that was asked"),
+    ("confidence", pa.float64(), "of the proposal, 0..1"),
+    ("coverage", pa.float64(), "share of sampled records without a hard error"),
+    ("format", pa.string(), "format of its files"),
+    ("files", pa.int64(), "files that are read"),
+    ("bytes", pa.int64(), "their bytes as stored"),
+    ("left_out", _LEFT_OUT, "files beside them that are not read, the first"),
+    ("left_out_count", pa.int64(), "how many there are"),
+    ("rows", _struct(_ROWS), "read is the sum of the others"),
+    ("records", _struct(_RECORDS), "of the result"),
+    ("rejects", _COUNTS, "rejected records by reason"),
+    ("tokens", pa.int64(), "tokens of the result, or of its corpus"),
+    ("sequences", pa.int64(), "their sequences"),
+    ("characters", pa.int64(), "characters of text in its records"),
     (
         "lengths",
         _LENGTHS,
         "records by least number of characters of their bin: 0 or a power of two",
-        lambda one: _pairs(one.figures.lengths),
     ),
-    (
-        "languages",
-        _COUNTS,
-        "records by meta.language, empty = null",
-        lambda one: _pairs(one.figures.languages),
-    ),
-    (
-        "heard",
-        _COUNTS,
-        "records of a sample by the language recognized in them, empty = none was",
-        lambda one: _pairs(one.figures.heard),
-    ),
-    (
-        "duplicates_within",
-        pa.int64(),
-        "records that repeat an earlier one of the data set",
-        lambda one: one.figures.within,
-    ),
+    ("languages", _COUNTS, "records by meta.language, empty = null"),
+    ("heard", _COUNTS, "records of a sample by the language recognized in them, empty = none was"),
+    ("duplicates_within", pa.int64(), "records that repeat an earlier one of the data set"),
     (
         "duplicates_across",
         pa.int64(),
         "records that repeat one of a data set before it by name, and none of its own",
-        _field_value("across"),
     ),
     (
         "overlaps",
         _COUNTS,
         "records whose text stands in another data set too, by its name; the ten with most",
-        lambda one: _pairs(one.overlaps),
     ),
-    (
-        "splits",
-        _SPLITS,
-        "what of it went into the corpus",
-        lambda one: [
-            {"name": s.name, "records": s.records, "duplicates": s.duplicates, "tokens": s.tokens}
-            for s in one.splits
-        ],
-    ),
+    ("splits", _SPLITS, "what of it went into the corpus"),
     (
         "spent",
         pa.struct(list(_SPENT.items())),
         "what asking a model took; cost in USD, null = price unknown; null = none was asked",
-        lambda one: {key: one.spent.get(key) for key in _SPENT} if one.spent else None,
     ),
-    *(
-        (f"card_{name}", pa.string(), "what a file beside the data says", _card_value(name))
-        for name in _CARD
-    ),
-    ("card_languages", _TEXTS, "languages that it says", lambda one: one.card.get("languages", [])),
-    ("card_tasks", _TEXTS, "tasks that it says", lambda one: one.card.get("tasks", [])),
-    ("fingerprint", pa.string(), "SHA-256 of the shape of its rows", _field_value("fingerprint")),
-    (
-        "mapping_file",
-        pa.string(),
-        "relative to the lake's folder, or absolute",
-        _field_value("mapping_file"),
-    ),
-    (
-        "result",
-        pa.string(),
-        "folder of the result, relative to the lake's folder",
-        _field_value("result"),
-    ),
+    *((f"card_{name}", pa.string(), "what a file beside the data says") for name in _CARD),
+    ("card_languages", _TEXTS, "languages that it says"),
+    ("card_tasks", _TEXTS, "tasks that it says"),
+    ("fingerprint", pa.string(), "SHA-256 of the shape of its rows"),
+    ("mapping_file", pa.string(), "relative to the lake's folder, or absolute"),
+    ("result", pa.string(), "folder of the result, relative to the lake's folder"),
 )
+# Where a column is found that is not a field of its name.
+_VALUES: Final[dict[str, ColumnValue]] = {
+    "rows": _count_values("rows", _ROWS),
+    "records": _count_values("records", _RECORDS),
+    "rejects": lambda one: _pairs(one.rejects),
+    "characters": lambda one: one.figures.characters,
+    "lengths": lambda one: _pairs(one.figures.lengths),
+    "languages": lambda one: _pairs(one.figures.languages),
+    "heard": lambda one: _pairs(one.figures.heard),
+    "duplicates_within": lambda one: one.figures.within,
+    "duplicates_across": attrgetter("across"),
+    "overlaps": lambda one: _pairs(one.overlaps),
+    "splits": lambda one: [
+        {"name": s.name, "records": s.records, "duplicates": s.duplicates, "tokens": s.tokens}
+        for s in one.splits
+    ],
+    "spent": lambda one: {key: one.spent.get(key) for key in _SPENT} if one.spent else None,
+    **{f"card_{name}": _card_value(name) for name in _CARD},
+    "card_languages": lambda one: one.card.get("languages", []),
+    "card_tasks": lambda one: one.card.get("tasks", []),
+}
 
 SCHEMA: Final = pa.schema(
     [
         pa.field(name, kind, metadata={"description": description})
-        for name, kind, description, _ in _COLUMNS
+        for name, kind, description in _COLUMNS
     ]
 )
 
@@ -359,7 +264,10 @@ SCHEMA: Final = pa.schema(
 def write_catalog(sets: Sequence[SetFacts], file: Path) -> None:
     """Write the catalog, data sets by name; the file appears whole."""
     ordered = sorted(sets, key=lambda one: one.name)
-    columns = [pa.array([value(one) for one in ordered], kind) for _, kind, _, value in _COLUMNS]
+    columns = []
+    for name, kind, _ in _COLUMNS:
+        value = _VALUES.get(name, attrgetter(name))
+        columns.append(pa.array([value(facts) for facts in ordered], kind))
     table = pa.Table.from_arrays(columns, schema=SCHEMA)
     with output_errors(file), whole_file(file) as stream:
         pq.write_table(table, stream, compression="zstd")

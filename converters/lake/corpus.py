@@ -25,12 +25,11 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -52,16 +51,18 @@ from ingot.converters.lake.record_hashes import ALL, Hashes, Splits, hash_heads,
 from ingot.converters.output.commit import (
     FinishedResult,
     StagedResult,
-    encode_json,
     find_finished,
-    output_errors,
     remove_result,
-    stage,
+)
+from ingot.converters.output.files import (
+    encode_json,
+    file_entry,
+    output_errors,
     sync_tree,
     write_file,
 )
-from ingot.converters.output.result_files import file_entry, list_files
-from ingot.converters.progress import host_facts, peak_rss
+from ingot.converters.output.identity import RunIdentity
+from ingot.converters.progress import peak_rss
 from ingot.converters.records.readers import read_batches
 from ingot.converters.records.writers import PartsWriter
 from ingot.converters.rows import Json
@@ -74,12 +75,7 @@ _WRITTEN: Final = "written.json"  # in the work folder: the records are there, a
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusOptions:
-    """What is made of every result of a lake.
-
-    Attributes:
-        splits: see `splits.parse`.
-        tokenizer: see `load_tokenizer`; None = no tokens.
-    """
+    """What is made of every result of a lake: its splits, and tokens where a tokenizer is named."""
 
     splits: Splits = ALL
     tokenizer: str | None = None
@@ -112,7 +108,7 @@ def write_corpus(
             one.commit()
         fresh = {one.split: one.manifest for one in pending}
         done = {split: staged.done.manifest for split, staged in held if staged.done}
-        return tuple(made.told(split, {**done, **fresh}[split]) for split, _ in held)
+        return tuple(made.split_facts(split, {**done, **fresh}[split]) for split, _ in held)
 
 
 def sweep_corpus(corpus: Path, kept: Iterable[tuple[str, str]]) -> list[str]:
@@ -170,17 +166,15 @@ class _Corpus:
             settled=_set_identity(found.manifest, name, options, bits),
         )
 
-    def identity(self, split: str) -> dict[str, Json]:
+    def identity(self, split: str) -> RunIdentity:
         """What decides the bytes of a split."""
         options = self.settled["options"]
         corpus = {**options["corpus"], "split": split}
-        return {**self.settled, "options": {**options, "corpus": corpus}}
+        return RunIdentity(settled={**self.settled, "options": {**options, "corpus": corpus}})
 
-    def stage(self, out: Path, split: str) -> Any:  # noqa: ANN401 - a context of Staged
+    def stage(self, out: Path, split: str) -> AbstractContextManager[StagedResult]:
         """Hold the destination of a split."""
-        ours = self.identity(split)
-        key = hashlib.sha256(json.dumps(ours, sort_keys=True).encode()).hexdigest()
-        return stage(out, key=key, difference=_difference(ours), overwrite=True)
+        return self.identity(split).stage(out, overwrite=True)
 
     def write_records(self, pending: Sequence["_PendingSplit"]) -> None:
         """Read the result once, for all splits that have not their records yet."""
@@ -212,7 +206,7 @@ class _Corpus:
 
     def _check_hashes(self, known: Hashes, found: Hashes) -> None:
         if not np.array_equal(known, found):
-            problem = "its hashes are those of other records"
+            problem = "its hashes belong to other records"
             raise ConversionError(str(self.result.folder), problem, "measure the result again")
 
     def _dropped(self, start: int, count: int) -> NDArray[np.bool_]:
@@ -226,7 +220,7 @@ class _Corpus:
             problem = f"holds {records} records, its manifest says {written}"
             raise ConversionError(str(self.result.folder), problem, "convert the data set again")
 
-    def told(self, split: str, manifest: dict[str, Json]) -> Split:
+    def split_facts(self, split: str, manifest: dict[str, Json]) -> Split:
         """What a manifest says, for the catalog."""
         records, tokens = manifest["records"], manifest["tokens"]
         none = 0 if self.options.tokenizer else None
@@ -262,14 +256,6 @@ def _set_identity(
             {"name": one["path"], "bytes": one["bytes"], "sha256": one["sha256"]} for one in parts
         ],
     }
-
-
-def _difference(ours: dict[str, Json]) -> Callable[[FinishedResult], str | None]:
-    def difference(there: FinishedResult) -> str | None:
-        other = [key for key, value in ours.items() if there.manifest.get(key) != value]
-        return f"other {', '.join(other)}" if other else None
-
-    return difference
 
 
 class _PendingSplit:
@@ -347,23 +333,17 @@ class _PendingSplit:
 
     def commit(self) -> None:
         """Give the split its name."""
-        with output_errors(self._staged.out):
-            known = self._written["parts"]
-            self.manifest = self._manifest(list_files(self._staged.result, known))
         run = {
             "seconds": round(time.monotonic() - self._started, 3),
             "resumed": self._staged.resumed,
             "peak_rss_bytes": peak_rss(),
-            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-            "host": host_facts(),
-            "notes": list(self._staged.notes),
         }
-        self._staged.commit(self.manifest, run)
+        identity, known = self._corpus.identity(self.split), self._written["parts"]
+        self.manifest, _ = identity.commit(self._staged, self._manifest(), run, known)
 
-    def _manifest(self, files: list[dict[str, Json]]) -> dict[str, Json]:
+    def _manifest(self) -> dict[str, Json]:
         counts = {"written": self._written["records"], "duplicates": self._written["duplicates"]}
         return {
-            **self._corpus.identity(self.split),
             "reason": None,
             "left_out": [],
             "rows": dict.fromkeys(manifests.ROW_COUNTS, 0),
@@ -371,5 +351,4 @@ class _PendingSplit:
             "rejects": {},
             "warnings": {"mapping": [], "meta": {}, "paths": {}},
             "tokens": self._tokens,
-            "files": files,
         }

@@ -32,8 +32,7 @@ from ingot import __version__
 from ingot.converters.errors import ConversionError
 from ingot.converters.json_yaml import load_json
 from ingot.converters.lake.record_hashes import WIDTH, Hashes, hash_heads, hash_tails, write_header
-from ingot.converters.output.commit import encode_json, output_errors, write_file
-from ingot.converters.output.result_files import whole_file
+from ingot.converters.output.files import encode_json, output_errors, whole_file, write_file
 from ingot.converters.rows import Json
 
 BLOCK: Final = 1 << 20  # records read at a time
@@ -52,12 +51,9 @@ ENTRY: Final = np.dtype([("begin", "<u8"), ("end", "<u8"), ("at", "<i8"), ("coun
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Repeats:
-    """One set's repeats.
+    """One set's records that repeat an earlier one: within the set, or across sets by name.
 
     Attributes:
-        records: its records.
-        within: records that repeat an earlier one of the set.
-        across: records that repeat one of a set before it, and none of its own.
         overlaps: records whose content stands in another set too, by the other's name: the ten sets
             with most, most first, then by name.
     """
@@ -91,7 +87,7 @@ def find_duplicates(
         search = _Search(names, [open_hashes(files[name]) for name in names], folder)
         search.run()
         written = search.write_drops(drops) if drops else {}
-        return Duplicates(sets=search.told(), drops=written)
+        return Duplicates(sets=search.repeats_by_set(), drops=written)
 
 
 @contextmanager
@@ -130,7 +126,7 @@ def open_drops(file: Path, records: int) -> NDArray[np.uint8]:
     except (OSError, ValueError, EOFError) as error:
         raise ConversionError(str(file), f"cannot be read as a bitmap: {error}", hint) from error
     if bits.dtype != np.uint8 or bits.shape != (_bitmap_bytes(records),):
-        raise ConversionError(str(file), f"is no bitmap of {records} records", hint)
+        raise ConversionError(str(file), f"is not a bitmap of {records} records", hint)
     return bits
 
 
@@ -271,7 +267,7 @@ class _Search:
         places, bits = at >> 3, (128 >> (at & 7)).astype(np.uint8)
         np.bitwise_or.at(self._bits, places, bits)
 
-    def told(self) -> dict[str, Repeats]:
+    def repeats_by_set(self) -> dict[str, Repeats]:
         """The figures by set."""
         return {name: self._repeats(place) for place, name in enumerate(self._names)}
 

@@ -21,7 +21,7 @@ from typing import Final
 
 from ingot.converters.lake.catalog import STATUSES, SetFacts
 from ingot.converters.output import pages
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, shorten_text
 
 SAMPLES_BYTES: Final = 6 << 20
 MAPPINGS_BYTES: Final = 4 << 20
@@ -174,10 +174,10 @@ def table_facts(one: SetFacts) -> dict[str, Json]:
     """What the table shows of a data set, and what it is sorted and filtered by."""
     figures = one.figures
     told: dict[str, Json] = {
-        "place": _short_reason(one.place),
+        "place": _cut_values(one.place, _WHY_CHARS),
         "status": one.status,
-        "why": _short_reason(one.why),
-        "hint": _short_reason(one.hint),
+        "why": _cut_values(one.why, _WHY_CHARS),
+        "hint": _cut_values(one.hint, _WHY_CHARS),
         "decision": one.decision,
         "mapper": one.mapper,
         "model": one.model,
@@ -204,10 +204,6 @@ def table_facts(one: SetFacts) -> dict[str, Json]:
 
 def _has_value(value: Json) -> bool:
     return value not in (None, "", {}, [])
-
-
-def _short_reason(text: str) -> str:
-    return text if len(text) <= _WHY_CHARS else f"{text[:_WHY_CHARS]}…"
 
 
 def set_details(sets: Sequence[SetFacts]) -> list[dict[str, Json]]:
@@ -244,7 +240,10 @@ def _details(one: SetFacts, mapping: str | None, room: int) -> dict[str, Json]:
             [split.name, split.records, split.duplicates, split.tokens] for split in one.splits
         ],
         "left_out": [
-            [_short_reason(file.get("name", "")), _short_reason(file.get("why", ""))]
+            [
+                _cut_values(file.get("name", ""), _WHY_CHARS),
+                _cut_values(file.get("why", ""), _WHY_CHARS),
+            ]
             for file in one.left_out
         ],
         "left_out_count": one.left_out_count,
@@ -280,7 +279,7 @@ def _cut_values(value: Json, chars: int) -> Json:
         return {key: _cut_values(one, chars) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [_cut_values(one, chars) for one in value]
-    return f"{value[:chars]}…" if isinstance(value, str) and len(value) > chars + 1 else value
+    return shorten_text(value, chars + 1) if isinstance(value, str) else value
 
 
 _PACKAGE: Final = "ingot.converters.lake"
@@ -323,7 +322,8 @@ def _read_files(names: Sequence[str]) -> str:
 def _content_policy(style: str, script: str) -> str:
     """What the page may do: nothing but its own style and script."""
     return (
-        f"default-src 'none'; style-src '{_content_hash(style)}'; script-src '{_content_hash(script)}'; "
+        f"default-src 'none'; style-src '{_content_hash(style)}'; "
+        f"script-src '{_content_hash(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
 

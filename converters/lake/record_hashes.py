@@ -50,7 +50,7 @@ def hash_records(batch: pa.RecordBatch) -> Hashes:
     """The hash of every record of a batch of `PT_SCHEMA` or `SFT_SCHEMA`."""
     kind = kind_of_schema(batch.schema)
     if kind is None:
-        hint = "convert the data set first: `ingot convert`"
+        hint = "convert the data set first"
         raise ConversionError("records", "a batch holds no unified records", hint)
     heads, bodies = _RECORD_PARTS[kind](batch)
     said = b"".join(
@@ -179,7 +179,6 @@ def _bytes_column(values: npt.NDArray[np.uint8] | Numbers) -> pa.Array:
 _PART = re.compile(r"([a-z0-9_-]{1,50})=([0-9]*\.?[0-9]+)", re.ASCII)
 _LONGEST: Final = 40  # digits of a fraction
 _TOLERANCE: Final = Fraction(1, 10**9)
-_OPTION: Final = "--split"
 _HINT: Final = "such as train=0.98,valid=0.02"
 
 
@@ -216,22 +215,24 @@ def parse_splits(text: str) -> Splits:
     names = tuple(name for name, _ in parts)
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        raise ConversionError(_OPTION, f"{twice[0]} is there twice", "give each split its own name")
+        raise ConversionError(
+            "`split`", f"{twice[0]} is named twice", "give each split its own name"
+        )
     total = sum((Fraction(fraction) for _, fraction in parts), Fraction())
     if abs(total - 1) > _TOLERANCE:
         problem = f"the fractions add up to {float(total):.12g}, not to 1"
-        raise ConversionError(_OPTION, problem, _HINT)
+        raise ConversionError("`split`", problem, _HINT)
     return Splits(names=names, fractions=tuple(fraction for _, fraction in parts))
 
 
 def _parse_part(part: str) -> tuple[str, str]:
     found = _PART.fullmatch(part)
     if not found or len(found[2]) > _LONGEST:
-        problem = f"{part[:60]!r} is no split: a name of a-z, 0-9, _ and -, then = and a fraction"
-        raise ConversionError(_OPTION, problem, _HINT)
+        problem = f"{part[:60]!r} is not a split: a name of a-z, 0-9, _ and -, then =FRACTION"
+        raise ConversionError("`split`", problem, _HINT)
     fraction = Decimal(found[2])
     if not 0 < fraction <= 1:
         problem = f"the fraction of {found[1]} is {found[2]}, not above 0 and at most 1"
-        raise ConversionError(_OPTION, problem, _HINT)
+        raise ConversionError("`split`", problem, _HINT)
     plain = f"{fraction:f}"
     return found[1], plain.rstrip("0").rstrip(".") if "." in plain else plain

@@ -1,7 +1,4 @@
-"""A record for people: its beginning, redacted, within a few thousand characters.
-
-What is measured over the records of one result: one pass, memory bounded by a batch.
-"""
+"""Measure the records of one result in one pass, with a few redacted samples for people."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,8 +22,8 @@ from ingot.converters.lake.record_hashes import (
     hash_records,
     write_header,
 )
-from ingot.converters.output.commit import find_finished, output_errors
-from ingot.converters.output.result_files import whole_file
+from ingot.converters.output.commit import find_finished
+from ingot.converters.output.files import output_errors, whole_file
 from ingot.converters.records.readers import kind_of_schema, read_batches
 from ingot.converters.records.schema import KINDS, Record
 from ingot.converters.rows import Json
@@ -189,7 +186,7 @@ class _RecordTally:
     def figures(self, redact: Callable[[str], str]) -> Figures:
         """All but the repeats."""
         least = [0, *_POWERS.tolist()]
-        chosen = self._chosen.kept()
+        chosen = self._chosen.sorted_records()
         heard = Counter(recognize_language(record_text(one)) or "" for one in chosen)
         return Figures(
             records=self.records,
@@ -229,6 +226,6 @@ class _SmallestHashes:
         if len(self._kept) == self._most:
             self._limit = max(self._kept)
 
-    def kept(self) -> list[RecordBeginning]:
+    def sorted_records(self) -> list[RecordBeginning]:
         """The records, by hash."""
         return [self._kept[key] for key in sorted(self._kept)]

@@ -1,8 +1,4 @@
-"""Names of data sets: flat, safe as a file's name on any system, the same in every run.
-
-Where a file of a lake belongs: its folder, less what only divides one data set into parts.
-The data sets of a lake: every file is told by its content and put to those it belongs to.
-"""
+"""The data sets of a lake: files grouped by content and folder, under names that stay the same."""
 
 import hashlib
 import re
@@ -39,16 +35,13 @@ def data_set_name(*parts: str) -> str:
     so that different parts never give the same name.
     """
     plain = JOINT.join(parts)
-    clean = _cut_name(re.sub(r"\s+", " ", _ODD_NAME.sub("_", plain)).strip(" .-"))
+    text = re.sub(r"\s+", " ", _ODD_NAME.sub("_", plain)).strip(" .-")
+    clean = text.encode("utf-8", "ignore")[:_MOST_BYTES].decode("utf-8", "ignore").strip(" .-")
     faithful = clean == plain and not any(JOINT in part for part in parts)
     if faithful and not _RESERVED.fullmatch(clean) and not clean.lower().endswith(_ENDINGS):
         return clean
     digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
     return f"{clean or 'set'}-{digest[:_HASH]}"
-
-
-def _cut_name(text: str) -> str:
-    return text.encode("utf-8", "ignore")[:_MOST_BYTES].decode("utf-8", "ignore").strip(" .-")
 
 
 TOP_FOLDER: Final = "."
@@ -129,13 +122,7 @@ _PACKED = re.compile(r"\.(gz|gzip|zst|zstd|bz2|xz)$", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SeenFile:
-    """One file of the lake and what was found in it.
-
-    Attributes:
-        entry: the file.
-        looked: the data files in it (several in an archive) and what is none.
-        fault: why it cannot be read, "" where it can.
-    """
+    """One file of the lake and what was found in it; `fault`: why it cannot be read."""
 
     entry: Entry
     looked: EntryFiles = field(default_factory=lambda: EntryFiles([], []))
@@ -147,11 +134,6 @@ class DataSet:
     """Files of a lake that are one data set.
 
     Attributes:
-        name: its name in the lake.
-        place: its folder, relative to the root.
-        source: how it is read; no files where there is no data.
-        faults: files of it that cannot be read, with the reason: (name, why).
-        cards: files beside it that describe it.
         said: what it is, where it is recognised as data for another command; None else.
     """
 

@@ -1,9 +1,4 @@
-"""Binding of version 1: what a bare string means, and roles that a model left out.
-
-Both are settled once, on sampled rows, and the outcome is written into the saved mapping.
-
-The mapping: a document that people review, and the bound value that converters execute.
-"""
+"""Bind a mapping document to sampled rows: settle bare strings and roles, once."""
 
 import difflib
 import json
@@ -13,19 +8,11 @@ from dataclasses import replace
 from pathlib import Path as File
 from typing import Any, NoReturn
 
+from ingot.converters import paths
 from ingot.converters.errors import MappingError, Problem
 from ingot.converters.json_yaml import violations
 from ingot.converters.mapping.language import Layout, Mapping, Value, to_document
 from ingot.converters.mapping.parser import LiteralRule, Parser, pointer_to, short_json
-from ingot.converters.paths import (
-    Node,
-    Path,
-    PathSyntaxError,
-    RowError,
-    compile_path,
-    found_text,
-    join_path,
-)
 from ingot.converters.rows import Json
 
 __all__ = ["Mapping", "bind", "load_mapping", "parse", "read_mapping", "to_document"]
@@ -72,7 +59,7 @@ def observed_paths(values: Iterable[Json]) -> tuple[str, ...]:
 
     for value in values:
         walk(value, ())
-    return tuple(dict.fromkeys(join_path(*segments) for segments in seen))
+    return tuple(dict.fromkeys(paths.join_path(*segments) for segments in seen))
 
 
 def nearest_path(text: str, observed: Sequence[str]) -> str | None:
@@ -87,15 +74,15 @@ def nearest_path(text: str, observed: Sequence[str]) -> str | None:
     return min(ending, key=len, default=None)
 
 
-def resolves(path: Path, values: Iterable[Json]) -> bool:
+def resolves(path: paths.Path, values: Iterable[Json]) -> bool:
     """True if the path gives a hit (null is one) in at least one row."""
-    return any(_hits(path, Node(value)) for value in values)
+    return any(_hits(path, paths.Node(value)) for value in values)
 
 
-def _hits(path: Path, node: Node) -> bool:
+def _hits(path: paths.Path, node: paths.Node) -> bool:
     try:
         return bool(path.nodes(node))
-    except RowError:
+    except paths.RowError:
         return False
 
 
@@ -105,14 +92,14 @@ def literal_without_rows(key: str, text: str, pointer: str) -> Value | Problem:
     It is refused only where it can be neither a path nor a literal.
     """
     try:
-        compile_path(text)
-    except PathSyntaxError as error:
+        paths.compile_path(text)
+    except paths.PathSyntaxError as error:
         if not _may_be_literal(key, text):
             return _path_problem(text, pointer, error)
     return Value(kind="literal", literal=text)
 
 
-def _path_problem(text: str, pointer: str, error: PathSyntaxError) -> Problem:
+def _path_problem(text: str, pointer: str, error: paths.PathSyntaxError) -> Problem:
     return Problem(pointer, "bad_path", f"a path ({error.problem})", text, error.nearest)
 
 
@@ -128,8 +115,8 @@ class LiteralBinder:
         """A path if it resolves in a sampled row, else a literal by the rule of its key."""
         literal = _may_be_literal(key, text)
         try:
-            path = compile_path(text)
-        except PathSyntaxError as error:
+            path = paths.compile_path(text)
+        except paths.PathSyntaxError as error:
             if literal:
                 return Value(kind="literal", literal=text)
             return _path_problem(text, pointer, error)
@@ -205,15 +192,15 @@ def _guess_role(content: Json, last: bool, values: Sequence[Json]) -> str:
 def _is_nearly_constant(text: str, values: Sequence[Json]) -> bool:
     """True if nearly all rows hold the same text there."""
     try:
-        path = compile_path(text)
-        found = [_spell_hits(path.find(Node(value))) for value in values]
-    except (PathSyntaxError, RowError):
+        path = paths.compile_path(text)
+        found = [_spell_hits(path.find(paths.Node(value))) for value in values]
+    except (paths.PathSyntaxError, paths.RowError):
         return False
     return len(found) > 1 and len(set(found)) <= max(1, len(found) // 20)
 
 
 def _spell_hits(hits: list[Json]) -> tuple[str, ...]:
-    return tuple(hit if isinstance(hit, str) else found_text(hit) for hit in hits)
+    return tuple(hit if isinstance(hit, str) else paths.found_text(hit) for hit in hits)
 
 
 # Deeper than any mapping that a person can read, and far from the depth at which recursion ends.

@@ -43,17 +43,11 @@ class CheckReport:
 
     Attributes:
         rows: sampled rows, unreadable ones included (a group counts as one).
-        records: records made; `failures` counts the others by reason.
         unreadable: sampled rows that could not be read: rejects, but no fault of the mapping.
         coverage: share of the other records without a hard error (soft outcomes do not count).
-        paths: coverage of every path, in the order of the mapping.
-        content: what the records hold.
         messages, dropped: sampled messages whose role is read from the data, and how many of them
             the role map leaves out.
         problems: what makes the mapping wrong for this data; empty = it may be used.
-        warnings: what was noticed and is no fault.
-        examples: the first rows with the record made of each.
-        rejects: the first rejects.
     """
 
     rows: int

@@ -42,7 +42,7 @@ class Value:
     sep: str = "\n"
 
     @property
-    def bare(self) -> bool:
+    def is_bare(self) -> bool:
         """True where no modifier is set."""
         modifiers = (self.each, self.pick, self.map, self.as_json, self.replace, self.label)
         return not any(modifiers) and self.sep == "\n"
@@ -167,9 +167,9 @@ def value_document(value: Value) -> Json:
     """The shortest spelling of a value in a version 2 document."""
     if value.kind == "literal":
         return {"literal": value.literal}
-    if value.bare and value.kind == "path" and value.path:
+    if value.is_bare and value.kind == "path" and value.path:
         return value.path.text
-    if value.bare and value.kind == "concat" and len(value.parts) > 1:
+    if value.is_bare and value.kind == "concat" and len(value.parts) > 1:
         return [value_document(part) for part in value.parts]
     return {value.kind: _form_document(value), **_modifiers_document(value)}
 

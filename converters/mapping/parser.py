@@ -31,7 +31,7 @@ from ingot.converters.mapping.language import (
     ValueKind,
 )
 from ingot.converters.paths import Path, PathSyntaxError, compile_path
-from ingot.converters.rows import Json
+from ingot.converters.rows import Json, shorten_text
 from ingot.converters.sources.facts import SourceSpec
 
 # How a bare string of version 1 that may be a literal (source, language, system) becomes a value:
@@ -52,7 +52,7 @@ _V2_KEYS = ("version", "source", "group", *_VARIANT_KEYS, "any_of", "provenance"
 def short_json(value: Json) -> str:
     """A short JSON spelling of what was found, for messages."""
     text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 80 else text[:79] + "…"
+    return shorten_text(text, 80)
 
 
 def is_scalar(value: Json) -> bool:

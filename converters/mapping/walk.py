@@ -1,22 +1,11 @@
-"""Which paths a mapping uses, where, and what the absence of each costs.
-
-Paths that a mapping uses twice: for what is asked and for what is answered.
-"""
+"""Every path that a mapping uses: where, what its absence costs, and which side it serves."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from ingot.converters.mapping.language import (
-    Layout,
-    Mapping,
-    Message,
-    RoleFromData,
-    Value,
-    merge_layout,
-    value_document,
-)
+from ingot.converters.mapping import language
 from ingot.converters.paths import Path
 
 Need = Literal["required", "part", "optional"]
@@ -39,7 +28,7 @@ class PathUse:
     of_row: bool = False
 
 
-def path_uses(mapping: Mapping) -> Iterator[PathUse]:
+def path_uses(mapping: language.Mapping) -> Iterator[PathUse]:
     """Every path of a mapping with its pointer into the version 2 document."""
     if mapping.group:
         keys = {f"/group/by/{n}": path for n, path in enumerate(mapping.group.by)}
@@ -49,11 +38,11 @@ def path_uses(mapping: Mapping) -> Iterator[PathUse]:
             yield PathUse(pointer=pointer, path=path, scope=(), need="required", of_row=True)
     yield from _layout_uses(mapping.outer, mapping.outer.each, "")
     for number, variant in enumerate(mapping.any_of):
-        each = merge_layout(mapping.outer, variant).each
+        each = language.merge_layout(mapping.outer, variant).each
         yield from _layout_uses(variant, each, f"/any_of/{number}")
 
 
-def _layout_uses(layout: Layout, each: Path | None, pointer: str) -> Iterator[PathUse]:
+def _layout_uses(layout: language.Layout, each: Path | None, pointer: str) -> Iterator[PathUse]:
     if layout.each:
         yield PathUse(pointer=f"{pointer}/each", path=layout.each, scope=(), need="required")
     scope: Scope = ((each,),) if each else ()
@@ -72,15 +61,15 @@ def _layout_uses(layout: Layout, each: Path | None, pointer: str) -> Iterator[Pa
         yield from _value_uses(value, f"{pointer}/meta/{key}", scope, "optional")
 
 
-def _message_uses(message: Message, pointer: str, scope: Scope) -> Iterator[PathUse]:
+def _message_uses(message: language.Message, pointer: str, scope: Scope) -> Iterator[PathUse]:
     yield from _each_uses(message.each, pointer, scope, "required")
     inner = (*scope, message.each) if message.each else scope
-    if isinstance(message.role, RoleFromData):
+    if isinstance(message.role, language.RoleFromData):
         path = message.role.path
         yield PathUse(pointer=f"{pointer}/role/path", path=path, scope=inner, need="required")
     if message.content:
         yield from _value_uses(message.content, f"{pointer}/content", inner, "required")
-    if isinstance(message.loss_mask, Value):
+    if isinstance(message.loss_mask, language.Value):
         yield from _value_uses(message.loss_mask, f"{pointer}/loss_mask", inner, "optional")
 
 
@@ -90,10 +79,10 @@ def _each_uses(each: tuple[Path, ...], pointer: str, scope: Scope, need: Need) -
         yield PathUse(pointer=place, path=path, scope=scope, need=need)
 
 
-def _value_uses(value: Value, pointer: str, scope: Scope, need: Need) -> Iterator[PathUse]:
+def _value_uses(value: language.Value, pointer: str, scope: Scope, need: Need) -> Iterator[PathUse]:
     yield from _each_uses(value.each, pointer, scope, need)
     inner = (*scope, value.each) if value.each else scope
-    spelt = value_document(value)
+    spelt = language.value_document(value)
     if value.path:
         place = pointer if isinstance(spelt, str) else f"{pointer}/path"
         yield PathUse(pointer=place, path=value.path, scope=inner, need=need)
@@ -124,7 +113,7 @@ class SharedPath:
     path: str
 
 
-def shared_paths(mapping: Mapping) -> Iterator[SharedPath]:
+def shared_paths(mapping: language.Mapping) -> Iterator[SharedPath]:
     """Every path that the user's side and the assistant's side of one layout both take plainly."""
     seen: set[tuple[str, str]] = set()
     for pointer, layout in _layouts(mapping):
@@ -135,15 +124,17 @@ def shared_paths(mapping: Mapping) -> Iterator[SharedPath]:
                 yield SharedPath(answer=place, question=asked[leaf], path=leaf[0])
 
 
-def _layouts(mapping: Mapping) -> Iterator[tuple[str, Layout]]:
+def _layouts(mapping: language.Mapping) -> Iterator[tuple[str, language.Layout]]:
     if not mapping.any_of:
         yield "", mapping.outer
     for number, variant in enumerate(mapping.any_of):
         pointer = f"/any_of/{number}" if variant.messages else ""
-        yield pointer, merge_layout(mapping.outer, variant)
+        yield pointer, language.merge_layout(mapping.outer, variant)
 
 
-def _leaves(layout: Layout, pointer: str, roles: tuple[str, ...]) -> Iterator[tuple[str, Leaf]]:
+def _leaves(
+    layout: language.Layout, pointer: str, roles: tuple[str, ...]
+) -> Iterator[tuple[str, Leaf]]:
     for number, message in enumerate(layout.messages or ()):
         if message.role in roles and message.content:
             place = f"{pointer}/messages/{number}/content"
@@ -151,14 +142,14 @@ def _leaves(layout: Layout, pointer: str, roles: tuple[str, ...]) -> Iterator[tu
                 yield place, leaf
 
 
-def _message_leaves(message: Message) -> Iterator[Leaf]:
+def _message_leaves(message: language.Message) -> Iterator[Leaf]:
     if message.content is None:
         return
     for path, changes in _value_leaves(message.content):
         yield outer_path(message.each, path), changes
 
 
-def _value_leaves(value: Value) -> Iterator[Leaf]:
+def _value_leaves(value: language.Value) -> Iterator[Leaf]:
     """The paths that a value always takes; of `any_of` nobody knows which it is."""
     if value.kind in ("any_of", "literal"):
         return
@@ -167,7 +158,7 @@ def _value_leaves(value: Value) -> Iterator[Leaf]:
         yield outer_path(value.each, path), (*inner, *changes)
 
 
-def _own_leaves(value: Value) -> Iterator[Leaf]:
+def _own_leaves(value: language.Value) -> Iterator[Leaf]:
     if value.path:
         yield value.path.text, ()
     for number, piece in enumerate(value.template):
@@ -179,7 +170,7 @@ def _own_leaves(value: Value) -> Iterator[Leaf]:
         yield from _value_leaves(part)
 
 
-def _modifier_texts(value: Value) -> Iterator[str]:
+def _modifier_texts(value: language.Value) -> Iterator[str]:
     if value.pick:
         yield "pick"
     if value.label:

@@ -115,11 +115,10 @@ class TokenDataset(Dataset["Item"]):
         over = sum(int((lengths > size).sum()) for lengths in self._lengths())
         if over:
             problem = f"{over:,} {self.unit}(s) of more than {size:,} tokens"
-            hint = "build with --max-tokens or --pack, or give truncate=True"
+            hint = "build with `max_tokens` or `pack`, or give truncate=True"
             raise ConversionError(str(self.prefix), problem, hint)
 
     def _lengths(self) -> Iterator[IntegerArray]:
-        """Tokens per document or sequence, in stretches."""
         if self.unit == "document":
             return document_token_counts(self._data.tokens)
         return (lengths for _, lengths in number_stretches(self._data.tokens.lengths))
@@ -239,7 +238,6 @@ def _next_values(values: IntegerArray, size: int) -> IntegerArray:
 
 
 def _pad_item(item: Item, size: int, pad_id: int) -> Item:
-    """An item of `size`, filled up at the end."""
     missing = size - len(item["tokens"])
     if not missing:
         return item

@@ -1,4 +1,4 @@
-"""Megatron's indexed data set on disk, `PREFIX.bin` + `PREFIX.idx`: index and reader.
+"""Read and write Megatron's indexed data set on disk: `PREFIX.bin` + `PREFIX.idx`.
 
 The index, little-endian: magic `MMIDIDX` and two zero bytes, u64 version 1, u8 dtype code, u64
 number of sequences, u64 number of document indices (documents + 1), then int32 lengths of the
@@ -6,8 +6,6 @@ sequences in tokens, int64 offsets of the sequences in the `.bin` in bytes, int6
 document d holds the sequences from `document_indices[d]` to `document_indices[d + 1]`. The `.bin`
 is nothing but the token ids. Read from Megatron-LM's `megatron/core/datasets/indexed_dataset.py`,
 whose own reader loads what is written here (tests).
-
-A finished data set with its loss masks and its facts, opened only if the parts fit together.
 """
 
 import json
@@ -209,19 +207,13 @@ IntegerArray: TypeAlias = npt.NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IndexedDataSet:
-    """A data set that holds together.
+    """A data set that holds together."""
 
-    Attributes:
-        prefix: its place, without the endings.
-        tokens: the ids.
-        masks: the loss masks, 1 = trained, of the same shape; None where there are none.
-        meta: what `PREFIX.meta.json` holds; {} without it.
-    """
-
-    prefix: Path
+    prefix: Path  # its place, without the endings
     tokens: IndexedReader
+    # the loss masks, 1 = trained, of the same shape; None where there are none
     masks: IndexedReader | None
-    meta: dict[str, Json]
+    meta: dict[str, Json]  # what `PREFIX.meta.json` holds; {} without it
 
     @property
     def packed(self) -> bool:

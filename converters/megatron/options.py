@@ -395,12 +395,6 @@ class WorkOptions:
             return 1, inside
         return workers, 1
 
-    def to_document(self) -> dict[str, Json]:
-        """The options that a worker process needs, as JSON."""
-        document = dataclasses.asdict(self)
-        del document["tmp_dir"]
-        return document
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WatchOptions:

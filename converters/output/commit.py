@@ -46,14 +46,14 @@ _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
 
-def exchange_folders(one: Path, other: Path) -> bool:
+def exchange_folders(first: Path, second: Path) -> bool:
     """Let two existing paths trade places atomically; False where that cannot be done here."""
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError):
         return False
-    first, second = os.fsencode(one), os.fsencode(other)
-    done: int = renameat2(_AT_FDCWD, first, _AT_FDCWD, second, ctypes.c_uint(_RENAME_EXCHANGE))
+    names = os.fsencode(first), os.fsencode(second)
+    done: int = renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], ctypes.c_uint(_RENAME_EXCHANGE))
     return done == 0
 
 
@@ -241,9 +241,11 @@ def _check_free(out: Path, overwrite: bool, difference: str | None) -> None:
     _check_own(out)
     if not overwrite:
         problem = f"holds another result: {difference}" if difference else "holds a damaged result"
-        raise OutputError(str(out), problem, "choose another folder, or replace it: --overwrite")
+        raise OutputError(
+            str(out), problem, "choose another folder, or replace the result with `overwrite`"
+        )
     if foreign := _foreign_files(out):
-        problem = f"holds files that are not of the result, such as {foreign[0]}"
+        problem = f"holds files that are not part of the result, such as {foreign[0]}"
         raise OutputError(str(out), problem, "move them away, or choose another folder")
 
 
@@ -277,7 +279,7 @@ def _clear_stages(places: _Destination, keep: Path | None) -> list[str]:
         places.discard(stage)
     if not stale:
         return []
-    return [f"removed {len(stale)} unfinished run(s) of another input, mapping or options"]
+    return [f"removed {len(stale)} unfinished run(s) with other inputs or options"]
 
 
 def _open_stage(places: _Destination, key: str, notes: list[str]) -> StagedResult:

@@ -142,7 +142,11 @@ def take_lock(path: Path, *, wait_s: float = 0.0, sign: bool = False) -> int:
             if _try_lock(descriptor):
                 # The former holder may have removed the file since it was opened here.
                 if _is_same_file(path, descriptor):
-                    _sign_lock(descriptor, sign)
+                    if sign:
+                        os.truncate(descriptor, 0)
+                        os.write(
+                            descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode()
+                        )
                     return descriptor
             elif time.monotonic() >= deadline:
                 holder = os.read(descriptor, 200).decode(errors="replace").strip() if sign else ""
@@ -161,12 +165,6 @@ def _try_lock(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _sign_lock(descriptor: int, sign: bool) -> None:
-    if sign:
-        os.truncate(descriptor, 0)
-        os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
 
 
 def _is_same_file(path: Path, descriptor: int) -> bool:

@@ -87,7 +87,7 @@ class RunIdentity:
         manifest: dict[str, Json],
         run: dict[str, Json],
         known: Iterable[dict[str, Json]] = (),
-    ) -> dict[str, Json]:
+    ) -> tuple[dict[str, Json], dict[str, Json]]:
         """Complete and write manifest.json and run.json, and give the result its name.
 
         Args:
@@ -97,22 +97,21 @@ class RunIdentity:
             known: entries of files that are not hashed again, see `list_files`.
 
         Returns:
-            The whole manifest.
+            Both documents as they were written.
         """
         with output_errors(staged.out):
             files = list_files(staged.result, known)
         whole = {**self.settled, **manifest, "files": files}
-        staged.commit(
-            whole,
-            {
-                **run,
-                "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-                "host": host_facts(),
-                "inputs": self.stamps,
-                "notes": list(staged.notes),
-            },
-        )
-        return whole
+        facts = {
+            **run,
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "host": host_facts(),
+            "notes": list(staged.notes),
+        }
+        if self.stamps is not None:
+            facts["inputs"] = self.stamps
+        staged.commit(whole, facts)
+        return whole, facts
 
 
 def json_digest(document: Json) -> str:

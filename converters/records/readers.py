@@ -1,7 +1,4 @@
-"""zz_readback.
-
-Unified records from JSONL files, and what is wrong with a line that holds none.
-"""
+"""Read unified records back from Parquet and JSONL, and say what is wrong with a line."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,7 +8,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingot.converters.errors import ConversionError
+from ingot.converters.errors import ConversionError, error_text
 from ingot.converters.records.schema import (
     KINDS,
     RECORD_KEY,
@@ -22,7 +19,6 @@ from ingot.converters.records.schema import (
 )
 from ingot.converters.rows import Json
 
-# ---body---
 READ_ROWS: Final = 1_000
 
 
@@ -83,7 +79,8 @@ def _parquet_batches(file: Path, rows: int) -> Iterator[pa.RecordBatch]:
         with pq.ParquetFile(file, pre_buffer=False) as parquet:  # else the file is in memory
             kind = kind_of_schema(parquet.schema_arrow)
             if kind is None or not parquet.schema_arrow.equals(KINDS[kind].schema):
-                raise _no_records_error(file)
+                hint = "convert the data set first"
+                raise ConversionError(str(file), "holds no unified records", hint)
             for batch in parquet.iter_batches(batch_size=rows):
                 batch.validate(full=True)  # Parquet readers do not look whether a text is UTF-8
                 yield batch.replace_schema_metadata(KINDS[kind].schema.metadata)
@@ -93,12 +90,6 @@ def _parquet_batches(file: Path, rows: int) -> Iterator[pa.RecordBatch]:
         ) from error
 
 
-def _no_records_error(file: Path) -> ConversionError:
-    return ConversionError(
-        str(file), "holds no unified records", "convert the data set first: `ingot convert`"
-    )
-
-
 READ_BYTES: Final = 16 << 20  # of lines per batch
 
 _BOM: Final = b"\xef\xbb\xbf"
@@ -106,13 +97,8 @@ _WRITE_AGAIN: Final = "write the records again"
 _SHAPES: Final = "docs/tokens.md shows both shapes"
 _MAIN: Final[dict[RecordKind, str]] = {"sft": "messages", "pt": "text"}  # the key that tells
 _FOUND: Final = {
-    type(None): "null",
-    bool: "a truth value",
-    int: "a number",
-    float: "a number",
-    str: "a text",
-    list: "a list",
-    dict: "an object",
+    **dict.fromkeys((int, float), "a number"),
+    **{type(None): "null", bool: "a truth value", str: "a text", list: "a list", dict: "an object"},
 }
 _WANTED: Final[dict[pa.DataType, tuple[tuple[type, ...], str]]] = {
     pa.string(): ((str,), "a text"),
@@ -164,7 +150,7 @@ def _file_lines(file: Path) -> Iterator[bytes]:
                 yield first
             yield from lines
     except OSError as error:
-        raise ConversionError(str(file), f"cannot be read: {error.strerror}") from error
+        raise ConversionError(str(file), f"cannot be read: {error_text(error)}") from error
 
 
 def _parse_record(file: Path, number: int, line: bytes) -> Record:
@@ -174,11 +160,11 @@ def _parse_record(file: Path, number: int, line: bytes) -> Record:
         problem = f"line {number}: {_parse_problem(line, error)}"
         raise ConversionError(str(file), problem, _WRITE_AGAIN) from error
     if not isinstance(record, dict):
-        problem = f"line {number}: no unified record, {_FOUND[type(record)]} and no object"
+        problem = f"line {number}: not a unified record but {_FOUND[type(record)]}"
         raise ConversionError(str(file), problem, _SHAPES)
     if not ({"text", "messages"} & record.keys()):
-        problem = f"line {number}: no unified record, it has neither text nor messages"
-        raise ConversionError(str(file), problem, "convert the data set first: `ingot convert`")
+        problem = f"line {number}: not a unified record, it has neither text nor messages"
+        raise ConversionError(str(file), problem, "convert the data set first")
     return record
 
 
@@ -188,7 +174,7 @@ def _parse_problem(line: bytes, error: orjson.JSONDecodeError) -> str:
     try:
         line.decode()
     except UnicodeDecodeError as undecoded:
-        return f"no UTF-8 at byte {undecoded.start + 1}"
+        return f"not UTF-8 at byte {undecoded.start + 1}"
     return f"not JSON: {error.msg}, at character {error.colno}"
 
 
@@ -228,7 +214,8 @@ def _type_problem(value: Json, wanted: pa.DataType, path: str) -> str | None:
         )
         return next(filter(None, found), None)
     types, name = _WANTED[wanted]
-    if value is None or (type(value) in types and _is_of_type(value, wanted)):
+    fits = wanted != pa.int64() or value in range(-(1 << 63), 1 << 63)
+    if value is None or (type(value) in types and fits):
         return None
     return f"{path} is {_FOUND[type(value)]}, not {name}"
 
@@ -243,7 +230,3 @@ def _object_problem(value: Json, wanted: pa.DataType, path: str) -> str | None:
         if said := _type_problem(value[field.name], field.type, place):
             return said
     return None
-
-
-def _is_of_type(value: Json, wanted: pa.DataType) -> bool:
-    return wanted != pa.int64() or value in range(-(1 << 63), 1 << 63)

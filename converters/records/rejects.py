@@ -1,22 +1,19 @@
-"""zz_rejects.
-
-Rejects for people, the same from memory and from the files that list them.
-"""
+"""Rejected rows: as JSON lines beside the records, and as text for people."""
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final
 
-from ingot.converters.errors import OutputError
+from ingot.converters.output.files import output_errors
 from ingot.converters.records.schema import json_line
 from ingot.converters.rows import Json, Reject
 
-# ---body---
-FOUND_CHARS: Final = 200  # of what a reject shows
+FOUND_CHARS: Final = 200  # of what a line holds
+_SHOWN_CHARS: Final = 100
 
 
 def part_name(part: int, record_format: str) -> str:
@@ -24,26 +21,10 @@ def part_name(part: int, record_format: str) -> str:
     return f"part-{part:05d}.{record_format}"
 
 
-@contextlib.contextmanager
-def _output_context(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(
-            str(path),
-            f"cannot be written: {error.strerror or error}",
-            "check space and permissions",
-        ) from error
-
-
 class RejectWriter:
     """Writes `part-00000.jsonl` of rejected rows: file, row, element, reason, path, found (cut).
 
     The file appears under its name when the block ends well; no rejects, no file.
-
-    Attributes:
-        path: where the file is (going to be).
-        count: lines written.
     """
 
     def __init__(self, folder: Path, *, part: int = 0) -> None:
@@ -57,7 +38,7 @@ class RejectWriter:
         lines = [reject_line(reject) for reject in rejects]
         if not lines:
             return
-        with _output_context(self.path):
+        with output_errors(self.path):
             self._file = self._file or self._staged.open("wb")
             self._file.write(b"".join(lines))
         self.count += len(lines)
@@ -66,7 +47,7 @@ class RejectWriter:
         """Finish the file: it is whole and under its name afterwards."""
         if self._file is None:
             return
-        with _output_context(self.path):
+        with output_errors(self.path):
             self._file.close()
             self._file = None
             self._staged.replace(self.path)
@@ -98,13 +79,14 @@ def reject_line(reject: Reject) -> bytes:
 
 def reject_document(reject: Reject) -> dict[str, Json]:
     """A reject as the object of its line."""
+    found = _encodable_text(reject.found)
     return {
         "file": _encodable_text(reject.file),
         "row": reject.row,
         "element": reject.element,
         "reason": reject.reason,
         "path": _encodable_text(reject.path),
-        "found": _shorten_text(_encodable_text(reject.found)),
+        "found": found if found is None or len(found) <= FOUND_CHARS else f"{found[:FOUND_CHARS]}…",
     }
 
 
@@ -113,34 +95,23 @@ def _encodable_text(text: str | None) -> str | None:
     return None if text is None else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _shorten_text(text: str | None) -> str | None:
-    if text is None or len(text) <= FOUND_CHARS:
-        return text
-    return f"{text[:FOUND_CHARS]}…"
-
-
-_FOUND_CHARS = 100
-
-
 def reject_text(reject: Reject) -> str:
     """A reject for people: place, reason, path, what was found."""
     return _document_text(reject_document(reject))
 
 
 def first_reject_texts(files: Iterable[Path], most: int) -> list[str]:
-    """The first rejects of some parts, in order, as `reject_text` says them; not the filtered ones."""
-    rejects = (one for one in _reject_documents(files) if one["reason"] != "filtered")
-    return [_document_text(one) for one in islice(rejects, most)]
-
-
-def _reject_documents(files: Iterable[Path]) -> Iterator[dict[str, Json]]:
+    """Return the first rejects of some parts as `reject_text` does, without the filtered ones."""
+    texts: list[str] = []
     for file in files:
         with file.open("rb") as stream:
-            yield from map(json.loads, stream)
+            rejects = (one for one in map(json.loads, stream) if one["reason"] != "filtered")
+            texts += map(_document_text, islice(rejects, most - len(texts)))
+    return texts
 
 
 def _document_text(reject: dict[str, Json]) -> str:
     element = "" if reject["element"] is None else f", element {reject['element']}"
     path = f" at {reject['path']}" if reject["path"] else ""
-    found = f": {reject['found'][:_FOUND_CHARS]}" if reject["found"] else ""
+    found = f": {reject['found'][:_SHOWN_CHARS]}" if reject["found"] else ""
     return f"{reject['file']} row {reject['row']}{element}: {reject['reason']}{path}{found}"

@@ -138,11 +138,7 @@ class Kind:
     """What there is to know about one kind of record.
 
     Attributes:
-        schema: the Arrow schema of its Parquet parts.
-        columns: records to the arrays of that schema.
         ordered: a record to the object that a JSONL line holds, keys in their fixed order.
-        chars: characters of text in a record.
-        batch_chars: the same for every record of a batch.
         repeats: columns with few different values: the only ones worth a Parquet dictionary.
         long: columns of long text: statistics would only copy their values into the footer.
     """
@@ -205,7 +201,9 @@ def schema_errors(kind: RecordKind, where: str) -> Iterator[None]:
         yield
     except (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError) as error:
         problem = f"a {kind} record does not fit its schema: {type(error).__name__}: {error}"
-        raise ConversionError(where, problem, "docs/tokens.md shows both shapes") from error
+        raise ConversionError(
+            where, problem, "docs/tokens.md shows both kinds of records"
+        ) from error
 
 
 def to_batch(records: Sequence[Record], kind: RecordKind, *, where: str) -> pa.RecordBatch:

@@ -1,8 +1,4 @@
-"""The two forms of a part: where records go until the file is closed.
-
-Unified records on disk: numbered parts as Parquet or JSONL, and the way back.
-Records into numbered parts, each closed at a bound.
-"""
+"""Write unified records as numbered parts of Parquet or JSONL, each closed at a bound."""
 
 import contextlib
 from collections.abc import Sequence
@@ -14,18 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ingot.converters.output.files import output_errors
 from ingot.converters.records import RecordFormat
-from ingot.converters.records.rejects import _output_context, part_name
-from ingot.converters.records.schema import (
-    KINDS,
-    Record,
-    RecordKind,
-    join_batches,
-    schema_errors,
-    to_batch,
-    to_lines,
-    to_records,
-)
+from ingot.converters.records import schema as schemas
+from ingot.converters.records.rejects import part_name
 
 ROW_GROUP_ROWS: Final = 10_000
 ROW_GROUP_CHARS: Final = 16 << 20  # bounds what a writer holds: a row group is built in memory
@@ -34,11 +22,11 @@ ROW_GROUP_CHARS: Final = 16 << 20  # bounds what a writer holds: a row group is 
 class ParquetSink:
     """Row groups of `ROW_GROUP_ROWS` records, or fewer once they hold `ROW_GROUP_CHARS`."""
 
-    def __init__(self, path: Path, kind: RecordKind) -> None:
+    def __init__(self, path: Path, kind: schemas.RecordKind) -> None:
         self._kind = kind
         self._where = path.stem
         self._file = pa.OSFile(str(path), "wb")
-        facts = KINDS[kind]
+        facts = schemas.KINDS[kind]
         self._writer = pq.ParquetWriter(
             self._file,
             facts.schema,
@@ -48,21 +36,21 @@ class ParquetSink:
             write_statistics=facts.brief,
         )
         self._batches: list[pa.RecordBatch] = []  # what waits: these first, then the records
-        self._pending: list[Record] = []
+        self._pending: list[schemas.Record] = []
         self._pending_rows = 0
         self._pending_chars = 0
 
-    def write(self, records: Sequence[Record]) -> None:
+    def write(self, records: Sequence[schemas.Record]) -> None:
         """Append records, in order."""
-        chars = KINDS[self._kind].chars
-        with schema_errors(self._kind, self._where):
+        chars = schemas.KINDS[self._kind].chars
+        with schemas.schema_errors(self._kind, self._where):
             for record in records:
                 self._pending.append(record)
                 self._wait(1, chars(record))
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Append the records of a batch; row groups end where they do when records are written."""
-        ends = np.cumsum(KINDS[self._kind].batch_chars(batch))
+        ends = np.cumsum(schemas.KINDS[self._kind].batch_chars(batch))
         start, before = 0, 0
         while start < len(ends):
             full = int(np.searchsorted(ends, before + ROW_GROUP_CHARS - self._pending_chars)) + 1
@@ -82,12 +70,12 @@ class ParquetSink:
         """Turn the records that wait into a batch."""
         if self._pending:
             records, self._pending = self._pending, []
-            self._batches.append(to_batch(records, self._kind, where=self._where))
+            self._batches.append(schemas.to_batch(records, self._kind, where=self._where))
 
     def _flush(self) -> None:
         self._settle()
         batches, self._batches, self._pending_rows, self._pending_chars = self._batches, [], 0, 0
-        self._writer.write_batch(join_batches(batches), row_group_size=ROW_GROUP_ROWS)
+        self._writer.write_batch(schemas.join_batches(batches), row_group_size=ROW_GROUP_ROWS)
 
     @property
     def bytes(self) -> int:
@@ -112,19 +100,19 @@ class ParquetSink:
 class JsonlSink:
     """One compact JSON object per line, UTF-8, not escaped beyond what JSON asks for."""
 
-    def __init__(self, path: Path, kind: RecordKind) -> None:
+    def __init__(self, path: Path, kind: schemas.RecordKind) -> None:
         self._kind = kind
         self._where = path.stem
         self._file = path.open("wb")
         self.bytes = 0
 
-    def write(self, records: Sequence[Record]) -> None:
+    def write(self, records: Sequence[schemas.Record]) -> None:
         """Append records, in order."""
-        self.bytes += self._file.write(to_lines(records, self._kind, where=self._where))
+        self.bytes += self._file.write(schemas.to_lines(records, self._kind, where=self._where))
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Append the records of a batch, in order."""
-        self.write(to_records(batch))
+        self.write(schemas.to_records(batch))
 
     def close(self) -> None:
         """Write what waits and finish the file."""
@@ -161,7 +149,7 @@ class RecordWriter:
         self,
         folder: Path,
         *,
-        kind: RecordKind,
+        kind: schemas.RecordKind,
         format: RecordFormat = "parquet",
         part: int = 0,
     ) -> None:
@@ -178,17 +166,17 @@ class RecordWriter:
         """Bytes of the part; until it is closed, what is on disk plus what waits in memory."""
         return self._sink.bytes if self._sink else self._bytes
 
-    def write(self, records: Sequence[Record]) -> None:
+    def write(self, records: Sequence[schemas.Record]) -> None:
         """Append records, in order."""
         if records:
-            with _output_context(self.path):
+            with output_errors(self.path):
                 self._opened().write(records)
             self.rows += len(records)
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Append records that are a batch of the kind's schema; the part is the same."""
         if batch.num_rows:
-            with _output_context(self.path):
+            with output_errors(self.path):
                 self._opened().write_batch(batch)
             self.rows += batch.num_rows
 
@@ -201,7 +189,7 @@ class RecordWriter:
         """Finish the part: it is whole and under its name afterwards."""
         if self._sink is None:
             return
-        with _output_context(self.path):
+        with output_errors(self.path):
             self._sink.close()
             self._bytes = self._staged.stat().st_size
             self._staged.replace(self.path)
@@ -239,15 +227,12 @@ class PartsWriter:
     """Record parts in a folder, numbered from 0, each closed at its bound.
 
     To be used in a `with` block, at whose end the last part takes its name.
-
-    Attributes:
-        rows: records written.
     """
 
-    def __init__(self, folder: Path, *, kind: RecordKind, format: RecordFormat) -> None:
+    def __init__(self, folder: Path, *, kind: schemas.RecordKind, format: RecordFormat) -> None:
         self.rows = 0
         self._folder = folder
-        self._kind: RecordKind = kind
+        self._kind: schemas.RecordKind = kind
         self._format: RecordFormat = format
         self._number = 0
         self._writer = self._next()
@@ -255,7 +240,7 @@ class PartsWriter:
     def _next(self) -> RecordWriter:
         return RecordWriter(self._folder, kind=self._kind, format=self._format, part=self._number)
 
-    def write(self, records: Sequence[Record]) -> None:
+    def write(self, records: Sequence[schemas.Record]) -> None:
         """Append records, in order."""
         self._bounded().write(records)
         self.rows += len(records)

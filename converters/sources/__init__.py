@@ -23,12 +23,11 @@ __all__ = [
     "SourceSpec",
     "open_source",
 ]
-
 __getattr__ = lazy_names(
     __name__,
     {
-        **dict.fromkeys(__all__[:3] + __all__[4:6], "facts"),
-        "Source": "source",
-        "open_source": "source",
+        **dict.fromkeys(("Source", "open_source"), "source"),
+        **dict.fromkeys(("FileFacts", "LeftOut", "RootCandidate"), "facts"),
+        **dict.fromkeys(("SourceFile", "SourceSpec"), "facts"),
     },
 )

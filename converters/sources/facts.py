@@ -1,7 +1,4 @@
-"""Facts about the files of a source: the `source` block of a mapping, as a value.
-
-What is known about one file of a source: format, layout, encoding and dialect.
-"""
+"""What is known about the files of a source: stated in a mapping, or found out."""
 
 from dataclasses import dataclass, field, fields
 from typing import BinaryIO
@@ -86,16 +83,7 @@ class FileFacts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceFile:
-    """A file that is read, with its identity on storage and what was found out about it.
-
-    Attributes:
-        name: relative to the source, with `/`.
-        bytes: size on storage (of an archive's member: its own size).
-        mtime_ns: time of the last change, None where unknown.
-        etag: the storage's mark of the content, None where it has none.
-        place: how it is opened.
-        facts: how it is read.
-    """
+    """A file that is read: an `Entry` with the facts about how it is read."""
 
     name: str
     bytes: int

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ingot.converters.sources.facts import FileFacts, LeftOut, SourceFile, SourceSpec
 from ingot.converters.sources.formats.delimited import column_names
-from ingot.converters.sources.formats.text import LISTS
+from ingot.converters.sources.formats.detection import LISTS
 from ingot.converters.sources.storage.compression import open_decompressed
 
 _FAMILY = {"jsonl": "JSON", "json": "JSON"}
@@ -109,7 +109,7 @@ def group_files(
     archives: dict[str, int] = {}
     for number, group in enumerate(groups):
         for file in group.files:
-            archive = _archive_of(file)
+            archive = str(getattr(file.place, "archive", ""))
             elsewhere = archive and archives.setdefault(archive, number) != number
             if elsewhere or (number and group.family == "text"):
                 why = f"another shape than the files beside it: {_describe_shape(file)}"
@@ -119,11 +119,6 @@ def group_files(
     order = {file.name: place for place, file in enumerate(files)}
     made = [tuple(sorted(one.values(), key=lambda file: order[file.name])) for one in kept]
     return [group for group in made if group], left_out
-
-
-def _archive_of(file: SourceFile) -> str:
-    """The archive that a file lies in, "" where it lies in none."""
-    return str(getattr(file.place, "archive", ""))
 
 
 def _make_groups(files: Sequence[SourceFile]) -> list[_Group]:

@@ -109,13 +109,7 @@ class PathFacts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Profile:
-    """The facts of every path, in the order in which the paths first occur.
-
-    Attributes:
-        rows: number of sampled rows.
-        paths: at most `MAX_PATHS`.
-        cut: paths that were left out for their number.
-    """
+    """The facts of every path, in the order in which the paths first occur."""
 
     rows: int
     paths: tuple[PathFacts, ...]
@@ -214,7 +208,7 @@ def _has_one_shape(slot: _Slot, slots: dict[Place, _Slot]) -> bool:
 
 
 def keys_are_data(keys: Counter[str], objects: int, one_shape: bool) -> bool:
-    """Whether the keys of some objects are data (numbered turns, ids) rather than names of fields."""
+    """Whether the keys of some objects are data (numbered turns, ids), not names of fields."""
     if len(keys) < 2:
         return False
     stems = {match.group(1) if (match := _NUMBERED.fullmatch(key)) else None for key in keys}

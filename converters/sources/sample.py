@@ -19,8 +19,9 @@ import orjson
 
 from ingot.converters.rows import BadRow, Batch, Json
 from ingot.converters.sources.facts import SourceFile
-from ingot.converters.sources.file_rows import RowRun, read_file, spread_row_runs
 from ingot.converters.sources.formats.row_chunks import RowChunk, to_batches
+from ingot.converters.sources.readers import read_file
+from ingot.converters.sources.row_runs import RowRun, spread_row_runs
 from ingot.converters.sources.source import Source
 from ingot.converters.sources.storage.archives import keep_archive_open
 
@@ -51,15 +52,7 @@ class SampledBad:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sample:
-    """Rows of a source.
-
-    Attributes:
-        rows: in the source's order.
-        bad: rows that cannot be read, met on the way.
-        complete: whether every row of the source is in `rows` or `bad`.
-        total_rows: number of rows of the source, None where that is not known.
-        files_seen: number of files that rows were looked for in.
-    """
+    """Rows of a source in its order, and unreadable ones met; `complete`: it holds every row."""
 
     rows: tuple[SampledRow, ...]
     bad: tuple[SampledBad, ...]
@@ -84,7 +77,10 @@ def draw_sample(
     """
     whole = _read_whole(source, max_bytes)
     if whole is not None:
-        return _sample_whole(whole, rows, seed, len(source.files))
+        files = len(source.files)
+        complete = len(whole) <= rows
+        chosen = whole if complete else _pick_runs(whole, rows, random.Random(seed))
+        return _build_sample(chosen, complete=complete, total=len(whole), files=files)
     with keep_archive_open():
         return _Sampler(source, rows, max_bytes, seed).sample()
 
@@ -125,12 +121,6 @@ def _batch_bytes(batch: Batch) -> int:
         return len(orjson.dumps(list(batch.values)))
     except TypeError:  # integers beyond 64 bits
         return len(repr(batch.values))
-
-
-def _sample_whole(held: list[SampledRow | SampledBad], rows: int, seed: int, files: int) -> Sample:
-    complete = len(held) <= rows
-    chosen = held if complete else _pick_runs(held, rows, random.Random(seed))
-    return _build_sample(chosen, complete=complete, total=len(held), files=files)
 
 
 def _build_sample(
@@ -190,7 +180,7 @@ class _RunThinner:
     def _close(self) -> None:
         if self._number % self._step == self._first:
             self._runs.append(self._open)
-            self._sizes.append(_items_bytes(self._open))
+            self._sizes.append(sum(len(repr(item)) for item in self._open))
         self._open = []
         self._number += 1
         wanted = max(1, self._rows // _RUN_ROWS)
@@ -301,10 +291,6 @@ def _estimate_bytes(batch: Batch) -> int:
     rows = len(batch.values)
     few = [batch.values[number] for number in sorted({0, rows // 2, rows - 1})] if rows else []
     return sum(len(repr(value)) for value in few) * rows // max(1, len(few)) + len(batch.bad)
-
-
-def _items_bytes(items: Sequence[SampledRow | SampledBad]) -> int:
-    return sum(len(repr(item)) for item in items)
 
 
 def _even_order(count: int, chance: random.Random) -> list[int]:

@@ -1,7 +1,4 @@
-"""Where the rows of a JSON file that is one object may lie, ranked.
-
-A source: the files of a location that hold data of one shape, and their rows.
-"""
+"""A source: the files of a location that hold data of one shape, and their rows."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,10 +11,11 @@ from ingot.converters.paths import join_path
 from ingot.converters.rows import Batch, Json
 from ingot.converters.sources import grouping, sniffing
 from ingot.converters.sources.facts import FileFacts, LeftOut, RootCandidate, SourceFile, SourceSpec
-from ingot.converters.sources.file_rows import read_file
+from ingot.converters.sources.formats.detection import FilePeek
 from ingot.converters.sources.formats.json_rows import parse_json_document, top_level_containers
 from ingot.converters.sources.formats.row_chunks import BrokenRow, to_batches
 from ingot.converters.sources.formats.text import read_utf8_blocks
+from ingot.converters.sources.readers import read_file
 from ingot.converters.sources.sniffing import side_file_reason
 from ingot.converters.sources.storage import archives
 from ingot.converters.sources.storage import listing as results
@@ -86,7 +84,7 @@ def _find_roots(
             root = RootCandidate(
                 path=join_path(*here, "[*]"), rows=len(held), why="a list of objects"
             )
-            yield _list_points(held) - depth * 0.25, root
+            yield (1.5 if len(held) >= _FEW_VALUES else 0.9) - depth * 0.25, root
         elif (
             isinstance(held, list)
             and len(held) >= _FEW_VALUES
@@ -98,10 +96,6 @@ def _find_roots(
             yield 0.1 - depth * 0.25, root
         elif isinstance(held, dict) and depth < _MOST_DEPTH and len(value) < 100:
             yield from _find_roots(held, here, depth + 1)
-
-
-def _list_points(held: Sequence[Json]) -> float:
-    return 1.5 if len(held) >= _FEW_VALUES else 0.9
 
 
 def _id_key_reason(value: dict[str, Json]) -> str | None:
@@ -255,7 +249,7 @@ def _select_entries(
         else:
             kept.append(entry)
     if spec.files is not None and not kept and not _has_archive(listing):
-        raise SourceError(location, f"no file matches {list(spec.files)}", "check source.files")
+        raise SourceError(location, f"no file matches {list(spec.files)}", "check `source.files`")
     return kept
 
 
@@ -289,7 +283,7 @@ def inspect_entry(
 
 
 def _sniff_entry(
-    entry: Entry, seen: sniffing.FilePeek, spec: SourceSpec, direct: bool
+    entry: Entry, seen: FilePeek, spec: SourceSpec, direct: bool
 ) -> FileFacts | sniffing.NoData:
     """What a file is; one of a folder that has other columns than were stated is another one."""
     try:

@@ -249,9 +249,6 @@ class Content:
     """Counts over the records of a sample.
 
     Attributes:
-        records: number of records.
-        trained_records: records with at least one message that is trained on (PT: all).
-        chars, trained_chars: characters of all messages or texts, and of those trained on.
         usual: per side (`text`; `prompts`, `answers`) the most frequent text.
         numbers: per side the records whose text is a list of numbers and nothing else.
     """

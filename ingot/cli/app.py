@@ -13,6 +13,7 @@ from ingot.cli.commands.export import export
 from ingot.cli.commands.map import map_data
 from ingot.cli.commands.review import review
 from ingot.cli.commands.run import convert, run
+from ingot.cli.commands.warm import warm
 from ingot.cli.lake import lake
 from ingot.cli.recsys import criteo, ctr, monolith
 from ingot.cli.tokens import tokens
@@ -56,6 +57,7 @@ for name, command in {
     "doctor": doctor,
     "export": export,
     "review": review,
+    "warm": warm,
 }.items():
     app.command(name, cls=Command)(command)
 for name, group in {

@@ -10,8 +10,8 @@ URL = "https://user:secretpw@127.0.0.1:9/x.jsonl?api_key=abcdef123456&page=2"
 @pytest.mark.parametrize(
     ("said", "shown"),
     [
-        (URL, "https://[credentials]@127.0.0.1:9/x.jsonl?api_key=[secret]&page=2"),
-        (f"zip://a.jsonl::{URL}", "zip://[credentials]@127.0.0.1:9/x.jsonl"),
+        (URL, "https://***@127.0.0.1:9/x.jsonl?api_key=***&page=2"),
+        (f"zip://a.jsonl::{URL}", "zip://a.jsonl::https://***@127.0.0.1:9/x.jsonl"),
         ("data/ada@example.org/13800138000?token=abc123def.json", None),
         ("s3://bucket/2024-01-01/ada@example.org.jsonl", None),
     ],

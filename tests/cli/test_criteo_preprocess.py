@@ -189,7 +189,7 @@ def test_replacing_spares_files_of_others(place: Place) -> None:
     (place.folder / "out/model.pt").write_bytes(b"weights")
     done = place.preprocess("--overwrite")
     assert done.code == 1
-    assert "not of the result, such as model.pt" in " ".join(done.err.split())
+    assert "not part of the result, such as model.pt" in " ".join(done.err.split())
     assert (place.folder / "out/model.pt").read_bytes() == b"weights"
 
 

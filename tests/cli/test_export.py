@@ -89,7 +89,7 @@ def test_other_masks_are_an_error_and_a_note_with_lossy(result):
         (["result", "--to", "trl", "--out", "out", "--split-name", "../x"], 2, "letters, digits"),
         (["result", "--to", "trl", "--out", "out", "--name", "-alpaca"], 2, "a letter or digit"),
         (["result/records", "--to", "trl", "--out", "out"], 1, "no finished result"),
-        (["result", "--to", "trl", "--out", "result", "--overwrite"], 1, "not apart"),
+        (["result", "--to", "trl", "--out", "result", "--overwrite"], 1, "overlaps the folder"),
         (["result", "--to", "trl", "--out", "taken"], 1, "holds files that ingot did not write"),
         (["result", "--to", "trl", "--out", "raw.jsonl"], 1, "is a file"),
     ],

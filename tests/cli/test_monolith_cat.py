@@ -96,7 +96,7 @@ def test_what_is_bad_is_told_and_passed_over(tmp_path: Path) -> None:
     told = done.stderr.splitlines()
     assert [line.split(": ")[2] for line in told] == [
         "a record is empty",
-        "a record is no message of its kind",
+        "a record is not a message of its kind",
         "the stream ends inside a record",
     ]
 
@@ -108,7 +108,7 @@ def test_a_stream_that_is_cut_off_is_shown_up_to_there(tmp_path: Path) -> None:
     assert done.exit_code == 1
     count = len(done.stdout.splitlines())
     assert count > 9
-    said = f"it.gz: the stream cannot be read on, after {count} records: cut off: the gzip data"
+    said = f"it.gz: the rest of the stream cannot be read, after {count} records: cut off: the gzip data"
     assert said in done.stderr
 
 
@@ -139,10 +139,10 @@ def test_untrusted_text_is_harmless(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["{place}"], 1, "no stream of Monolith by its first bytes (say what it is: --from"),
+        (["{place}"], 1, "does not begin like a stream of Monolith (set"),
         (["{place}/no"], 1, "no such file or folder"),
         (["{place}", "--from", "text"], 2, "--from"),
-        (["{place}", "--framing", "kafka"], 2, "'kafka' is none (parts are kafka_dump"),
+        (["{place}", "--framing", "kafka"], 2, "'kafka' is not a framing (write parts of"),
         (["{place}", "--compression", "bz2"], 2, "--compression"),
         (["{place}", "--limit", "-1"], 2, "--limit"),
     ],

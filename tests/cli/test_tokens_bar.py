@@ -30,7 +30,7 @@ from ingot.converters.megatron.metrics.watch import BuildProgress
 BUILD = """
 import sys, threading
 from ingot.cli.tokens.build import token_meter
-from ingot.converters.megatron.metrics.messages import log
+from ingot.converters.megatron.metrics.messages import log_event
 from ingot.converters.megatron.metrics.watch import Watch
 from ingot.converters.megatron.options import WatchOptions
 

@@ -244,7 +244,9 @@ def test_what_is_there_stays_unless_it_is_to_be_replaced(build, tmp_path, capsys
     build(*COLS, "--resume")
     assert "nothing to do" in capsys.readouterr().err
     build("--resume", code=1)
-    assert 'options.text_cols is absent, was ["title", "content"]' in capsys.readouterr().err
+    assert (
+        'options.text_cols is ["title", "content"] (requested: not set)' in capsys.readouterr().err
+    )
     assert (tmp_path / "out.idx").stat().st_mtime_ns == made
     build("--overwrite")
     assert read(tmp_path / "out") != ids(*JOINED)

@@ -163,14 +163,14 @@ def _value(value: Value, *, text: bool) -> Value:
         pick=_value(value.pick, text=False) if value.pick else None,
         map=_shortest_map(value.map) if value.map else None,
     )
-    if settled.kind != "concat" or not settled.bare:
+    if settled.kind != "concat" or not settled.is_bare:
         return settled
     parts = tuple(inner for part in settled.parts for inner in _inner_values(part))
     return parts[0] if text and len(parts) == 1 else replace(settled, parts=parts)
 
 
 def _inner_values(part: Value) -> tuple[Value, ...]:
-    return part.parts if part.kind == "concat" and part.bare else (part,)
+    return part.parts if part.kind == "concat" and part.is_bare else (part,)
 
 
 def _template(pieces: tuple[str | Path, ...]) -> tuple[str | Path, ...]:

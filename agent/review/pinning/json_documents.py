@@ -24,9 +24,9 @@ from ingot.agent.review.pinning.row_texts import Unit, read_json
 from ingot.agent.review.pinning.sample_redaction import NotRedactableError, SampleRedactor
 from ingot.converters.paths import Node, RowError, compile_path
 from ingot.converters.rows import Json
-from ingot.converters.sources.file_rows import file_root
 from ingot.converters.sources.formats.json_rows import RowRoot
 from ingot.converters.sources.formats.row_chunks import BrokenRow
+from ingot.converters.sources.readers import file_root
 from ingot.converters.sources.sample import UNKNOWN_ROW
 
 MOST_DOCUMENT = 32 << 20  # larger ones are streamed

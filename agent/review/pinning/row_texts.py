@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 from ingot.converters.rows import Json
 from ingot.converters.sources.facts import FileFacts, SourceFile, SourceSpec
-from ingot.converters.sources.file_rows import file_root
 from ingot.converters.sources.formats.delimited import (
     MAX_LINES,
     Dialect,
@@ -26,6 +25,7 @@ from ingot.converters.sources.formats.row_chunks import (
     row_excerpt,
 )
 from ingot.converters.sources.formats.text import split_line_blocks
+from ingot.converters.sources.readers import file_root
 
 _MOST_GAP = 2
 UNREAD = object()

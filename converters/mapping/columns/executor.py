@@ -237,7 +237,7 @@ def _apply_filters(filters: list[Filter], frame: Frame) -> list[_FilteredRows]:
         array = one.scalars(frame, frame.active)
         places = np.flatnonzero(frame.active & ~one.holds(array))
         if len(places):
-            left_out.append(_FilteredRows(one.name, places, one.found(array, places)))
+            left_out.append(_FilteredRows(one.name, places, one.found_texts(array, places)))
             frame.active = frame.active.copy()
             frame.active[places] = False
     return left_out
@@ -341,11 +341,7 @@ def _merge_results(
 
 
 class MappingExecutor:
-    """Executes one mapping on batches of any kind; both executors give the same records.
-
-    Attributes:
-        stats: counts per path over all batches, whoever executed them.
-    """
+    """Executes one mapping on batches of any kind; both executors give the same records."""
 
     def __init__(
         self,

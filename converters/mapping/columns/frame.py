@@ -37,8 +37,6 @@ class ColumnPath:
     """Where a path leads in a schema.
 
     Attributes:
-        path: the path.
-        steps: how to get there, as far as the schema goes.
         leaf: the type that is found there, None where the path finds nothing in any row.
     """
 
@@ -72,12 +70,8 @@ class Frame:
     """What paths start at, for one batch.
 
     Attributes:
-        values: the rows as a struct array or record batch, or the elements.
-        size: how many.
         active: where values are evaluated at all (rows that a condition left out are not).
         looks: every evaluation of a path, shared by the frames of a batch.
-        parents: row of each element, None where the elements are the rows.
-        positions: place of each element in its list, None for rows.
     """
 
     values: pa.Array | pa.RecordBatch
@@ -185,7 +179,7 @@ def follow_path(way: ColumnPath, frame: Frame) -> Column:
         if isinstance(here, pa.RecordBatch):
             here = here.column(step.place)
             continue
-        reached = _optional_mask(here)
+        reached = valid_mask(here) if here.null_count else None
         if step.kind == "field":
             here = pc.struct_field(here, step.place)
         else:
@@ -194,11 +188,6 @@ def follow_path(way: ColumnPath, frame: Frame) -> Column:
         if reached is not None:
             there = reached if there is None else there & reached
     return Column(here, there)
-
-
-def _optional_mask(array: pa.Array) -> Mask | None:
-    """Where an array is not null; None = everywhere."""
-    return valid_mask(array) if array.null_count else None
 
 
 def valid_mask(array: pa.Array) -> Mask:

@@ -15,19 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingot.converters.mapping.columns.frame import (
-    Frame,
-    Mask,
-    NotColumnarError,
-    Places,
-    as_mask,
-    blank_mask,
-    locate_scalar,
-    null_where,
-    plain_type,
-    to_text,
-    valid_mask,
-)
+from ingot.converters.mapping.columns import frame as frames
 from ingot.converters.mapping.language import META_KEYS, Condition, Scalar, Value
 from ingot.converters.mapping.rows.executor import CASTS
 from ingot.converters.mapping.rows.values import PathStats
@@ -35,8 +23,8 @@ from ingot.converters.paths import Path, RowError, found_text
 from ingot.converters.records.schema import META_TYPE
 
 # A value at every place of a frame that the mask names: an array of scalars, or of text.
-Scalars = Callable[[Frame, Mask], pa.Array]
-Texts = Callable[[Frame, Mask], pa.Array]
+Scalars = Callable[[frames.Frame, frames.Mask], pa.Array]
+Texts = Callable[[frames.Frame, frames.Mask], pa.Array]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,17 +37,18 @@ class Scope:
 
 def compile_scalars(path: Path, scope: Scope) -> Scalars:
     """A path as a function that gives scalars of one type. Raises NotCarriedError."""
-    way = locate_scalar(path, scope.kind)
+    way = frames.locate_scalar(path, scope.kind)
     counter = scope.stats.counter(path)
     return lambda frame, active: frame.look(way, counter, active)
 
 
 def compile_texts(value: Value, scope: Scope) -> Texts:
     """A value as a function that gives its text, null for nothing. Raises NotCarriedError."""
-    if not replace(value, sep="\n").bare:
-        raise NotColumnarError("a value with modifiers")
+    if not replace(value, sep="\n").is_bare:
+        raise frames.NotColumnarError("a value with modifiers")
     if value.kind == "literal":
-        return _compile_literal(value.literal)
+        scalar = text_scalar(value.literal)
+        return lambda frame, _active: pa.repeat(scalar, frame.size)
     if value.kind == "template":
         return _compile_template(value, scope)
     if value.kind == "concat":
@@ -73,7 +62,7 @@ def _compile_path_texts(path: Path | None, scope: Scope) -> Texts:
     if path is None:
         raise ValueError("a path value without a path")
     scalars = compile_scalars(path, scope)
-    return lambda frame, active: to_text(scalars(frame, active))
+    return lambda frame, active: frames.to_text(scalars(frame, active))
 
 
 def text_scalar(text: str) -> pa.Scalar:
@@ -81,13 +70,8 @@ def text_scalar(text: str) -> pa.Scalar:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise NotColumnarError("a text that is no valid Unicode") from None
+        raise frames.NotColumnarError("a text that is no valid Unicode") from None
     return pa.scalar(text, pa.string())
-
-
-def _compile_literal(text: str) -> Texts:
-    scalar = text_scalar(text)
-    return lambda frame, _active: pa.repeat(scalar, frame.size)
 
 
 def _compile_template(value: Value, scope: Scope) -> Texts:
@@ -96,17 +80,17 @@ def _compile_template(value: Value, scope: Scope) -> Texts:
         for piece in value.template
     ]
 
-    def texts(frame: Frame, active: Mask) -> pa.Array:
+    def texts(frame: frames.Frame, active: frames.Mask) -> pa.Array:
         filled = []
         alive = active
         for piece in pieces:
             if not isinstance(piece, pa.Scalar):
                 # The rows that a blank placeholder has voided do not look at the next one.
                 piece = piece(frame, alive)
-                alive = alive & ~blank_mask(piece)
+                alive = alive & ~frames.blank_mask(piece)
             filled.append(piece)
         whole = _join_pieces(filled, "", frame.size)
-        return null_where(whole, ~alive)
+        return frames.null_where(whole, ~alive)
 
     return texts
 
@@ -122,9 +106,11 @@ def _join_pieces(pieces: list[pa.Array | pa.Scalar], sep: str, size: int) -> pa.
 def _compile_concat(parts: list[Texts], sep: str) -> Texts:
     scalar = text_scalar(sep)
 
-    def texts(frame: Frame, active: Mask) -> pa.Array:
+    def texts(frame: frames.Frame, active: frames.Mask) -> pa.Array:
         found = [part(frame, active) for part in parts]
-        said = [as_mask(pc.fill_null(pc.greater(pc.binary_length(t), 0), False)) for t in found]
+        said = [
+            frames.as_mask(pc.fill_null(pc.greater(pc.binary_length(t), 0), False)) for t in found
+        ]
         if all(mask.all() for mask in said):
             return _join_pieces(found, sep, frame.size)
         return _join_present(found, said, scalar)
@@ -132,7 +118,7 @@ def _compile_concat(parts: list[Texts], sep: str) -> Texts:
     return texts
 
 
-def _join_present(found: list[pa.Array], said: list[Mask], sep: pa.Scalar) -> pa.Array:
+def _join_present(found: list[pa.Array], said: list[frames.Mask], sep: pa.Scalar) -> pa.Array:
     """Join what is there: a separator stands before a part that has one before it."""
     pieces: list[pa.Array] = []
     before = np.zeros(len(said[0]), np.bool_)
@@ -141,20 +127,20 @@ def _join_present(found: list[pa.Array], said: list[Mask], sep: pa.Scalar) -> pa
         pieces.append(pc.if_else(pa.array(before & mask), sep, empty))
         pieces.append(pc.fill_null(texts, empty))
         before = before | mask
-    return null_where(_join_pieces(pieces, "", len(before)), ~before)
+    return frames.null_where(_join_pieces(pieces, "", len(before)), ~before)
 
 
 def _compile_any_of(value: Value, scope: Scope) -> Texts:
     if any(part.kind not in ("path", "literal", "template") for part in value.parts):
-        raise NotColumnarError("any_of over more than paths, literals and templates")
+        raise frames.NotColumnarError("any_of over more than paths, literals and templates")
     parts = [compile_texts(part, scope) for part in value.parts]
 
-    def texts(frame: Frame, active: Mask) -> pa.Array:
+    def texts(frame: frames.Frame, active: frames.Mask) -> pa.Array:
         best = pa.nulls(frame.size, pa.string())
         open_places = active
         for part in parts:
             found = part(frame, open_places)
-            taken = open_places & ~blank_mask(found)
+            taken = open_places & ~frames.blank_mask(found)
             best = pc.if_else(pa.array(taken), found, best)
             open_places = open_places & ~taken
         return best
@@ -171,9 +157,9 @@ class Filter:
 
     name: str
     scalars: Scalars
-    holds: Callable[[pa.Array], Mask]
+    holds: Callable[[pa.Array], frames.Mask]
 
-    def found(self, array: pa.Array, places: Places) -> list[str]:
+    def found_texts(self, array: pa.Array, places: frames.Places) -> list[str]:
         """What stood at the places where the condition did not hold, as rejects show it."""
         return [found_text(value) for value in array.take(pa.array(places)).to_pylist()]
 
@@ -188,9 +174,9 @@ def compile_filter(condition: Condition, scope: Scope) -> Filter:
         return Filter(name=condition.path.text, scalars=scalars, holds=lambda array: ~among(array))
     limit, least = condition.limit, condition.op == "min_chars"
 
-    def measured(array: pa.Array) -> Mask:
-        lengths = pc.fill_null(pc.utf8_length(to_text(array)), 0).to_numpy()
-        held: Mask = lengths >= limit if least else lengths <= limit
+    def measured(array: pa.Array) -> frames.Mask:
+        lengths = pc.fill_null(pc.utf8_length(frames.to_text(array)), 0).to_numpy()
+        held: frames.Mask = lengths >= limit if least else lengths <= limit
         return held
 
     return Filter(name=condition.path.text, scalars=scalars, holds=measured)
@@ -198,18 +184,18 @@ def compile_filter(condition: Condition, scope: Scope) -> Filter:
 
 def _compile_equality(
     values: tuple[Scalar, ...], kind: pa.DataType, path: Path
-) -> Callable[[pa.Array], Mask]:
+) -> Callable[[pa.Array], frames.Mask]:
     """Where a value is one of those stated, by exact JSON equality."""
-    leaf = plain_type(locate_scalar(path, kind).leaf)
+    leaf = frames.plain_type(frames.locate_scalar(path, kind).leaf)
     wanted = [
         same for v in values if v is not None and (same := _typed_scalar(v, leaf)) is not None
     ]
     null = None in values
 
-    def among(array: pa.Array) -> Mask:
-        held = ~valid_mask(array) if null else np.zeros(len(array), np.bool_)
+    def among(array: pa.Array) -> frames.Mask:
+        held = ~frames.valid_mask(array) if null else np.zeros(len(array), np.bool_)
         for scalar in wanted:
-            held = held | as_mask(pc.fill_null(pc.equal(array, scalar), False))
+            held = held | frames.as_mask(pc.fill_null(pc.equal(array, scalar), False))
         return held
 
     return among
@@ -234,17 +220,17 @@ def _typed_scalar(value: Scalar, leaf: pa.DataType) -> pa.Scalar | None:
 _NUMERIC = ("token_count", "quality_score")
 
 # A meta value for every row, and why it failed where it did: reason -> the rows.
-_Cast = tuple[pa.Array, dict[str, Mask]]
-_Column = Callable[[Frame, Mask], _Cast]
+_Cast = tuple[pa.Array, dict[str, frames.Mask]]
+_Column = Callable[[frames.Frame, frames.Mask], _Cast]
 
 
 class Meta(NamedTuple):
     """The meta column of a batch, and per `key: reason` the rows in which a value failed."""
 
     column: pa.StructArray
-    failures: dict[str, Mask]
+    failures: dict[str, frames.Mask]
 
-    def failed(self, kept: Mask) -> Counter[str]:
+    def failed(self, kept: frames.Mask) -> Counter[str]:
         """How often values failed in the kept rows."""
         counts = {name: int((rows & kept).sum()) for name, rows in self.failures.items()}
         return Counter({name: count for name, count in counts.items() if count})
@@ -252,7 +238,7 @@ class Meta(NamedTuple):
 
 def compile_meta(
     values: dict[str, Value], defaults: dict[str, str | None], scope: Scope
-) -> Callable[[Frame, Mask], Meta]:
+) -> Callable[[frames.Frame, frames.Mask], Meta]:
     """The meta values of a layout as one function. Raises NotCarriedError."""
     columns: dict[str, _Column] = {
         key: _compile_number_column(key, value, scope)
@@ -262,8 +248,8 @@ def compile_meta(
     }
     fallback = {key: text_scalar(text) for key, text in defaults.items() if text is not None}
 
-    def meta(frame: Frame, active: Mask) -> Meta:
-        failures: dict[str, Mask] = {}
+    def meta(frame: frames.Frame, active: frames.Mask) -> Meta:
+        failures: dict[str, frames.Mask] = {}
         arrays: dict[str, pa.Array] = {}
         for key, column in columns.items():
             arrays[key], failed = column(frame, active)
@@ -289,23 +275,23 @@ def _fill_default(
 def _compile_text_column(value: Value, scope: Scope) -> _Column:
     texts = compile_texts(value, scope)
 
-    def column(frame: Frame, active: Mask) -> _Cast:
+    def column(frame: frames.Frame, active: frames.Mask) -> _Cast:
         found = texts(frame, active)
-        return null_where(found, blank_mask(found)), {}
+        return frames.null_where(found, frames.blank_mask(found)), {}
 
     return column
 
 
 def _compile_number_column(key: str, value: Value, scope: Scope) -> _Column:
     if value.kind == "any_of":
-        raise NotColumnarError("a number from any_of")
+        raise frames.NotColumnarError("a number from any_of")
     kind = META_TYPE.field(key).type
-    bare = value.path is not None and value.bare
+    bare = value.path is not None and value.is_bare
     found = compile_scalars(value.path, scope) if bare and value.path else None
     scalars = found or compile_texts(value, scope)
     exact = {"token_count": _integer_column, "quality_score": _score_column}[key]
 
-    def column(frame: Frame, active: Mask) -> _Cast:
+    def column(frame: frames.Frame, active: frames.Mask) -> _Cast:
         array = scalars(frame, active)
         if pa.types.is_null(array.type):
             return pa.nulls(frame.size, kind), {}
@@ -324,17 +310,17 @@ def _score_column(array: pa.Array) -> _Cast | None:
     if not pa.types.is_floating(array.type):
         return None
     inside = pc.and_(pc.greater_equal(array, 0.0), pc.less_equal(array, 1.0))
-    outside = ~as_mask(pc.fill_null(inside, True))
-    return null_where(array, outside), {"not_a_number": outside}
+    outside = ~frames.as_mask(pc.fill_null(inside, True))
+    return frames.null_where(array, outside), {"not_a_number": outside}
 
 
 def _cast_each(key: str, array: pa.Array, kind: pa.DataType) -> _Cast:
     """Texts and rarer types of numbers by the very function of the row executor."""
     cast = CASTS[key]
-    there = valid_mask(array)
+    there = frames.valid_mask(array)
     values = array.to_pylist()
     result = [None] * len(values)
-    failed: dict[str, Mask] = {}
+    failed: dict[str, frames.Mask] = {}
     for place in np.flatnonzero(there):
         if values[place] == "":
             continue

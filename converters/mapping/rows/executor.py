@@ -69,11 +69,7 @@ class UnifiedBatch:
 
 
 class RowExecutor:
-    """Executes one mapping on batches of rows.
-
-    Attributes:
-        stats: per path, how often it was looked up, missing and null, since the beginning.
-    """
+    """Executes one mapping on batches of rows; `stats` counts the looks at each path."""
 
     def __init__(self, mapping: Mapping, *, source_name: str, language: str | None = None) -> None:
         self.mapping = mapping

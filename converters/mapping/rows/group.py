@@ -76,8 +76,8 @@ def _group_file(
             yield from _group_batches(file, _groups(database, group.sort))
     except sqlite3.Error as error:
         where = str(path or "the temporary folder of SQLite")
-        problem = f"rows cannot be grouped there: {error}"
-        raise OutputError(where, problem, "is the disk full?") from error
+        problem = f"cannot hold the rows that are grouped: {error}"
+        raise OutputError(where, problem, "check the free space on the disk") from error
     finally:
         if path:
             path.unlink(missing_ok=True)

@@ -20,15 +20,7 @@ from ingot.converters.mapping.language import (
     RoleSplit,
     Value,
 )
-from ingot.converters.mapping.rows.values import (
-    PathStats,
-    compile_single,
-    compile_text,
-    each_nodes,
-    is_blank,
-    json_text,
-    path_hits,
-)
+from ingot.converters.mapping.rows import values
 from ingot.converters.paths import Node, Path, RowError, compile_path, found_text, steps_text
 
 # (role, content, loss mask or None for the default of the role)
@@ -72,7 +64,7 @@ def _zip_prefix(message: Message) -> str | None:
 
 def _value_prefix(value: Value | None) -> str | None:
     """A bare path up to its first wildcard; None for any other value."""
-    path = value.path if value and value.bare else None
+    path = value.path if value and value.is_bare else None
     if path is None or path.first_wildcard is None:
         return None
     return steps_text(path.steps[: path.first_wildcard + 1])
@@ -97,7 +89,7 @@ def _cut_value(value: Value | None) -> Value | None:
     return Value(kind="path", path=compile_path(steps_text(rest)))
 
 
-def compile_messages(messages: tuple[Message, ...], stats: PathStats) -> Messages:
+def compile_messages(messages: tuple[Message, ...], stats: values.PathStats) -> Messages:
     """All entries of `messages` as one function of a record's node."""
     blocks = [
         _compile_block(each, list(entries), stats)
@@ -116,7 +108,9 @@ def compile_messages(messages: tuple[Message, ...], stats: PathStats) -> Message
     return emit
 
 
-def _compile_block(each: tuple[Path, ...], messages: list[Message], stats: PathStats) -> Messages:
+def _compile_block(
+    each: tuple[Path, ...], messages: list[Message], stats: values.PathStats
+) -> Messages:
     entries = [_compile_entry(message, stats) for message in messages]
 
     def at(nodes: list[Node]) -> tuple[list[Turn], bool]:
@@ -137,13 +131,13 @@ def _compile_block(each: tuple[Path, ...], messages: list[Message], stats: PathS
 
     if not each:
         return once
-    return lambda node: at(each_nodes(each, node))
+    return lambda node: at(values.each_nodes(each, node))
 
 
-def _compile_entry(message: Message, stats: PathStats) -> Entry:
+def _compile_entry(message: Message, stats: values.PathStats) -> Entry:
     if message.content is None:
         return lambda _node, _position: []
-    content = compile_text(message.content, stats)
+    content = values.compile_text(message.content, stats)
     mask = _compile_mask(message.loss_mask, stats)
     role = message.role
     if isinstance(role, RoleSplit):
@@ -153,7 +147,7 @@ def _compile_entry(message: Message, stats: PathStats) -> Entry:
 
     def entry(node: Node, position: int) -> list[Turn]:
         text = content(node)
-        if text is None or is_blank(text):
+        if text is None or values.is_blank(text):
             return []
         spoken = role.roles[position % len(role.roles)] if isinstance(role, RoleInTurn) else role
         return [_compile_turn(spoken, text, mask(node))]
@@ -170,16 +164,16 @@ def _compile_turn(role: str, content: str, mask: bool | None) -> Turn:
 
 
 def _compile_data_role(
-    role: RoleFromData, stats: PathStats
+    role: RoleFromData, stats: values.PathStats
 ) -> Callable[[Node], Role | RowError | None]:
     """The role at a node: None leaves the message out; an error counts if something is said."""
-    hits = path_hits(role.path, stats)
+    hits = values.path_hits(role.path, stats)
     table: dict[str, Role | None] = dict(role.map) if role.map else {name: name for name in ROLES}
     name = role.path.text
 
     def at(node: Node) -> Role | RowError | None:
         found = hits(node)
-        key = json_text(found[0], name) if found and found[0] is not None else None
+        key = values.json_text(found[0], name) if found and found[0] is not None else None
         if key is None or key not in table:
             return RowError("unmapped_value", name, found_text(key))
         return table[key]
@@ -197,7 +191,7 @@ def _compile_data_role_entry(
         if role is None:
             return []
         text = content(node)
-        if text is None or is_blank(text):
+        if text is None or values.is_blank(text):
             return []
         if isinstance(role, RowError):
             raise role
@@ -219,7 +213,7 @@ def _compile_split(
 
     def entry(node: Node, _position: int) -> list[Turn]:
         text = content(node)
-        if text is None or is_blank(text):
+        if text is None or values.is_blank(text):
             return []
         turns = []
         for marker, piece in _split_text(pattern, text, path):
@@ -249,10 +243,12 @@ def _split_text(pattern: re.Pattern[str], text: str, path: str | None) -> Iterat
         yield match.group(), text[match.end() : end].strip()
 
 
-def _compile_mask(mask: bool | Value | None, stats: PathStats) -> Callable[[Node], bool | None]:
+def _compile_mask(
+    mask: bool | Value | None, stats: values.PathStats
+) -> Callable[[Node], bool | None]:
     if not isinstance(mask, Value):
         return lambda _node: mask
-    single = compile_single(mask, stats)
+    single = values.compile_single(mask, stats)
     name = mask.path.text if mask.path else None
 
     def at(node: Node) -> bool | None:

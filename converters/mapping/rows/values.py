@@ -233,7 +233,7 @@ def _map_hits(one: Callable[[Json], Json]) -> Callable[[Hits], Hits]:
 
 
 def _mapper(table: dict[str, Json], name: str | None) -> Callable[[Json], Json]:
-    def one(hit: Json) -> Json:
+    def look_up(hit: Json) -> Json:
         text = json_text(hit, name)
         if text in table:
             return table[text]
@@ -241,7 +241,7 @@ def _mapper(table: dict[str, Json], name: str | None) -> Callable[[Json], Json]:
             return table["*"]
         raise RowError("unmapped_value", name, found_text(text))
 
-    return one
+    return look_up
 
 
 def _replacer(table: dict[str, str], name: str | None) -> Callable[[Json], Json]:
@@ -285,9 +285,9 @@ def join_hits(hits: Iterable[Json], sep: str, name: str | None) -> str | None:
 
 def compile_text(value: Value, stats: PathStats) -> Text:
     """A value as a function that gives its text, None where nothing is there."""
-    if value.bare and value.kind == "path" and value.path and value.path.single_name is not None:
+    if value.is_bare and value.kind == "path" and value.path and value.path.single_name is not None:
         return _compile_key_text(value.path, value.path.single_name, stats)
-    if value.bare and value.kind == "concat":
+    if value.is_bare and value.kind == "concat":
         return _compile_parts([compile_text(part, stats) for part in value.parts])
     hits = compile_hits(value, stats)
     sep, name = value.sep, _value_name(value)

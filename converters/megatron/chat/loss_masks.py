@@ -1,10 +1,8 @@
-"""The bytes that each id of a tokenizer stands for, and texts put together from them again.
+"""Make loss masks: one byte per id, by the spans of characters of a rendered chat.
 
 Ids whose bytes, one after another, are the very bytes of their text show where each of them stands
-in it, whatever the tokenizer does inside. That holds for byte-level BPE always, for tokenizers that
-write `▁` for a space mostly; for others the library has to be asked.
-
-Which tokens are trained on: the spans of characters of a rendered chat, as one byte per id.
+in it, whatever the tokenizer does inside. That always holds for byte-level BPE, and mostly for
+tokenizers that write `▁` for a space; for others the library is asked.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,17 +32,11 @@ _SPACE: Final = "▁"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenBytes:
-    """Bytes by id.
+    """Bytes by id."""
 
-    Attributes:
-        flat: uint8, the bytes of all tokens, one after another.
-        starts: int64, where those of an id begin.
-        sizes: int64, how many they are; -1 = not known, or none.
-    """
-
-    flat: npt.NDArray[np.uint8]
-    starts: TokenPlaces
-    sizes: TokenPlaces
+    flat: npt.NDArray[np.uint8]  # uint8, the bytes of all tokens, one after another
+    starts: TokenPlaces  # int64, where those of an id begin
+    sizes: TokenPlaces  # int64, how many they are; -1 = not known, or none
 
     def places(self, ids: Ids, data: bytes) -> tuple[TokenPlaces, TokenPlaces] | None:
         """Where tokens begin and end in the bytes of their text.

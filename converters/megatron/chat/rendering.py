@@ -1,17 +1,27 @@
-"""A chat as one text: the ChatML rendering, with the place of every message in it.
+"""Render chats as ChatML, and find where a rendered chat holds what the model has to learn.
 
-Every message is `<|im_start|>ROLE`, a line break, the content as it is, `<|im_end|>`, a line
-break. The record's `system` comes first as a message of role system; tool definitions stand in
+ChatML: every message is `<|im_start|>ROLE`, a line break, the content as it is, `<|im_end|>`, a
+line break. The record's `system` comes first as a message of role system; tool definitions stand in
 that message under a line `# Tools`, after a blank line where there is a system text. Nothing is
 stripped, escaped or added: a marker that stands in a content reads as a marker.
 
-Marks in texts that a template moves about: code points that stand for no character.
+A template is a black box that turns messages into text, and three questions to it are exact:
+
+- **Marks.** The contents are given between marks that occur nowhere in the chat. If the result
+  without the marks is the very text, the marks stand where the contents stand. Templates that strip
+  contents, or cut earlier thinking off, need the marks further in (`_list_cuts`).
+- **Prompts.** `messages[:i]` with a generation prompt ends where message i begins to be written.
+- **Prefixes.** `messages[:i + 1]` ends where message i has ended.
+
+A prompt or a prefix counts if the text begins with it, or if it continues after a content as the
+text does there. What lies between the same two roles with the same text between them is asked once
+in a chat, so that long chats cost few renderings.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ingot.converters.errors import IngotError
 from ingot.converters.rows import Json
@@ -90,10 +100,7 @@ def _system_message(system: str | None, tools: str | None) -> list[dict[str, Jso
 
 MarkSet: TypeAlias = tuple[str, str, str, str]  # around the numbers of openings and of closings
 TextRange: TypeAlias = tuple[int, int]  # from where to where in a text
-_MARK_SETS: Final[tuple[MarkSet, ...]] = tuple(
-    (chr(first), chr(first + 1), chr(first + 2), chr(first + 3))
-    for first in range(0xFDD0, 0xFDF0, 4)  # code points that Unicode keeps free of characters
-)
+_FREE_POINTS: Final = range(0xFDD0, 0xFDF0, 4)  # which Unicode keeps free of characters
 
 
 def choose_marks(texts: Sequence[str]) -> MarkSet:
@@ -101,10 +108,11 @@ def choose_marks(texts: Sequence[str]) -> MarkSet:
     used = {
         one for text in texts if not text.isascii() for one in re.findall("[\ufdd0-\ufdef]", text)
     }
-    free = next((marks for marks in _MARK_SETS if used.isdisjoint(marks)), None)
-    if free is None:
-        raise TemplateError("the chat holds every code point that could mark its messages")
-    return free
+    for first in _FREE_POINTS:
+        marks = (chr(first), chr(first + 1), chr(first + 2), chr(first + 3))
+        if used.isdisjoint(marks):
+            return marks
+    raise TemplateError("the chat holds every code point that could mark its messages")
 
 
 def mark_text(text: str, number: int, marks: MarkSet) -> str:
@@ -133,3 +141,233 @@ def read_marks(text: str, marks: MarkSet) -> tuple[str, dict[int, TextRange]]:
         if len(starts) == len(closed.get(number, ())) == 1 and starts[0] <= closed[number][0]
     }
     return "".join(pieces), places
+
+
+ChatMessage: TypeAlias = dict[str, Any]  # role and content, both text
+RenderChat: TypeAlias = Callable[[Sequence[ChatMessage], bool], str]  # with a generation prompt?
+_Cut: TypeAlias = tuple[int, int] | None  # the part of a content that stands between marks
+_PlacesByNumber: TypeAlias = dict[int, TextRange]
+
+_THOUGHT: Final = re.compile(r".*</think>\s*", re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchedChat:
+    """A chat to be searched."""
+
+    messages: Sequence[ChatMessage]  # as the template gets them, role and content
+    trained: Sequence[int]  # positions of the messages that are trained on, ascending
+    named: Sequence[str]  # what each message is called in an error
+
+
+def find_spans(
+    render: RenderChat,
+    text: str,
+    chat: SearchedChat,
+    *,
+    prompts: bool,
+    without_eos: Callable[[str], RenderChat | None],
+) -> tuple[TextSpan, ...]:
+    """The spans of the trained messages in `text`, which is `render(chat.messages, False)`.
+
+    A span is the content with what the assistant writes before it (behind the generation prompt)
+    and the mark that ends the turn; white space behind that mark is the template's.
+    """
+    if not chat.trained:
+        return ()
+    search = _SpanSearch(render, text, chat, prompts, without_eos)
+    return tuple(search.span(number) for number in chat.trained)
+
+
+class _SpanSearch:
+    """One chat's renderings, each made once, and what is known from them."""
+
+    def __init__(
+        self,
+        render: RenderChat,
+        text: str,
+        chat: SearchedChat,
+        prompts: bool,
+        without_eos: Callable[[str], RenderChat | None],
+    ) -> None:
+        self._render = render
+        self._text = text
+        self._messages = chat.messages
+        self._named = chat.named
+        self._prompts = prompts
+        self._without_eos = without_eos
+        self._made: dict[tuple[int, bool], str | None] = {}
+        self._known: dict[tuple[str, str, str, str], int | None] = {}
+        self._marks = choose_marks([text, *(one["content"] for one in chat.messages)])
+        wanted = frozenset(chat.trained)
+        self._places = self._locate(render, len(chat.messages), False, text, wanted)
+
+    def span(self, number: int) -> TextSpan:
+        place = self._places.get(number)
+        start, end = self._start(number, place), self._end(number, place)
+        if start is None or end is None or not start <= end <= self._limit(place):
+            raise TemplateError(f"where {self._named[number]} stands in the text cannot be told")
+        return TextSpan(start=start, end=end, trained=True)
+
+    def _limit(self, place: TextRange | None) -> int:
+        later = (one[0] for one in self._places.values() if place and one[0] >= place[1])
+        others = [start for start in later if place and start > place[1]]
+        return min(others, default=len(self._text))
+
+    def _locate(
+        self, render: RenderChat, count: int, prompt: bool, text: str, wanted: frozenset[int]
+    ) -> _PlacesByNumber:
+        """The places that marks show in a rendering, of marks that change nothing else in it."""
+        tried: list[list[_Cut]] = []
+        places: _PlacesByNumber = {}
+        for cuts in _list_cuts(self._messages[:count], wanted):
+            if cuts in tried:
+                continue
+            tried.append(cuts)
+            messages = [self._mark(i, self._messages[i], cut) for i, cut in enumerate(cuts)]
+            marked_text = _render_or_none(render, messages, prompt)
+            if marked_text is None:
+                continue
+            clean, shown = read_marks(marked_text, self._marks)
+            places = shown | places if clean == text else places
+            if all(number in places for number in wanted):
+                break
+        return places
+
+    def _mark(self, number: int, message: ChatMessage, cut: _Cut) -> ChatMessage:
+        if cut is None:
+            return message
+        content, (start, end) = message["content"], cut
+        middle = mark_text(content[start:end], number, self._marks)
+        return {**message, "content": content[:start] + middle + content[end:]}
+
+    def _start(self, number: int, place: TextRange | None) -> int | None:
+        if not self._prompts or self._messages[number]["role"] != "assistant":
+            return place[0] if place else None
+        before = self._places.get(number - 1)
+        key = self._text_between("start", number - 1, number)
+        if key in self._known and before and place:
+            known = self._known[key]
+            return place[0] if known is None else before[1] + known
+        found = self._prompt_end(number, before)
+        if key and before:
+            self._known[key] = None if found is None else found - before[1]
+        if found is None:
+            return place[0] if place else None
+        return found
+
+    def _prompt_end(self, number: int, before: TextRange | None) -> int | None:
+        """Where the generation prompt ends in the text; None = it tells nothing."""
+        prompt, bare = self._prefix(number, True), self._prefix(number, False)
+        if prompt is None or prompt == bare:
+            return None
+        if self._text.startswith(prompt):
+            return len(prompt)
+        behind = self._behind(self._render, number - 1, number, True) if before else None
+        if before and behind and self._text.startswith(behind, before[1]):
+            return before[1] + len(behind)
+        return None
+
+    def _end(self, number: int, place: TextRange | None) -> int | None:
+        key = self._text_between("end", number, number + 1)
+        if key in self._known and place:
+            known = self._known[key]
+            return None if known is None else place[1] + known
+        found = self._turn_end(number, place)
+        if found is None and place and self._messages[number]["role"] != "assistant":
+            found = place[1]
+        if key and place:
+            self._known[key] = None if found is None else found - place[1]
+        return found
+
+    def _turn_end(self, number: int, place: TextRange | None) -> int | None:
+        """Where the mark that ends the turn ends, white space left out."""
+        least = place[1] if place else 0
+        whole = self._prefix(number + 1, False)
+        if whole is not None and self._text.startswith(whole):
+            return max(least, len(whole.rstrip()))
+        if place is None:
+            return None
+        between = self._text[least : self._limit(place)]
+        for render in (self._render, self._without_eos(between)):
+            behind = self._behind(render, number, number + 1, False) if render else None
+            if behind is not None and between.startswith(behind.rstrip()):
+                return least + len(behind.rstrip())
+        return None
+
+    def _text_between(self, what: str, first: int, second: int) -> tuple[str, str, str, str] | None:
+        """What identifies the text between two contents that follow each other."""
+        places = self._places.get(first), self._places.get(second)
+        if places[0] is None or places[1] is None or places[0][1] > places[1][0]:
+            return None
+        one, other = (self._messages[i]["role"] for i in (first, second))
+        return what, one, other, self._text[places[0][1] : places[1][0]]
+
+    def _prefix(self, count: int, prompt: bool) -> str | None:
+        """The first messages rendered; None where the template refuses them."""
+        if count == len(self._messages) and not prompt:
+            return self._text
+        if (count, prompt) not in self._made:
+            self._made[count, prompt] = _render_or_none(
+                self._render, self._messages[:count], prompt
+            )
+        return self._made[count, prompt]
+
+    def _behind(self, render: RenderChat, number: int, count: int, prompt: bool) -> str | None:
+        """What a rendering of the first messages puts behind a content."""
+        text = _render_or_none(render, self._messages[:count], prompt)
+        if text is None:
+            return None
+        place = self._locate(render, count, prompt, text, frozenset([number])).get(number)
+        return text[place[1] :] if place else None
+
+
+def _render_or_none(
+    render: RenderChat, messages: Sequence[ChatMessage], prompt: bool
+) -> str | None:
+    try:
+        return render(messages, prompt)
+    except TemplateError:
+        return None
+
+
+def _list_cuts(messages: Sequence[ChatMessage], wanted: frozenset[int]) -> list[list[_Cut]]:
+    """Ways to put marks, from the whole contents to what a template is least likely to touch."""
+    contents = [one["content"] for one in messages]
+    whole = [_trim_content(one, _content_start, len) for one in contents]
+    inner = [_trim_content(one, _leading_space_end, _trailing_space_start) for one in contents]
+    unmarked: list[_Cut] = [None] * len(contents)
+    ways = [
+        [
+            _trim_content(one, start, end) if i in wanted else other[i]
+            for i, one in enumerate(contents)
+        ]
+        for other in (inner, unmarked)
+        for end in (len, _trailing_space_start)
+        for start in (_content_start, _leading_space_end, _answer_start)
+    ]
+    return [whole, *ways]
+
+
+def _trim_content(content: str, start: Callable[[str], int], end: Callable[[str], int]) -> _Cut:
+    """Part of a content; None = blank, which templates may leave out."""
+    cut = start(content), end(content)
+    return cut if content[slice(*cut)].strip() else None
+
+
+def _content_start(content: str) -> int:
+    return 0
+
+
+def _leading_space_end(content: str) -> int:
+    return len(content) - len(content.lstrip())
+
+
+def _trailing_space_start(content: str) -> int:
+    return len(content.rstrip())
+
+
+def _answer_start(content: str) -> int:
+    """Where the last thought has ended, which templates cut off or move."""
+    thought = _THOUGHT.match(content)
+    return thought.end() if thought else _leading_space_end(content)

@@ -1,18 +1,16 @@
-"""What a rendering may cost: steps and characters that are counted, never seconds.
+"""Run chat templates in jinja's sandbox, within limits of time and size.
 
-Counting is what makes a refusal the same on every machine. A step goes for every turn of a loop and
-every call, more for every text or list that is built or searched: loops, literals, slices,
-comparisons and filters are counted by nodes put into the parsed template (`_Metering`), calls,
-operators and output by the environment it runs in.
-
-Chat templates run in a sandbox that bounds what they reach, how long they run, what they build.
-A compiled chat template: what it reads, and one rendering after another within limits.
+On top of jinja's sandbox a template reaches a closed list of methods and filters. A rendering ends
+with an error when it takes too long or builds too much text: loops look at the time (`_LoopChecks`
+puts that into the parsed template), and so does every call, filter and test; texts and lists are
+measured where they are built.
 """
 
 import functools
 import json
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
@@ -30,41 +28,44 @@ from ingot.converters.megatron.chat.rendering import MarkSet, TemplateError, mar
 from ingot.converters.rows import Json
 
 TemplateValue: TypeAlias = Any  # what a template computes, or jinja2 passes on
-MOST_STEPS: Final = 1_000_000  # of one rendering, whatever the record
-STEPS_PER_MESSAGE: Final = 10_000
-CHARS_PER_STEP: Final = 128  # building or searching text; a list counts a step per element
+MOST_SECONDS: float = 10.0  # of one rendering, in the time of its own thread
 LARGEST_RENDERING: Final = 1 << 24  # characters of one value, beside 8 times those of the record
-MOST_DEPTH: Final = 60  # calls within calls: stays below Python's own limit, which moves
-STEP, MADE, READ = "ingot step", "ingot made", "ingot read"  # no template can spell these
-_UNMETERED: Final = (nodes.Const, nodes.TemplateData)
+_MOST_BUILT: Final = 1 << 27  # characters of all values, beside those for messages and contents
+_BUILT_PER_MESSAGE: Final = 1 << 20
+_ELEMENT: Final = 16  # what an element of a list counts, in characters
+_TURN, _BUILT = "ingot turn", "ingot built"  # no template can spell these
 
 
-class RenderingMeter:
-    """The account of one rendering; `blocks` counts the `{% generation %}` blocks it marked."""
+class RenderingLimits:
+    """What is left to one rendering; `blocks` counts the `{% generation %}` blocks it marked."""
 
-    __slots__ = ("blocks", "depth", "largest", "left", "marks")
+    __slots__ = ("_end", "_largest", "_left", "blocks", "marks")
 
     def __init__(self, messages: int, chars: int, marks: MarkSet | None) -> None:
-        self.left = MOST_STEPS + STEPS_PER_MESSAGE * messages + chars // 4
-        self.largest = LARGEST_RENDERING + 8 * chars
-        self.depth = 0
+        self._end = time.thread_time() + MOST_SECONDS
+        self._largest = LARGEST_RENDERING + 8 * chars
+        self._left = _MOST_BUILT + _BUILT_PER_MESSAGE * messages + 32 * chars
         self.blocks = 0
         self.marks = marks
 
-    def spend(self, steps: int) -> None:
-        """Count steps."""
-        self.left -= steps
-        if self.left < 0:
+    def check_time(self) -> None:
+        """Refuse to go on after the time limit."""
+        if time.thread_time() > self._end:
             raise TemplateError("the template runs too long on this record")
+
+    def take_turn(self, chars: int) -> None:
+        """Count a turn of a loop, with the characters that stand in its body."""
+        self.check_time()
+        self.expect(chars)
 
     def expect(self, chars: int) -> None:
         """Refuse a text before it is made."""
-        if chars > self.largest:
+        self._left -= chars
+        if chars > self._largest or self._left < 0:
             raise TemplateError("the template builds too long a text on this record")
-        self.spend(1 + chars // CHARS_PER_STEP)
 
-    def count_size(self, value: TemplateValue) -> TemplateValue:
-        """Count what a value holds, shared parts as often as they occur in it."""
+    def check_size(self, value: TemplateValue) -> TemplateValue:
+        """Count what a value holds, shared parts as often as they occur in it; return it."""
         if isinstance(value, str):
             self.expect(len(value))
         elif isinstance(value, list | tuple | dict):
@@ -74,45 +75,29 @@ class RenderingMeter:
     def _weigh(self, value: TemplateValue) -> None:
         chars = 0
         waiting = [value]
-        while waiting:
+        while waiting and chars <= self._largest:
             one = waiting.pop()
             if isinstance(one, str):
                 chars += len(one)
             elif isinstance(one, list | tuple | dict):
-                self.spend(1 + len(one))
-                waiting += (
-                    [part for pair in one.items() for part in pair]
-                    if isinstance(one, dict)
-                    else one
-                )
+                chars += _ELEMENT * (1 + len(one))
+                waiting += [*one, *one.values()] if isinstance(one, dict) else one
         self.expect(chars)
 
-    def read(self, value: TemplateValue) -> TemplateValue:
-        """Count a value that is searched or compared."""
-        if isinstance(value, str | list | tuple | dict):
-            self.spend(1 + len(value) // CHARS_PER_STEP)
-        return value
 
-
-class _MeterInsertion(NodeTransformer):
-    """Puts the meter into a parsed template; every node that is not named here calls it anyway."""
+class _LoopChecks(NodeTransformer):
+    """Puts checks into a parsed template: of the time into loops, of the size around literals."""
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802 - jinja2's name
-        return self._stepping(node)
-
-    visit_Macro = visit_CallBlock = visit_Block = visit_For  # noqa: N815
-
-    def _stepping(self, node: TemplateValue) -> nodes.Node:
         text = sum(len(data.data) for data in node.find_all(nodes.TemplateData))
         self.generic_visit(node)
-        count = nodes.Const(1 + text // CHARS_PER_STEP)
-        node.body.insert(0, nodes.ExprStmt(_filter_node(count, STEP)))
-        return node  # type: ignore[no-any-return]
+        turn = nodes.Filter(nodes.Const(text), _TURN, [], [], None, None, lineno=node.lineno)
+        node.body.insert(0, nodes.ExprStmt(turn))
+        return node
 
     def visit_List(self, node: TemplateValue) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
-        constant = all(isinstance(one, _UNMETERED) for one in node.iter_child_nodes())
-        return node if constant else _filter_node(node, MADE)
+        return nodes.Filter(node, _BUILT, [], [], None, None, lineno=node.lineno or 1)
 
     visit_Dict = visit_Concat = visit_List  # noqa: N815
 
@@ -120,39 +105,10 @@ class _MeterInsertion(NodeTransformer):
         return self.visit_List(node) if node.ctx == "load" else node
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:  # noqa: N802
+        if isinstance(node.arg, nodes.Slice):
+            return self.visit_List(node)
         self.generic_visit(node)
-        return _filter_node(node, MADE) if isinstance(node.arg, nodes.Slice) else node
-
-    def visit_Compare(self, node: nodes.Compare) -> nodes.Node:  # noqa: N802
-        self.generic_visit(node)
-        for operand in node.ops:
-            if not isinstance(operand.expr, nodes.Const):
-                operand.expr = _filter_node(operand.expr, READ)
         return node
-
-    def visit_Filter(self, node: nodes.Filter) -> nodes.Node:  # noqa: N802
-        self.generic_visit(node)
-        if node.node is None:  # of a block: what it gives is counted where it is shown
-            return node
-        node.node = _filter_node(node.node, READ)
-        return _filter_node(node, MADE)
-
-    def visit_FilterBlock(self, node: nodes.FilterBlock) -> nodes.Node:  # noqa: N802
-        node.body = [self.visit(one) for one in node.body]
-        return node
-
-    def visit_AssignBlock(self, node: nodes.AssignBlock) -> nodes.Node:  # noqa: N802
-        node.body = [self.visit(one) for one in node.body]
-        return node
-
-
-def add_meter(tree: nodes.Template) -> nodes.Template:
-    """A parsed template with the meter in it."""
-    return _MeterInsertion().visit(tree)  # type: ignore[no-any-return]
-
-
-def _filter_node(node: nodes.Expr, name: str) -> nodes.Filter:
-    return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno or 1)
 
 
 # Methods and filters that cannot build more than they are given, or that are checked below.
@@ -193,12 +149,12 @@ class _Generation(Extension):
     def mark(self, caller: Callable[[], str]) -> str:
         """The text of the block, between marks where they are asked for."""
         environment: TemplateValue = self.environment
-        meter: RenderingMeter = environment.running.meter
+        limits: RenderingLimits = environment.running.limits
         text = caller()
-        if meter.marks is None:
+        if limits.marks is None:
             return text
-        meter.blocks += 1
-        return mark_text(text, meter.blocks - 1, meter.marks)
+        limits.blocks += 1
+        return mark_text(text, limits.blocks - 1, limits.marks)
 
 
 class _Namespace(Namespace):
@@ -221,7 +177,7 @@ def _make_namespace(*args: TemplateValue, **kwargs: TemplateValue) -> Namespace:
 
 
 class TemplateSandbox(ImmutableSandboxedEnvironment):
-    """The sandbox; `running.meter` is the account of the rendering that this thread is at."""
+    """The sandbox; `running.limits` are those of the rendering that this thread is at."""
 
     intercepted_binops = frozenset(["+", "*", "**", "%"])
 
@@ -229,13 +185,13 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
         super().__init__(
             trim_blocks=True,
             lstrip_blocks=True,
-            optimized=False,  # nothing is computed while compiling, where no meter runs
+            optimized=False,  # nothing is computed while compiling, where there are no limits
             extensions=[_Generation, loopcontrols],
             finalize=self._show,
         )
         self.running = threading.local()
         self.filters = self._filters()
-        self.tests = {**tests.TESTS, **self._comparing_tests()}
+        self.tests = {name: self._limited(test) for name, test in tests.TESTS.items()}
         self.globals = {
             "range": safe_range,
             "dict": functools.partial(dict),
@@ -247,26 +203,23 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
 
     def _filters(self) -> dict[str, Any]:
         offered = {name: filters.FILTERS[name] for name in _FILTERS.split()}
-        return offered | {
-            STEP: lambda steps: self.running.meter.spend(steps),
-            MADE: lambda value: self.running.meter.count_size(value),
-            READ: lambda value: self.running.meter.read(value),
-            "indent": self._indent,
-            "join": self._join,
-            "replace": self._replace,
-            "tojson": _to_json,
+        own = {"indent": self._indent, "join": self._join, "replace": self._replace}
+        limited = {name: self._limited(one) for name, one in (offered | own).items()}
+        return limited | {
+            "tojson": self._limited(_to_json),
+            _TURN: lambda chars: self.running.limits.take_turn(chars),
+            _BUILT: lambda value: self.running.limits.check_size(value),
         }
 
-    def _comparing_tests(self) -> dict[str, Any]:
-        def comparing(test: TemplateValue) -> TemplateValue:
-            def metered_test(value: TemplateValue, other: TemplateValue) -> TemplateValue:
-                meter = self.running.meter
-                return test(meter.read(value), meter.read(other))
+    def _limited(self, function: Callable[..., TemplateValue]) -> Callable[..., TemplateValue]:
+        """A filter or test that looks at the time first, and at the size of its result."""
 
-            return metered_test
+        @functools.wraps(function)
+        def call(*args: TemplateValue, **kwargs: TemplateValue) -> TemplateValue:
+            self.running.limits.check_time()
+            return self.running.limits.check_size(function(*args, **kwargs))
 
-        names = ("eq", "equalto", "==", "ne", "!=", "in", "lt", "gt", "le", "ge")
-        return {name: comparing(tests.TESTS[name]) for name in names}
+        return call
 
     def _generate(
         self,
@@ -277,7 +230,7 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
     ) -> str:
         if any(map(source.find, (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends))):
             raise jinja2.TemplateSyntaxError("no other template can be reached", 1, name, filename)
-        return super()._generate(add_meter(source), name, filename, defer_init)
+        return super()._generate(_LoopChecks().visit(source), name, filename, defer_init)
 
     @jinja2.pass_context  # with a context it is not called while compiling
     def _show(self, context: Context, value: TemplateValue) -> TemplateValue:
@@ -285,7 +238,7 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
             raise TemplateError(f"the template shows a {type(value).__name__}")
         if isinstance(value, Undefined) and value._undefined_exception is SecurityError:
             raise SecurityError(value._undefined_message)
-        return self.running.meter.count_size(value)
+        return self.running.limits.check_size(value)
 
     def is_safe_attribute(self, obj: TemplateValue, attr: str, value: TemplateValue) -> bool:
         """Whether a template may use that attribute: a closed list for values of data."""
@@ -302,42 +255,39 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
         self, context: Context, obj: TemplateValue, /, *args: TemplateValue, **kwargs: TemplateValue
     ) -> TemplateValue:
         """Call something from a template."""
-        meter = self.running.meter
+        limits = self.running.limits
+        limits.check_time()
         owner = getattr(obj, "__self__", None)
         if isinstance(owner, str):
-            _check_method(meter, owner, obj.__name__, args)
-        meter.spend(1)
-        meter.depth += 1
-        if meter.depth > MOST_DEPTH:
-            raise TemplateError("the template calls itself too deeply on this record")
-        result = ImmutableSandboxedEnvironment.call(self, context, obj, *args, **kwargs)
-        meter.depth -= 1
-        return meter.count_size(result)
+            _check_method(limits, owner, obj.__name__, args)
+        return limits.check_size(
+            ImmutableSandboxedEnvironment.call(self, context, obj, *args, **kwargs)
+        )
 
     def call_binop(
         self, context: Context, operator: str, left: TemplateValue, right: TemplateValue
     ) -> TemplateValue:
         """Compute `+`, `*`, `**` or `%`."""
-        meter = self.running.meter
+        limits = self.running.limits
         sizes = [len(one) for one in (left, right) if isinstance(one, str | list | tuple)]
         numbers = [int(one) for one in (left, right) if isinstance(one, int)]
         if operator == "%" and isinstance(left, str):
             raise SecurityError("format strings are not offered")
         if operator == "*" and sizes and numbers:
-            meter.expect(sizes[0] * max(numbers[0], 0))
+            limits.expect(sizes[0] * max(numbers[0], 0))
         elif sizes:
-            meter.expect(sum(sizes))
+            limits.expect(sum(sizes))
         elif operator in ("*", "**") and any(abs(one) >= 1 << 32 for one in numbers):
             raise SecurityError("numbers are below 2^32")
         elif operator == "**" and numbers and abs(numbers[-1]) > 64:
             raise SecurityError("exponents are at most 64")
-        return meter.count_size(super().call_binop(context, operator, left, right))
+        return limits.check_size(super().call_binop(context, operator, left, right))
 
     def _indent(
         self, s: str, width: int | str = 4, first: bool = False, blank: bool = False
     ) -> str:
         size = len(width) if isinstance(width, str) else max(width, 0)
-        self.running.meter.expect(len(s) + (1 + len(s.splitlines())) * size)
+        self.running.limits.expect(len(s) + (1 + len(s.splitlines())) * size)
         return filters.do_indent(s, width, first, blank)
 
     @jinja2.pass_eval_context
@@ -349,8 +299,7 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
         attribute: TemplateValue = None,
     ) -> TemplateValue:
         parts = list(value)
-        self.running.meter.count_size(parts)
-        self.running.meter.expect(len(str(d)) * len(parts))
+        self.running.limits.expect(len(str(d)) * len(parts))
         return filters.sync_do_join(eval_ctx, parts, d, attribute)
 
     @jinja2.pass_eval_context
@@ -362,23 +311,21 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
         new: TemplateValue,
         count: TemplateValue = None,
     ) -> TemplateValue:
-        _check_replace(self.running.meter, str(s), str(old), str(new))
+        _check_replace(self.running.limits, str(s), str(old), str(new))
         return filters.do_replace(eval_ctx, s, old, new, count)
 
 
-def _check_method(meter: RenderingMeter, text: str, name: str, args: tuple[Any, ...]) -> None:
-    meter.read(text)
+def _check_method(limits: RenderingLimits, text: str, name: str, args: tuple[Any, ...]) -> None:
     if name == "replace" and len(args) > 1:
-        _check_replace(meter, text, str(args[0]), str(args[1]))
+        _check_replace(limits, text, str(args[0]), str(args[1]))
     elif name == "join" and args and isinstance(args[0], list | tuple | str):
-        meter.count_size(args[0])
-        meter.expect(len(text) * len(args[0]))
+        limits.expect(len(text) * len(args[0]))
     elif name == "join":
         raise SecurityError("join takes a list")
 
 
-def _check_replace(meter: RenderingMeter, text: str, old: str, new: str) -> None:
-    meter.expect(len(text) + text.count(old) * len(new))
+def _check_replace(limits: RenderingLimits, text: str, old: str, new: str) -> None:
+    limits.expect(len(text) + text.count(old) * len(new))
 
 
 def _raise_template_error(message: str) -> None:
@@ -420,9 +367,8 @@ _REFUSALS: Final = (  # what a template can raise by what it does
 class TemplateProgram:
     """A compiled template; usable from any thread.
 
-    Attributes:
-        names: variables that it reads.
-        generation: it says itself what the assistant writes, by `{% generation %}` blocks.
+    `names` are the variables that it reads; with `generation` it says itself what the assistant
+    writes, by `{% generation %}` blocks.
     """
 
     def __init__(self, source: str) -> None:
@@ -449,7 +395,7 @@ class TemplateProgram:
         marks: MarkSet | None = None,
     ) -> str:
         """Render once."""
-        self._environment.running.meter = RenderingMeter(messages, chars, marks)
+        self._environment.running.limits = RenderingLimits(messages, chars, marks)
         try:
             text = "".join(self._pieces(variables))
             text.encode()  # half a surrogate pair, from an escape, is no text

@@ -1,10 +1,9 @@
-"""Chat templates that are chosen by name: well known public formats, written down for training.
+"""Load the template that turns a chat into text: the tokenizer's own, a built-in one, or a file.
 
-Each says with `{% generation %}` what the assistant writes: its content and the mark that ends its
-turn. Contents are given as they are. A chat that the format has no place for (a role, tools, an
-order of turns) is refused, never bent.
-
-The template that turns a chat into text: the tokenizer's own, a built-in one, or a file.
+The built-in ones are well known public formats, written down for training: each says with
+`{% generation %}` what the assistant writes, its content and the mark that ends its turn. Contents
+are given as they are. A chat that a format has no place for (a role, tools, an order of turns) is
+refused.
 """
 
 import hashlib
@@ -18,15 +17,17 @@ import orjson
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.chat.rendering import (
+    ChatMessage,
     MarkSet,
     RenderedChat,
+    SearchedChat,
     TemplateError,
     TextSpan,
     choose_marks,
+    find_spans,
     read_marks,
     render_chat,
 )
-from ingot.converters.megatron.chat.trained_spans import ChatMessage, SearchedChat, find_spans
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
@@ -191,17 +192,11 @@ _HINT: Final = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatTemplate:
-    """Renders chats; usable from any thread.
+    """Renders chats; usable from any thread."""
 
-    Attributes:
-        name: `chatml` or another built-in one, `tokenizer`, or the name of the file.
-        sha256: of the template and of everything else that decides what it renders.
-        takes_tools: it looks at tool definitions; if not, a record's are left out.
-    """
-
-    name: str
-    sha256: str
-    takes_tools: bool
+    name: str  # `chatml` or another built-in one, `tokenizer`, or the name of the file
+    sha256: str  # of the template and of everything else that decides what it renders
+    takes_tools: bool  # it looks at tool definitions; if not, a record's are left out
     _programs: "Mapping[str, TemplateProgram]" = field(
         repr=False
     )  # none = ChatML, made without Jinja
@@ -322,7 +317,6 @@ def _own_sources(loaded: "TokenizerFile") -> TemplateSources:
 
 
 def _select_templates(stated: list[Any]) -> TemplateSources:
-    """Of a list of `{"name", "template"}` those that are used."""
     pairs = {
         one["name"]: one["template"]
         for one in stated
@@ -332,7 +326,6 @@ def _select_templates(stated: list[Any]) -> TemplateSources:
 
 
 def _file_sources(path: Path) -> tuple[TemplateSources, dict[str, Json]]:
-    """The templates of a file, and the configuration that it is."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -355,7 +348,6 @@ def _file_sources(path: Path) -> tuple[TemplateSources, dict[str, Json]]:
 
 
 def _special_tokens(config: Mapping[str, Json]) -> dict[str, Json]:
-    """The variables that a `tokenizer_config.json` gives to its template."""
     extra = config.get("extra_special_tokens")
     stated = {**config, **(extra if isinstance(extra, dict) else {})}
     texts = {
@@ -408,7 +400,7 @@ def _search_spans(render: _Rendering, text: str, chat: SearchedChat) -> tuple[Te
 
 
 def _generation_spans(render: _Rendering, text: str, chat: SearchedChat) -> list[TextSpan]:
-    """The spans of `{% generation %}` blocks of trained messages: the k-th of the k-th assistant's."""
+    """The spans of `{% generation %}` blocks: the k-th belongs to the k-th assistant message."""
     marks = choose_marks([text, *(one["content"] for one in chat.messages)])
     clean, places = read_marks(render(chat.messages, False, marks), marks)
     if clean != text:

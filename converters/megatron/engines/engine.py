@@ -1,77 +1,32 @@
-"""Sets of code points as ranges: few numbers for many of them, and plain JSON.
+"""Define what a tokenizing engine is, and open the reference engines that others are compared with.
 
-The engine a build runs with: a value that travels to worker processes as JSON.
-What every tokenizing engine is: Arrow texts in, one flat array of ids and the lengths out.
-What engines give back, put together: rows, parts of a batch, bad texts found by halving.
+An engine takes Arrow texts and returns one flat array of ids. Results are joined here: of rows, of
+parts of a batch, and of a batch that is halved until one bad text is left.
 """
 
-import re
-import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from ingot.converters.errors import IngotError
-from ingot.converters.rows import Json
+from ingot.converters.megatron.tokenizer.libraries import (
+    PanickedError,
+    catch_panics,
+    load_huggingface,
+    load_sentencepiece,
+)
+from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
 
-# First and last code point of each, both within; ascending, apart from each other.
-PointRanges: TypeAlias = tuple[tuple[int, int], ...]
-
-LARGEST_POINT: int = 0x10FFFF
-FIRST_SURROGATE, LAST_SURROGATE = 0xD800, 0xDFFF
-
-
-def merge_ranges(ranges: Iterable[tuple[int, int]]) -> PointRanges:
-    """Any ranges as those of a set: what touches or overlaps is one."""
-    found: list[tuple[int, int]] = []
-    for first, last in sorted(ranges):
-        if found and first <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(found[-1][1], last))
-        else:
-            found.append((first, last))
-    return tuple(found)
-
-
-def count_points(ranges: PointRanges) -> int:
-    """How many code points there are."""
-    return sum(last - first + 1 for first, last in ranges)
-
-
-def format_ranges(ranges: PointRanges, most: int) -> list[str]:
-    """The first ranges for people, as `U+0899-U+089B`."""
-    names = [
-        f"U+{first:04X}" if first == last else f"U+{first:04X}-U+{last:04X}"
-        for first, last in ranges[:most]
-    ]
-    return [*names, "..."] if len(ranges) > most else names
-
-
-def ranges_pattern(ranges: PointRanges) -> re.Pattern[str]:
-    """Matches runs of them."""
-    if not ranges:
-        return re.compile(r"(?!)")
-    parts = (f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
-    return re.compile(f"[{''.join(parts)}]+")
-
-
-@cache
-def unassigned_ranges() -> PointRanges:
-    """The code points that mean nothing yet, by the tables of this Python."""
-    found: list[tuple[int, int]] = []
-    first = None
-    for point in range(LARGEST_POINT + 2):
-        within = point <= LARGEST_POINT and unicodedata.category(chr(point)) == "Cn"
-        if within and first is None:
-            first = point
-        elif not within and first is not None:
-            found.append((first, point - 1))
-            first = None
-    return tuple(found)
+if TYPE_CHECKING:
+    from sentencepiece import SentencePieceProcessor
+    from tokenizers import Tokenizer
 
 
 # The names the reference goes by; it needs no gate and no watching.
@@ -82,17 +37,12 @@ REFERENCES: Final = ("hf", "sentencepiece")
 class EngineChoice:
     """An engine, and what is known about it for one tokenizer.
 
-    Attributes:
-        engine: `hf`, `sentencepiece`, `gigatoken` or `fastokens`.
-        version: of its library.
-        denied: code points it gets wrong, as ranges: texts that hold one go to the reference.
-        plain: the texts of special tokens are split like other text.
-        rates: MB of text per second, by engine, where they were raced.
+    `plain`: the texts of special tokens are split like other text. `rates`: MB of text per second,
+    by engine, where they were measured.
     """
 
     engine: str
     version: str
-    denied: PointRanges = ()
     plain: bool = False
     rates: Mapping[str, float] = field(default_factory=dict)
 
@@ -101,27 +51,6 @@ class EngineChoice:
         """Whether the engine is the one the others are compared with."""
         return self.engine in REFERENCES
 
-    def to_document(self) -> dict[str, Json]:
-        """The choice as plain JSON."""
-        return {
-            "engine": self.engine,
-            "version": self.version,
-            "denied": [[first, last] for first, last in self.denied],
-            "plain": self.plain,
-            "rates": dict(self.rates),
-        }
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> "EngineChoice":
-        """The choice that `to_document` wrote."""
-        return cls(
-            engine=document["engine"],
-            version=document["version"],
-            denied=tuple((first, last) for first, last in document["denied"]),
-            plain=document["plain"],
-            rates=dict(document["rates"]),
-        )
-
 
 Ids: TypeAlias = npt.NDArray[np.uint32]
 IdCounts: TypeAlias = npt.NDArray[np.int64]
@@ -129,16 +58,11 @@ IdCounts: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Encoded:
-    """Texts as ids.
+    """Texts as ids."""
 
-    Attributes:
-        ids: uint32, of all texts, one after another.
-        lengths: int64, ids per text, in order; 0 for a text that failed.
-        failed: positions of the texts that could not be encoded, ascending, and why.
-    """
-
-    ids: Ids
-    lengths: IdCounts
+    ids: Ids  # uint32, of all texts, one after another
+    lengths: IdCounts  # int64, ids per text, in order; 0 for a text that failed
+    # positions of the texts that could not be encoded, ascending, and why
     failed: tuple[tuple[int, str], ...] = ()
 
 
@@ -311,3 +235,111 @@ def encode_by_halves(texts: pa.LargeStringArray, call: EncodeCall) -> Encoded:
     return join_results(
         [encode_by_halves(texts[:middle], call), encode_by_halves(texts[middle:], call)]
     )
+
+
+# Bytes of text in one call: what the libraries return for them takes some forty times as much.
+_RUN_BYTES: Final = 1 << 20
+
+
+class _Library:
+    """The library's object, made again after a panic: that leaves locks behind it unusable."""
+
+    def __init__(self, loaded: TokenizerFile, plain: bool) -> None:
+        self._loaded = loaded
+        self._plain = plain
+        self.tokenizer = self._made() if plain else load_huggingface(loaded.data)
+
+    def renew(self) -> None:
+        self.tokenizer = self._made()
+
+    def _made(self) -> "Tokenizer":
+        tokenizer = load_huggingface.__wrapped__(self._loaded.data)
+        tokenizer.encode_special_tokens = self._plain
+        return tokenizer
+
+
+_OPEN: Final[WeakValueDictionary[tuple[str, bool], _Library]] = WeakValueDictionary()
+_OPENING: Final = threading.Lock()
+
+
+def open_huggingface(
+    loaded: TokenizerFile, *, plain: bool = False, threads: int = 1
+) -> "HuggingFace":
+    """The reference engine of a `tokenizer.json`."""
+    if threads > 1:
+        os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
+    wanted = "true" if threads > 1 else "false"
+    if os.environ.get("TOKENIZERS_PARALLELISM") != wanted:
+        os.environ["TOKENIZERS_PARALLELISM"] = wanted
+    with _OPENING:
+        library = _OPEN.get((loaded.sha256, plain))
+        if library is None:
+            library = _OPEN[loaded.sha256, plain] = _Library(loaded, plain)
+    return HuggingFace(library)
+
+
+class HuggingFace:
+    """The engine; `open_huggingface` makes it."""
+
+    name = "hf"
+
+    def __init__(self, library: _Library) -> None:
+        self._library = library
+
+    def encode(self, texts: pa.LargeStringArray) -> Encoded:
+        """Encode texts; a text that the library refuses or panics on is listed as failed."""
+        return join_results(
+            [encode_by_halves(run, self._call) for run in text_runs(texts, _RUN_BYTES)]
+        )
+
+    def _call(self, texts: pa.LargeStringArray) -> Encoded:
+        try:
+            with catch_panics():
+                encodings = self._library.tokenizer.encode_batch_fast(
+                    texts.to_pylist(), add_special_tokens=False
+                )
+        except PanickedError as error:
+            self._library.renew()
+            raise RefusedCallError(str(error)) from error
+        except Exception as error:  # the library raises nothing more precise
+            raise RefusedCallError(str(error)) from error
+        return join_rows([np.array(encoding.ids, np.uint32) for encoding in encodings])
+
+
+def open_sentencepiece(loaded: TokenizerFile, *, threads: int = 1) -> "SentencePiece":
+    """The reference engine of a `.model`; with 1 thread a text is encoded in the calling one."""
+    return SentencePiece(load_sentencepiece(loaded.data), threads)
+
+
+class SentencePiece:
+    """The engine; `open_sentencepiece` makes it."""
+
+    name = "sentencepiece"
+
+    def __init__(self, processor: "SentencePieceProcessor", threads: int) -> None:
+        self._processor = processor
+        self._threads = threads
+
+    def encode(self, texts: pa.LargeStringArray) -> Encoded:
+        """Encode texts; a text that the library refuses is listed as failed."""
+        return join_results(
+            [encode_by_halves(run, self._call) for run in text_runs(texts, _RUN_BYTES)]
+        )
+
+    def _call(self, texts: pa.LargeStringArray) -> Encoded:
+        values = texts.to_pylist()
+        try:
+            if self._threads == 1:
+                rows = [self._processor.encode(value) for value in values]
+            else:
+                rows = self._processor.encode(values, num_threads=self._threads)
+        except Exception as error:  # the library raises nothing more precise
+            raise RefusedCallError(str(error)) from error
+        return join_rows([np.array(row, np.uint32) for row in rows])
+
+
+def open_reference(loaded: TokenizerFile, *, plain: bool = False, threads: int = 1) -> Engine:
+    """Hugging Face `tokenizers` for a `tokenizer.json`, sentencepiece itself for a `.model`."""
+    if loaded.kind == "sentencepiece":
+        return open_sentencepiece(loaded, threads=threads)
+    return open_huggingface(loaded, plain=plain, threads=threads)

@@ -1,32 +1,44 @@
-"""The fast engines there are, how they are opened, and what keeps one from being offered.
+"""The fast engines: how they are opened, which versions are proved, and the verdicts on them.
 
-What the gate found, kept between runs: one small JSON file per tokenizer, engine and versions.
+An engine serves only in a version that the tests prove (`test_proof.py`), and a tokenizer only
+after checks on this machine. What the checks and the samples of a running build found is kept
+between runs: one small JSON file per tokenizer, engine and versions.
 """
 
 import hashlib
 import json
 import os
-import tempfile
+import unicodedata
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from ingot.converters.megatron.engines.engine import (
-    LARGEST_POINT,
+    Encoded,
     Engine,
-    PointRanges,
-    merge_ranges,
+    RefusedCallError,
+    byte_offsets,
+    encode_by_halves,
+    texts_buffer,
 )
-from ingot.converters.megatron.engines.fastokens import open_fastokens
-from ingot.converters.megatron.engines.gigatoken import open_gigatoken
-from ingot.converters.megatron.engines.trials import TRIALS_VERSION
-from ingot.converters.megatron.tokenizer.libraries import UnloadableError
+from ingot.converters.megatron.tokenizer.libraries import UnloadableError, catch_panics
 from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
+from ingot.converters.output.files import write_file
 from ingot.converters.rows import Json
+
+if TYPE_CHECKING:
+    import awkward
+    import fastokens
+    import gigatoken
 
 
 class EngineOpener(Protocol):
@@ -37,52 +49,176 @@ class EngineOpener(Protocol):
         ...
 
 
+def open_fastokens(loaded: TokenizerFile, *, plain: bool, threads: int) -> "FasTokens":
+    """Open fastokens for one thread."""
+    # read when the library is loaded: with 1 a batch is encoded in the calling thread
+    os.environ["FASTOKENS_BPE_THREADS"] = str(threads)
+    from fastokens import Tokenizer
+
+    if loaded.kind == "sentencepiece":
+        raise UnloadableError("it reads no SentencePiece models")
+    try:
+        with catch_panics():
+            tokenizer = Tokenizer.from_json_str(loaded.data.decode())
+            tokenizer.no_truncation()
+            tokenizer.no_padding()
+    except Exception as error:  # the library raises nothing more precise
+        raise UnloadableError(str(error)) from error
+    return FasTokens(tokenizer, plain)
+
+
+class FasTokens:
+    """fastokens: it takes Python strings and returns two flat buffers; its caches are bounded."""
+
+    name = "fastokens"
+
+    def __init__(self, tokenizer: "fastokens.Tokenizer", plain: bool) -> None:
+        self._tokenizer = tokenizer
+        self._plain = plain
+
+    def encode(self, texts: pa.LargeStringArray) -> Encoded:
+        """Encode texts; a text that the library refuses or panics on is listed as failed."""
+        return encode_by_halves(texts, self._call)
+
+    def _call(self, texts: pa.LargeStringArray) -> Encoded:
+        try:
+            with catch_panics():
+                ids, bounds = self._tokenizer.encode_batch_flat(
+                    texts.to_pylist(), split_special_tokens=self._plain
+                )
+        except Exception as error:  # PanickedError, or whatever the library raises
+            raise RefusedCallError(str(error)) from error
+        starts = np.frombuffer(bounds, np.int64)
+        return Encoded(ids=np.frombuffer(ids, np.uint32), lengths=starts[1:] - starts[:-1])
+
+
+def open_gigatoken(loaded: TokenizerFile, *, plain: bool, threads: int) -> "GigaToken":
+    """Open gigatoken for one thread; `plain` is the matter of the routing, which it needs."""
+    import awkward  # noqa: F401  the library needs it for its results and imports it late
+    from gigatoken import Tokenizer
+
+    try:
+        with catch_panics():
+            if loaded.kind == "sentencepiece":
+                tokenizer = Tokenizer.from_sentencepiece(loaded.data)
+            else:
+                tokenizer = Tokenizer.from_json(loaded.data)
+    except Exception as error:  # the library raises nothing more precise
+        raise UnloadableError(str(error)) from error
+    return GigaToken(tokenizer, threads)
+
+
+class GigaToken:
+    """gigatoken: it reads Arrow's buffers as they are; its cache of words has no bound."""
+
+    name = "gigatoken"
+
+    def __init__(self, tokenizer: "gigatoken.Tokenizer", threads: int) -> None:
+        self._tokenizer = tokenizer
+        self._parallel = threads > 1
+
+    def encode(self, texts: pa.LargeStringArray) -> Encoded:
+        """Encode texts; a text that the library refuses or panics on is listed as failed."""
+        return encode_by_halves(texts, self._call)
+
+    def _call(self, texts: pa.LargeStringArray) -> Encoded:
+        try:
+            with catch_panics():
+                rows = self._tokenizer.encode_batch(_awkward_array(texts), parallel=self._parallel)
+        except Exception as error:  # PanickedError, or whatever the library raises
+            raise RefusedCallError(str(error)) from error
+        bounds = np.asarray(rows.layout.offsets.data, np.int64)
+        ids = np.asarray(rows.layout.content.data, np.uint32)
+        return Encoded(ids=ids[bounds[0] : bounds[-1]], lengths=np.diff(bounds))
+
+
+def _awkward_array(texts: pa.LargeStringArray) -> "awkward.Array":
+    from awkward import Array
+    from awkward.contents import ListOffsetArray, NumpyArray
+    from awkward.index import Index64
+
+    starts = byte_offsets(texts)
+    characters = NumpyArray(texts_buffer(texts), parameters={"__array__": "char"})
+    return Array(
+        ListOffsetArray(Index64(starts - starts[0]), characters, parameters={"__array__": "string"})
+    )
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FastEngine:
-    """A fast engine.
-
-    Attributes:
-        name: as the user names it.
-        distribution: the package it comes in.
-        open: opens it.
-        knows_plain: it can split the texts of special tokens like other text.
-        grows: its caches have no bound of their own.
-    """
+    """A fast engine."""
 
     name: str
-    distribution: str
+    distribution: str  # the package it comes in
+    proved: frozenset[str]  # the versions that give the reference's ids in the tests
     open: EngineOpener
-    knows_plain: bool
-    grows: bool
+    routes_new_letters: bool  # the reference takes the texts with letters of `new_letters`
+    grows: bool  # its caches have no bound of their own
 
 
+# Neither can split the texts of special tokens like other text exactly: fastokens fails where a
+# normalizer puts something before a text.
 FAST_ENGINES: Final[Mapping[str, FastEngine]] = {
     engine.name: engine
     for engine in (
         FastEngine(
             name="gigatoken",
             distribution="gigatoken",
+            proved=frozenset({"0.10.0"}),
             open=open_gigatoken,
-            knows_plain=False,
+            routes_new_letters=True,
             grows=True,
         ),
         FastEngine(
             name="fastokens",
             distribution="fastokens",
+            proved=frozenset({"0.3.5"}),
             open=open_fastokens,
-            knows_plain=False,  # not exactly, where a normalizer puts something before a text
+            routes_new_letters=False,
             grows=False,
         ),
     )
 }
+# The package of the reference by kind of tokenizer, and the series that the proof was run with.
+LIBRARIES: Final = {"huggingface": "tokenizers", "sentencepiece": "sentencepiece"}
+_PROVED_REFERENCES: Final = {
+    "tokenizers": ("0.21.", "0.22.", "0.23."),
+    "sentencepiece": ("0.2.",),
+}
+
+# Combining marks that Unicode got from version 10 to 14, then what 15.0 to 16.0 added, by blocks.
+_LATE_MARKS: Final = """
+7fd 898-89f 8ca-8d3 9fe c3c d3b-d3c eba 1715 1abf-1ace 1df6-1dfa a82c 10d24-10d27 10eab-10eac
+10f46-10f50 10f82-10f85 11070 1133b 1145e 11839-1183a 11935 1193d-1193e 11943 119e0 11a34 11a47
+11a99 11d42 11d44-11d45 11d97 16ff0-16ff1 1e130-1e136 1e2ae 1e2ec-1e2ef
+"""
+_LATE_LETTERS: Final = """
+897 cf3 ece 1b4e-1b4f 1b7f 1c89-1c8a 2427-2429 2ffc-2fff 31e4-31e5 31ef a7cb-a7cd a7da-a7dc
+105c0-105ff 10d40-10d8f 10ec2-10ec4 10efc-10eff 1123f-11241 11380-113ff 116d0-116e3 11b00-11b09
+11bc0-11bff 11f00-11f5f 1342f 13439-143ff 16100-1613f 16d40-16d7f 1b132 1b155 1cc00-1cebf
+1d2c0-1d2d3 1df25-1df2a 1e030-1e08f 1e4d0-1e4f9 1e5d0-1e5ff 1f6dc 1f774-1f776 1f77b-1f77f 1f7d9
+1f8b2-1f8bb 1f8c0-1f8c1 1fa75-1fa77 1fa87-1fa8f 1faad-1faaf 1fabb-1fabf 1fac6 1face-1fadf
+1fae8-1fae9 1faf7-1faf8 1fbcb-1fbef 2b739 2ebf0-2ee5d 31350-323af
+"""
+_NEWEST_UNICODE: Final = (16, 0)
+_INHABITED: Final = (range(0x33000), range(0xE0000, 0xE0200))  # the rest is private or unassigned
+LARGEST_POINT: Final = 0x10FFFF
+
+
+@cache
+def new_letters() -> npt.NDArray[np.bool_]:
+    """Tell by code point what libraries of different age read differently: unassigned, or new."""
+    table = np.ones(LARGEST_POINT + 1, np.bool_)
+    for points in _INHABITED:
+        table[points] = [unicodedata.category(chr(point)) == "Cn" for point in points]
+    for stated in (_LATE_MARKS + _LATE_LETTERS).split():
+        first, _, last = stated.partition("-")
+        table[int(first, 16) : int(last or first, 16) + 1] = True
+    return table
 
 
 class NotOfferedError(Exception):
-    """An engine cannot serve a tokenizer here; its text says why.
-
-    Attributes:
-        missing: its package is not installed.
-    """
+    """An engine cannot serve a tokenizer here; its text says why. `missing`: not installed."""
 
     def __init__(self, problem: str, *, missing: bool = False) -> None:
         super().__init__(problem)
@@ -95,6 +231,21 @@ def installed_version(distribution: str) -> str | None:
         return version(distribution)
     except PackageNotFoundError:
         return None
+
+
+def find_unproved(engine: FastEngine, loaded: TokenizerFile) -> str | None:
+    """Say which installed version no test has proved; None where all are."""
+    installed = installed_version(engine.distribution)
+    if installed not in engine.proved:
+        return f"{engine.distribution} {installed} is not one of the proved versions"
+    library = LIBRARIES[loaded.kind]
+    reference = installed_version(library) or ""
+    if not reference.startswith(_PROVED_REFERENCES[library]):
+        return f"{library} {reference} is not one of the proved versions"
+    tables = unicodedata.unidata_version
+    if tuple(map(int, tables.split(".")))[:2] > _NEWEST_UNICODE:
+        return f"Unicode {tables} of this Python is newer than what was proved"
+    return None
 
 
 def open_fast(
@@ -124,26 +275,18 @@ def probe_engine(
     return opened
 
 
-# Ranges of denied code points; all unassigned ones are some 700.
-MOST_DENIED: Final = 1500
+_CHECKS: Final = 4  # raised when the checks change
+# Verdicts of the gate before these checks: what it found wrong is still wrong.
+_FORMER_CHECKS: Final = 3
 _LARGEST_FILE: Final = 64 << 10
 _SHOWN: Final = 200
-# The package of the reference, by kind of tokenizer.
-LIBRARIES: Final = {"huggingface": "tokenizers", "sentencepiece": "sentencepiece"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """Whether an engine may serve a tokenizer.
-
-    Attributes:
-        passed: it may.
-        denied: code points that it gets wrong; texts with one go to the reference.
-        problem: why it may not.
-    """
+    """Whether an engine may serve a tokenizer, and why it may not."""
 
     passed: bool
-    denied: PointRanges = ()
     problem: str = ""
 
 
@@ -151,12 +294,7 @@ class Verdict:
 class VerdictCase:
     """What a verdict is about; everything that may change it.
 
-    Attributes:
-        tokenizer: sha256 of its file.
-        engine: the engine.
-        version: of its package.
-        reference: the reference's package and its version.
-        plain: the texts of special tokens are split like other text.
+    `tokenizer` is the sha256 of its file, `reference` the reference's package with its version.
     """
 
     tokenizer: str
@@ -165,7 +303,7 @@ class VerdictCase:
     reference: str
     plain: bool
 
-    def key(self) -> dict[str, Json]:
+    def key(self, checks: int = _CHECKS) -> dict[str, Json]:
         """The case as plain JSON."""
         return {
             "tokenizer": self.tokenizer,
@@ -173,7 +311,7 @@ class VerdictCase:
             "version": self.version,
             "reference": self.reference,
             "plain": self.plain,
-            "trials": TRIALS_VERSION,
+            "trials": checks,
         }
 
 
@@ -194,68 +332,43 @@ def failed_verdict(text: str) -> Verdict:
 
 
 def recall_verdict(case: VerdictCase) -> Verdict | None:
-    """The verdict that was kept; None where there is none to be trusted."""
-    path = _verdict_path(case)
+    """Return the verdict that was kept; None where there is none to be trusted."""
+    former = _read_verdict(case, _FORMER_CHECKS)
+    if former is not None and not former.passed:
+        return former
+    return _read_verdict(case, _CHECKS)
+
+
+def _read_verdict(case: VerdictCase, checks: int) -> Verdict | None:
+    path = _verdict_path(case, checks)
     if path is None:
         return None
     try:
         with path.open("rb") as file:
             document = json.loads(file.read(_LARGEST_FILE))
-        return _read_verdict(document, case)
+        verdict = Verdict(passed=document["passed"], problem=document["problem"])
+        if document["case"] != case.key(checks):
+            return None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-
-
-def _read_verdict(document: dict[str, Any], case: VerdictCase) -> Verdict | None:
-    denied = _read_ranges(document["denied"])
-    sound = (
-        document["case"] == case.key()
-        and isinstance(document["passed"], bool)
-        and isinstance(document["problem"], str)
-        and denied is not None
-    )
-    if not sound or denied is None:
-        return None
-    return Verdict(passed=document["passed"], denied=denied, problem=document["problem"])
-
-
-def _read_ranges(listed: list[Any]) -> PointRanges | None:
-    """Ranges as they were kept; None where they are not sound."""
-    ranges = tuple((first, last) for first, last in listed)
-    plain = all(type(point) is int for pair in ranges for point in pair)
-    if not plain or len(ranges) > MOST_DENIED or merge_ranges(ranges) != ranges:
-        return None
-    if not all(128 <= first <= last <= LARGEST_POINT for first, last in ranges):
-        return None
-    return ranges
+    sound = isinstance(verdict.passed, bool) and isinstance(verdict.problem, str)
+    return verdict if sound else None
 
 
 def keep_verdict(case: VerdictCase, verdict: Verdict) -> None:
     """Keep a verdict for later runs, where that is possible."""
-    path = _verdict_path(case)
+    path = _verdict_path(case, _CHECKS)
     if path is None:
         return
-    document = {
-        "case": case.key(),
-        "passed": verdict.passed,
-        "denied": [[first, last] for first, last in verdict.denied],
-        "problem": verdict.problem,
-    }
+    document = {"case": case.key(), "passed": verdict.passed, "problem": verdict.problem}
     with suppress(OSError):  # a cache: the next run finds out again
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".verdict-")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(document, file)
-            Path(temporary).replace(path)
-        except OSError:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        write_file(path, json.dumps(document).encode())
 
 
-def _verdict_path(case: VerdictCase) -> Path | None:
+def _verdict_path(case: VerdictCase, checks: int) -> Path | None:
     folder = _verdict_folder()
-    digest = hashlib.sha256(json.dumps(case.key()).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(case.key(checks)).encode()).hexdigest()
     return None if folder is None else folder / f"{case.engine}-{digest[:32]}.json"
 
 
@@ -263,9 +376,9 @@ def _verdict_folder() -> Path | None:
     home = os.environ.get("INGOT_HOME")
     if home:
         return Path(home) / "engines"
-    cache = os.environ.get("XDG_CACHE_HOME")
-    if cache and Path(cache).is_absolute():
-        return Path(cache) / "ingot" / "engines"
+    cached = os.environ.get("XDG_CACHE_HOME")
+    if cached and Path(cached).is_absolute():
+        return Path(cached) / "ingot" / "engines"
     try:
         return Path.home() / ".cache" / "ingot" / "engines"
     except RuntimeError:  # a user without a home

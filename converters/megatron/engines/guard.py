@@ -1,13 +1,11 @@
-"""Caches without a bound of their own: an engine is made anew when the process has grown too far.
+"""Open engines as a build uses them: a fast one is routed, compared by samples, kept in bounds.
 
-What an instance holds cannot be asked for, so the resident memory of the process is watched: what
-it grew by since the engines were opened, or made anew, counts as theirs. Threads have an instance
-each; when one sees the limit passed, all are made anew, each before its next batch. The memory of
-a dropped instance goes back to the system (measured: 530 MB of gigatoken's, to 10 MB).
+Texts that an engine is known to get wrong go to the reference, and so do those it fails on. Some of
+the others are encoded by the reference too while the build runs.
 
-Some of the texts of a run, encoded by the reference too, while it runs.
-Texts that an engine is known to get wrong go to the reference; so do those it fails on.
-Engines as a build uses them: what is not the reference itself is watched and kept in bounds.
+What the caches of an instance hold cannot be asked for, so the resident memory of the process is
+watched: what it grew by since the engines were opened, or made anew, counts as theirs. Threads have
+an instance each; when one sees the limit passed, all are made anew, each before its next batch.
 """
 
 import ctypes
@@ -25,16 +23,15 @@ import pyarrow.compute as pc
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.engines.engine import (
-    LARGEST_POINT,
     Encoded,
     Engine,
     EngineChoice,
     EngineWrongError,
-    PointRanges,
     byte_offsets,
     differing_texts,
     id_offsets,
     merge_parts,
+    open_reference,
     texts_buffer,
 )
 from ingot.converters.megatron.engines.fast_engines import (
@@ -45,9 +42,9 @@ from ingot.converters.megatron.engines.fast_engines import (
     failed_verdict,
     keep_verdict,
     make_verdict_case,
+    new_letters,
     open_fast,
 )
-from ingot.converters.megatron.engines.reference import open_reference
 from ingot.converters.megatron.metrics.messages import Monitor, log_event
 from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
 
@@ -213,16 +210,17 @@ _SINGLY = 8
 
 
 class RoutingRules:
-    """Finds the texts that hold one of some strings, or a code point of some ranges."""
+    """Finds the texts that hold one of some strings, or a letter that `letters` marks."""
 
-    def __init__(self, literals: Iterable[str], denied: PointRanges = ()) -> None:
-        found = sorted(set(literals))
-        self._leads = np.array([one.encode()[0] for one in found], np.uint8)
-        self._literals = found
-        self._denied = _DeniedPoints(denied) if denied else None
+    def __init__(
+        self, literals: Iterable[str], letters: npt.NDArray[np.bool_] | None = None
+    ) -> None:
+        self._literals = sorted(set(literals))
+        self._leads = np.array([one.encode()[0] for one in self._literals], np.uint8)
+        self._marked = None if letters is None else _MarkedLetters(letters)
 
     def __bool__(self) -> bool:
-        return bool(self._literals) or self._denied is not None
+        return bool(self._literals) or self._marked is not None
 
     def holding(self, texts: pa.LargeStringArray) -> npt.NDArray[np.bool_]:
         """Per text, whether it holds one."""
@@ -230,8 +228,8 @@ class RoutingRules:
         for pattern in self._patterns(texts):
             matched = pc.match_substring_regex(texts, pattern)
             hit |= matched.to_numpy(zero_copy_only=False)
-        if self._denied is not None:
-            hit[self._denied.within(texts)] = True
+        if self._marked is not None:
+            hit[self._marked.within(texts)] = True
         return hit
 
     def _patterns(self, texts: pa.LargeStringArray) -> list[str]:
@@ -245,32 +243,27 @@ class RoutingRules:
         return patterns if len(patterns) <= _SINGLY else ["|".join(patterns)]
 
 
-class _DeniedPoints:
-    """Finds code points by their first bytes, then by a table: of English little is looked at."""
+class _MarkedLetters:
+    """Finds letters by their first bytes, then by the table: of English little is looked at."""
 
-    def __init__(self, ranges: PointRanges) -> None:
-        self._table = np.zeros(LARGEST_POINT + 1, np.bool_)
-        self._leads = np.zeros(256, np.bool_)
-        for first, last in ranges:
-            self._table[first : last + 1] = True
-            self._leads[_lead_byte(first) : _lead_byte(last) + 1] = True
-        self._lowest = np.uint8(np.flatnonzero(self._leads)[0])
+    def __init__(self, letters: npt.NDArray[np.bool_]) -> None:
+        self._letters = letters
+        points = np.flatnonzero(letters)
+        leads = np.where(points < 0x800, 0xC0 | points >> 6, 0xE0 | points >> 12)
+        leads = np.where(points < 0x10000, leads, 0xF0 | points >> 18)
+        self._leads = np.bincount(leads, minlength=256) > 0
+        self._lowest = np.uint8(leads.min())
 
     def within(self, texts: pa.LargeStringArray) -> npt.NDArray[np.int64]:
-        """Positions of the texts that hold one; some more than once."""
+        """Positions of the texts that hold a marked letter; some more than once."""
         data = texts_buffer(texts)
         at = np.flatnonzero(data >= self._lowest)
         at = at[self._leads[data[at]]]
         if not len(at):
             return at
-        found = at[self._table[_decode_points(data, at)]]
+        found = at[self._letters[_decode_points(data, at)]]
         starts = byte_offsets(texts)
         return np.searchsorted(starts - starts[0], found, side="right") - 1
-
-
-def _lead_byte(point: int) -> int:
-    """The first byte of a code point in UTF-8; surrogates count as their neighbours."""
-    return chr(point).encode(errors="surrogatepass")[0]
 
 
 def _decode_points(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
@@ -322,15 +315,14 @@ class RoutedEngine:
         return merge_parts(len(texts), [(own, good), (routed, again)]), own
 
 
-def make_routing_rules(
-    engine: FastEngine, loaded: TokenizerFile, denied: PointRanges, *, plain: bool
-) -> RoutingRules:
-    """What sends a text to the reference: denied code points; specials the engine would read.
+def make_routing_rules(engine: FastEngine, loaded: TokenizerFile, *, plain: bool) -> RoutingRules:
+    """What sends a text to the reference: new letters; specials the engine would read.
 
     sentencepiece never reads the text of a control symbol as that symbol, other engines do.
     """
-    read = (plain and not engine.knows_plain) or loaded.kind == "sentencepiece"
-    return RoutingRules((text for text in loaded.special if text and read), denied)
+    read = plain or loaded.kind == "sentencepiece"
+    literals = (text for text in loaded.special if text and read)
+    return RoutingRules(literals, new_letters() if engine.routes_new_letters else None)
 
 
 # A text that an engine got wrong is told from its beginning.
@@ -355,7 +347,7 @@ def open_engine(
         engine = RebuiltEngine(make, memory_limit, monitor) if fast.grows else make()
     except NotOfferedError as error:
         raise ConversionError(
-            choice.engine, str(error), "install the extra fast, or choose --tok-engine hf"
+            choice.engine, str(error), "install the extra `fast`, or choose `tok_engine` hf"
         ) from error
     return GuardedEngine(engine, exact, fast, loaded, choice)
 
@@ -372,7 +364,7 @@ class GuardedEngine:
         choice: EngineChoice,
     ) -> None:
         self.name = engine.name
-        held = make_routing_rules(fast, loaded, choice.denied, plain=choice.plain)
+        held = make_routing_rules(fast, loaded, plain=choice.plain)
         self._routed = RoutedEngine(engine, exact, held)
         self._sampler = Sampler(engine, exact, sample_share(choice.rates, engine.name, exact.name))
         self._case: VerdictCase = make_verdict_case(fast, loaded, plain=choice.plain)

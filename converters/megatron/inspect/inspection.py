@@ -1,10 +1,7 @@
-"""How long the documents of a data set are: exact figures from any number of lengths.
+"""Inspect a finished data set: its header, the lengths of its documents, samples of their texts.
 
-The lengths are counted digit by digit of 16 bits, so that a percentile of 10^8 documents takes two
-or three passes and half a megabyte, and no sorting.
-
-Documents of a data set as a person reads them, cut where sequences and training begin.
-What is in a finished data set: its header, how long its documents are, what they say.
+Lengths are counted digit by digit of 16 bits, so that a percentile of 10^8 documents takes two or
+three passes and half a megabyte, and no sorting.
 """
 
 import contextlib
@@ -55,23 +52,16 @@ class LengthBin:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LengthFigures:
-    """What there is to say about many lengths in tokens.
-
-    Attributes:
-        count: how many.
-        least, most, mean: of all of them; 0 without any.
-        median, p90, p99: the smallest length that 50, 90, 99 % do not exceed.
-        bins: powers of two, from the first to the last that is not empty.
-    """
+    """What there is to say about many lengths in tokens."""
 
     count: int
-    least: int
+    least: int  # least, most, mean: of all of them; 0 without any
     most: int
     mean: float
-    median: int
+    median: int  # median, p90, p99: the smallest length that 50, 90, 99 % do not exceed
     p90: int
     p99: int
-    bins: tuple[LengthBin, ...]
+    bins: tuple[LengthBin, ...]  # powers of two, from the first to the last that is not empty
 
 
 def measure_lengths(lengths: LengthStretches) -> LengthFigures:
@@ -132,38 +122,23 @@ DecodeIds: TypeAlias = Callable[[Sequence[int]], str]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TextFragment:
-    """Part of a document that is read as a whole.
+    """Part of a document that is read as a whole."""
 
-    Attributes:
-        sequence: number of its sequence in the document, from 0.
-        text: decoded, or the ids where there is no tokenizer.
-        trained: whether it is trained on; None without loss masks.
-    """
-
-    sequence: int
-    text: str
-    trained: bool | None
+    sequence: int  # number of its sequence in the document, from 0
+    text: str  # decoded, or the ids where there is no tokenizer
+    trained: bool | None  # whether it is trained on; None without loss masks
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DocumentSample:
-    """A document: its beginning and, if it is long, its end.
-
-    Attributes:
-        document: its number, from 0.
-        sequences: how many it has.
-        tokens: how many it has.
-        head: its beginning, or all of it.
-        left_out: tokens between the two.
-        tail: its end; empty where nothing is left out.
-    """
+    """A document: its beginning and, if it is long, its end."""
 
     document: int
     sequences: int
     tokens: int
-    head: tuple[TextFragment, ...]
-    left_out: int
-    tail: tuple[TextFragment, ...]
+    head: tuple[TextFragment, ...]  # its beginning, or all of it
+    left_out: int  # tokens between the two
+    tail: tuple[TextFragment, ...]  # its end; empty where nothing is left out
 
 
 def read_samples(
@@ -228,58 +203,29 @@ SCANNED_TOKENS: Final = 1 << 30  # tokens that are counted one by one
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EodUse:
-    """Where the id stands that ends a document, in the tokens that were scanned.
-
-    Attributes:
-        id: the id.
-        ends: documents that end with it.
-        documents: documents with tokens.
-        inside: times that it stands before the end of a document.
-    """
+    """Where the id stands that ends a document, in the tokens that were scanned."""
 
     id: int
-    ends: int
-    documents: int
-    inside: int
+    ends: int  # documents that end with it
+    documents: int  # documents with tokens
+    inside: int  # times that it stands before the end of a document
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Omissions:
-    """What of the source is not in the data set, as its facts tell it.
+    """What of the source is not in the data set, as its facts tell it."""
 
-    Attributes:
-        failed_files: files that could not be read.
-        rejected: rows that could not be tokenized.
-        filtered: rows that the limits left out.
-    """
-
-    failed_files: int
-    rejected: int
-    filtered: int
+    failed_files: int  # files that could not be read
+    rejected: int  # rows that could not be tokenized
+    filtered: int  # rows that the limits left out
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Inspection:
-    """What `inspect` found.
-
-    Attributes:
-        prefix: the data set.
-        version, dtype, code: of the index: its version, the type of the ids and Megatron's code.
-        documents, empty_documents, sequences, tokens: counts.
-        document_lengths: of all documents, the empty ones included, in tokens.
-        sequence_lengths: of all sequences; None where every document has at most one.
-        packed: whether a document is a pack of texts.
-        scanned: tokens, from the first, in which `eod` and `trained` were counted.
-        eod: None where no EOD id is known.
-        trained: tokens that are trained on; None without loss masks.
-        tokenizer: what decoded the samples; None = they are ids.
-        notes: what was noticed.
-        left_out: what did not get into it; None where the facts do not tell.
-        meta: the facts of `PREFIX.meta.json`; of the files their number.
-        samples: some documents.
-    """
+    """What `inspect` found."""
 
     prefix: str
+    # version, dtype, code: of the index: its version, the type of the ids and Megatron's code
     version: int
     dtype: str
     code: int
@@ -287,16 +233,17 @@ class Inspection:
     empty_documents: int
     sequences: int
     tokens: int
-    document_lengths: LengthFigures
+    document_lengths: LengthFigures  # of all documents, the empty ones included, in tokens
+    # of all sequences; None where every document has at most one
     sequence_lengths: LengthFigures | None
-    packed: bool
-    scanned: int
-    eod: EodUse | None
-    trained: int | None
-    tokenizer: str | None
-    notes: tuple[str, ...]
-    left_out: Omissions | None
-    meta: dict[str, Json]
+    packed: bool  # whether a document is a pack of texts
+    scanned: int  # tokens, from the first, in which `eod` and `trained` were counted
+    eod: EodUse | None  # None where no EOD id is known
+    trained: int | None  # tokens that are trained on; None without loss masks
+    tokenizer: str | None  # what decoded the samples; None = they are ids
+    notes: tuple[str, ...]  # what was noticed
+    left_out: Omissions | None  # what did not get into it; None where the facts do not tell
+    meta: dict[str, Json]  # the facts of `PREFIX.meta.json`; of the files their number
     samples: tuple[DocumentSample, ...]
 
     def to_document(self) -> dict[str, Json]:

@@ -1,4 +1,4 @@
-"""Documents made once more from the rows that they came from, by the reference tokenizer alone.
+"""Make documents once more from the rows that they came from, by the reference tokenizer alone.
 
 Where every document that the rows give is in the data set, only the ones that are asked for are
 tokenized. Where some were left out for their tokens, or put into packs, all rows of their file are.
@@ -18,8 +18,7 @@ from ingot.converters.errors import ConversionError, SourceError
 from ingot.converters.megatron.chat.loss_masks import LossMasker
 from ingot.converters.megatron.chat.rendering import TextSpan
 from ingot.converters.megatron.chat.templates import load_template
-from ingot.converters.megatron.engines.engine import Engine
-from ingot.converters.megatron.engines.reference import open_reference
+from ingot.converters.megatron.engines.engine import Engine, open_reference
 from ingot.converters.megatron.indexed_dataset import IndexedDataSet, index_paths
 from ingot.converters.megatron.options import BuildOptions
 from ingot.converters.megatron.read.input_files import InputFile, InputLayout, Unit, stamp_files
@@ -46,34 +45,21 @@ StoredSequence: TypeAlias = tuple[Tokens, npt.NDArray[np.uint8] | None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceFile:
-    """A file of the source, and the documents that are its own.
+    """A file of the source, and the documents that are its own."""
 
-    Attributes:
-        name: relative to the source.
-        first: its first document in the data set.
-        documents: how many it has.
-        bytes: its size when it was read; None = not known.
-    """
-
-    name: str
-    first: int
+    name: str  # relative to the source
+    first: int  # its first document in the data set
     documents: int
-    bytes: int | None
+    bytes: int | None  # its size when it was read; None = not known
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RemadeDocument:
-    """A document as its source gives it.
+    """A document as its source gives it."""
 
-    Attributes:
-        row: its first row in the file; None where it is not known.
-        sequences: ids and mask of each of its sequences.
-        problem: why there is none.
-    """
-
-    row: int | None
-    sequences: list[StoredSequence]
-    problem: str | None = None
+    row: int | None  # its first row in the file; None where it is not known
+    sequences: list[StoredSequence]  # ids and mask of each of its sequences
+    problem: str | None = None  # why there is none
 
 
 @dataclass(kw_only=True, slots=True)
@@ -87,7 +73,6 @@ class _UntokenizedDocument:
     spans: list[tuple[TextSpan, ...]] = field(default_factory=list)
 
     def add(self, shard: Shard, place: int, text: str) -> None:
-        """Take a text of a shard."""
         self.texts.append(text)
         self.kinds.append(NEW_DOCUMENT if shard.kinds is None else int(shard.kinds[place]))
         self.skips.append(0 if shard.skips is None else int(shard.skips[place]))
@@ -108,22 +93,14 @@ class _UntokenizedDocument:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RawSource:
-    """The raw data of a data set, and the way it was built.
-
-    Attributes:
-        data: the data set.
-        folder: where the files lie; or the only file.
-        preparer, rules: as in the build.
-        engine: the reference.
-        masker: makes loss masks; None = there are none.
-    """
+    """The raw data of a data set, and the way it was built."""
 
     data: IndexedDataSet
-    folder: Path
+    folder: Path  # where the files lie; or the only file
     preparer: Preparer
     rules: DocumentRules
-    engine: Engine
-    masker: LossMasker | None
+    engine: Engine  # the reference
+    masker: LossMasker | None  # makes loss masks; None = there are none
 
     def remake(
         self, file: SourceFile, chosen: npt.NDArray[np.int64]
@@ -147,7 +124,11 @@ class RawSource:
             raise ConversionError(where, f"{file.name!r} is no file of a source", "build it again")
         path = self.folder if self.folder.is_file() else self.folder / place
         if not path.is_file():
-            raise SourceError(str(path), "cannot be read: no such file", "see --source")
+            raise SourceError(
+                str(path),
+                "cannot be read: no such file",
+                "give the folder of the input as `source`",
+            )
         there = replace(stamp_files([path])[0], name=file.name)
         if file.bytes not in (None, there.bytes):
             problem = f"{there.bytes:,} bytes, {file.bytes:,} when the data set was built from it"
@@ -155,7 +136,6 @@ class RawSource:
         return there
 
     def _documents(self, file: InputFile) -> Iterator[_UntokenizedDocument]:
-        """What the rows of a file give, before tokens are counted."""
         unit = Unit(number=0, file=0, row_groups=None, first_row=0, bytes=file.bytes)
         rows = read_rows(file, unit, self.preparer.layout, batch_size=_BATCH_ROWS)
         long = _UntokenizedDocument(row=0)
@@ -171,7 +151,6 @@ class RawSource:
                 yield long
 
     def _made(self, document: _UntokenizedDocument, name: str) -> RemadeDocument | None:
-        """A document with its tokens; None where they leave it out."""
         made = tokenize_shard(
             document.shard(), name, self.engine, self.masker, self.rules
         ).documents

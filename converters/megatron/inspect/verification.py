@@ -1,8 +1,7 @@
-"""Whether a finished data set is right: in itself, and against the data that it was made of.
+"""Verify a finished data set: in itself, and against the data that it was made of.
 
 In itself: files and index fit together, every id is in the vocabulary, masks are 0 or 1. Against
-the data: documents drawn at random are made once more from their rows, with the reference tokenizer
-and nothing else, and compared id by id.
+the data: documents drawn at random are made once more from their rows and compared id by id.
 """
 
 from collections.abc import Sequence
@@ -39,45 +38,29 @@ _REPORTED: Final = 20  # differences that are told one by one
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DocumentDifference:
-    """A document that is not what its source gives.
-
-    Attributes:
-        document: its number, from 0.
-        file: of the source.
-        row: in that file, from 0; None where it is not known (packs).
-        problem: what differs.
-    """
+    """A document that is not what its source gives."""
 
     document: int
-    file: str
-    row: int | None
-    problem: str
+    file: str  # of the source
+    row: int | None  # in that file, from 0; None where it is not known (packs)
+    problem: str  # what differs
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verification:
-    """What was checked and found.
+    """What was checked and found."""
 
-    Attributes:
-        documents, sequences, tokens: of the data set, all of them checked in themselves.
-        compared: documents that were made once more.
-        files: files of the source that were read for it.
-        failed_files: files that the build could not read: they gave no documents, and none of
-            them was looked at.
-        masked: whether loss masks were compared, too.
-        differing: documents that differ.
-        differences: the first of them.
-    """
-
+    # documents, sequences, tokens: of the data set, all of them checked in themselves
     documents: int
     sequences: int
     tokens: int
-    compared: int
-    files: int
+    compared: int  # documents that were made once more
+    files: int  # files of the source that were read for it
+    # files that the build could not read: they gave no documents, and none of them was looked at
     failed_files: int
-    masked: bool
-    differing: int
-    differences: tuple[DocumentDifference, ...]
+    masked: bool  # whether loss masks were compared, too
+    differing: int  # documents that differ
+    differences: tuple[DocumentDifference, ...]  # the first of them
 
     def to_document(self) -> dict[str, Json]:
         """All of it as JSON."""

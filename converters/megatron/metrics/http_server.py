@@ -1,17 +1,19 @@
-"""The HTTP port of a build: `/metrics` for Prometheus, `/healthz` for whoever restarts pods."""
+"""Serve a build's metrics over HTTP: `/metrics` for Prometheus, `/healthz` for a pod's probe."""
 
 import json
 import socket
 import sys
 import threading
-from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socketserver import TCPServer
+from collections.abc import Callable, Iterable
+from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING, Any, Final
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from ingot.converters.errors import ConversionError
 
 if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
     from prometheus_client import CollectorRegistry
 
 _MOST_CONNECTIONS: Final = 16
@@ -30,10 +32,11 @@ class MetricsServer:
         trouble: Callable[[], str | None],
     ) -> None:
         try:
-            self._server = _Server(host, port, registry, trouble)
+            self._server = make_server(host, port, _make_app(registry, trouble), _Server, _Handler)
         except (OSError, OverflowError) as error:
-            hint = "choose another with --metrics-port, 0 = any free one"
-            raise ConversionError(f"{host}:{port}", f"no metrics there: {error}", hint) from error
+            hint = "choose another port; 0 takes any free one"
+            problem = f"cannot serve metrics there: {error}"
+            raise ConversionError(f"{host}:{port}", problem, hint) from error
         self.port = int(self._server.server_address[1])
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(_POLL,), name="metrics", daemon=True
@@ -41,36 +44,62 @@ class MetricsServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop, end the connections; again is no harm."""
+        """Stop and end the connections; closing again does no harm."""
         self._server.shutdown()
         self._server.hang_up()
         self._server.server_close()
         self._thread.join()
 
 
-class _Server(ThreadingHTTPServer):
+def _make_app(
+    registry: "CollectorRegistry", trouble: Callable[[], str | None]
+) -> "WSGIApplication":
+    from prometheus_client import make_wsgi_app
+
+    metrics = make_wsgi_app(registry)
+
+    def app(environ: "WSGIEnvironment", start: "StartResponse") -> Iterable[bytes]:
+        method = environ["REQUEST_METHOD"]
+        if method not in ("GET", "HEAD"):
+            return _answer(
+                start, "501 Not Implemented", "text/plain", b"only GET and HEAD are served\n"
+            )
+        if environ["PATH_INFO"] == "/metrics":
+            body = metrics({**environ, "REQUEST_METHOD": "GET"}, start)
+        elif environ["PATH_INFO"] == "/healthz":
+            reason = trouble()
+            state = {"status": "ok"} if reason is None else {"status": "failing", "reason": reason}
+            status = "200 OK" if reason is None else "503 Service Unavailable"
+            body = _answer(start, status, "application/json", json.dumps(state).encode() + b"\n")
+        else:
+            text = b"/metrics and /healthz are here\n"
+            body = _answer(start, "404 Not Found", "text/plain; charset=utf-8", text)
+        return [] if method == "HEAD" else body
+
+    return app
+
+
+def _answer(start: "StartResponse", status: str, kind: str, body: bytes) -> Iterable[bytes]:
+    start(status, [("Content-Type", kind), ("Cache-Control", "no-store")])
+    return [body]
+
+
+class _Server(ThreadingMixIn, WSGIServer):
     """A few connections at a time, each for one answer."""
 
     daemon_threads = False  # server_close waits for them
     request_queue_size = _MOST_CONNECTIONS
 
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        registry: "CollectorRegistry",
-        trouble: Callable[[], str | None],
-    ) -> None:
-        self.registry = registry
-        self.trouble = trouble
+    def __init__(self, *args: Any) -> None:  # noqa: ANN401
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
-        super().__init__((host, port), _Handler)
+        super().__init__(*args)
 
     def server_bind(self) -> None:
         """Bind without asking the name service who we are."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = "", self.server_address[1]
+        self.setup_environ()
 
     def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ANN401
         """Whether one more connection is welcome."""
@@ -90,9 +119,9 @@ class _Server(ThreadingHTTPServer):
         """End the connections that are open."""
         with self._lock:
             waiting = list(self._open)
-        for one in waiting:
+        for connection in waiting:
             try:
-                one.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
             except OSError:  # it has just ended
                 continue
 
@@ -102,51 +131,11 @@ class _Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-class _Handler(BaseHTTPRequestHandler):
-    """Answers one request."""
+class _Handler(WSGIRequestHandler):
+    """Answers one request; requests are not logged."""
 
-    server: _Server
     timeout = _PATIENCE
     server_version = "ingot"
-    sys_version = ""
-
-    def do_GET(self) -> None:
-        """Answer."""
-        match self.path.partition("?")[0]:
-            case "/metrics":
-                self._metrics()
-            case "/healthz":
-                self._health()
-            case _:
-                self._answer(404, "text/plain; charset=utf-8", b"/metrics and /healthz are here\n")
-
-    def do_HEAD(self) -> None:
-        """Answer without a body."""
-        self.do_GET()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Requests are not logged."""
-
-    def _metrics(self) -> None:
-        """The metrics in the format that the client asks for."""
-        from prometheus_client.exposition import choose_encoder
-
-        encode, kind = choose_encoder(self.headers.get("accept", ""))
-        self._answer(200, kind, encode(self.server.registry))
-
-    def _health(self) -> None:
-        """Whether the build is healthy."""
-        trouble = self.server.trouble()
-        document = {"status": "ok"} if trouble is None else {"status": "failing", "reason": trouble}
-        body = json.dumps(document).encode() + b"\n"
-        self._answer(200 if trouble is None else 503, "application/json", body)
-
-    def _answer(self, status: int, kind: str, body: bytes) -> None:
-        """Send the answer, without its body for HEAD."""
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Cache-Control", "no-store")
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+        """Log nothing."""

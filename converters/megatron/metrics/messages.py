@@ -1,6 +1,6 @@
-"""What a token build tells about itself while it runs; who listens is not its business.
+"""Define the messages that a token build sends while it runs, their sums and the lines of its log.
 
-A message is a flat JSON object, so that it can cross to another process as it is. The kinds:
+A message is a flat JSON object. The kinds:
 
     {"kind": "log", "level", "component", "event", ...fields}      one line of the log
     {"kind": "count", NAME: int, ...}                              amounts to add to the counters
@@ -10,15 +10,7 @@ A message is a flat JSON object, so that it can cross to another process as it i
     {"kind": "plan", "bytes", "files", "units"}                    what there is to do, once
     {"kind": "phase", "phase"}                                     `read`, `merge`, `done`
 
-`component` is `scanner`, `reader`, `tokenizer`, `writer` or `pipeline`; `level` `trace`, `debug`,
-`info`, `warn` or `error`. Counters: `bytes_read` (of the input files, compressed), `text_bytes`
-(tokenized), `records`, `documents`, `tokens`, `bytes_written`, `failed_records`, `filtered`,
-`files`, `failed_files`, `units`, and `error.TYPE`. Stages: `reader`, `preprocess`, `tokenize`,
-`write`, `index`.
-
-Latencies of batches in a fixed room: percentiles within 1 %, and Prometheus's buckets.
-The sums of a build's messages: counters, errors, stages, latencies, queues, phases.
-The log of a build: one JSON object a line, of bounded length, whatever the values are.
+Counters are `COUNTER_NAMES` and `error.TYPE`; those of another process carry `worker`.
 """
 
 import math
@@ -199,7 +191,6 @@ class MessageTotals:
         return {phase: seconds for phase, seconds in spent.items() if phase != "done"}
 
     def _count(self, message: dict[str, Json]) -> None:
-        """Add the amounts of a `count` message."""
         for name, amount in message.items():
             if name.startswith(_ERROR):
                 kind = name.removeprefix(_ERROR)

@@ -1,9 +1,4 @@
-"""What a build takes of the machine: CPU, memory and disk of this process and its children.
-
-How fast the disk gives the input files by itself: what a build's reading is compared with.
-What a build did, in one value: amounts, rates, time by stage.
-The state of a build as Prometheus's metrics and as the fields of a log line.
-"""
+"""Measure the machine under a build; show its state as summary, metrics and fields of the log."""
 
 import os
 import time
@@ -26,18 +21,12 @@ _STATUS: Final = Path("/proc/self/status")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResourceSample:
-    """Use of the machine over the time since the sample before.
+    """Use of the machine over the time since the sample before."""
 
-    Attributes:
-        cpu_pct: 100 = one core busy all the time.
-        rss: bytes in memory now; pages that processes share count in each.
-        disk_read, disk_write: MB/s from and to the disk itself (what the page cache serves is not
-            in it); 0 where the system does not say.
-        processes: how many there are.
-    """
-
-    cpu_pct: float = 0.0
-    rss: int = 0
+    cpu_pct: float = 0.0  # 100 = one core busy all the time
+    rss: int = 0  # bytes in memory now; pages that processes share count in each
+    # disk_read, disk_write: MB/s from and to the disk itself (what the page cache serves is not
+    # in it); 0 where the system does not say
     disk_read: float = 0.0
     disk_write: float = 0.0
     processes: int = 1
@@ -97,7 +86,6 @@ class Resources:
 
 
 def _process_usage(process: Any) -> _ProcessUsage:  # noqa: ANN401
-    """What a psutil process has used."""
     times = process.cpu_times()
     read, written = _disk_bytes(process)
     cpu = times.user + times.system
@@ -151,7 +139,6 @@ def measure_sequential_mbps(files: Iterable[Path], *, least: int = _LEAST_BYTES)
 
 
 def _read_for(path: Path, seconds: float) -> tuple[int, float]:
-    """Bytes of a file that were read within a time, and the time."""
     room = bytearray(_BLOCK)
     with path.open("rb", buffering=0) as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -242,17 +229,12 @@ class BuildSummary:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BuildMeasures:
-    """What a summary says that no message did.
-
-    Attributes:
-        engine: that tokenized.
-        engine_mbps: MB/s of text of the fastest exact engine in memory, all its processes together.
-        disk_mbps: MB/s of sequential reading from the disk of the input.
-    """
+    """What a summary says that no message did."""
 
     engine: str | None = None
+    # MB/s of text of the fastest exact engine in memory, all its processes together
     engine_mbps: float | None = None
-    disk_mbps: float | None = None
+    disk_mbps: float | None = None  # MB/s of sequential reading from the disk of the input
 
 
 def summarize_build(
@@ -291,7 +273,6 @@ def latency_percentiles(totals: MessageTotals) -> dict[str, float | None]:
 
 
 def _run_speed(totals: MessageTotals, now: float, measured: BuildMeasures) -> RunSpeed:
-    """The rates of the run."""
     wall = max(now - totals.started, 1e-9)
     reading = max(totals.phases(now).get("read", wall), 1e-9)
     read, text = totals.counts["bytes_read"] / MB, totals.counts["text_bytes"] / MB
@@ -312,13 +293,11 @@ def _share_of(part: float, whole: float | None) -> float | None:
 
 
 def _stage_times(seconds: dict[str, float]) -> tuple[StageTime, ...]:
-    """Every stage with its share."""
     whole = sum(seconds.values()) or 1.0
     return tuple(StageTime(stage=s, seconds=t, share=t / whole) for s, t in seconds.items())
 
 
 def _round_value(value: Json) -> Json:
-    """The value with its floats rounded."""
     if isinstance(value, dict):
         return {name: _round_value(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -401,7 +380,6 @@ def make_registry(collect: Callable[[], Iterable["Metric"]]) -> "CollectorRegist
         """Collects anew for every scrape."""
 
         def collect(self) -> Iterable["Metric"]:
-            """The metrics now."""
             return collect()
 
     registry = CollectorRegistry(auto_describe=False)
@@ -435,7 +413,6 @@ def metric_families(state: MetricsState) -> Iterator["Metric"]:
 
 
 def _gauge_values(state: MetricsState) -> Iterator[tuple[str, str, float]]:
-    """Name, help and value of what goes up and down."""
     totals, rates, sample = state.totals, state.rates, state.sample
     reader, tokenizer = totals.depths()
     read, text = rates.per_second("bytes_read") / MB, rates.per_second("text_bytes") / MB
@@ -459,7 +436,6 @@ def _gauge_values(state: MetricsState) -> Iterator[tuple[str, str, float]]:
 
 
 def _latency_families(totals: MessageTotals) -> Iterator["Metric"]:
-    """The histogram of batch latencies, and its percentiles for eyes."""
     from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
 
     seen = totals.latencies
@@ -476,5 +452,4 @@ def _latency_families(totals: MessageTotals) -> Iterator["Metric"]:
 
 
 def _label_text(text: str) -> str:
-    """A label's value as UTF-8 can hold it, of bounded length."""
     return text[:100].encode("utf-8", "backslashreplace").decode()

@@ -1,7 +1,4 @@
-"""When a running build is in trouble: nothing moves, or nothing succeeds any more.
-
-Watches a running build: takes its messages, tells the log, the metrics and the progress bar.
-"""
+"""Watch a running build: log, metrics and progress bar from its messages; alarms when it stalls."""
 
 import threading
 from dataclasses import dataclass
@@ -31,15 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AlarmLimits:
-    """How long and how often is too much.
+    """How long and how often is too much."""
 
-    Attributes:
-        stall_seconds: without a batch that went through, while there is work.
-        error_streak: failures in a row, of records or of files, that are still borne.
-    """
-
-    stall_seconds: float
-    error_streak: int
+    stall_seconds: float  # without a batch that went through, while there is work
+    error_streak: int  # failures in a row, of records or of files, that are still borne
 
 
 class Alarms:
@@ -94,7 +86,6 @@ class Alarms:
         return f"stall: no batch went through for {waited:.0f} s; {_waiting_stage(totals)}"
 
     def _move(self, now: float, totals: MessageTotals) -> list[dict[str, Json]]:
-        """Something moved."""
         waited, stalled = now - self._moved, self._stalled
         self._moved, self._stalled = now, False
         if not stalled:
@@ -110,7 +101,6 @@ class Alarms:
         return said + self._streak("files", lost, good=files > lost)
 
     def _streak(self, what: str, failed: int, *, good: bool) -> list[dict[str, Json]]:
-        """Go on with a row of failures, or end it."""
         before, limit = self._streaks[what], self._limits.error_streak
         after = 0 if good else before + failed
         self._streaks[what] = after
@@ -125,20 +115,17 @@ class Alarms:
 
 
 def _log_message(level: Level, event: str, **fields: Json) -> dict[str, Json]:
-    """A `log` message of the pipeline."""
     named = {"kind": "log", "level": level, "component": "pipeline", "event": event}
     rounded = {n: round(v, 3) if isinstance(v, float) else v for n, v in fields.items()}
     return {**named, **rounded}
 
 
 def _queue_fields(totals: MessageTotals) -> dict[str, Json]:
-    """The queues' depths as the log names them."""
     reader, tokenizer = totals.depths()
     return {"queue_depth_reader": reader, "queue_depth_tok": tokenizer}
 
 
 def _waiting_stage(totals: MessageTotals) -> str:
-    """Which stage the batches wait for."""
     reader, tokenizer = totals.depths()
     if tokenizer:
         return f"{tokenizer} tokenized batches wait for the writer or for an earlier batch"
@@ -154,25 +141,17 @@ _SHORTEST: Final = 0.05
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BuildProgress:
-    """How far a build is.
+    """How far a build is."""
 
-    Attributes:
-        phase: `start`, `read`, `merge`, `done`.
-        bytes_read, bytes_total: of the input files, compressed; a total of 0 is unknown.
-        records, tokens: so far.
-        tokens_per_sec: over the last half minute.
-        eta: seconds until all input is read, None if unknown.
-        trouble: why the build is not healthy, None if it is.
-    """
-
-    phase: str
+    phase: str  # `start`, `read`, `merge`, `done`
+    # bytes_read, bytes_total: of the input files, compressed; a total of 0 is unknown
     bytes_read: int
     bytes_total: int
-    records: int
+    records: int  # records, tokens: so far
     tokens: int
-    tokens_per_sec: float
-    eta: float | None
-    trouble: str | None
+    tokens_per_sec: float  # over the last half minute
+    eta: float | None  # seconds until all input is read, None if unknown
+    trouble: str | None  # why the build is not healthy, None if it is
 
 
 class Watch:
@@ -284,13 +263,11 @@ class Watch:
         self._line("summary", summary.to_document())
 
     def _run(self) -> None:
-        """Look until it is over."""
         pause = max(min(self._options.interval, _DRAW if self._progress else _LOOK), _SHORTEST)
         while not self._ended.wait(pause):
             self.look()
 
     def _measure(self) -> None:
-        """Sample the machine; write the line `metrics`."""
         self._sample = self._resources.sample()
         if self._options.exporter == "stdout":
             with self._lock:
@@ -298,7 +275,6 @@ class Watch:
             self._line("metrics", shown)
 
     def _show(self, progress: BuildProgress) -> None:
-        """Tell who draws the progress, while there is a terminal to draw on."""
         if self._progress is None:
             return
         try:
@@ -321,7 +297,6 @@ class Watch:
         )
 
     def _state(self) -> MetricsState:
-        """All there is to export; the lock is held."""
         now = self._clock()
         return MetricsState(
             now=now,
@@ -333,7 +308,6 @@ class Watch:
         )
 
     def _families(self) -> list["Metric"]:
-        """The metrics for one scrape."""
         with self._lock:
             return list(metric_families(self._state()))
 
@@ -344,6 +318,5 @@ class Watch:
                 self._log.write(message)
 
     def _line(self, event: str, shown: dict[str, Json]) -> None:
-        """Write a line of the pipeline."""
         head = {"kind": "log", "level": "info", "component": "pipeline", "event": event}
         self._log.write({**head, **shown})

@@ -1,8 +1,4 @@
-"""Names of files as texts of JSON: any bytes that a file system allows come back as they were.
-
-What a token build reads: the files in their order, and the units of work that they make.
-What a build reads out of its files: columns of texts, or unified records; what serves as such.
-"""
+"""List the files that a token build reads, the units they make, and what is read of them."""
 
 import fnmatch
 import os
@@ -36,54 +32,23 @@ UNIT_BYTES: Final = 64 << 20  # compressed; larger files are cut between row gro
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InputFile:
-    """A file to be read.
+    """A file to be read."""
 
-    Attributes:
-        name: relative to the input folder, with `/`; names it in the results.
-        path: where it lies.
-        bytes: its size.
-        mtime_ns: when it was changed last, nanoseconds since 1970.
-    """
-
-    name: str
+    name: str  # relative to the input folder, with `/`; names it in the results
     path: Path
     bytes: int
-    mtime_ns: int
-
-    def to_document(self) -> dict[str, Json]:
-        """As JSON, for another process."""
-        return {
-            "name": name_to_text(self.name),
-            "path": name_to_text(self.path),
-            "bytes": self.bytes,
-            "mtime_ns": self.mtime_ns,
-        }
-
-    @staticmethod
-    def from_document(document: dict[str, Json]) -> "InputFile":
-        """The file of such a document."""
-        name, path = (text_to_name(document[key]) for key in ("name", "path"))
-        size, changed = document["bytes"], document["mtime_ns"]
-        return InputFile(name=name, path=Path(path), bytes=size, mtime_ns=changed)
+    mtime_ns: int  # when it was changed last, nanoseconds since 1970
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unit:
-    """A piece of work, done as a whole or not at all.
+    """A piece of work, done as a whole or not at all."""
 
-    Attributes:
-        number: its place in the plan.
-        file: number of its file.
-        row_groups: the row groups from, and up to; None = all of the file.
-        first_row: number of its first row in the file.
-        bytes: of the file, its share.
-    """
-
-    number: int
+    number: int  # its place in the plan
     file: int
-    row_groups: tuple[int, int] | None
-    first_row: int
-    bytes: int
+    row_groups: tuple[int, int] | None  # the row groups from, and up to; None = all of the file
+    first_row: int  # number of its first row in the file
+    bytes: int  # of the file, its share
 
 
 def scan(folder: Path, pattern: str = "*.parquet", *, recursive: bool = True) -> list[InputFile]:
@@ -99,14 +64,14 @@ def scan(folder: Path, pattern: str = "*.parquet", *, recursive: bool = True) ->
     if folder.is_file():
         return [_stamp_file(folder.name, folder)]
     if not folder.is_dir():
-        raise SourceError(str(folder), "no such folder", "give --input-dir an existing one")
+        raise SourceError(str(folder), "no such folder", "name an existing one")
     found = sorted(
         name for name in _list_names(folder, recursive) if _matches_pattern(name, pattern)
     )
     if not found:
         where = "in it or its folders" if recursive else "in it"
         problem = f"no file {where} fits {pattern!r}"
-        raise SourceError(str(folder), problem, "state --pattern, such as '*.parquet'")
+        raise SourceError(str(folder), problem, "state a pattern, such as '*.parquet'")
     return [_stamp_file(name, folder / name) for name in found]
 
 
@@ -194,24 +159,14 @@ InputKind: TypeAlias = Literal["raw", "pt", "sft"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InputLayout:
-    """What is read out of every file.
+    """What is read out of every file."""
 
-    Attributes:
-        kind: texts of raw columns, or unified records.
-        columns: names of the columns.
-    """
-
-    kind: InputKind
+    kind: InputKind  # texts of raw columns, or unified records
     columns: tuple[str, ...]
 
     def to_document(self) -> dict[str, Json]:
         """As JSON."""
         return {"kind": self.kind, "columns": list(self.columns)}
-
-    @staticmethod
-    def from_document(document: dict[str, Json]) -> "InputLayout":
-        """The layout of such a document."""
-        return InputLayout(kind=document["kind"], columns=tuple(document["columns"]))
 
 
 _RECORD_LAYOUTS: Final[dict[str, InputLayout]] = {
@@ -250,7 +205,7 @@ def _records_layout(
 ) -> InputLayout:
     if text_cols and (kind, text_cols) != ("pt", ("text",)):
         raise SourceError(
-            str(file.path), "holds unified records, whose text is known", "leave --text-cols out"
+            str(file.path), "holds unified records, whose text is known", "leave out `text_cols`"
         )
     return _RECORD_LAYOUTS[kind]
 
@@ -270,9 +225,9 @@ def _likely_column(schema: pa.Schema, file: InputFile) -> tuple[str, ...]:
         alike = [name for name in texts if name.lower() == wanted]
         if alike:
             return (wanted if wanted in alike else alike[0],)
-    wanted = ", ".join(TEXT_COLUMNS[:-1])
-    problem = f"has no column of texts named {wanted} or {TEXT_COLUMNS[-1]} (it has {_shown_fields(schema)})"
-    raise SourceError(str(file.path), problem, "name the columns: --text-cols")
+    names = f"{', '.join(TEXT_COLUMNS[:-1])} or {TEXT_COLUMNS[-1]}"
+    problem = f"has no column of texts named {names} (it has {_shown_fields(schema)})"
+    raise SourceError(str(file.path), problem, "name the columns in `text_cols`")
 
 
 def _shown_fields(schema: pa.Schema) -> str:
@@ -287,14 +242,14 @@ def _check_columns(schema: pa.Schema, columns: Sequence[str], file: InputFile) -
         found = schema.get_all_field_indices(name)
         if not found:
             problem = f"has no column {name!r} (it has {_shown_fields(schema)})"
-            raise SourceError(str(file.path), problem, "see --text-cols")
+            raise SourceError(str(file.path), problem, "name other columns in `text_cols`")
         if len(found) > 1:
             problem = f"has {len(found)} columns {name!r}"
             raise SourceError(str(file.path), problem, "give them names of their own")
         kind = schema.field(found[0]).type
         if not _is_text_type(kind):
             problem = f"column {name!r} is {str(kind)[:_SHOWN_CHARS]}, not text"
-            raise SourceError(str(file.path), problem, "see --text-cols")
+            raise SourceError(str(file.path), problem, "name other columns in `text_cols`")
 
 
 def _is_text_type(kind: pa.DataType) -> bool:

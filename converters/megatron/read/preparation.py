@@ -1,20 +1,16 @@
-"""Conversations to texts: rendered, limited, long ones cut, each with what of it is trained on.
-
-Rows to texts that an engine can take: stripped, joined, limited, conversations rendered.
-"""
+"""Turn rows into texts that an engine can take: joined, limited, cut, conversations rendered."""
 
 import codecs
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingot.converters.megatron.chat.rendering import RenderedChat, TextSpan
-from ingot.converters.megatron.chat.templates import ChatTemplate, TemplateError
+from ingot.converters.megatron.chat.rendering import RenderedChat, TemplateError, TextSpan
 from ingot.converters.megatron.options import BuildOptions
 from ingot.converters.megatron.read.input_files import InputLayout
 from ingot.converters.megatron.read.row_batches import (
@@ -45,6 +41,9 @@ from ingot.converters.megatron.text.long_texts import (
 )
 from ingot.converters.rows import Json, Reject
 
+if TYPE_CHECKING:
+    from ingot.converters.megatron.chat.templates import ChatTemplate
+
 TEMPLATE_REASON: Final = "template"
 # Kind, text, leading ids to be dropped, what of it is trained on.
 _ChatPiece: TypeAlias = tuple[int, str, int, tuple[TextSpan, ...]]
@@ -52,19 +51,12 @@ _ChatPiece: TypeAlias = tuple[int, str, int, tuple[TextSpan, ...]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatPreparer:
-    """Makes shards of conversations.
+    """Makes shards of conversations."""
 
-    Attributes:
-        template: renders them.
-        options: of the build.
-        cutter: cuts long ones.
-        parts: how many shards the text of one is to be cut into at least.
-    """
-
-    template: ChatTemplate
+    template: "ChatTemplate"
     options: BuildOptions
-    cutter: Cutter
-    parts: int = 1
+    cutter: Cutter  # cuts long ones
+    parts: int = 1  # how many shards the text of one is to be cut into at least
 
     def prepare(self, name: str, rows: RowBatch) -> Iterator[Shard]:
         """The shards of some rows of the file `name`."""
@@ -94,7 +86,6 @@ class ChatPreparer:
         return given and not self.template.takes_tools
 
     def _pieces(self, chat: RenderedChat, tally: dict[str, int]) -> list[_ChatPiece]:
-        """The texts of a conversation, none where the limits leave it out."""
         options, length = self.options, len(chat.text)
         if length < (options.min_chars or 0):
             tally["short"] += 1
@@ -187,7 +178,7 @@ def _read_conversation(row: pa.RecordBatch) -> dict[str, Json] | str:
     return chat
 
 
-def _render_conversation(template: ChatTemplate, chat: dict[str, Json] | str) -> RenderedChat:
+def _render_conversation(template: "ChatTemplate", chat: dict[str, Json] | str) -> RenderedChat:
     if isinstance(chat, str):
         raise TemplateError(chat)
     if not chat["messages"]:
@@ -202,21 +193,13 @@ BLOCK_BYTES: Final = 1 << 20  # of a long text that is decoded at a time
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preparer:
-    """Makes shards of the rows of a unit.
-
-    Attributes:
-        layout: what the rows are.
-        options: of the build.
-        cutter: cuts texts that are longer than its limit.
-        template: renders conversations; None where there are none.
-        shards: parts that a batch is cut into at least.
-    """
+    """Makes shards of the rows of a unit."""
 
     layout: InputLayout
     options: BuildOptions
-    cutter: Cutter
-    template: ChatTemplate | None = None
-    shards: int = 1
+    cutter: Cutter  # cuts texts that are longer than its limit
+    template: "ChatTemplate | None" = None  # renders conversations; None where there are none
+    shards: int = 1  # parts that a batch is cut into at least
 
     def prepare(self, name: str, batches: Iterable[RowBatch]) -> Iterator[Shard]:
         """The shards of all rows of a unit, in order."""

@@ -1,9 +1,7 @@
-"""The rows of a unit, batch by batch: text columns of any Parquet file, or unified records.
+"""Read the rows of a unit batch by batch, and join their text columns to one text a row.
 
 Only the columns that are needed are decoded, in batches bounded by the bytes of their texts. What
 cannot be read is a `SourceError` that names the file; the file counts as failed then.
-
-Text columns of rows to one text a row: decoded, stripped, joined.
 """
 
 import codecs
@@ -45,19 +43,12 @@ _LOOK_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RowBatch:
-    """Consecutive rows of a file.
+    """Consecutive rows of a file."""
 
-    Attributes:
-        first: number of the first, from 0.
-        table: their columns, as the layout names them.
-        row_group: where they lie, None where the file has none.
-        read: bytes of the file that they stand for.
-    """
-
-    first: int
-    table: pa.RecordBatch
-    row_group: int | None
-    read: int
+    first: int  # number of the first, from 0
+    table: pa.RecordBatch  # their columns, as the layout names them
+    row_group: int | None  # where they lie, None where the file has none
+    read: int  # bytes of the file that they stand for
 
 
 def read_rows(
@@ -197,7 +188,6 @@ class _GroupDecoder:
             return
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The batches as they come."""
         while (item := self._queue.get()) is not None:
             yield item
         self._done.result()
@@ -235,17 +225,11 @@ _EMPTY: Final = pa.scalar("", pa.large_string())
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JoinedTexts:
-    """One text per row.
+    """One text per row."""
 
-    Attributes:
-        texts: without nulls; empty where there is none.
-        missing: which rows have a null in every column.
-        bad: places of the rows with a value that is no UTF-8, and how it begins; their text is
-            empty.
-    """
-
-    texts: pa.LargeStringArray
-    missing: Flags
+    texts: pa.LargeStringArray  # without nulls; empty where there is none
+    missing: Flags  # which rows have a null in every column
+    # places of the rows with a value that is no UTF-8, and how it begins; their text is empty
     bad: dict[int, str]
 
 
@@ -301,7 +285,6 @@ def _strip_texts(texts: pa.LargeStringArray) -> pa.LargeStringArray:
 
 
 def _leading_space(text: memoryview) -> int:
-    """Bytes of white space that UTF-8 begins with."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     found = 0
     for start in range(0, len(text), _WINDOW):
@@ -314,7 +297,6 @@ def _leading_space(text: memoryview) -> int:
 
 
 def _trailing_space(text: memoryview) -> int:
-    """Bytes of white space that UTF-8 ends with."""
     end = len(text)
     while end:
         start = max(0, end - _WINDOW)

@@ -1,6 +1,6 @@
-"""A build done to its end: by one process or several, again where an engine was wrong.
+"""Build a Megatron data set from Parquet texts or unified records.
 
-The token build: from Parquet texts or unified records to a Megatron data set.
+Units are done by one process or several, and again without an engine that was wrong.
 """
 
 import json
@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from ingot.converters.errors import ConversionError, NoTokensError, OutputError, SourceError
+from ingot.converters.megatron.engines.choice import choose_engine
 from ingot.converters.megatron.engines.engine import REFERENCES, EngineChoice, EngineWrongError
 from ingot.converters.megatron.engines.fast_engines import (
     FAST_ENGINES,
@@ -25,7 +26,6 @@ from ingot.converters.megatron.engines.fast_engines import (
     recall_verdict,
 )
 from ingot.converters.megatron.engines.guard import trim_memory
-from ingot.converters.megatron.engines.race import choose_engine
 from ingot.converters.megatron.indexed_dataset import (
     DTYPES,
     WRITTEN_CODES,
@@ -59,21 +59,18 @@ from ingot.converters.megatron.write.staging import (
     open_staging,
     sum_counts,
 )
-from ingot.converters.output.commit import output_errors
+from ingot.converters.output.files import output_errors
 from ingot.converters.progress import host_facts
 from ingot.converters.rows import Json
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """How it went.
+    """How it went."""
 
-    Attributes:
-        choice: the engine that it ended with; None = everything was done before.
-        failures: by number, the files that no process survived, and why.
-    """
-
+    # the engine that it ended with; None = everything was done before
     choice: EngineChoice | None = None
+    # by number, the files that no process survived, and why
     failures: dict[int, str] = field(default_factory=dict)
 
 
@@ -102,7 +99,6 @@ def run_attempts(job: UnitRun) -> Outcome:
 
 
 def _contradiction_error(job: UnitRun, error: EngineWrongError) -> ConversionError:
-    """No engine is left that could do it otherwise."""
     return ConversionError(
         job.recipe.loaded.given,
         f"the library contradicts itself about its ids: {error}",
@@ -232,7 +228,6 @@ class _Build:
         beside: SideFiles,
         monitor: Monitor,
     ) -> "_Build":
-        """The start-up checks: tokenizer, special tokens, what the files hold."""
         loaded = load_tokenizer(tokenizer)
         check = check_special(
             loaded,
@@ -274,7 +269,6 @@ class _Build:
         return {**identity, "changed": {file.name: file.mtime_ns for file in self.files}}
 
     def already_done(self) -> TokenStats | None:
-        """The stats of this very data set if it is there."""
         _, idx_path, meta_path = index_paths(self.prefix)
         if not idx_path.exists():
             return None
@@ -292,7 +286,7 @@ class _Build:
                 return read_stats(meta, already_done=True)
         if self.work.overwrite:
             return None
-        hint = "name another prefix, or replace it with --overwrite"
+        hint = "name another prefix, or build with `overwrite`"
         if self.work.resume:
             raise OutputError(str(idx_path), f"is another data set: {differs}", hint)
         raise OutputError(str(idx_path), f"exists, and differs: {differs}", hint)
@@ -325,7 +319,7 @@ class _Build:
             raise OutputError(
                 str(self.prefix),
                 f"the unfinished build differs: {differs}",
-                "go on with what it had, or leave --resume out to start again",
+                "use the same inputs and options, or leave out `resume` to start again",
             )
         log_event(
             self.monitor,
@@ -336,7 +330,6 @@ class _Build:
         )
 
     def _chosen(self, units: Sequence[Unit], exclude: frozenset[str]) -> EngineChoice:
-        """The engine for these units."""
         threads, inside = self.work.threads()
         choice = choose_engine(
             self.recipe.loaded,

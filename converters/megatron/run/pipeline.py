@@ -1,9 +1,4 @@
-"""What a pipeline measures of itself: time by stage, and how full its queues are.
-
-Ids without those that a piece of a text has only because it begins a text.
-A shard through an engine: ids, loss masks, documents as they are written, rejects.
-Units through reader, tokenizers and writer: threads with bounded queues between them, in order.
-"""
+"""Run units through reader, tokenizers and writer: threads with bounded queues, in order."""
 
 import queue
 import threading
@@ -157,7 +152,6 @@ def tokenize_shard(
 
 
 def _text_sizes(shard: Shard, encoded: Encoded) -> dict[str, int]:
-    """Characters and bytes of the texts that were tokenized."""
     good = shard.texts
     if encoded.failed:
         kept = np.ones(len(good), np.bool_)
@@ -215,32 +209,19 @@ _WARM_UP_TEXTS: Final = pa.array(["Warm up: 1, 2, 3. 预热。"], pa.large_strin
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PipelineParts:
-    """What a pipeline is made of.
-
-    Attributes:
-        files: all files, by number.
-        layout: what is read.
-        preparer: makes shards.
-        rules: of documents.
-        open_engine: makes an engine; called once in every tokenizing thread.
-        masker: makes loss masks; None = there are none. Called once in every thread, too.
-        threads: tokenizing threads.
-        batch_size: rows per batch.
-        queue_cap: shards between two stages, at most.
-        rowgroup_parallel: row groups decoded at once.
-        monitor: hears how it goes.
-    """
+    """What a pipeline is made of."""
 
     files: list[InputFile]
     layout: InputLayout
     preparer: Preparer
     rules: DocumentRules
-    open_engine: Callable[[], Engine]
+    open_engine: Callable[[], Engine]  # makes an engine; called once in every tokenizing thread
+    # makes loss masks; None = there are none. Called once in every thread, too.
     masker: Callable[[], LossMasker] | None
-    threads: int
-    batch_size: int
-    queue_cap: int
-    rowgroup_parallel: int
+    threads: int  # tokenizing threads
+    batch_size: int  # rows per batch
+    queue_cap: int  # shards between two stages, at most
+    rowgroup_parallel: int  # row groups decoded at once
     monitor: Monitor
 
 
@@ -396,7 +377,6 @@ class _Pipeline:
         self._own("engine", self._stages.open_engine).encode(_WARM_UP_TEXTS)
 
     def _own(self, name: str, make: Callable[[], _Own]) -> _Own:
-        """What every thread has of its own, made when it is needed first."""
         if not hasattr(self._local, name):
             setattr(self._local, name, make())
         own: _Own = getattr(self._local, name)

@@ -1,15 +1,12 @@
-"""One process of a build with several: does the units that it is given, in a lane of its own.
+"""Do the units of a build in several processes: one that dies is replaced, and nothing is lost.
 
-It is started by the supervisor and reads lines of JSON from standard input: its assignment, the
-units, at last `{"end": true}`. On standard output it says `{"ready": true}` when it is going to
-begin, `{"done": UNIT, "failed": BOOL}`, `{"said": MESSAGE}` and `{"error": ...}`. When its input
-ends without that last line, its supervisor is gone, and it ends on the spot.
-
-Several processes at the units of one build: one that dies is replaced, and nothing is lost.
+A process works in a lane of its own. On standard input it gets its `Assignment`, then the units, at
+last None; on standard output it sends `Ready` when it is going to begin, `UnitDone`, messages for
+the monitor, or the error that ended it. When its input ends without that None, its supervisor is
+gone, and it ends on the spot.
 """
 
 import contextlib
-import json
 import os
 import queue
 import signal
@@ -17,54 +14,49 @@ import subprocess
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO, Final
+from typing import Any, Final, TypeAlias
 
 import ingot
 from ingot.converters.errors import ConversionError, IngotError, OutputError, SourceError
 from ingot.converters.megatron.engines.engine import EngineChoice, EngineWrongError
 from ingot.converters.megatron.metrics.messages import log_event
 from ingot.converters.megatron.options import BuildOptions, WorkOptions
-from ingot.converters.megatron.read.input_files import (
-    InputFile,
-    InputLayout,
-    Unit,
-    name_to_text,
-    text_to_name,
-)
+from ingot.converters.megatron.read.input_files import InputFile, InputLayout, Unit
 from ingot.converters.megatron.run.pipeline import run_units
 from ingot.converters.megatron.run.recipe import FileTally, Recipe, UnitRun, make_recipe
 from ingot.converters.megatron.tokenizer.tokenizer import load_tokenizer
 from ingot.converters.megatron.write.lanes import Lane, read_journal
 from ingot.converters.megatron.write.unit_writer import UnitWriter
-from ingot.converters.output.commit import output_errors
+from ingot.converters.output.files import output_errors
 from ingot.converters.rows import Json
 
-SENT_ERRORS: Final[dict[str, type[IngotError]]] = {
-    kind.__name__: kind for kind in (ConversionError, SourceError, OutputError, EngineWrongError)
-}
+_SENT_ERRORS: Final = (ConversionError, SourceError, OutputError, EngineWrongError)
 _ORPHANED: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A process is going to begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitDone:
+    """A process has finished a unit, or failed to read its file."""
+
+    unit: int
+    failed: bool
+
+
+WorkerMessage: TypeAlias = Ready | UnitDone | IngotError | dict[str, Json]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Assignment:
-    """What a process has to know.
-
-    Attributes:
-        lane: its lane.
-        processes: how many there are.
-        prefix: of the data set.
-        base: where the lanes lie.
-        files: all files, by number.
-        tokenizer: the tokenizer's file.
-        made_of: what the recipe has to be made of, see `ingredients`.
-        options: what decides the bytes.
-        layout: what is read.
-        work: how the work is done.
-        choice: the engine.
-    """
+    """What a process has to know."""
 
     lane: int
     processes: int
@@ -72,44 +64,11 @@ class Assignment:
     base: Path
     files: tuple[InputFile, ...]
     tokenizer: Path
-    made_of: list[str]
+    made_of: list[str]  # what the recipe has to be made of, see `ingredients`
     options: BuildOptions
     layout: InputLayout
     work: WorkOptions
     choice: EngineChoice
-
-    def to_document(self) -> dict[str, Json]:
-        """As JSON."""
-        return {
-            "lane": self.lane,
-            "processes": self.processes,
-            "prefix": name_to_text(self.prefix.absolute()),
-            "base": name_to_text(self.base.absolute()),
-            "files": [file.to_document() for file in self.files],
-            "tokenizer": name_to_text(self.tokenizer.absolute()),
-            "made_of": self.made_of,
-            "options": self.options.to_document(),
-            "layout": self.layout.to_document(),
-            "work": self.work.to_document(),
-            "choice": self.choice.to_document(),
-        }
-
-    @staticmethod
-    def from_document(document: dict[str, Json]) -> "Assignment":
-        """The assignment of such a document."""
-        return Assignment(
-            lane=document["lane"],
-            processes=document["processes"],
-            prefix=Path(text_to_name(document["prefix"])),
-            base=Path(text_to_name(document["base"])),
-            files=tuple(InputFile.from_document(one) for one in document["files"]),
-            tokenizer=Path(text_to_name(document["tokenizer"])),
-            made_of=document["made_of"],
-            options=BuildOptions.from_document(document["options"]),
-            layout=InputLayout.from_document(document["layout"]),
-            work=WorkOptions(**document["work"]),
-            choice=EngineChoice.from_document(document["choice"]),
-        )
 
     def recipe(self) -> Recipe:
         """What makes documents."""
@@ -118,7 +77,7 @@ class Assignment:
             raise ConversionError(
                 str(self.tokenizer),
                 "it or the chat template changed while the build ran",
-                "put back what was there, and go on with --resume",
+                "put back what was there, then build again with `resume`",
             )
         return recipe
 
@@ -129,86 +88,57 @@ def ingredient_hashes(recipe: Recipe) -> list[str]:
     return [recipe.loaded.sha256, "" if template is None else template.sha256]
 
 
-def unit_to_document(unit: Unit) -> dict[str, Json]:
-    """A unit as JSON."""
-    return asdict(unit)
-
-
-def _unit_from_document(document: dict[str, Json]) -> Unit:
-    groups = document["row_groups"]
-    return Unit(**{**document, "row_groups": None if groups is None else tuple(groups)})
-
-
 class _MessageWriter:
-    """Says lines of JSON, from any thread."""
+    """Sends messages to the supervisor, from any thread."""
 
-    def __init__(self, out: IO[bytes]) -> None:
+    def __init__(self, out: "Connection[WorkerMessage, None]") -> None:
         self._out = out
         self._lock = threading.Lock()
 
-    def say(self, document: dict[str, Json]) -> None:
-        line = json.dumps(document, default=_plain_value).encode() + b"\n"
+    def send(self, message: WorkerMessage) -> None:
         try:
             with self._lock:
-                self._out.write(line)
-                self._out.flush()
+                self._out.send(message)
         except BrokenPipeError:
             os._exit(_ORPHANED)
 
-    def monitor(self, message: dict[str, Json]) -> None:
-        self.say({"said": message})
-
-
-def _plain_value(value: Json) -> Json:
-    """A number of numpy as one of Python; a path and the like as text."""
-    return value.item() if hasattr(value, "item") else str(value)
-
 
 class _UnitQueue:
-    """The units as they come, heard by a thread of its own so that the end is heard at once."""
+    """The units as they come, received by a thread of its own so that the end is heard at once."""
 
-    def __init__(self, heard: IO[bytes]) -> None:
-        self._heard = heard
+    def __init__(self, units: "Connection[None, Unit | None]") -> None:
+        self._received = units
         self._units: queue.SimpleQueue[Unit | None] = queue.SimpleQueue()
         threading.Thread(target=self._listen, name="supervisor", daemon=True).start()
 
     def _listen(self) -> None:
-        for line in self._heard:
-            document = json.loads(line)
-            if "end" in document:
-                self.close()
-                return
-            self._units.put(_unit_from_document(document["unit"]))
-        os._exit(_ORPHANED)  # so that a successor finds nobody writing
+        try:
+            while (unit := self._received.recv()) is not None:
+                self._units.put(unit)
+        except (EOFError, OSError):
+            os._exit(_ORPHANED)  # so that a successor finds nobody writing
+        self.close()
 
     def close(self) -> None:
-        """There are no more."""
         self._units.put(None)
 
     def __iter__(self) -> Iterator[Unit]:
         return iter(self._units.get, None)
 
 
-def _claim_streams() -> tuple[IO[bytes], IO[bytes]]:
-    """The supervisor's lines; whatever a library prints goes to standard error from now on."""
-    said = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    return sys.stdin.buffer, said
-
-
 def _do_units(assignment: Assignment, given: _UnitQueue, voice: _MessageWriter) -> None:
     options, work = assignment.options, assignment.work
     recipe = assignment.recipe()
-    stages = recipe.stages(assignment.files, work, assignment.choice, voice.monitor)
+    stages = recipe.stages(assignment.files, work, assignment.choice, voice.send)
     with (
         output_errors(assignment.prefix),
         Lane(base=assignment.base, number=assignment.lane) as lane,
     ):
         writer = UnitWriter(lane, recipe.rules, pack=options.pack, fail_fast=work.fail_fast)
-        voice.say({"ready": True})
+        voice.send(Ready())
         done = run_units(stages, given, writer, fail_fast=work.fail_fast, no_more=given.close)
         for unit, stretch in done:
-            voice.say({"done": unit.number, "failed": stretch.failed is not None})
+            voice.send(UnitDone(unit.number, stretch.failed is not None))
 
 
 def _bind_cores(assignment: Assignment) -> None:
@@ -218,29 +148,24 @@ def _bind_cores(assignment: Assignment) -> None:
     os.sched_setaffinity(0, own or cores)
 
 
-def _report_outcome(work: Callable[[], None], voice: _MessageWriter) -> int:
-    """Work; gives the exit status."""
-    try:
-        work()
-    except tuple(SENT_ERRORS.values()) as error:
-        kind = next(name for name, one in SENT_ERRORS.items() if isinstance(error, one))
-        voice.say({"error": {"kind": kind, "fields": list(error.args)}})
-        return 1
-    return 0
-
-
 def main() -> int:
     """Work until the supervisor has nothing more to do; gives the exit status."""
-    heard, out = _claim_streams()
-    voice = _MessageWriter(out)
-    line = heard.readline()
-    if not line.endswith(b"\n"):
+    voice = _MessageWriter(Connection(os.dup(1), readable=False))
+    os.dup2(2, 1)  # whatever a library prints goes to standard error from now on
+    received: Connection[None, Any] = Connection(os.dup(0), writable=False)
+    try:
+        assignment: Assignment = received.recv()
+    except (EOFError, OSError):
         return _ORPHANED
-    assignment = Assignment.from_document(json.loads(line))
-    given = _UnitQueue(heard)
+    given = _UnitQueue(received)
     if assignment.work.affinity:
         _bind_cores(assignment)
-    return _report_outcome(lambda: _do_units(assignment, given, voice), voice)
+    try:
+        _do_units(assignment, given, voice)
+    except _SENT_ERRORS as error:
+        voice.send(error)
+        return 1
+    return 0
 
 
 UNITS_AHEAD: Final = 2  # units that a process has at a time
@@ -258,25 +183,42 @@ class _Worker:
 
     lane: int
     process: subprocess.Popen[bytes]
+    sent: "Connection[Assignment | Unit | None, None]"
+    received: "Connection[None, WorkerMessage]"
     ready: bool = False
     given: deque[Unit] = field(default_factory=deque)
 
-    def send(self, document: dict[str, Json]) -> None:
-        """Send a line; a process that is gone is found out by the end of what it says."""
-        assert self.process.stdin is not None
+    def send(self, message: Assignment | Unit | None) -> None:
+        """Send a message; a process that is gone is found out by the end of what it sends."""
         with contextlib.suppress(OSError):
-            self.process.stdin.write(json.dumps(document).encode() + b"\n")
-            self.process.stdin.flush()
+            self.sent.send(message)
 
     def close(self) -> None:
-        """Close its streams."""
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+        self.sent.close()
+        self.received.close()
 
 
-_WorkerMessage = tuple[_Worker, dict[str, Json] | None]
+def _start_worker(lane: int, lock: int) -> _Worker:
+    # This very package, whatever lies in the folder that the build was started in.
+    found = os.pathsep.join([str(_PACKAGES), os.environ.get("PYTHONPATH", "")])
+    own_input, sent = os.pipe()
+    received, own_output = os.pipe()
+    with _ignore_interrupts():
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _START],
+            stdin=own_input,
+            stdout=own_output,
+            pass_fds=(lock,),
+            env={**os.environ, "PYTHONPATH": found.rstrip(os.pathsep)},
+        )
+    os.close(own_input)
+    os.close(own_output)
+    return _Worker(
+        lane=lane,
+        process=process,
+        sent=Connection(sent, readable=False),
+        received=Connection(received, writable=False),
+    )
 
 
 def run_processes(job: UnitRun, pending: Sequence[Unit], choice: EngineChoice) -> dict[int, str]:
@@ -295,7 +237,7 @@ class _Supervisor:
         self._left = deque(pending)
         self._files = FileTally(pending, job.monitor)
         self._open = len(pending)
-        self._said: queue.Queue[_WorkerMessage] = queue.Queue()
+        self._said: queue.Queue[tuple[_Worker, WorkerMessage | None]] = queue.Queue()
         self._workers: dict[int, _Worker] = {}
         self._deaths: Counter[int] = Counter()  # by unit
         self._stillborn = 0  # processes in a row that ended before they began
@@ -315,22 +257,9 @@ class _Supervisor:
         return self._failures
 
     def _start(self, lane: int) -> None:
-        # This very package, whatever lies in the folder that the build was started in.
-        found = os.pathsep.join([str(_PACKAGES), os.environ.get("PYTHONPATH", "")])
-        environment = {**os.environ, "PYTHONPATH": found.rstrip(os.pathsep)}
-        with _ignore_interrupts():
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _START],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                pass_fds=(self._job.place.lock,),
-                env=environment,
-            )
-        worker = _Worker(lane=lane, process=process)
-        self._workers[lane] = worker
-        assert process.stdout is not None
-        threading.Thread(target=self._listen, args=(worker, process.stdout), daemon=True).start()
-        worker.send(self._assignment(lane).to_document())
+        worker = self._workers[lane] = _start_worker(lane, self._job.place.lock)
+        threading.Thread(target=self._listen, args=(worker,), daemon=True).start()
+        worker.send(self._assignment(lane))
         self._give(worker)
 
     def _assignment(self, lane: int) -> Assignment:
@@ -338,10 +267,10 @@ class _Supervisor:
         return Assignment(
             lane=lane,
             processes=job.work.processes,
-            prefix=job.place.prefix,
-            base=job.place.base,
+            prefix=job.place.prefix.absolute(),
+            base=job.place.base.absolute(),
             files=tuple(job.files),
-            tokenizer=job.recipe.loaded.path,
+            tokenizer=job.recipe.loaded.path.absolute(),
             made_of=ingredient_hashes(job.recipe),
             options=job.recipe.options,
             layout=job.recipe.layout,
@@ -349,11 +278,11 @@ class _Supervisor:
             choice=self._choice,
         )
 
-    def _listen(self, worker: _Worker, said: IO[bytes]) -> None:
-        # A last line that is cut off, or streams that were closed, end it.
-        with contextlib.suppress(OSError, ValueError):
-            for line in said:
-                self._said.put((worker, json.loads(line)))
+    def _listen(self, worker: _Worker) -> None:
+        # A last message that is cut off, or a connection that was closed, ends it.
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                self._said.put((worker, worker.received.recv()))
         worker.process.wait()
         self._said.put((worker, None))
 
@@ -367,18 +296,18 @@ class _Supervisor:
                 return
             unit = self._left.popleft()
             worker.given.append(unit)
-            worker.send({"unit": unit_to_document(unit)})
+            worker.send(unit)
 
-    def _heard(self, worker: _Worker, message: dict[str, Json]) -> None:
-        if "done" in message:
-            self._done(worker, {message["done"]: message["failed"]})
+    def _heard(self, worker: _Worker, message: WorkerMessage) -> None:
+        if isinstance(message, UnitDone):
+            self._done(worker, {message.unit: message.failed})
             self._give(worker)
-        elif "ready" in message:
+        elif isinstance(message, Ready):
             worker.ready, self._stillborn = True, 0
-        elif "error" in message:
-            raise _restore_error(message["error"])
+        elif isinstance(message, IngotError):
+            raise message
         else:
-            self._job.monitor({**message["said"], "worker": worker.lane})
+            self._job.monitor({**message, "worker": worker.lane})
 
     def _done(self, worker: _Worker, failed: dict[int, bool]) -> None:
         """Units are done: by number, whether their file could not be read."""
@@ -414,7 +343,7 @@ class _Supervisor:
             raise ConversionError(
                 str(self._job.place.prefix),
                 f"processes end before they begin ({ending})",
-                "see what they said on standard error; --processes 1 does without them",
+                "read what they wrote to standard error, or build with `processes` 1",
             )
 
     def _blame(self, worker: _Worker, ending: str) -> None:
@@ -425,7 +354,9 @@ class _Supervisor:
         for unit in guilty:
             worker.given.remove(unit)
             self._open -= 1
-            self._failures[unit.file] = f"{MOST_DEATHS} processes died of it ({ending})"
+            self._failures[unit.file] = (
+                f"{MOST_DEATHS} worker processes crashed on this file ({ending})"
+            )
             self._files.done(unit, failed=True)
 
     def end(self) -> None:
@@ -434,7 +365,7 @@ class _Supervisor:
             if worker.given:
                 worker.process.kill()
             else:
-                worker.send({"end": True})
+                worker.send(None)
         for worker in self._workers.values():
             try:
                 worker.process.wait(_END_SECONDS)
@@ -456,7 +387,3 @@ def _ignore_interrupts() -> Iterator[None]:
 
 def _describe_exit(code: int | None) -> str:
     return f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
-
-
-def _restore_error(document: dict[str, Json]) -> IngotError:
-    return SENT_ERRORS[document["kind"]](*document["fields"])

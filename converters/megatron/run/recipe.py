@@ -1,8 +1,6 @@
-"""A build with everything resolved: ids, template, what is read; and what it is known by.
+"""Resolve everything that a build is made of: tokenizer, ids, template, layout; run its units.
 
-The units of a build that are to be done, and the way to do them in this process.
-Some of the user's own text: what the engines are raced on, and how much there is in all.
-What a finished data set says about itself: the counts of its files, and of the whole.
+Also take the sample of text that engines are compared on, and count what a data set says of itself.
 """
 
 import hashlib
@@ -10,13 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from ingot.converters.errors import ConversionError, SourceError
 from ingot.converters.megatron.chat.loss_masks import LossMasker
-from ingot.converters.megatron.chat.templates import ChatTemplate, load_template
 from ingot.converters.megatron.engines.engine import Engine, EngineChoice
 from ingot.converters.megatron.engines.guard import open_engine
 from ingot.converters.megatron.indexed_dataset import TokenDtype, token_dtype
@@ -37,8 +34,11 @@ from ingot.converters.megatron.tokenizer.tokenizer import (
 from ingot.converters.megatron.write.lanes import Lane, LaneStretch
 from ingot.converters.megatron.write.staging import Staging, finished_units, sum_counts
 from ingot.converters.megatron.write.unit_writer import UNIT_COUNTS, UnitWriter
-from ingot.converters.output.commit import output_errors
+from ingot.converters.output.files import output_errors
 from ingot.converters.rows import Json
+
+if TYPE_CHECKING:
+    from ingot.converters.megatron.chat.templates import ChatTemplate
 
 RECIPE_VERSION: Final = (
     2  # of what makes the bytes; a data set of another version is not gone on with
@@ -48,21 +48,13 @@ _LARGEST_UINT16: Final = 2**16 - 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
-    """What makes documents of rows.
-
-    Attributes:
-        loaded: the tokenizer.
-        options: as the user gave them.
-        layout: what is read.
-        rules: of documents.
-        template: renders conversations; None where there are none.
-    """
+    """What makes documents of rows."""
 
     loaded: TokenizerFile
     options: BuildOptions
     layout: InputLayout
     rules: DocumentRules
-    template: ChatTemplate | None
+    template: "ChatTemplate | None"  # renders conversations; None where there are none
 
     @property
     def masks(self) -> bool:
@@ -149,7 +141,7 @@ def make_recipe(loaded: TokenizerFile, options: BuildOptions, layout: InputLayou
     """Resolve what the options leave to the tokenizer."""
     chat = layout.kind == "sft"
     if chat and options.doc_boundary == "file":
-        raise ConversionError("", "--doc-boundary file joins texts, not conversations", "use row")
+        raise ConversionError("", "`doc_boundary` file joins texts, not conversations", "use row")
     bos, eos = _resolve_frame(loaded, options)
     rules = DocumentRules(
         dtype=_resolve_dtype(loaded, options),
@@ -162,7 +154,11 @@ def make_recipe(loaded: TokenizerFile, options: BuildOptions, layout: InputLayou
         long_docs=options.long_docs,
         chat=chat,
     )
-    template = load_template(options.chat_template, loaded) if chat else None
+    template = None
+    if chat:
+        from ingot.converters.megatron.chat.templates import load_template
+
+        template = load_template(options.chat_template, loaded)
     return Recipe(loaded=loaded, options=options, layout=layout, rules=rules, template=template)
 
 
@@ -197,8 +193,8 @@ def _resolve_dtype(loaded: TokenizerFile, options: BuildOptions) -> TokenDtype:
     if options.dtype == "auto":
         return token_dtype(loaded.vocabulary, loaded.largest_id)
     if loaded.largest_id > _LARGEST_UINT16:
-        problem = f"its ids go up to {loaded.largest_id}, --dtype u16 holds {_LARGEST_UINT16}"
-        raise ConversionError(loaded.given, problem, "use --dtype auto or u32")
+        problem = f"its ids go up to {loaded.largest_id}, `dtype` u16 holds {_LARGEST_UINT16}"
+        raise ConversionError(loaded.given, problem, "use `dtype` auto or u32")
     return "uint16"
 
 
@@ -207,7 +203,7 @@ def _tokenizer_name(loaded: TokenizerFile) -> str:
     return loaded.given if loaded.given.startswith("hf://") else loaded.path.name
 
 
-def _template_facts(template: ChatTemplate | None) -> dict[str, Json] | None:
+def _template_facts(template: "ChatTemplate | None") -> dict[str, Json] | None:
     return None if template is None else {"name": template.name, "sha256": template.sha256}
 
 
@@ -227,24 +223,14 @@ EngineChooser = Callable[[Sequence[Unit], frozenset[str]], EngineChoice]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnitRun:
-    """Units that are to be done.
-
-    Attributes:
-        files: all files, by number.
-        units: the whole plan; those that are finished in a lane are left out.
-        recipe: what makes documents.
-        work: how the work is done.
-        place: where the lanes lie.
-        choose: picks the engine.
-        monitor: hears how it goes.
-    """
+    """Units that are to be done."""
 
     files: Sequence[InputFile]
-    units: Sequence[Unit]
-    recipe: Recipe
+    units: Sequence[Unit]  # the whole plan; those that are finished in a lane are left out
+    recipe: Recipe  # what makes documents
     work: WorkOptions
     place: Staging
-    choose: EngineChooser
+    choose: EngineChooser  # picks the engine
     monitor: Monitor
 
     def pending(self) -> list[Unit]:

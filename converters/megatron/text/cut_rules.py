@@ -1,8 +1,4 @@
-"""Where the added tokens of a tokenizer.json forbid a cut: they are found before all else.
-
-Where a text may be cut for a SentencePiece model: between characters that no piece joins.
-Where a text may be cut for a tokenizer: what is proved, taken together.
-"""
+"""Collect what is proved about where a text may be cut without changing an id of its tokenizer."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -36,22 +32,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AddedTokens:
-    """The characters of added tokens that matter beside a place, raw and normalized.
+    """The characters of added tokens that matter beside a place, raw and normalized."""
 
-    Attributes:
-        pairs: neighbours inside a token.
-        last: ends of the tokens that are read as such.
-        first_word, last_word: beginnings and ends of those that are read between words only.
-        first_left: beginnings of those that take white space before them.
-        last_right: ends of those that take white space behind them.
-    """
-
-    pairs: set[str]
-    last: str
+    pairs: set[str]  # neighbours inside a token
+    last: str  # ends of the tokens that are read as such
+    # first_word, last_word: beginnings and ends of those that are read between words only
     first_word: str
     last_word: str
-    first_left: str
-    last_right: str
+    first_left: str  # beginnings of those that take white space before them
+    last_right: str  # ends of those that take white space behind them
 
     def are_apart(self, x: str, y: str) -> bool:
         """No token crosses from x to y, looks across, or takes white space from across."""
@@ -173,7 +162,6 @@ def _refuse_unknown(trainer: _Fields, normalizer: _Fields) -> None:
 
 
 def _inner_fields(data: bytes, number: int) -> _Fields:
-    """The fields of one inner message; empty where it is absent."""
     inner = dict(_read_fields(data)).get(number, b"")
     return dict(_read_fields(inner)) if isinstance(inner, bytes) else {}
 
@@ -214,22 +202,16 @@ class _DescribedPart(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CutRules:
-    """Where texts may be cut.
+    """Where texts may be cut."""
 
-    Attributes:
-        reach: characters to show on each side of a place.
-        again: characters before its place that a piece begins with: `reach`, or 0 where nothing is
-            put before a text.
-        possible: may a place between these neighbours be safe?
-        safe: is the place between these characters, `reach` on either side, safe?
-        count: ids of a short text by itself; `None` where it has none.
-    """
-
-    reach: int
+    reach: int  # characters to show on each side of a place
+    # characters before its place that a piece begins with: `reach`, or 0 where nothing is put
+    # before a text
     again: int
-    possible: Callable[[str, str], bool]
+    possible: Callable[[str, str], bool]  # may a place between these neighbours be safe?
+    # is the place between these characters, `reach` on either side, safe?
     safe: Callable[[str, str], bool]
-    count: Callable[[str], int | None]
+    count: Callable[[str], int | None]  # ids of a short text by itself; `None` where it has none
 
 
 def read_rules(loaded: TokenizerFile, *, plain: bool) -> CutRules:

@@ -1,8 +1,6 @@
-"""Ids of texts to documents of a data set: BOS and EOS, the limits in tokens, EOD, empty documents.
+"""Turn ids of texts into documents of a data set: BOS and EOS, limits in tokens, EOD, empty ones.
 
 Everything is done on flat arrays for a whole batch; no Python object per token or per document.
-
-Shards: texts on their way to an engine, with the row of each and what becomes of the others.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,68 +32,43 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DocumentRules:
-    """What is put around documents, and which stay.
+    """What is put around documents, and which stay."""
 
-    Attributes:
-        dtype: of the tokens as they are written.
-        bos: ids before every document that has tokens.
-        eos: ids behind it.
-        eod: the id behind every document, None = none.
-        empty_docs: see `BuildOptions`.
-        min_tokens: see `BuildOptions`.
-        max_tokens: see `BuildOptions`.
-        long_docs: see `BuildOptions`.
-        chat: documents are conversations: one that ends with the EOD id gets no second one.
-    """
-
-    dtype: TokenDtype
-    bos: tuple[int, ...] = ()
-    eos: tuple[int, ...] = ()
-    eod: int | None = None
+    dtype: TokenDtype  # of the tokens as they are written
+    bos: tuple[int, ...] = ()  # ids before every document that has tokens
+    eos: tuple[int, ...] = ()  # ids behind it
+    eod: int | None = None  # the id behind every document, None = none
     empty_docs: EmptyDocs = "index"
     min_tokens: int | None = None
     max_tokens: int | None = None
     long_docs: LongDocs = "filter"
+    # documents are conversations: one that ends with the EOD id gets no second one
     chat: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenizedTexts:
-    """The ids of complete documents, before anything is done to them.
+    """The ids of complete documents, before anything is done to them."""
 
-    Attributes:
-        ids: of all texts, one after another.
-        lengths: ids per text.
-        kinds: what each text is to the one before it; None = each is a document.
-        mask: one byte per id, 1 = trained on; None = the data set has no loss masks.
-        ends: per document, whether its end is trained on; None without masks.
-        failed: per text, whether it could not be tokenized; None = none.
-    """
-
-    ids: Tokens
+    ids: Tokens  # of all texts, one after another
     lengths: Sizes
+    # what each text is to the one before it; None = each is a document
     kinds: npt.NDArray[np.uint8] | None = None
+    # one byte per id, 1 = trained on; None = the data set has no loss masks
     mask: Mask | None = None
-    ends: Flags | None = None
-    failed: Flags | None = None
+    ends: Flags | None = None  # per document, whether its end is trained on; None without masks
+    failed: Flags | None = None  # per text, whether it could not be tokenized; None = none
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShapedDocuments:
-    """Documents as they are written.
+    """Documents as they are written."""
 
-    Attributes:
-        tokens: in the type of the data set.
-        mask: one byte per token, None without loss masks.
-        lengths: tokens per sequence.
-        sizes: sequences per document.
-        tally: how many documents were `short`, `long` (left out), `truncated`, `split`, `empty`.
-    """
-
-    tokens: Tokens
-    mask: Mask | None
-    lengths: Sizes
-    sizes: Sizes
+    tokens: Tokens  # in the type of the data set
+    mask: Mask | None  # one byte per token, None without loss masks
+    lengths: Sizes  # tokens per sequence
+    sizes: Sizes  # sequences per document
+    # how many documents were `short`, `long` (left out), `truncated`, `split`, `empty`
     tally: dict[str, int] = field(default_factory=dict)
 
 
@@ -105,7 +78,7 @@ def cast_ids(ids: Tokens, dtype: TokenDtype, where: str = "") -> Tokens:
     limit = np.iinfo(kind).max
     if len(ids) and int(ids.max()) > limit:
         raise ConversionError(
-            where, f"id {int(ids.max())} does not fit {dtype} (up to {limit})", "use --dtype u32"
+            where, f"id {int(ids.max())} does not fit {dtype} (up to {limit})", "use `dtype` u32"
         )
     return ids.astype(kind, copy=False)
 
@@ -122,11 +95,9 @@ class _ShapingState:
     tally: dict[str, int]
 
     def owners(self) -> Sizes:
-        """The document of each sequence."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     def totals(self) -> Sizes:
-        """Tokens per document."""
         return _group_sums(self.lengths, self.sizes)
 
     def keep_tokens(self, kept: Flags) -> None:
@@ -142,7 +113,6 @@ class _ShapingState:
             self.ends = self.ends[kept]
 
     def insert(self, places: Sizes, values: Tokens, trained: Tokens | None) -> None:
-        """Put tokens before the places; those at one place in their order."""
         self.tokens = np.insert(self.tokens, places, values)
         if self.mask is not None:
             self.mask = np.insert(self.mask, places, 0 if trained is None else trained)
@@ -328,36 +298,24 @@ _NO_TEXTS: Final = pa.array([], pa.large_string())
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shard:
-    """Texts for one call of an engine; or none, where there is only something to be counted.
-
-    Attributes:
-        texts: the texts, without nulls.
-        rows: number of the row of each; of what opens a long document, its row.
-        kinds: what each is to the one before it (see `shaping`); None = each is a document.
-        skips: leading ids of each text that are to be dropped; None where there are none.
-        spans: per text, what of it is trained on; None where nothing is a conversation.
-        long: belongs to one long document; else all its documents are complete.
-        opens: the long document begins here.
-        closes: it ends here.
-        dropped: on the shard that closes it: it is left out after all.
-        tally: what became of rows: see `writing.COUNTS`.
-        rejects: rows that end here.
-        read: bytes of the file that have been read now.
-        row_group: where the rows lie.
-    """
+    """Texts for one call of an engine; or none, where there is only something to be counted."""
 
     texts: pa.LargeStringArray = field(default_factory=lambda: _NO_TEXTS)
+    # number of the row of each; of what opens a long document, its row
     rows: RowNumbers = field(default_factory=lambda: _NO_ROWS)
+    # what each is to the one before it (see `shaping`); None = each is a document
     kinds: TextKinds | None = None
+    # leading ids of each text that are to be dropped; None where there are none
     skips: IdCounts | None = None
+    # per text, what of it is trained on; None where nothing is a conversation
     spans: tuple[tuple[TextSpan, ...], ...] | None = None
-    long: bool = False
-    opens: bool = False
-    closes: bool = False
-    dropped: bool = False
-    tally: dict[str, int] = field(default_factory=dict)
-    rejects: tuple[Reject, ...] = ()
-    read: int = 0
+    long: bool = False  # belongs to one long document; else all its documents are complete
+    opens: bool = False  # the long document begins here
+    closes: bool = False  # it ends here
+    dropped: bool = False  # on the shard that closes it: it is left out after all
+    tally: dict[str, int] = field(default_factory=dict)  # what became of rows: see `writing.COUNTS`
+    rejects: tuple[Reject, ...] = ()  # rows that end here
+    read: int = 0  # bytes of the file that have been read now
     row_group: int | None = None
 
 

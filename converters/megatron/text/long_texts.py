@@ -1,10 +1,7 @@
-"""The safe places of a stretch of a text, one after another.
+"""Cut very long texts into pieces whose ids, one after another, are the ids of the whole text.
 
 Most neighbours cannot be parted for what they are, and a long stretch has few different ones: so
 they are asked about first, and a stretch of which no two can be parted is passed over in one go.
-
-Very long texts in pieces whose ids, one after another, are the ids of the whole text.
-A document that arrives bit by bit, as pieces that an engine can take.
 """
 
 from collections.abc import Callable, Iterator
@@ -83,16 +80,11 @@ class UncuttableError(IngotError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CutPiece:
-    """A piece of a text, as it is to be encoded.
+    """A piece of a text, as it is to be encoded."""
 
-    Attributes:
-        text: the piece. It may begin with a few characters that end the piece before, too.
-        start: position of its first character in the whole text.
-        skip: leading ids of the piece that belong to those characters; they are to be dropped.
-    """
-
-    text: str
-    start: int
+    text: str  # the piece. It may begin with a few characters that end the piece before, too.
+    start: int  # position of its first character in the whole text
+    # leading ids of the piece that belong to those characters; they are to be dropped
     skip: int = 0
 
 

@@ -1,8 +1,4 @@
-"""Characters beside which every normalization of Unicode is independent of both sides.
-
-What the normalizer of a tokenizer.json makes of the characters around a place in a text.
-Where a pre-tokenizer, or the model behind it, is sure to keep two neighbours apart.
-"""
+"""Find where the normalizer and the pre-tokenizer of a tokenizer.json keep two neighbours apart."""
 
 import json
 import unicodedata
@@ -77,19 +73,14 @@ NEEDED_CHARACTERS: Final = 2
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NormalizerFacts:
-    """A normalizer.
+    """A normalizer."""
 
-    Attributes:
-        reach: characters that have to be known on each side of a place.
-        prefixed: something is put before a text, and behind every added token in it.
-        alone: what becomes of one character, where `apply` finds both sides independent.
-        apply: the elements around a place before and after, nearest first; `None` where both sides
-            are not sure to be independent.
-    """
-
-    reach: int
-    prefixed: bool
+    reach: int  # characters that have to be known on each side of a place
+    prefixed: bool  # something is put before a text, and behind every added token in it
+    # what becomes of one character, where `apply` finds both sides independent
     alone: Callable[[str], str]
+    # the elements around a place before and after, nearest first; `None` where both sides are not
+    # sure to be independent
     apply: _NormalizerStage
 
 
@@ -206,17 +197,11 @@ _PAIRWISE: Final = frozenset(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreTokenizerFacts:
-    """A pre-tokenizer.
+    """A pre-tokenizer."""
 
-    Attributes:
-        prefixed: a space is put before a text, and perhaps behind added tokens and splits.
-        stages: one judge per stage, in order.
-        space: what the model reads for a space.
-    """
-
-    prefixed: bool
-    stages: list[SplitJudge]
-    space: str
+    prefixed: bool  # a space is put before a text, and perhaps behind added tokens and splits
+    stages: list[SplitJudge]  # one judge per stage, in order
+    space: str  # what the model reads for a space
 
 
 def read_pre_tokenizer(document: dict[str, Any] | None) -> PreTokenizerFacts:

@@ -1,7 +1,4 @@
-"""The syntax of a regular expression: its positions, and which of them may follow which.
-
-Which neighbours a regular expression can never take into one match.
-"""
+"""Find which neighbours a regular expression can never take into one match, from its syntax."""
 
 import re
 from collections.abc import Callable
@@ -173,7 +170,6 @@ class PatternParser:
     def _copies(
         self, part: _SubExpression, start: int, low: int, high: int | None
     ) -> _SubExpression:
-        """The atom, read again as often as it may be repeated."""
         if high is None:
             part = _link_loop(self, part)
         whole = _EMPTY_EXPRESSION
@@ -221,7 +217,6 @@ class PatternParser:
         return self._position(found[0], literal=False)
 
     def _bracket(self) -> str:
-        """The text of a class, classes inside it included."""
         start, depth = self.at, 0
         while self.at < len(self.text):
             char = self.text[self.at]
@@ -275,16 +270,12 @@ _CACHE: Final = 1 << 16
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RegexPattern:
-    """What is known of a pattern.
+    """What is known of a pattern."""
 
-    Attributes:
-        crosses: may one match hold x directly followed by y, or does a match that ends with x
-            depend on what follows?
-        alone: is a match sure to hold this character wherever it stands?
-    """
-
+    # may one match hold x directly followed by y, or does a match that ends with x depend on what
+    # follows?
     crosses: Callable[[str, str], bool]
-    alone: Callable[[str], bool]
+    alone: Callable[[str], bool]  # is a match sure to hold this character wherever it stands?
 
 
 def literal_pattern(text: str) -> RegexPattern:

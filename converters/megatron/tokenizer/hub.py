@@ -1,4 +1,4 @@
-"""Tokenizers from the Hugging Face Hub, through its own library and its cache.
+"""Fetch tokenizers from the Hugging Face Hub, through its own library and its cache.
 
 `HF_ENDPOINT`, `HF_HUB_OFFLINE`, `HF_TOKEN` and `HF_HOME` mean what they mean to the library.
 """

@@ -1,9 +1,4 @@
-"""Panics of native libraries, which pass `except Exception`: pyo3 makes them BaseExceptions.
-
-What a file that is no tokenizer is instead, so that the error can say it.
-Bytes of files into what the tokenizer libraries make of them.
-What a Hugging Face tokenizer puts around every text: found out by encoding some.
-"""
+"""Load tokenizers with the native libraries; say what a file that is not a tokenizer is instead."""
 
 import binascii
 import json

@@ -1,10 +1,8 @@
-"""Tokenizers as the builder needs them: a `tokenizer.json` or a SentencePiece `.model`, its facts.
+"""Load a tokenizer with its facts: a `tokenizer.json` or a SentencePiece `.model`.
 
-What a file is decides its content, not its name. Truncation and padding that a `tokenizer.json`
-may carry are never applied. An `added_tokens.json` beside a `.model` counts for nothing: its ids
-are those of `sentencepiece` itself.
-
-The check of special tokens: what a training expects of a tokenizer, and what it has.
+The content of a file decides its kind, not its name. Truncation and padding that a `tokenizer.json`
+may carry are never applied. An `added_tokens.json` beside a `.model` is ignored: its ids are those
+of `sentencepiece` itself. The check of special tokens compares what a training expects.
 """
 
 import hashlib
@@ -57,30 +55,19 @@ TokenizerKind: TypeAlias = Literal["huggingface", "sentencepiece"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenizerFile:
-    """A tokenizer that loads, and its facts; it can be pickled.
+    """A tokenizer that loads, and its facts; it can be pickled."""
 
-    Attributes:
-        given: as the user named it, a path or `hf://REPO[@REVISION]`.
-        path: the file on this machine.
-        kind: which library reads it.
-        data: its bytes.
-        sha256: of them.
-        vocabulary: number of tokens, added ones included.
-        largest_id: largest id it can give; beyond `vocabulary - 1` where the ids have holes.
-        special: texts of its special tokens and their ids (of a `.model`: its control symbols).
-        config: `tokenizer_config.json` beside it, empty without.
-        chat_template: `chat_template.jinja` beside it, else the one in `config`.
-    """
-
-    given: str
-    path: Path
-    kind: TokenizerKind
+    given: str  # as the user named it, a path or `hf://REPO[@REVISION]`
+    path: Path  # the file on this machine
+    kind: TokenizerKind  # which library reads it
     data: bytes = field(repr=False)
     sha256: str
-    vocabulary: int
-    largest_id: int
+    vocabulary: int  # number of tokens, added ones included
+    largest_id: int  # largest id it can give; beyond `vocabulary - 1` where the ids have holes
+    # texts of its special tokens and their ids (of a `.model`: its control symbols)
     special: dict[str, int] = field(repr=False)
-    config: dict[str, Json] = field(repr=False)
+    config: dict[str, Json] = field(repr=False)  # `tokenizer_config.json` beside it, empty without
+    # `chat_template.jinja` beside it, else the one in `config`
     chat_template: str | None = field(repr=False)
 
     @property
@@ -133,7 +120,6 @@ def _locate_file(given: str | Path) -> Path:
 
 
 def _read_facts(data: bytes) -> tuple[TokenizerKind, Sequence[int], dict[str, int]]:
-    """The kind, the ids of all tokens, the special ones."""
     if data.lstrip()[:1] == b"{":
         tokenizer = load_huggingface(data)
         ids = list(tokenizer.get_vocab(with_added_tokens=True).values())
@@ -255,7 +241,7 @@ def tokenizer_frame(loaded: TokenizerFile) -> tuple[list[int], list[int]]:
         raise ConversionError(
             loaded.given,
             "its post-processor does more than to put constant ids around a text",
-            "state --bos-id and --eos-id",
+            "state `bos_id` and `eos_id`",
         )
     return found
 
@@ -273,7 +259,6 @@ def decode_ids(loaded: TokenizerFile, ids: Sequence[int]) -> str:
 def _make_decoder(
     loaded: TokenizerFile,
 ) -> tuple[Callable[[int], str | None], Callable[[list[int]], str]]:
-    """How an id is shown by itself (None: as text), and how a run of the others is joined."""
     if loaded.kind == "huggingface":
         tokenizer = load_huggingface(loaded.data)
 
@@ -312,22 +297,16 @@ _IDS_special: Final = 1 << 31  # beyond what a data set can hold
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SpecialCheck:
-    """What came of the check.
+    """What came of the check."""
 
-    Attributes:
-        tokenizer_path: the tokenizer as the user named it.
-        strict: whether a difference is an error.
-        checked: how many tokens were stated.
-        missing: stated tokens that the tokenizer does not have, with their stated ids.
-        mismatched: stated tokens with another id: the stated one, the one it has.
-        odd: stated BOS and EOS ids that are no special tokens: option, id.
-    """
-
-    tokenizer_path: str
-    strict: bool
-    checked: int = 0
+    tokenizer_path: str  # the tokenizer as the user named it
+    strict: bool  # whether a difference is an error
+    checked: int = 0  # how many tokens were stated
+    # stated tokens that the tokenizer does not have, with their stated ids
     missing: dict[str, int] = field(default_factory=dict)
+    # stated tokens with another id: the stated one, the one it has
     mismatched: dict[str, tuple[int, int]] = field(default_factory=dict)
+    # stated BOS and EOS ids that are no special tokens: option, id
     odd: tuple[tuple[str, int], ...] = ()
 
     def to_document(self) -> dict[str, Json]:
@@ -380,7 +359,7 @@ def check_special(
             for token, number in expected.items()
             if (has := actual[token]) is not None and has != number
         },
-        odd=tuple(_find_odd(loaded, {"--bos-id": bos_id, "--eos-id": eos_id})),
+        odd=tuple(_find_odd(loaded, {"bos_id": bos_id, "eos_id": eos_id})),
     )
     if strict and (check.missing or check.mismatched):
         raise _refusal_error(check)
@@ -388,7 +367,6 @@ def check_special(
 
 
 def _find_odd(loaded: TokenizerFile, stated: dict[str, int | None]) -> Iterator[tuple[str, int]]:
-    """Stated ids that are no special tokens."""
     special = frozenset(loaded.special.values())
     for option, number in stated.items():
         if number is None or number in special:
@@ -396,7 +374,7 @@ def _find_odd(loaded: TokenizerFile, stated: dict[str, int | None]) -> Iterator[
         if not 0 <= number <= loaded.largest_id:
             raise ConversionError(
                 loaded.given,
-                f"has no id {number}, which {option} states",
+                f"has no id {number}, which `{option}` states",
                 f"its ids go from 0 to {loaded.largest_id}",
             )
         yield option, number
@@ -437,7 +415,6 @@ def _read_expected(path: Path) -> dict[str, int]:
 
 
 def _parse_integer(path: Path) -> Callable[[str], int]:
-    """Integers of a length that Python reads."""
 
     def read(digits: str) -> int:
         if len(digits) > _DIGITS:

@@ -1,13 +1,11 @@
-"""The journal of a lane: which units are finished, and which stretches of the files are theirs.
+"""Write the unfinished output of one process: files that only grow, a journal of finished units.
 
-A line of JSON is appended for every finished unit, when its content is in the files. Other lines
-say that everything before them is on the disk (`synced`), or has to be done again (`wrong_engine`,
-`again`). What lies behind the last good line counts for nothing.
+A line of JSON is appended to the journal for every finished unit, when its content is in the files.
+Other lines say that everything before them is on the disk (`synced`), or has to be done again
+(`wrong_engine`, `again`). What follows the last good line is ignored.
 
 After a crash of the machine, content may be missing of files whose length is right. So units after
-the last sync carry checksums, which `recover` compares before a build goes on.
-
-The unfinished output of one process: files that only grow, and a journal of finished units.
+the last sync carry checksums, which `recover_lanes` compares before a build resumes.
 """
 
 import contextlib
@@ -30,23 +28,14 @@ _BLOCK: Final = 1 << 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LaneStretch:
-    """A finished unit in its lane.
-
-    Attributes:
-        unit: its number.
-        lane: the lane.
-        spans: for every file of the lane, bytes from and to.
-        engine: what tokenized it.
-        facts: counts of what became of its rows.
-        failed: what was wrong with its file; the stretch is empty then.
-    """
+    """A finished unit in its lane."""
 
     unit: int
     lane: int
-    spans: dict[str, tuple[int, int]]
+    spans: dict[str, tuple[int, int]]  # for every file of the lane, bytes from and to
     engine: str
-    facts: dict[str, int]
-    failed: str | None = None
+    facts: dict[str, int]  # counts of what became of its rows
+    failed: str | None = None  # what was wrong with its file; the stretch is empty then
 
     def line(self, crcs: dict[str, int]) -> dict[str, Json]:
         """What the journal says of it; `crcs` are the checksums of its content."""
@@ -62,14 +51,10 @@ class LaneStretch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Journal:
-    """What a journal says.
+    """What a journal says."""
 
-    Attributes:
-        stretches: the finished units, by number.
-        ends: how long every file of the lane is up to its last good unit, the journal too.
-    """
-
-    stretches: dict[int, LaneStretch]
+    stretches: dict[int, LaneStretch]  # the finished units, by number
+    # how long every file of the lane is up to its last good unit, the journal too
     ends: dict[str, int]
 
 
@@ -145,7 +130,6 @@ def encode_line(line: dict[str, Json]) -> bytes:
 
 
 def _read_lines(journal: Path) -> Iterator[tuple[int, dict[str, Json]]]:
-    """The good lines from the beginning, and how long each is."""
     try:
         content = journal.read_bytes()
     except FileNotFoundError:

@@ -1,11 +1,9 @@
-"""Several data sets put together to one, as `add_index` of Megatron's own builder does it.
+"""Merge several data sets into one, as `add_index` of Megatron's own builder does it.
 
-The tokens are one after another, the documents go on where those before end. Nothing is decoded and
-nothing is held: memory does not grow with the data sets.
+Nothing is decoded and nothing is held: memory does not grow with the data sets.
 """
 
 import errno
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +24,7 @@ from ingot.converters.megatron.indexed_dataset import (
     open_data_set,
     write_index,
 )
-from ingot.converters.output.commit import encode_json, output_errors, sync_path
+from ingot.converters.output.files import encode_json, hash_file, output_errors, sync_path
 from ingot.converters.rows import Json
 
 _PIECE: Final = 1 << 24  # bytes that are copied at once
@@ -139,7 +137,6 @@ def _stage_part(
 
 
 def _document_sizes(reader: IndexedReader) -> Iterator[IntegerArray]:
-    """Sequences per document."""
     import numpy as np
 
     for _, indices in number_stretches(reader.document_indices, overlap=1):
@@ -190,7 +187,7 @@ def _merged_meta(sets: Sequence[IndexedDataSet], counts: IndexCounts) -> dict[st
         "merged": [
             {
                 "name": one.prefix.name,
-                "idx_sha256": _file_sha256(index_paths(one.prefix)[1]),
+                "idx_sha256": hash_file(index_paths(one.prefix)[1]),
                 "counts": _counts_section(one.tokens.counts),
             }
             for one in sets
@@ -206,11 +203,6 @@ def _agreed_facts(metas: Sequence[dict[str, Json]], keys: Iterable[str]) -> dict
 
 def _counts_section(counts: IndexCounts) -> dict[str, Json]:
     return {name: getattr(counts, name) for name in ("documents", "sequences", "tokens")}
-
-
-def _file_sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _commit_result(paths: Sequence[Path], staged: Sequence[Path], *, masked: bool) -> None:

@@ -1,4 +1,4 @@
-"""Where an unfinished data set lies, and how it takes its names.
+"""Stage an unfinished data set, assemble it from the lanes, and give it its names.
 
 Beside the prefix, small:
 
@@ -12,21 +12,15 @@ Beside the prefix too, or in the folder for temporary files, under one base name
     BASE.idx.tmp, ...      the small files, when everything is there
 
 No name but `KIND.tmp` or `KIND-N.tmp` follows the prefix, so no data set `a.b` has a file that
-could be one of `a`.
-
-`.bin` takes its name first and `.idx` last; a data set without its `.idx` is not there. A build
-that was killed between two renames is finished by the next one.
-
-A data set put together from the lanes: tokens in the order of the units, index, names.
+could be one of `a`. `.bin` takes its name first and `.idx` last; a data set without its `.idx` is
+not there. A build that was killed between two renames is finished by the next one.
 """
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
 import re
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -55,12 +49,17 @@ from ingot.converters.megatron.write.lanes import (
     lane_numbers,
     read_journal,
 )
-from ingot.converters.output.commit import encode_json, output_errors, sync_path
+from ingot.converters.output.files import (
+    LockedError,
+    encode_json,
+    output_errors,
+    sync_path,
+    take_lock,
+)
+from ingot.converters.output.identity import describe_difference
 from ingot.converters.rows import Json
 
 LOCK_SECONDS: Final = 10.0  # processes of a killed build end by themselves within this time
-_LOOK_SECONDS: Final = 0.1
-_SHOWN: Final = 5
 _LOCK: Final = "build"
 _COMMIT: Final = "commit"
 _KINDS: Final = (
@@ -72,20 +71,13 @@ _ENDING: Final = re.compile(rf"\.({'|'.join(_KINDS)})(-[0-9]+)?\.tmp", re.ASCII)
 
 @dataclass(kw_only=True, slots=True)
 class Staging:
-    """The place of an unfinished data set, locked.
+    """The place of an unfinished data set, locked."""
 
-    Attributes:
-        prefix: where the data set is going to be.
-        base: what its unfinished large files begin with.
-        wanted: what those of a new build begin with.
-        lock: descriptor of the lock; processes that write here inherit it.
-        beside: why the folder for temporary files was not used; empty if it was, or none was named.
-    """
-
-    prefix: Path
-    base: Path
-    wanted: Path
-    lock: int
+    prefix: Path  # where the data set is going to be
+    base: Path  # what its unfinished large files begin with
+    wanted: Path  # what those of a new build begin with
+    lock: int  # descriptor of the lock; processes that write here inherit it
+    # why the folder for temporary files was not used; empty if it was, or none was named
     beside: str = ""
 
     def file(self, kind: str) -> Path:
@@ -172,7 +164,6 @@ def _unfinished_file(base: Path, kind: str) -> Path:
 
 
 def _read_note(prefix: Path) -> dict[str, Json]:
-    """What the unfinished build noted, `{}` if there is none."""
     return _read_note_document(_unfinished_file(prefix, _LOCK))
 
 
@@ -185,7 +176,6 @@ def _read_note_document(path: Path) -> dict[str, Json]:
 
 
 def _list_unfinished(base: Path) -> list[Path]:
-    """The unfinished files of a base, in no order."""
     if not base.parent.is_dir():
         return []
     return [
@@ -257,60 +247,21 @@ def _staging_base(prefix: Path, tmp_dir: Path | None) -> tuple[Path, str]:
 
 
 def _lock_prefix(path: Path, prefix: Path) -> int:
-    deadline = time.monotonic() + LOCK_SECONDS
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(descriptor)
-            if time.monotonic() > deadline:
-                raise OutputError(
-                    str(prefix), "another build is writing it", "wait for it, or end it"
-                ) from error
-            time.sleep(_LOOK_SECONDS)
-            continue
-        if _is_still_named(path, descriptor):
-            return descriptor
-        os.close(descriptor)
-
-
-def _is_still_named(path: Path, descriptor: int) -> bool:
     try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
+        return take_lock(path, wait_s=LOCK_SECONDS)
+    except LockedError as error:
+        problem, hint = "another build is writing it", "wait for it, or end it"
+        raise OutputError(str(prefix), problem, hint) from error
 
 
 def identity_difference(now: dict[str, Json], then: dict[str, Json]) -> str:
-    """What differs between two identities, in words; empty if nothing does."""
-    said = [_describe_difference(*one) for one in _differing_parts(now, then, "")]
-    more = f" and {len(said) - _SHOWN} more" if len(said) > _SHOWN else ""
-    return "; ".join(said[:_SHOWN]) + more
-
-
-def _differing_parts(now: Json, then: Json, name: str) -> Iterator[tuple[str, Json, Json]]:
-    if isinstance(now, dict) and isinstance(then, dict):
-        for key in sorted(now.keys() | then.keys()):
-            yield from _differing_parts(
-                now.get(key), then.get(key), f"{name}.{key}" if name else key
-            )
-        if name == "files" and now == then and [*now] != [*then]:
-            yield "the order of the files", [*now], [*then]
-    elif now != then:
-        yield name, now, then
-
-
-def _describe_difference(name: str, now: Json, then: Json) -> str:
-    kind, _, file = name.partition(".")
-    if kind == "changed" and now is not None and then is not None:
-        return f"{file} was changed in between"  # nanoseconds tell nobody anything
-    return f"{name} is {_format_value(now)}, was {_format_value(then)}"
-
-
-def _format_value(value: Json) -> str:
-    text = "absent" if value is None else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 80 else f"{text[:80]}…"
+    """Return what differs between two identities, in words; empty if nothing does."""
+    ours, theirs = (one.get("files", {}) for one in (now, then))
+    words = {f"changed.{name}": f"{name} was changed in between" for name in ours if name in theirs}
+    differs = describe_difference(now, then, words)
+    if ours == theirs and [*ours] != [*theirs]:
+        return "; ".join(filter(None, (differs, "the files are in another order")))
+    return differs
 
 
 _COPY_BYTES: Final = 8 << 20
@@ -334,14 +285,9 @@ class StoredNumbers:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Assembly:
-    """What is ready to take its names.
+    """What is ready to take its names."""
 
-    Attributes:
-        renames: files and their names, the `.idx` last.
-        counts: of the data set.
-    """
-
-    renames: tuple[tuple[Path, Path], ...]
+    renames: tuple[tuple[Path, Path], ...]  # files and their names, the `.idx` last
     counts: IndexCounts
 
 

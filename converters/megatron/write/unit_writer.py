@@ -1,11 +1,8 @@
-"""Texts put together into packs of a fixed size, so that training pads little.
+"""Write what tokenized shards become: documents or packs in the lane, rejects, counts of units.
 
-Best fit: a text goes into the open pack that it leaves the least room in; where it fits into none,
-a new one is opened, and where too many are open the fullest is given away. The same texts in the
-same order always give the same packs.
-
-A long document on its way out: its pieces go to the disk as they come, or back again.
-What tokenized shards become: documents in the lane, rejects, and the counts of every unit.
+Packs of a fixed size take the best fit: a text goes into the open pack that it leaves the least
+room in; where it fits into none, a new one is opened, and where too many are open the fullest is
+closed. The same texts in the same order always give the same packs.
 """
 
 from bisect import bisect_left, insort
@@ -43,16 +40,12 @@ OPEN_PACKS: Final = 32
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pack:
-    """Texts that are trained on as one row.
-
-    Attributes:
-        size: tokens that fit in.
-        texts: ids of each text, at least one, none of them empty; together at most `size`.
-        masks: for each text one byte per id, 1 = trained; None where the data has none.
-    """
+    """Texts that are trained on as one row."""
 
     size: int
+    # ids of each text, at least one, none of them empty; together at most `size`
     texts: tuple[PackIds, ...]
+    # for each text one byte per id, 1 = trained; None where the data has none
     masks: tuple[PackMask, ...] | None
 
     @property
@@ -213,7 +206,7 @@ class StreamedDocument:
             raise ConversionError(
                 str(self._lane.base),
                 "a document of 2^31 tokens or more: Megatron cannot index it",
-                "use --doc-boundary row, or --max-tokens with --long-docs split",
+                "use `doc_boundary` row, or `max_tokens` with `long_docs` split",
             )
         self._lane.extend(cast_ids(ids, self._rules.dtype), None)
 
@@ -303,27 +296,17 @@ UNIT_COUNTS: Final = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenizedShard:
-    """A shard after its engine.
-
-    Attributes:
-        shard: what was tokenized.
-        documents: of complete documents, as they are written; None for a piece of a long one.
-        encoded: the ids of a piece of a long document.
-        rejects: rows that ended before or in the engine, in order.
-        failed: the row of a long document, once for every piece that could not be tokenized.
-        tally: counts, those of the shard included.
-        tokens: how many it gave.
-        engine: what tokenized it.
-        seconds: that it took.
-    """
+    """A shard after its engine."""
 
     shard: Shard
+    # of complete documents, as they are written; None for a piece of a long one
     documents: ShapedDocuments | None = None
-    encoded: Encoded | None = None
-    rejects: tuple[Reject, ...] = ()
+    encoded: Encoded | None = None  # the ids of a piece of a long document
+    rejects: tuple[Reject, ...] = ()  # rows that ended before or in the engine, in order
+    # the row of a long document, once for every piece that could not be tokenized
     failed: tuple[Reject, ...] = ()
-    tally: dict[str, int] = field(default_factory=dict)
-    tokens: int = 0
+    tally: dict[str, int] = field(default_factory=dict)  # counts, those of the shard included
+    tokens: int = 0  # how many it gave
     engine: str = ""
     seconds: float = 0.0
 
@@ -362,7 +345,7 @@ class UnitWriter:
             if self._fail_fast:
                 where = f"{reject.file}, row {reject.row}"
                 raise ConversionError(
-                    where, f"{reject.reason}: {reject.found}", "leave --fail-fast out to go on"
+                    where, f"{reject.reason}: {reject.found}", "leave out `fail_fast` to go on"
                 )
             self._lane.reject(reject_line(reject))
 

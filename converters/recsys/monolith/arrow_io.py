@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import pyarrow as pa
 
-from ingot.converters.output.commit import output_errors
-from ingot.converters.output.result_files import whole_file
+from ingot.converters.output.files import output_errors, whole_file
 from ingot.converters.recsys.monolith.convert.settings import BATCH_SIZE, Counts, Filters, Settings
 from ingot.converters.recsys.monolith.convert.stream import (
     ExampleBatchSink,
@@ -142,7 +141,6 @@ def write_arrow(
 def _slice_table(
     table: pa.Table | pa.RecordBatch | pa.RecordBatchReader,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a table, a bounded number at a time."""
     batches = table.to_batches() if isinstance(table, pa.Table) else table
     for batch in [batches] if isinstance(batches, pa.RecordBatch) else batches:
         for at in range(0, batch.num_rows, _ROWS_AT_A_TIME):

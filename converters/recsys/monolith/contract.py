@@ -1,15 +1,26 @@
-"""Fixed names, numbers and limits of Monolith's data formats. Source: `docs/monolith.md`."""
+"""Fixed names, numbers and limits of Monolith's data formats, and its generated messages.
 
-from typing import Final
+The messages (`DecodeError`, `example_pb2`, `instance_pb2`, `line_id_pb2`) are loaded when they are
+asked for: they need the extra `recsys`. Source: `docs/monolith.md`.
+"""
 
-"""What the records of a stream are, as Monolith names them."""
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from ingot.converters.errors import ConversionError
+
+if TYPE_CHECKING:
+    from google.protobuf.message import DecodeError as DecodeError
+
+    from ingot.schemas.monolith import example_pb2 as example_pb2
+    from ingot.schemas.monolith import instance_pb2 as instance_pb2
+    from ingot.schemas.monolith import line_id_pb2 as line_id_pb2
 
 LINE_ID: Final = "__LINE_ID__"
 LABEL: Final = "__LABEL__"
 INSTANCE_WEIGHT: Final = "instance_weight"
-"""Features that say something of the row itself: see `docs/monolith.md`."""
+"""Features that describe the row itself, see `docs/monolith.md`."""
 
-"""Bytes of a message beyond which Monolith's reader refuses it."""
 DEADBEEF: Final = 0xFEFEFEFE
 """A size that Monolith's reader takes for memory that was never written."""
 MAX_FEATURES: Final = 1 << 20
@@ -42,22 +53,35 @@ FEATURE_KINDS: Final[dict[int, str]] = {
 
 REASONS: Final[dict[str, str]] = {
     "truncated": "the stream ends inside a record",
-    "unreadable": "the stream cannot be read on",
-    "size": "a record is larger than Monolith's reader takes",
+    "unreadable": "the rest of the stream cannot be read",
+    "size": "a record is larger than Monolith's reader accepts",
     "deadbeef": "the size of a record is 0xfefefefe",
-    "sort_id": "what should be a sort_id is too large or a message itself",
+    "sort_id": "the sort_id is too large, or is itself a message",
     "empty": "a record is empty",
-    "message": "a record is no message of its kind",
-    "features": "a record has more features than are read",
-    "batch_size": "batch_size is not the number of features of a list, or more than is read",
+    "message": "a record is not a message of its kind",
+    "features": "a record has too many features",
+    "batch_size": "batch_size differs from the number of features of a list, or is too large",
     "shared": "a SHARED list is empty",
-    "line_id": "__LINE_ID__ is not one value that is a LineId",
-    "label": "__LABEL__ is no float_list",
-    "weight": "instance_weight is no float_list of at most one value",
-    "twice": "the LineId, labels or weight are said twice: in a field and in a feature",
-    "unknown": "an unknown field would be taken for another one in the target",
+    "line_id": "__LINE_ID__ does not hold exactly one LineId",
+    "label": "__LABEL__ is not a float_list",
+    "weight": "instance_weight is not a float_list of at most one value",
+    "twice": "the LineId, labels or weight differ between a field and a feature",
+    "unknown": "the target would read an unknown field as one of its own fields",
     "mandatory": "the LineId lacks uid, req_time or sample_rate",
     "data_source_key": "data_source_key does not fit a lagrangex header",
-    "cell": "a cell of a table does not fit its column's kind",
+    "cell": "a cell does not fit the kind of its column",
 }
 """Why a record, or a row of one, was rejected."""
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module, or an error's class
+    """Return one of the generated modules, or protobuf's error."""
+    if name not in ("DecodeError", "example_pb2", "instance_pb2", "line_id_pb2"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        if name == "DecodeError":
+            return import_module("google.protobuf.message").DecodeError
+        return import_module(f"ingot.schemas.monolith.{name}")
+    except ImportError as error:
+        problem = "this needs protobuf 6.33.5 or later, which is not installed"
+        raise ConversionError("", problem, "pip install 'ingot[recsys]'") from error

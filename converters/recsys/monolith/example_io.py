@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import numpy as np
 
 from ingot.converters.errors import ConversionError, OutputError, SourceError
-from ingot.converters.output.commit import output_errors
-from ingot.converters.output.result_files import whole_file
+from ingot.converters.output.files import output_errors, whole_file
 from ingot.converters.recsys.monolith.contract import REASONS
 from ingot.converters.recsys.monolith.frames.compression import (
     compression_by_name,
@@ -36,7 +35,7 @@ _BUFFER_BYTES = 4 << 20
 def bad_record_error(
     where: str,
     bad: Bad,
-    hint: str = "skip_bad=True passes over what is bad",
+    hint: str = "set `skip_bad` to skip what cannot be used",
     *,
     of_table: bool = False,
 ) -> SourceError:
@@ -51,8 +50,6 @@ def bad_record_error(
 
 @dataclass(frozen=True, kw_only=True)
 class _StreamSource:
-    """Where streams are and how they are read; counts what is passed over."""
-
     where: Where
     kind: Kind
     framing: Framing
@@ -80,20 +77,6 @@ class _StreamSource:
             detail = f"{bad.detail}; {more}" if more else bad.detail
             raise bad_record_error(reader.where, replace(bad, detail=detail))
         self.rejects[bad.reason] += 1
-
-    def reject_undecodable(
-        self, reader: RecordReader, records: Records, at: int, error: Exception
-    ) -> None:
-        """Pass over a record that is no message."""
-        bad = Bad(
-            offset=int(records.offset[at]),
-            bytes=0,
-            record=records.number + at,
-            row=None,
-            reason="message",
-            detail=str(error)[:200],
-        )
-        self.pass_over(reader, bad)
 
 
 def _open_streams(where: Where) -> Iterator[tuple[str, BinaryIO]]:
@@ -128,40 +111,24 @@ class _CallerStream:
         """Leave it open."""
 
 
-def _parse_examples(door: _StreamSource) -> Iterator["Example"]:
-    """The Examples of streams of Examples; a lagrangex header's key becomes theirs."""
-    from ingot.converters.recsys.monolith.messages import DecodeError, example_pb2
+def _parse_messages(door: _StreamSource, message: Any) -> Iterator[Any]:  # noqa: ANN401 - generated
+    """Parse the records of streams; a lagrangex header's key becomes theirs."""
+    from ingot.converters.recsys.monolith.contract import DecodeError
 
     for reader, records in door.records():
         for at in range(len(records)):
             try:
-                example = example_pb2.Example.FromString(records.message(at))
+                parsed = message.FromString(records.message(at))
             except DecodeError as error:
-                door.reject_undecodable(reader, records, at, error)
+                door.pass_over(reader, records.bad(at, "message", str(error)[:200]))
                 continue
             if records.source[at]:
-                example.data_source_key = int(records.source[at])
-            yield example
-
-
-def _parse_batches(door: _StreamSource) -> Iterator["ExampleBatch"]:
-    from ingot.converters.recsys.monolith.messages import DecodeError, example_pb2
-
-    for reader, records in door.records():
-        for at in range(len(records)):
-            try:
-                batch = example_pb2.ExampleBatch.FromString(records.message(at))
-            except DecodeError as error:
-                door.reject_undecodable(reader, records, at, error)
-                continue
-            if records.source[at]:
-                batch.data_source_key = int(records.source[at])
-            yield batch
+                parsed.data_source_key = int(records.source[at])
+            yield parsed
 
 
 def _convert_examples(door: _StreamSource) -> Iterator["Example"]:
-    """The rows of ExampleBatches or Instances as Examples."""
-    from ingot.converters.recsys.monolith.messages import example_pb2
+    from ingot.converters.recsys.monolith.contract import example_pb2
     from ingot.converters.recsys.monolith.wire.message_writer import example_records
 
     for reader, records in door.records():
@@ -182,9 +149,13 @@ class ExampleReader(Iterator["Example"]):
     """
 
     def __init__(self, door: _StreamSource) -> None:
+        from ingot.converters.recsys.monolith.contract import example_pb2
+
         self.rejects = door.rejects
         self._examples = (
-            _parse_examples(door) if door.kind == "example" else _convert_examples(door)
+            _parse_messages(door, example_pb2.Example)
+            if door.kind == "example"
+            else _convert_examples(door)
         )
 
     def __next__(self) -> "Example":
@@ -221,7 +192,7 @@ def _stream_source(
 ) -> _StreamSource:
     framing = Framing.parse(framing) if isinstance(framing, str) else framing
     if kind not in MAX_RECORD:
-        raise ConversionError("kind", f"{kind!r} is none", f"there are {', '.join(MAX_RECORD)}")
+        raise ConversionError("kind", f"{kind!r} is unknown", f"use {', '.join(MAX_RECORD)}")
     return _StreamSource(
         where=where, kind=kind, framing=framing, compression=compression, skip_bad=skip_bad
     )
@@ -243,9 +214,13 @@ class ExampleBatchReader(Iterator["ExampleBatch"]):
         skip_bad: bool = False,
     ) -> None:
         """Read `where`; arguments and errors are those of `read_examples`."""
+        from ingot.converters.recsys.monolith.contract import example_pb2
+
         self._door = _stream_source(where, "examplebatch", framing, compression, skip_bad)
         self.rejects = self._door.rejects
-        self._batches = _parse_batches(self._door)
+        self._batches: Iterator[ExampleBatch] = _parse_messages(
+            self._door, example_pb2.ExampleBatch
+        )
 
     def __next__(self) -> "ExampleBatch":
         return next(self._batches)
@@ -285,7 +260,7 @@ def write_examples(
     framing = Framing.parse(framing) if isinstance(framing, str) else framing
     if sort_ids is not None and not framing.sort_id:
         hint = "leave them out, or choose a framing with sort_id"
-        raise ConversionError("sort_ids", f"the framing {framing} has none", hint)
+        raise ConversionError("sort_ids", f"the framing {framing} has no sort_ids", hint)
     named = compression_by_name(os.fspath(where)) if isinstance(where, str | os.PathLike) else None
     with _open_destination(where) as stream:
         writer = RecordWriter(stream, framing, "example", compression or named or "none")
@@ -298,16 +273,15 @@ def write_examples(
 def _pack_examples(
     examples: Iterable["Example"], sort_ids: Iterable[bytes] | None
 ) -> Iterator[Records]:
-    """Examples as records, some megabytes at a time."""
     held: list[tuple[bytes, bytes, int]] = []
     size = number = 0
     for example, sort_id in _pair_sort_ids(examples, sort_ids):
         if example.DESCRIPTOR.name != "Example":
-            problem = f"is an {example.DESCRIPTOR.name}, no Example"
+            problem = f"is an {example.DESCRIPTOR.name}, not an Example"
             raise ConversionError(f"example {number + len(held)}", problem, "convert it first")
         message = example.SerializeToString(deterministic=True)
         if not message:
-            raise ConversionError(f"example {number + len(held)}", "has nothing in it", "drop it")
+            raise ConversionError(f"example {number + len(held)}", "is empty", "leave it out")
         held.append((message, sort_id, example.data_source_key))
         size += len(message) + len(sort_id)
         if size >= _BUFFER_BYTES:
@@ -329,7 +303,7 @@ def _pair_sort_ids(
             raise ConversionError(f"example {number}", "has no sort_id", "give one for each")
         yield example, cast(bytes, sort_id)
     if next(others, none) is not none:
-        raise ConversionError("sort_ids", "there are more than Examples", "give one for each")
+        raise ConversionError("sort_ids", "they are more than the Examples", "give one for each")
 
 
 def _join_messages(held: list[tuple[bytes, bytes, int]], number: int) -> Records:
@@ -359,7 +333,7 @@ def _open_destination(where: Where) -> Iterator[Writable]:
         sys.stdout.buffer.flush()
         return
     if "://" in text:
-        raise OutputError(text, "is no file of this machine", "write a file, and copy it there")
+        raise OutputError(text, "is not a local file", "write a file and copy it there")
     path = Path(text)
     with output_errors(path), whole_file(path) as stream:
         yield stream

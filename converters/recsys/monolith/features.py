@@ -1,18 +1,17 @@
-"""What the features of rows hold: their kinds, where their values lie, how many there are.
+"""Read what the features of rows hold: kind, place and number of their values.
 
-Almost every feature is one list in the form that protobuf writes; a kernel reads those. The others
-(a oneof said twice, numbers that are not packed, unknown fields, ...) are put into that form by
-protobuf itself first.
+A kernel reads features that are one list as protobuf writes it, which almost all are. Protobuf
+rewrites the others first: a oneof with two values, numbers that are not packed, unknown fields.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.kernels.compile import kernel
-from ingot.converters.recsys.monolith.record_index import Bytes, Places, Rows
+from ingot.converters.recsys.monolith.record_index import Bytes, Places, Rows, frozen
 from ingot.converters.recsys.monolith.wire.format_kernels import (
     FIXED32,
     FIXED64,
@@ -36,19 +35,37 @@ DEPTH: Final = np.array([0, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 0, 0, 0, 0, 2], np.
 """int8[17] by kind: SCALAR, ..."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Features:
-    """The E features of rows; places are in `data`, which begins with the rows' own bytes.
+class Payloads(NamedTuple):
+    """Where the values of E features lie.
 
     Attributes:
-        data: uint8[B]; behind the rows' bytes are features that protobuf wrote anew.
         kind: uint8[E], numbers of `contract.FEATURE_KINDS`; 0 for raw features.
         start: int64[E] where the payload begins: the packed numbers of a list; the bytes of the
             one value (without a length); for `bytes_list` and lists of lists the content of the
             list message, a sequence of fields 1 with lengths. Lists in lists of numbers are
             messages that are empty or hold one field of packed numbers.
         stop: int64[E] where it ends; equal to start where there is nothing.
-        count: int64[E] values of a list, lists of lists of lists, 1 for a single value.
+        counts: int64[E] values of a list, lists of lists of lists, 1 for a single value.
+        odd: bool[E] whether the feature is of another form, which kernels do not read.
+    """
+
+    kind: NDArray[np.uint8]
+    start: Places
+    stop: Places
+    counts: Places
+    odd: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Features:
+    """The E features of rows; places are in `data`, which begins with the rows' own bytes.
+
+    Attributes:
+        data: uint8[B]; behind the rows' bytes are features that protobuf wrote anew.
+        kind: uint8[E]; this and the following as in `Payloads`.
+        start: int64[E].
+        stop: int64[E].
+        count: int64[E].
         strange: bool[E] whether this is not all: raw features, and those with unknown fields inside
             or beside them. What is told of the latter is what is known of them.
     """
@@ -63,52 +80,50 @@ class Features:
 
 def read_features(rows: Rows) -> Features:
     """What the features of rows hold."""
-    entries = len(rows.name)
-    kind = np.zeros(entries, np.uint8)
-    start, stop, count = (np.zeros(entries, np.int64) for _ in range(3))
-    odd = np.zeros(entries, np.bool_)
-    found = kind, start, stop, count
-    _measure_entries(rows.data, rows.start, rows.stop, rows.raw, VALUES, DEPTH, *found, odd)
+    found = _measure_payloads(rows.data, rows.start, rows.stop, rows.raw)
     strange = rows.raw | (rows.extra_start != rows.extra_stop)
     data = rows.data
-    if odd.any():
-        data, unknown = _rewrite_odd_features(rows, odd, *found)
+    if found.odd.any():
+        data, unknown = _rewrite_odd_features(rows, found)
         strange |= unknown
+    kind, start, stop, count, _ = found
     return Features(data=data, kind=kind, start=start, stop=stop, count=count, strange=strange)
 
 
-def _rewrite_odd_features(
-    rows: Rows,
-    odd: NDArray[np.bool_],
-    kind: NDArray[np.uint8],
-    start: Places,
-    stop: Places,
-    count: Places,
-) -> tuple[Bytes, NDArray[np.bool_]]:
+def _measure_payloads(
+    data: Bytes, first: Places, last: Places, skipped: NDArray[np.bool_]
+) -> Payloads:
+    entries = len(first)
+    start, stop, counts = (np.empty(entries, np.int64) for _ in range(3))
+    kind, odd = np.empty(entries, np.uint8), np.empty(entries, np.bool_)
+    found = Payloads(kind, start, stop, counts, odd)
+    _measure_entries(data, first, last, skipped, found)
+    return found
+
+
+def _rewrite_odd_features(rows: Rows, found: Payloads) -> tuple[Bytes, NDArray[np.bool_]]:
     """Measure features of another form after protobuf wrote them anew."""
-    which = np.flatnonzero(odd)
+    which = np.flatnonzero(found.odd)
     # What all rows of a batch share lies in one place, and is written once.
     _, sample, of_place = np.unique(rows.start[which], return_index=True, return_inverse=True)
     pieces = [_reencode_feature(rows.feature(int(entry))) for entry in which[sample]]
     sizes = np.array([len(piece) for piece, _ in pieces], np.int64)
     ends = (len(rows.data) + np.cumsum(sizes))[of_place]
     begins = ends - sizes[of_place]
-    unknown = np.zeros(len(odd), np.bool_)
+    unknown = np.zeros(len(found.odd), np.bool_)
     unknown[which] = np.array([strange for _, strange in pieces], np.bool_)[of_place]
     more = np.frombuffer(b"".join(piece for piece, _ in pieces), np.uint8)
-    data = np.concatenate([rows.data, more])
-    again = np.zeros(len(which), np.bool_)
-    kinds, starts, stops, counts = kind[which], start[which], stop[which], count[which]
-    found = kinds, starts, stops, counts
-    _measure_entries(data, begins, ends, again.copy(), VALUES, DEPTH, *found, again)
-    kind[which], start[which], stop[which], count[which] = found
-    unknown[which] |= again  # what stays odd is no Feature at all
+    data = frozen(np.concatenate([rows.data, more]))
+    again = _measure_payloads(data, begins, ends, np.zeros(len(which), np.bool_))
+    for whole, part in zip(found, again, strict=True):
+        whole[which] = part
+    unknown[which] |= again.odd  # what stays odd is no Feature at all
     return data, unknown
 
 
 def _reencode_feature(content: bytes) -> tuple[bytes, bool]:
     """A `Feature` as protobuf writes it, without unknown fields, and whether there were any."""
-    from ingot.converters.recsys.monolith.messages import DecodeError, example_pb2
+    from ingot.converters.recsys.monolith.contract import DecodeError, example_pb2
 
     feature = example_pb2.Feature()
     try:
@@ -122,19 +137,10 @@ def _reencode_feature(content: bytes) -> tuple[bytes, bool]:
 
 @kernel
 def _measure_entries(
-    data: Bytes,
-    first: Places,
-    last: Places,
-    skipped: NDArray[np.bool_],
-    values: NDArray[np.int8],
-    depth: NDArray[np.int8],
-    kind: NDArray[np.uint8],
-    start: Places,
-    stop: Places,
-    count: Places,
-    odd: NDArray[np.bool_],
+    data: Bytes, first: Places, last: Places, skipped: NDArray[np.bool_], found: Payloads
 ) -> None:
-    """Fill in `kind` .. `odd` of each `Feature` message in first..last; see `Features`."""
+    """Fill in the payload of each `Feature` message in first..last."""
+    kind, start, stop, count, odd = found
     for entry in range(len(first)):
         nowhere = max(first[entry], 0)
         kind[entry], start[entry], stop[entry], count[entry] = 0, nowhere, nowhere, 0
@@ -142,25 +148,24 @@ def _measure_entries(
         if skipped[entry] or first[entry] == last[entry]:
             continue
         number, wire, at, end = read_field(data, first[entry], last[entry])
-        if end != last[entry] or number >= _KINDS or wire != _wire_type(values, depth, number):
+        if end != last[entry] or number >= _KINDS or wire != _wire_type(number):
             odd[entry] = True
             continue
-        if depth[number] == LIST and values[number] != BYTES:
+        if DEPTH[number] == LIST and VALUES[number] != BYTES:
             at = _packed_start(data, at, end)
-        many = -1 if at < 0 else _count_values(data, at, end, values[number], depth[number])
+        many = -1 if at < 0 else _count_values(data, at, end, VALUES[number], DEPTH[number])
         odd[entry] = many < 0
         if many >= 0:
             kind[entry], start[entry], stop[entry], count[entry] = number, at, end, many
 
 
 @kernel
-def _wire_type(values: NDArray[np.int8], depth: NDArray[np.int8], kind: int) -> int:
-    """The wire type of a field of `Feature`."""
-    if depth[kind] != SCALAR or values[kind] == BYTES:
+def _wire_type(kind: int) -> int:
+    if DEPTH[kind] != SCALAR or VALUES[kind] == BYTES:
         return LENGTH
-    if values[kind] == VARINTS:
+    if VALUES[kind] == VARINTS:
         return VARINT
-    return FIXED64 if values[kind] == FIXED8 else FIXED32
+    return FIXED64 if VALUES[kind] == FIXED8 else FIXED32
 
 
 @kernel

@@ -235,7 +235,6 @@ def _value_signatures(values: Sequence[object] | NDArray[np.integer], version: V
 
 
 def _hash_inputs(values: Sequence[object] | NDArray[np.integer]) -> list[bytes]:
-    """What is hashed of each value."""
     listed = values.tolist() if isinstance(values, np.ndarray) else values
     return [_hash_input(at, value) for at, value in enumerate(listed)]
 

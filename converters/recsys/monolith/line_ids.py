@@ -1,8 +1,4 @@
-"""The fields of a LineId.
-
-Compiled loops over the fields of LineIds.
-What the LineIds of rows say, field by field, and LineIds with another sample rate.
-"""
+"""Read the LineIds of rows field by field, and write them with another sample rate."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.kernels.compile import kernel
-from ingot.converters.recsys.monolith.record_index import Bytes, Places, Rows
+from ingot.converters.recsys.monolith.record_index import Bytes, Places, Rows, frozen, prefix_sums
 from ingot.converters.recsys.monolith.wire.format_kernels import (
     FIXED32,
     FIXED64,
@@ -100,6 +96,26 @@ KIND, COLUMN, WIRE = _field_tables()
 _SAMPLE_RATE: Final = NUMBERS["sample_rate"].number
 
 
+class LineArrays(NamedTuple):
+    """What a pass over the LineIds of R rows finds, by the places of fields in the tables above.
+
+    Attributes:
+        odd: bool[R] whether the LineId cannot be read to its end.
+        bits: uint64[numbers, R] the bits of numbers; 0 where they are not given.
+        given: bool[numbers, R].
+        texts: int64[3, texts, R] where the field, its text, and the end of it lie; -1: not given.
+        counts: int64[lists, R] how many values lists have.
+        rest: int64[R] bytes of the fields that are none of these.
+    """
+
+    odd: NDArray[np.bool_]
+    bits: NDArray[np.uint64]
+    given: NDArray[np.bool_]
+    texts: Places
+    counts: Places
+    rest: Places
+
+
 @kernel
 def put_sample_rates(
     data: Bytes,
@@ -136,21 +152,9 @@ def put_sample_rates(
 
 
 @kernel
-def read_lines(
-    data: Bytes,
-    start: Places,
-    stop: Places,
-    kinds: NDArray[np.int8],
-    columns: NDArray[np.int8],
-    wires: NDArray[np.int8],
-    odd: NDArray[np.bool_],
-    bits: NDArray[np.uint64],
-    given: NDArray[np.bool_],
-    texts: Places,
-    counts: Places,
-    rest: Places,
-) -> None:
-    """Fill in the arrays of `_Reading`; rows that cannot be read to their end are odd."""
+def read_lines(data: Bytes, start: Places, stop: Places, found: LineArrays) -> None:
+    """Read all but the values of lists and the rest, of which only sizes."""
+    odd, bits, given, texts, counts, rest = found
     for row in range(len(start)):
         at = start[row]
         while at < stop[row]:
@@ -159,8 +163,8 @@ def read_lines(
                 odd[row] = True
                 rest[row] += stop[row] - at
                 break
-            kind = _field_kind(kinds, wires, number, wire)
-            column = columns[number] if kind != UNKNOWN else 0
+            kind = _field_kind(number, wire)
+            column = COLUMN[number] if kind != UNKNOWN else 0
             if kind == NUMBER:
                 given[column, row] = True
                 bits[column, row] = _number_bits(data, value_at, end, wire)
@@ -176,19 +180,18 @@ def read_lines(
 
 
 @kernel
-def _field_kind(kinds: NDArray[np.int8], wires: NDArray[np.int8], number: int, wire: int) -> int:
+def _field_kind(number: int, wire: int) -> int:
     """What a field is; one of another wire type than declared is unknown, as to protobuf."""
     if number >= KNOWN:
         return UNKNOWN
-    kind: int = kinds[number]
-    if wire == wires[number] or (kind == LIST and wire == VARINT):
+    kind: int = KIND[number]
+    if wire == WIRE[number] or (kind == LIST and wire == VARINT):
         return kind
     return UNKNOWN
 
 
 @kernel
 def _number_bits(data: Bytes, at: int, end: int, wire: int) -> np.uint64:
-    """The bits of a number."""
     if wire == VARINT:
         value, _ = read_varint(data, at, end)
         return np.uint64(value)
@@ -200,7 +203,6 @@ def _number_bits(data: Bytes, at: int, end: int, wire: int) -> np.uint64:
 
 @kernel
 def _count_varints(data: Bytes, at: int, end: int) -> int:
-    """Varints that end in a stretch of bytes."""
     many: int = 0
     for place in range(at, end):
         many += data[place] < 0x80
@@ -224,9 +226,6 @@ def fill_lines(
     data: Bytes,
     start: Places,
     stop: Places,
-    kinds: NDArray[np.int8],
-    columns: NDArray[np.int8],
-    wires: NDArray[np.int8],
     texts: Places,
     places: Places,
     values: NDArray[np.int32],
@@ -242,9 +241,9 @@ def fill_lines(
             if end < 0:
                 end = stop[row]
             else:
-                kind = _field_kind(kinds, wires, number, wire)
+                kind = _field_kind(number, wire)
             if kind == LIST:
-                column = columns[number]
+                column = COLUMN[number]
                 while value_at < end:
                     value, value_at = read_varint(data, value_at, end)
                     if value_at < 0:
@@ -253,8 +252,8 @@ def fill_lines(
                     places[column, row] += 1
             elif kind == UNKNOWN or (
                 kind == TEXT
-                and texts[0, columns[number], row] == at
-                and texts[1, columns[number], row] < 0
+                and texts[0, COLUMN[number], row] == at
+                and texts[1, COLUMN[number], row] < 0
             ):
                 for place in range(at, end):
                     rest[to] = data[place]
@@ -315,24 +314,14 @@ class LineIds:
     @cached_property
     def _filled(self) -> tuple[dict[str, tuple[Places, NDArray[np.int32]]], Bytes, Places]:
         counts = np.concatenate(list(self.counts.values()))
-        firsts, rest_first = _prefix_sums(counts), _prefix_sums(self.rest_sizes)
+        firsts, rest_first = prefix_sums(counts), prefix_sums(self.rest_sizes)
         values, rest = np.empty(int(firsts[-1]), np.int32), np.empty(int(rest_first[-1]), np.uint8)
         places = firsts[:-1].reshape(len(LISTS), -1)
-        tables, texts = (KIND, COLUMN, WIRE), self._text_places
-        fill_lines(
-            self.data,
-            self.start,
-            self.stop,
-            *tables,
-            texts,
-            places.copy(),
-            values,
-            rest_first,
-            rest,
-        )
+        filled = places.copy(), values, rest_first, rest
+        fill_lines(self.data, self.start, self.stop, self._text_places, *filled)
         lists = {}
         for at, (name, of_rows) in enumerate(self.counts.items()):
-            ahead, first = _prefix_sums(of_rows), int(firsts[at * len(of_rows)])
+            ahead, first = prefix_sums(of_rows), int(firsts[at * len(of_rows)])
             lists[name] = ahead, values[first : first + int(ahead[-1])]
         return lists, rest, rest_first
 
@@ -340,13 +329,47 @@ class LineIds:
 def decode_line_ids(rows: Rows) -> LineIds:
     """What the LineIds of rows say."""
     data, start, stop = rows.data, rows.line_start, rows.line_stop
-    read = _LineIdArrays(len(rows))
-    read.pass_over(data, start, stop)
-    if read.odd.any():
-        data, start, stop = _rewrite_odd_line_ids(rows, read.odd)
-        read = _LineIdArrays(len(rows))
-        read.pass_over(data, start, stop)
-    return read.result(data, start, stop)
+    found = _read_arrays(data, start, stop)
+    if found.odd.any():
+        data, start, stop = _rewrite_odd_line_ids(rows, found.odd)
+        found = _read_arrays(data, start, stop)
+    numbers, texts = _typed_numbers(found.bits), found.texts
+    given = dict(zip(NUMBERS, found.given, strict=True))
+    given |= {name: texts[1, at] >= 0 for at, name in enumerate(TEXTS)}
+    return LineIds(
+        data=data,
+        start=start,
+        stop=stop,
+        present=start >= 0,
+        numbers=numbers,
+        texts={name: (texts[1, at], texts[2, at]) for at, name in enumerate(TEXTS)},
+        given=given,
+        counts=dict(zip(LISTS, found.counts, strict=True)),
+        rest_sizes=found.rest,
+        _text_places=texts,
+    )
+
+
+def _read_arrays(data: Bytes, start: Places, stop: Places) -> LineArrays:
+    rows = len(start)
+    found = LineArrays(
+        odd=np.zeros(rows, np.bool_),
+        bits=np.zeros((len(NUMBERS), rows), np.uint64),
+        given=np.zeros((len(NUMBERS), rows), np.bool_),
+        texts=np.full((3, len(TEXTS), rows), -1, np.int64),
+        counts=np.zeros((len(LISTS), rows), np.int64),
+        rest=np.zeros(rows, np.int64),
+    )
+    read_lines(data, start, stop, found)
+    return found
+
+
+def _typed_numbers(bits: NDArray[np.uint64]) -> dict[str, NDArray[np.generic]]:
+    numbers: dict[str, NDArray[np.generic]] = {}
+    for row, (name, scalar) in zip(bits, NUMBERS.items(), strict=True):
+        whole = row if np.dtype(scalar.dtype).itemsize == 8 else row.astype(np.uint32)
+        numbers[name] = row != 0 if scalar.dtype is np.bool_ else whole.view(scalar.dtype)
+    return numbers
 
 
 def find_incomplete(lines: LineIds) -> NDArray[np.bool_]:
@@ -375,58 +398,6 @@ def with_sample_rate(rows: Rows, rate: NDArray[np.float32], where: NDArray[np.bo
     return replace(rows, data=data, line_start=line_start, line_stop=line_stop)
 
 
-class _LineIdArrays:
-    """The arrays that a pass over LineIds fills."""
-
-    def __init__(self, rows: int) -> None:
-        self.odd = np.zeros(rows, np.bool_)
-        self.bits = np.zeros((len(NUMBERS), rows), np.uint64)
-        self.given = np.zeros((len(NUMBERS), rows), np.bool_)
-        self.texts = np.full((3, len(TEXTS), rows), -1, np.int64)
-        self.counts = np.zeros((len(LISTS), rows), np.int64)
-        self.rest = np.zeros(rows, np.int64)
-
-    def pass_over(self, data: Bytes, start: Places, stop: Places) -> None:
-        """Read all but the values of lists and the rest, of which only sizes."""
-        tables = KIND, COLUMN, WIRE
-        found = self.odd, self.bits, self.given, self.texts, self.counts, self.rest
-        read_lines(data, start, stop, *tables, *found)
-
-    def result(self, data: Bytes, start: Places, stop: Places) -> LineIds:
-        """What was read."""
-        texts = self.texts
-        return LineIds(
-            data=data,
-            start=start,
-            stop=stop,
-            present=start >= 0,
-            numbers=self._numbers(),
-            texts={name: (texts[1, at], texts[2, at]) for at, name in enumerate(TEXTS)},
-            given=self._given(),
-            counts=dict(zip(LISTS, self.counts, strict=True)),
-            rest_sizes=self.rest,
-            _text_places=texts,
-        )
-
-    def _numbers(self) -> dict[str, NDArray[np.generic]]:
-        numbers: dict[str, NDArray[np.generic]] = {}
-        for at, (name, scalar) in enumerate(NUMBERS.items()):
-            low = self.bits[at].astype(np.uint32)
-            whole = self.bits[at] if np.dtype(scalar.dtype).itemsize == 8 else low
-            is_bool = scalar.dtype is np.bool_
-            numbers[name] = self.bits[at] != 0 if is_bool else whole.view(scalar.dtype)
-        return numbers
-
-    def _given(self) -> dict[str, NDArray[np.bool_]]:
-        given = dict(zip(NUMBERS, self.given, strict=True))
-        return {**given, **{name: self.texts[1, at] >= 0 for at, name in enumerate(TEXTS)}}
-
-
-def _prefix_sums(counts: Places) -> Places:
-    """How much there is before each place, and in all."""
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
-
-
 def _rewrite_odd_line_ids(rows: Rows, odd: NDArray[np.bool_]) -> tuple[Bytes, Places, Places]:
     """The LineIds, those that the kernel cannot read as protobuf writes them without groups."""
     start, stop = rows.line_start.copy(), rows.line_stop.copy()
@@ -437,12 +408,13 @@ def _rewrite_odd_line_ids(rows: Rows, odd: NDArray[np.bool_]) -> tuple[Bytes, Pl
     sizes = np.array([len(piece) for piece in pieces], np.int64)
     ends = len(rows.data) + np.cumsum(sizes)
     start[which], stop[which] = (ends - sizes)[of_place], ends[of_place]
-    return np.concatenate([rows.data, np.frombuffer(b"".join(pieces), np.uint8)]), start, stop
+    data = np.concatenate([rows.data, np.frombuffer(b"".join(pieces), np.uint8)])
+    return frozen(data), start, stop
 
 
 def _reencode_line_id(content: bytes) -> bytes:
     """A LineId with what is known of it first; groups are left as they are, at its end."""
-    from ingot.converters.recsys.monolith.messages import DecodeError, line_id_pb2
+    from ingot.converters.recsys.monolith.contract import DecodeError, line_id_pb2
 
     try:
         return line_id_pb2.LineId.FromString(content).SerializeToString()

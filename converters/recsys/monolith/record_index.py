@@ -1,11 +1,7 @@
-"""Records as places in the bytes they lie in: what readers give, kernels change, writers take.
-
-Rows as places in the bytes they lie in, whatever kind of record they came in.
-What is wrong in a stream, for people.
-"""
+"""Records and rows as places in the bytes that hold them, and what is wrong with records."""
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +36,9 @@ class Records:
     offset: Places
     number: int
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data", frozen(self.data))
+
     def __len__(self) -> int:
         return len(self.start)
 
@@ -53,17 +52,17 @@ class Records:
 
     def part(self, first: int, last: int) -> "Records":
         """Records first..last-1."""
-        cut = slice(first, last)
-        return replace(
-            self,
-            start=self.start[cut],
-            stop=self.stop[cut],
-            sort_start=self.sort_start[cut],
-            sort_stop=self.sort_stop[cut],
-            source=self.source[cut],
-            offset=self.offset[cut],
-            number=self.number + first,
-        )
+        return replace(self.select(slice(first, last)), number=self.number + first)
+
+    def select(self, which: slice | NDArray[np.bool_] | Places) -> "Records":
+        """Some of the records. Their numbers are no longer consecutive: keep them elsewhere."""
+        arrays = ("start", "stop", "sort_start", "sort_stop", "source", "offset")
+        return replace(self, **{name: getattr(self, name)[which] for name in arrays})
+
+    def bad(self, at: int, reason: str, detail: str, number: int | None = None) -> "Bad":
+        """What is wrong with record `at`; `number` where numbers are not consecutive."""
+        record = self.number + at if number is None else number
+        return Bad(offset=int(self.offset[at]), record=record, reason=reason, detail=detail)
 
 
 def records_of_messages(messages: list[bytes]) -> Records:
@@ -97,9 +96,9 @@ class Bad:
     """
 
     offset: int
-    bytes: int
+    bytes: int = 0
     record: int
-    row: int | None
+    row: int | None = None
     reason: str
     detail: str
 
@@ -195,6 +194,9 @@ class Rows:
     offset: Places
     row: Places
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data", frozen(self.data))
+
     def __len__(self) -> int:
         return len(self.first) - 1
 
@@ -221,6 +223,16 @@ class Rows:
         row = int(self.row[at])
         return None if row < 0 else row
 
+    def bad(self, at: int, reason: str, detail: str) -> Bad:
+        """What is wrong with row `at`."""
+        return Bad(
+            offset=int(self.offset[at]),
+            record=int(self.record[at]),
+            row=self.row_in_batch(at),
+            reason=reason,
+            detail=detail,
+        )
+
     def part(self, begin: int, end: int) -> "Rows":
         """Rows begin..end-1, in the same bytes."""
         first, last = int(self.first[begin]), int(self.first[end])
@@ -246,19 +258,70 @@ class Rows:
         labels = np.diff(self.label_first)
         return replace(
             self,
-            first=_prefix_sums(counts[keep]),
-            label_first=_prefix_sums(labels[keep]),
+            first=prefix_sums(counts[keep]),
+            label_first=prefix_sums(labels[keep]),
             label=self.label[np.repeat(keep, labels)],
             **{name: getattr(self, name)[entries] for name in ENTRY_ARRAYS},
             **{name: getattr(self, name)[keep] for name in ROW_ARRAYS},
         )
 
 
-def _prefix_sums(counts: NDArray[np.int64]) -> Places:
+def prefix_sums(counts: NDArray[Any] | list[int]) -> Places:
     """int64[N + 1], the sums of the counts before each, and of all."""
     first = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=first[1:])
     return first
+
+
+class RowArrays(NamedTuple):
+    """The arrays of `Rows` as kernels take them: none is written to.
+
+    Attributes:
+        names: uint8[S] the distinct names.
+        name_first: int64[N + 1] where each of them begins.
+        label: uint8[4 L] the bytes of the labels.
+        weight: uint32[R] the bits of instance_weight; 0 where it is not given.
+    """
+
+    data: Bytes
+    names: Bytes
+    name_first: Places
+    first: Places
+    name: NDArray[np.int32]
+    raw: NDArray[np.bool_]
+    start: Places
+    stop: Places
+    ident: NDArray[np.int32]
+    sorted_id: NDArray[np.int32]
+    extra_start: Places
+    extra_stop: Places
+    line_start: Places
+    line_stop: Places
+    label_first: Places
+    label: Bytes
+    weight: NDArray[np.uint32]
+    source: NDArray[np.uint32]
+    rest_start: Places
+    rest_stop: Places
+
+
+def kernel_rows(rows: Rows) -> RowArrays:
+    """Return the arrays of rows for kernels, all of one layout: kernels are compiled once."""
+    arrays = {name: getattr(rows, name) for name in RowArrays._fields if name != "name_first"}
+    arrays["names"] = np.frombuffer(b"".join(rows.names), np.uint8)
+    arrays["name_first"] = prefix_sums([len(name) for name in rows.names])
+    arrays["label"] = rows.label.view(np.uint8)
+    arrays["weight"] = np.where(rows.weighted, rows.weight.view(np.uint32), 0).astype(np.uint32)
+    return RowArrays(**{name: frozen(array) for name, array in arrays.items()})
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array, or a contiguous copy or view of it, that cannot be written to."""
+    if array.flags.c_contiguous and not array.flags.writeable:
+        return array
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
 
 
 def describe_bad(bad: Bad) -> str:

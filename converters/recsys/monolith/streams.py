@@ -1,10 +1,5 @@
-"""Where streams are: the files of a location that are streams, or standard input.
+"""Find streams, read their rows whatever kind of records they have, and detect what is not said."""
 
-The rows of a stream, whatever kind of record it has, and of a table.
-Streams opened to be looked at: what is not said of them is told by their content.
-"""
-
-import hashlib
 import os
 import shutil
 import sys
@@ -17,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from ingot.converters.errors import SourceError, StorageError
-from ingot.converters.output.commit import MANIFEST, RUN, output_errors
+from ingot.converters.output.commit import MANIFEST, RUN
+from ingot.converters.output.files import output_errors
 from ingot.converters.recsys.monolith.frames.compression import open_decompressed, peek_bytes
 from ingot.converters.recsys.monolith.frames.framing import PARQUET, Framing, StreamHints
 from ingot.converters.recsys.monolith.record_index import Bad, Records, Rows
-from ingot.converters.rows import Json
 from ingot.converters.sources.recognizers.monolith import (
     MONOLITH_HEAD,
     Kind,
@@ -29,8 +24,7 @@ from ingot.converters.sources.recognizers.monolith import (
     recognize_monolith,
 )
 from ingot.converters.sources.sniffing import side_file_reason
-from ingot.converters.sources.storage.listing import LocalFile, Place, list_location
-from ingot.converters.sources.storage.read_errors import translate_read_errors
+from ingot.converters.sources.storage.listing import Entry, LocalFile, Place, list_location
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,37 +33,10 @@ if TYPE_CHECKING:
     from ingot.converters.recsys.monolith.frames.record_io import RecordReader
     from ingot.converters.recsys.monolith.tables.table_file import TableFile
 
+_NO_HINTS: Final = StreamHints()
 STDIN: Final = "-"
 REJECTS: Final = "rejects.jsonl"
 _HASHED: Final = 8 << 20
-
-
-@dataclass(frozen=True, kw_only=True)
-class Input:
-    """One stream: its name inside the source, its place, and what the storage says about it."""
-
-    name: str
-    place: Place
-    bytes: int
-    mtime_ns: int | None = None
-    etag: str | None = None
-
-    def stamp(self) -> dict[str, Json]:
-        """Name, size and time of change."""
-        stamp: dict[str, Json] = {
-            "name": self.name,
-            "bytes": self.bytes,
-            "mtime_ns": self.mtime_ns,
-        }
-        return stamp | ({"etag": self.etag} if self.etag else {})
-
-    def entry(self) -> dict[str, Json]:
-        """Name, size and SHA-256, as a manifest lists it. Raises SourceError."""
-        digest = hashlib.sha256()
-        with self.place.open() as stream, translate_read_errors(str(self.place)):
-            while block := stream.read(_HASHED):
-                digest.update(block)
-        return {"name": self.name, "bytes": self.bytes, "sha256": digest.hexdigest()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,28 +45,13 @@ class Inputs:
 
     where: str
     direct: bool
-    files: tuple[Input, ...]
-
-    @property
-    def place(self) -> str:
-        """`where`, the same from whatever folder it is named; a URL as it is."""
-        return self.where if "://" in self.where else str(Path(self.where).absolute())
+    files: tuple[Entry, ...]
 
 
 def find_inputs(where: str) -> Inputs:
-    """The streams of a file, folder, glob or URL; hidden files and side files are none."""
+    """Return the streams of a file, folder, glob or URL, without hidden and auxiliary files."""
     listing = list_location(where)
-    files = tuple(
-        Input(
-            name=one.name,
-            place=one.place,
-            bytes=one.bytes,
-            mtime_ns=one.mtime_ns,
-            etag=one.etag,
-        )
-        for one in listing.entries
-        if listing.direct or not _is_auxiliary(one.name)
-    )
+    files = tuple(one for one in listing.entries if listing.direct or not _is_auxiliary(one.name))
     if not files:
         problem = "holds no streams"
         if listing.results:
@@ -132,13 +84,11 @@ def standard_input(beside: Path | None) -> Iterator[Inputs]:
 
 
 def _stdin_inputs(place: Place) -> Inputs:
-    file = Input(name="standard input", place=place, bytes=0)
+    file = Entry(name="standard input", place=place, bytes=0)
     return Inputs(where=STDIN, direct=True, files=(file,))
 
 
 class _Stdin:
-    """Standard input as a place."""
-
     def __str__(self) -> str:
         return "standard input"
 
@@ -194,9 +144,7 @@ def read_until_error(reader: "RecordReader") -> Iterator[Records | Bad]:
     except SourceError as error:
         detail = f"after {number:,} records: {error.problem}"
         offset, size = reader.broken
-        yield Bad(
-            offset=offset, bytes=size, record=number, row=None, reason="unreadable", detail=detail
-        )
+        yield Bad(offset=offset, bytes=size, record=number, reason="unreadable", detail=detail)
 
 
 def read_table_records(
@@ -242,8 +190,11 @@ def _index_records(
     records: Records, kind: Kind, lost: Counter[str] | None
 ) -> Iterable[tuple[Rows, list[Bad]]]:
     # Kernels are loaded with what calls them.
-    from ingot.converters.recsys.monolith.wire.instances import index_instances
-    from ingot.converters.recsys.monolith.wire.row_index import index_batches, index_examples
+    from ingot.converters.recsys.monolith.wire.row_index import (
+        index_batches,
+        index_examples,
+        index_instances,
+    )
 
     if kind == "examplebatch":
         return index_batches(records)
@@ -275,7 +226,7 @@ class OpenedStream:
     parts: Iterator[Rows | Bad]
 
 
-def open_streams(location: str, said: StreamHints = StreamHints()) -> Iterator[OpenedStream]:
+def open_streams(location: str, said: StreamHints = _NO_HINTS) -> Iterator[OpenedStream]:
     """Open the streams of a location one after the other; each is closed before the next."""
     if location == STDIN:
         yield from _open_one(_STANDARD, sys.stdin.buffer, said)
@@ -306,8 +257,8 @@ def _open_records(where: str, head: bytes, raw: BinaryIO, said: StreamHints) -> 
     found = recognize_monolith(head) or recognize_monolith(head, records=1)
     kind = cast(Kind | None, said.kind) or (found.kind if found else None)
     if kind is None:
-        hint = "say what it is: --from example, examplebatch, instance or parquet, and --framing"
-        raise SourceError(where, "no stream of Monolith by its first bytes", hint)
+        hint = "set `source` to example, examplebatch, instance or parquet, and set `framing`"
+        raise SourceError(where, "does not begin like a stream of Monolith", hint)
     framing = said.framing or _detected_framing(found)
     return OpenedStream(
         where=where,

@@ -65,7 +65,11 @@ def _column_values(column: pa.Array) -> tuple[list[Json], pa.Array | None]:
     if _is_json_native(kind):
         return _text_values(column), column
     if pa.types.is_floating(kind):
-        return _float_values(column)
+        import pyarrow.compute as pc
+
+        wide = column.cast(pa.float64())
+        clean = pc.if_else(pc.is_finite(wide), wide, pa.scalar(None, pa.float64()))
+        return clean.to_pylist(), clean
     convert = value_converter(kind)
     values = [_convert_value(value, convert) for value in _python_values(column)]
     if pa.types.is_temporal(kind):
@@ -124,14 +128,6 @@ def _scalar_text(scalar: pa.Scalar) -> Json:
         return scalar.as_py()
     except UnicodeDecodeError:
         return BrokenRow("text that is not valid UTF-8", "")
-
-
-def _float_values(column: pa.Array) -> tuple[list[Json], pa.Array]:
-    import pyarrow.compute as pc
-
-    wide = column.cast(pa.float64())
-    clean = pc.if_else(pc.is_finite(wide), wide, pa.scalar(None, pa.float64()))
-    return clean.to_pylist(), clean
 
 
 def _python_values(column: pa.Array) -> list[Any]:

@@ -1,8 +1,4 @@
-"""`root`: where the rows of a JSON file lie, compiled for a reader that streams.
-
-The elements of a JSON list or object in a stream, cut out without parsing what is around them.
-Rows of JSON files: a value per line, elements of a list or object, or the whole file.
-"""
+"""Rows of JSON files: a value per line, elements of a list or object, or the whole file."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,18 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from ingot.converters import paths
 from ingot.converters.errors import SourceError
-from ingot.converters.paths import (
-    Key,
-    Mark,
-    Names,
-    Node,
-    PathSyntaxError,
-    RowError,
-    Step,
-    compile_path,
-    steps_text,
-)
 from ingot.converters.rows import Json
 from ingot.converters.sources.formats.row_chunks import (
     BATCH_ROWS,
@@ -40,7 +26,7 @@ from ingot.converters.sources.formats.row_chunks import (
 from ingot.converters.sources.formats.text import split_line_blocks
 from ingot.converters.sources.storage.read_errors import truncated_error
 
-_WILDCARDS = (Mark("[*]"), Mark("*"), Mark(".*"))
+_WILDCARDS = (paths.Mark("[*]"), paths.Mark("*"), paths.Mark(".*"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,8 +34,6 @@ class RowRoot:
     """Where the rows lie.
 
     Attributes:
-        text: as written.
-        names: plain names and keys that lead to the container, outermost first.
         exact: for each of them, whether it is one key for certain (quoted).
         keyed: the container is an object, whose keys name the rows; else it is a list.
         rest: path from an element of the container to the rows, None where elements are rows.
@@ -74,8 +58,8 @@ def compile_root(text: str, where: str) -> RowRoot:
     if text == "$":
         return RowRoot(text=text, streams=False)
     try:
-        path = compile_path(text)
-    except PathSyntaxError as error:
+        path = paths.compile_path(text)
+    except paths.PathSyntaxError as error:
         hint = f"for example {error.nearest}" if error.nearest else "for example data[*] or *"
         raise SourceError(where, f"root {text!r}: {error.problem}", hint) from error
     place = path.first_wildcard
@@ -87,18 +71,18 @@ def compile_root(text: str, where: str) -> RowRoot:
         text=text,
         names=tuple(name for name, _ in names),
         exact=tuple(exact for _, exact in names),
-        keyed=path.steps[place] != Mark("[*]"),
-        rest=steps_text(rest) if rest else None,
+        keyed=path.steps[place] != paths.Mark("[*]"),
+        rest=paths.steps_text(rest) if rest else None,
     )
 
 
-def _key_steps(steps: tuple[Step, ...]) -> list[tuple[str, bool]] | None:
+def _key_steps(steps: tuple[paths.Step, ...]) -> list[tuple[str, bool]] | None:
     """The keys of a way made of names only, else None."""
     names: list[tuple[str, bool]] = []
     for step in steps:
-        if isinstance(step, Names):
+        if isinstance(step, paths.Names):
             names += [(name, False) for name in step.names]
-        elif isinstance(step, Key):
+        elif isinstance(step, paths.Key):
             names.append((step.name, True))
         else:
             return None
@@ -300,7 +284,7 @@ def _append_unfinished(held: list[bytes], rest: bytes, where: str) -> list[bytes
     held.append(rest)
     if sum(map(len, held)) > MAX_ROW_BYTES:
         problem = f"an element of more than {MAX_ROW_BYTES >> 20} MiB"
-        raise SourceError(where, problem, "is a quote or bracket missing in it?")
+        raise SourceError(where, problem, "check it for a missing quote or bracket")
     return held
 
 
@@ -370,14 +354,14 @@ class _ElementCutter:
             raise SourceError(
                 self._where,
                 f"after the JSON value comes {row_excerpt(rest)[:40]!r}",
-                "is it several files in one, or cut and pasted?",
+                "check whether several files were joined into it",
             )
 
     def finish(self, balanced: bool) -> None:
         """Raise what is only known at the end of the file."""
         if self._depth is None and (balanced or self._finder.missing):
             problem = f"no {'object' if self._root.keyed else 'list'} at root {self._root.text}"
-            raise SourceError(self._where, problem, "is it spelt as in the file?")
+            raise SourceError(self._where, problem, "check its spelling against the file")
         if not self._done or not balanced:
             raise truncated_error(self._where, f"the JSON ends inside element {self._count}")
 
@@ -451,8 +435,8 @@ def _rows_inside(value: Json, rest: str) -> list[tuple[str | None, Json]]:
     if type(value) is BrokenRow:
         return [(None, value)]
     try:
-        nodes = compile_path(rest).nodes(Node(value))
-    except RowError as error:
+        nodes = paths.compile_path(rest).nodes(paths.Node(value))
+    except paths.RowError as error:
         return [(None, BrokenRow(f"root: {error.reason} at {error.path}", error.found))]
     return [(node.key if isinstance(node.key, str) else None, node.value) for node in nodes]
 
@@ -471,11 +455,13 @@ def read_json_document(
         yield RowChunk(values=[value], keys=[stem])
         return
     try:
-        nodes = compile_path(path).nodes(Node(value))
-    except RowError as error:
+        nodes = paths.compile_path(path).nodes(paths.Node(value))
+    except paths.RowError as error:
         raise SourceError(where, f"root {path}: {error.reason} at {error.path}") from error
     if not nodes:
-        raise SourceError(where, f"root {path} is not in the file", "see the roots offered")
+        raise SourceError(
+            where, f"root {path} is not in the file", "choose one of the roots that were found"
+        )
     keys = [node.key for node in nodes if isinstance(node.key, str)]
     keyed = len(keys) == len(nodes) and path.endswith("*")
     yield RowChunk(values=[node.value for node in nodes], keys=keys if keyed else None)

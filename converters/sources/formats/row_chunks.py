@@ -1,7 +1,4 @@
-"""One JSON text to its value, exactly: integers of any size, no NaN, only valid Unicode.
-
-What every format reader gives: stretches of consecutive rows, broken ones among them.
-"""
+"""Chunks of consecutive rows, as every reader gives them, and exact parsing of JSON texts."""
 
 import codecs
 import json

@@ -1,14 +1,9 @@
-"""Bytes of a file as UTF-8 blocks and lines, whatever its compression, encoding and line ends.
-
-Rows of a text file: `{"text": line}` for every line that is not blank, or the whole file.
-What the lines of a plain text file are: running text, or a list that lies beside the data.
-The encoding of a text file, from its bytes.
-"""
+"""Text files: encoding, UTF-8 blocks and lines, and what kind of lines they hold."""
 
 import codecs
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import BinaryIO
@@ -90,7 +85,7 @@ def _decode_block(
     try:
         return decoder.decode(part, final).encode("utf-8", "surrogatepass")
     except UnicodeError as error:
-        hint = "leave the encoding out, or state the one that it has"
+        hint = "leave `encoding` out, or state the right one"
         raise SourceError(where, f"is not in the encoding {encoding}: {error}", hint) from error
 
 
@@ -160,64 +155,6 @@ def read_text_document(parts: Iterator[bytes], stem: str) -> Iterator[RowChunk]:
     whole = b"".join(data)
     if whole.strip():
         yield RowChunk(values=[_decode_text_row(whole)], keys=[stem])
-
-
-LISTS = ("addresses", "numbers", "words", "columns")
-_JUDGED_LINES = 100
-_LEAST_WORDS = 5  # fewer words do not make a list
-_LEAST_ROWS = 12
-_FEW_LABELS = 0.34  # different values in a column of labels, to the rows
-_SHARE = 0.9
-_LONGEST_WORD = 40
-_LETTER_SHARE = 0.3  # of the signs of a text that is not made of numbers
-_SIGN_LINES, _SIGN_CHARACTERS = 10, 40  # lines, and characters of each, whose signs are counted
-_ADDRESS = re.compile(r"(?:https?|ftp)://\S+", re.IGNORECASE)
-_UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
-
-
-def classify_lines(lines: Sequence[str]) -> str:
-    """`text`, or one of LISTS where nearly every line is such a thing."""
-    held = [line.strip() for line in lines if line.strip()][:_JUDGED_LINES]
-    if not held:
-        return "text"
-    if _holds_for_most(bool(_ADDRESS.fullmatch(line)) for line in held):
-        return "addresses"
-    signs = "".join("".join(line[:_SIGN_CHARACTERS].split()) for line in held[:_SIGN_LINES])
-    if sum(sign.isalpha() for sign in signs) < _LETTER_SHARE * len(signs) and _holds_for_most(
-        any(sign.isdigit() for sign in line) for line in held
-    ):
-        return "numbers"
-    if len(held) >= _LEAST_ROWS and _looks_like_columns(held):
-        return "columns"
-    return (
-        "words"
-        if len(held) >= _LEAST_WORDS and _holds_for_most(_is_word(line) for line in held)
-        else "text"
-    )
-
-
-def _holds_for_most(verdicts: Iterable[bool]) -> bool:
-    found = list(verdicts)
-    return sum(found) >= _SHARE * len(found)
-
-
-def _looks_like_columns(lines: Sequence[str]) -> bool:
-    """Rows of a token and its labels: as many pieces in every line, one of few kinds at the end."""
-    rows = [line.split() for line in lines]
-    width = len(rows[0])
-    ends = {row[-1] for row in rows}
-    return (
-        width > 1
-        and _holds_for_most(len(row) == width for row in rows)
-        and len(ends) <= _FEW_LABELS * len(rows)
-    )
-
-
-def _is_word(line: str) -> bool:
-    """One word; a script without spaces shows a sentence by its length and its marks."""
-    if len(line) > _LONGEST_WORD or len(line.split()) > 1:
-        return False
-    return not _UNSPACED.search(line) or len(line) <= 4
 
 
 SAMPLE = 64 << 10  # bytes with something beyond ASCII that are judged

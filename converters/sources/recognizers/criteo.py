@@ -1,13 +1,9 @@
-"""zz_criteo.
-
-Raw Criteo logs, told by the beginning of their content and never by their names.
-"""
+"""Raw Criteo logs and arrays, recognized by the beginning of their content."""
 
 import re
 from collections.abc import Sequence
 from typing import BinaryIO, Final, Literal
 
-# ---body---
 DENSE: Final = 13
 
 

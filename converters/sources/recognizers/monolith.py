@@ -1,7 +1,4 @@
-"""zz_monolith.
-
-Streams of Monolith, told by the beginning of their content and never by their names.
-"""
+"""Streams of Monolith, recognized by the beginning of their content."""
 
 import zlib
 from collections.abc import Iterator
@@ -9,7 +6,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Literal
 
-# ---body---
 Kind = Literal["example", "examplebatch", "instance"]
 
 
@@ -72,13 +68,7 @@ _LINE_ID_FIELDS: Final = {2: _FIXED64, 3: _VARINT, 4: _FIXED64, 5: _LENGTH, 27: 
 
 @dataclass(frozen=True, kw_only=True)
 class MonolithStream:
-    """What a stream is.
-
-    Attributes:
-        kind: of its records.
-        framing: as `--framing` names it.
-        compression: as `--compression` names it; what readers of files undo is not told.
-    """
+    """What a stream is: the kind of its records, its framing and its compression."""
 
     kind: Kind
     framing: str

@@ -264,7 +264,11 @@ def _zip_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:
         elif info.flag_bits & 1:
             yield info.filename, "encrypted"
         else:
-            _refuse_bomb(entry, info)
+            if info.file_size > FREE_BYTES and info.file_size > MAX_RATIO * info.compress_size:
+                problem = f"member {info.filename} would grow to {info.file_size} bytes"
+                raise SourceError(
+                    str(entry.place), problem, "refused: it looks like a decompression bomb"
+                )
             yield Entry(
                 name=info.filename,
                 place=ZipMember(archive=entry.place, member=info.filename),
@@ -272,12 +276,6 @@ def _zip_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:
                 mtime_ns=entry.mtime_ns,
                 etag=f"crc32:{info.CRC:08x}",
             )
-
-
-def _refuse_bomb(entry: Entry, info: zipfile.ZipInfo) -> None:
-    if info.file_size > FREE_BYTES and info.file_size > MAX_RATIO * info.compress_size:
-        problem = f"member {info.filename} would grow to {info.file_size} bytes"
-        raise SourceError(str(entry.place), problem, "refused: it looks like a decompression bomb")
 
 
 def _tar_members(entry: Entry) -> Iterator[Entry | tuple[str, str]]:

@@ -126,13 +126,7 @@ def _path_depth(name: str, top: str) -> int:
 
 
 class BucketFile:
-    """A file of pyarrow, read by position.
-
-    Attributes:
-        size: in bytes.
-        etag: of the object that was opened, None where the storage has none.
-        mtime_ns: time of its last change, None where it is not told with the file.
-    """
+    """A file of pyarrow, read by position, with the marks of the object that was opened."""
 
     def __init__(self, file: pa.NativeFile, url: str) -> None:
         self._file = file

@@ -94,9 +94,7 @@ class Listing:
     """What a location names.
 
     Attributes:
-        base: its readable name.
         direct: whether it is one file.
-        entries: its files, by name.
         results: folders below it that hold what ingot wrote; their files are not in `entries`.
         unreadable: (name, why) of files that cannot be asked for by their name.
     """

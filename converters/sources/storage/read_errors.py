@@ -134,16 +134,12 @@ def _http_status(error: BaseException) -> int | None:
     """The HTTP status in an error of a client: they name it differently."""
     for holder, name in (
         (error, "status"),
-        (_http_response(error), "status_code"),
+        (getattr(error, "response", None), "status_code"),
         (error, "code"),
     ):
         if isinstance(value := getattr(holder, name, None), int):
             return value
     return None
-
-
-def _http_response(error: BaseException) -> object:
-    return getattr(error, "response", None)
 
 
 @contextmanager
@@ -184,11 +180,7 @@ def redact_urls(text: str) -> str:
 
     The user of `hdfs://user@host` goes too: what stands before an `@` may be a key.
     """
-    return _URL.sub(lambda found: _redact_url(found[0]), text)
-
-
-def _redact_url(url: str) -> str:
-    return _SECRET.sub(r"\1***", _USER.sub("://***@", url))
+    return _URL.sub(lambda found: _SECRET.sub(r"\1***", _USER.sub("://***@", found[0])), text)
 
 
 def refuse_secrets(url: str) -> None:

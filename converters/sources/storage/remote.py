@@ -35,14 +35,7 @@ _OWN_PACKAGES = {"gs": "gcsfs"}
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A file behind a URL, as it was listed.
-
-    Attributes:
-        url: may hold secrets; `str()` does not show them.
-        size: in bytes, None where it is not known.
-        etag: the storage's mark of the content, None where it has none.
-        mtime_ns: time of the last change, None where it is not known.
-    """
+    """A file behind a URL, as it was listed. The URL may hold secrets; `str()` hides them."""
 
     url: str = field(repr=False)
     size: int | None = None
@@ -153,7 +146,13 @@ class _RemoteStream(io.RawIOBase):
             self._open()
         assert self._file is not None
         try:
-            data = _read_fully(self._file, start, size)
+            # `size` bytes, fewer only at the end: a storage may give them in pieces.
+            data = self._file.read(start, size)
+            while 0 < len(data) < size and (
+                more := self._file.read(start + len(data), size - len(data))
+            ):
+                data = data + more
+            data = data[:size]
             if len(data) < size and self._known.size is not None:
                 raise OSError(f"it ends after {start + len(data)} of {self._known.size} bytes")
         except Exception:
@@ -183,14 +182,6 @@ class _RemoteStream(io.RawIOBase):
             file, self._file = self._file, None
             with translate_remote_errors(self._place.url):
                 file.close()
-
-
-def _read_fully(file: _OpenFile, start: int, size: int) -> bytes | bytearray:
-    """`size` bytes, fewer only at the end: a storage may give them in pieces."""
-    data = file.read(start, size)
-    while 0 < len(data) < size and (more := file.read(start + len(data), size - len(data))):
-        data = data + more
-    return data[:size]
 
 
 def confirm_same_file(place: RemoteFile, known: RemoteFile, file: _OpenFile) -> RemoteFile:
@@ -317,7 +308,11 @@ def find_file_system(url: str) -> tuple[Any, str]:
 
         return bucket_file_system(url, scheme)
     if url.startswith(_HF):
-        _require_hub(url)
+        try:
+            import huggingface_hub  # noqa: F401 - registers hf:// with fsspec
+        except ImportError as error:
+            hint = 'pip install "ingot[hf]"'
+            raise SourceError(url, "the Hugging Face Hub needs an extra package", hint) from error
     import fsspec
 
     file_system, path = fsspec.core.url_to_fs(url)
@@ -328,11 +323,3 @@ def _has_package(name: str | None) -> bool:
     import importlib.util
 
     return name is not None and importlib.util.find_spec(name) is not None
-
-
-def _require_hub(url: str) -> None:
-    try:
-        import huggingface_hub  # noqa: F401 - registers hf:// with fsspec
-    except ImportError as error:
-        hint = 'pip install "ingot[hf]"'
-        raise SourceError(url, "the Hugging Face Hub needs an extra package", hint) from error

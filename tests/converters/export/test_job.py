@@ -137,7 +137,7 @@ def test_a_place_that_a_config_cannot_spell_is_not_named(name, said, make_result
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_a_destination_that_no_trainer_could_read_from_is_refused(trainer, chats, tmp_path):
     for name in ("out[1]", "out*/x", "a?", "a::b"):
-        with pytest.raises(OutputError, match="takes its path for a pattern"):
+        with pytest.raises(OutputError, match="reads its path as a pattern"):
             export(chats, trainer, tmp_path / name)
     assert sorted(tmp_path.iterdir()) == [tmp_path / "result", tmp_path / "result.jsonl"]
 
@@ -156,7 +156,7 @@ def test_other_tokens_are_not_trained_on_without_a_word(uneven, tmp_path):
     said = str(refused.value)
     assert "masks 1: the trainer trains on other messages" in said
     assert "opening 1: it begins with the assistant" in said
-    assert "--lossy" in said
+    assert "`lossy`" in said
     assert [path.name for path in tmp_path.iterdir() if "out" in path.name] == []
 
 
@@ -224,7 +224,7 @@ def test_the_same_export_again_is_nothing_to_do(chats, tmp_path):
 
 def test_another_export_is_replaced_only_when_asked(chats, tmp_path):
     export(chats, "trl", tmp_path / "out")
-    with pytest.raises(OutputError, match=r"another export \(trainer\)"):
+    with pytest.raises(OutputError, match=r'trainer.name is "trl" \(requested: "swift"\)'):
         export(chats, "swift", tmp_path / "out")
     done = export(chats, "swift", tmp_path / "out", ExportOptions(overwrite=True))
     assert not (tmp_path / "out" / "trl.yaml").exists()
@@ -251,7 +251,7 @@ def test_results_are_never_replaced(chats, make_result, tmp_path):
         more.write("damaged results are results too")
     next((other / "records").iterdir()).write_bytes(b"")
     before = tree(chats), tree(other)
-    with pytest.raises(OutputError, match="holds a result that is no export"):
+    with pytest.raises(OutputError, match="holds a result that is not an export"):
         export(chats, "trl", other, force)
     foreign = tmp_path / "foreign"
     foreign.mkdir()
@@ -263,7 +263,7 @@ def test_results_are_never_replaced(chats, make_result, tmp_path):
 
 def test_the_split_names_files_and_entries(chats, tmp_path):
     options = ExportOptions(split="test")
-    told = "all 2 records are written as test: --split-name gives a name, it selects nothing"
+    told = "all 2 records are written as test: `split` only names the split, it selects no records"
     assert export(chats, "trl", tmp_path / "trl", options).notes == (told,)
     assert export(chats, "trl", tmp_path / "trl", options).notes[0] == told
     assert (
@@ -307,7 +307,7 @@ def test_a_data_set_is_named_as_asked_and_never_like_one_of_the_trainer(chats, t
     (entry,) = json.loads((tmp_path / "out" / "dataset_info.json").read_text())
     assert entry["dataset_name"] == "self-cognition_ingot"
     assert export(chats, "swift", tmp_path / "out", options).use == done.use
-    with pytest.raises(OutputError, match=r"another export \(options\)"):
+    with pytest.raises(OutputError, match=r"options.name is"):
         export(chats, "swift", tmp_path / "out")
 
 

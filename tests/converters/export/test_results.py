@@ -20,7 +20,7 @@ def test_a_damaged_result_is_told_from_none(said, make_result, tmp_path):
     with pytest.raises(ConversionError, match=f"damaged: records/{part.name} is missing"):
         export(chats, "trl", tmp_path / "out")
     (chats / "manifest.json").write_text("{")
-    with pytest.raises(ConversionError, match=r"damaged: manifest\.json is no JSON"):
+    with pytest.raises(ConversionError, match=r"damaged: manifest\.json is not a JSON object"):
         export(chats, "trl", tmp_path / "out")
 
 

@@ -252,9 +252,9 @@ def test_what_cannot_be_written_is_told(lake: Path) -> None:
     finish_irrelevant(open_source(str(raw)), lake / "sets/d", "it holds no text")
     with pytest.raises(ConversionError, match="no finished result with records"):
         write_corpus(lake / "sets/d", lake / "corpus", "d")
-    with pytest.raises(ConversionError, match="no bitmap of 100 records"):
+    with pytest.raises(ConversionError, match="not a bitmap of 100 records"):
         write_corpus(lake / "sets/c", lake / "corpus", "c", drops=drops["a"])
-    with pytest.raises(ConversionError, match="hashes are those of other records"):
+    with pytest.raises(ConversionError, match="hashes belong to other records"):
         write_corpus(lake / "sets/a", lake / "corpus", "a", hashed=lake / "hashes/b.npy")
     with pytest.raises(ConversionError, match=r"raw\.jsonl"):
         write_corpus(lake / "sets/c", lake / "corpus", "c", CorpusOptions(tokenizer=str(raw)))

@@ -204,7 +204,7 @@ def test_files_that_hold_no_hashes(tmp_path: Path, content: bytes | np.ndarray) 
 
 def test_a_bitmap_of_another_set_is_told(tmp_path: Path) -> None:
     found = find_duplicates(written({"a": SOME * 3}, tmp_path), tmp_path / "drops")
-    with pytest.raises(ConversionError, match="no bitmap of 99 records"):
+    with pytest.raises(ConversionError, match="not a bitmap of 99 records"):
         open_drops(found.drops["a"], 99)
     found.drops["a"].write_bytes(b"")
     with pytest.raises(ConversionError, match="bitmap"):

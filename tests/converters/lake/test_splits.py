@@ -60,27 +60,27 @@ def test_thirds_add_up_nearly() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "'' is no split"),
-        ("train", "'train' is no split"),
+        ("", "'' is not a split"),
+        ("train", "'train' is not a split"),
         ("train=0.5,valid=0.4", "add up to 0.9"),
         ("train=0.98,valid=0.03", "add up to 1.01"),
-        ("train=0.5,train=0.5", "train is there twice"),
-        ("Train=1", "'Train=1' is no split"),
-        ("../up=1", "no split"),
-        ("a/b=1", "no split"),
+        ("train=0.5,train=0.5", "train is named twice"),
+        ("Train=1", "'Train=1' is not a split"),
+        ("../up=1", "not a split"),
+        ("a/b=1", "not a split"),
         ("train=1,valid=0", "the fraction of valid is 0"),
         ("train=2", "the fraction of train is 2"),
-        ("train=-1", "no split"),
-        ("train=nan", "no split"),
-        ("train=1e0", "no split"),
-        ("train=１", "no split"),
-        (f"train=0.{'0' * 60}1", "no split"),
-        (f"{'x' * 51}=1", "no split"),
-        ("train=1,", "'' is no split"),
+        ("train=-1", "not a split"),
+        ("train=nan", "not a split"),
+        ("train=1e0", "not a split"),
+        ("train=１", "not a split"),
+        (f"train=0.{'0' * 60}1", "not a split"),
+        (f"{'x' * 51}=1", "not a split"),
+        ("train=1,", "'' is not a split"),
     ],
 )
 def test_what_is_no_split_is_told(text: str, problem: str) -> None:
     with pytest.raises(ConversionError) as told:
         parse_splits(text)
     assert problem in str(told.value)
-    assert "--split" in str(told.value)
+    assert "`split`" in str(told.value)

@@ -13,11 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tokenizers
 
 from ingot.converters.errors import ConversionError, OutputError
 from ingot.converters.megatron import BuildOptions, WorkOptions, build, scan, stamp_files
 from ingot.converters.megatron.engines import fast_engines
-from ingot.converters.megatron.engines.engine import Encoded, Engine
+from ingot.converters.megatron.engines.engine import Encoded, Engine, open_reference
 from ingot.converters.megatron.engines.fast_engines import (
     FAST_ENGINES,
     FastEngine,
@@ -25,7 +26,6 @@ from ingot.converters.megatron.engines.fast_engines import (
     keep_verdict,
     make_verdict_case,
 )
-from ingot.converters.megatron.engines.reference import open_reference
 from ingot.converters.megatron.read.input_files import InputFile
 from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile, load_tokenizer
 from ingot.converters.megatron.write.lanes import lane_file, read_journal
@@ -162,10 +162,10 @@ def one_less(inputs: Path) -> None:
 
 CHANGES: Mapping[str, Callable[[Path], None]] = MappingProxyType(
     {
-        r"differs: 3.parquet was changed in between; files.3.parquet is \d+, was \d+ \(": grown,
+        r"differs: files.3.parquet is \d+ \(requested: \d+\); 3.parquet was changed in between \(": grown,
         r"differs: 3.parquet was changed in between \(": touched,
-        r"files.9.parquet is \d+, was absent": one_more,
-        r"files.3.parquet is absent, was \d+": one_less,
+        r"files.9.parquet is not set \(requested: \d+\)": one_more,
+        r"files.3.parquet is \d+ \(requested: not set\)": one_less,
     }
 )
 
@@ -185,9 +185,11 @@ def test_other_options_order_and_tokenizer_are_named_and_refused(
     out: Out, inputs: Path, tmp_path: Path
 ) -> None:
     out.break_off(3)
-    with pytest.raises(OutputError, match=r"eod_id is absent, was 0; options.append_eod is false"):
+    with pytest.raises(
+        OutputError, match=r"eod_id is 0 .requested: not set.; options.append_eod is true"
+    ):
         out.make(options=replace(OPTIONS, append_eod=False), resume=True)
-    with pytest.raises(OutputError, match="the order of the files is"):
+    with pytest.raises(OutputError, match="the files are in another order"):
         out.make(files=stamp_files(sorted(inputs.iterdir(), reverse=True)), resume=True)
     other = tmp_path / "tokenizer.json"
     other.write_text(out.tokenizer.read_text() + "\n")
@@ -196,20 +198,24 @@ def test_other_options_order_and_tokenizer_are_named_and_refused(
         out.make(resume=True)
 
 
+def file_stamps(folder: Path) -> dict[Path, tuple[int, int]]:
+    return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in folder.iterdir()}
+
+
 def test_a_finished_data_set_is_not_touched(out: Out, inputs: Path) -> None:
     whole = out.make()
-    stamps = {path: path.stat() for path in out.folder.iterdir()}
+    stamps = file_stamps(out.folder)
     ways: list[dict[str, Any]] = [{}, {"resume": True}, {"overwrite": True, "processes": 3}]
     for work in ways:
         out.make(**work)
         assert (out.units, out.events[-1]) == (0, "already_done")
-    assert {path: path.stat() for path in out.folder.iterdir()} == stamps
+    assert file_stamps(out.folder) == stamps
     grown(inputs)
     unchanged: list[dict[str, Any]] = [{}, {"resume": True}]
     for work in unchanged:
         with pytest.raises(OutputError, match=r"files\.3\.parquet"):
             out.make(**work)
-    assert {path: path.stat() for path in out.folder.iterdir()} == stamps
+    assert file_stamps(out.folder) == stamps
     one_less(inputs)
     assert out.make(overwrite=True)["bin"] != whole["bin"]
 
@@ -241,7 +247,12 @@ def test_content_that_a_power_cut_took_is_made_again(out: Out) -> None:
 def wrong_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FastEngine:
     """`fastokens` is wrong on odd texts; nobody knows yet."""
     monkeypatch.setenv("INGOT_HOME", str(tmp_path / "home"))
-    engine = replace(FAST_ENGINES["fastokens"], open=open_wrong, distribution="tokenizers")
+    engine = replace(
+        FAST_ENGINES["fastokens"],
+        open=open_wrong,
+        distribution="tokenizers",
+        proved=frozenset({tokenizers.__version__}),
+    )
     monkeypatch.setitem(fast_engines.FAST_ENGINES, "fastokens", engine)
     return engine
 

@@ -345,7 +345,7 @@ def test_refusals_leave_nothing(tmp_path: Path, folder: Path, tokenizer_file: Pa
     files = stamp_files(sorted(folder.iterdir()))
     for options, problem in (
         (BuildOptions(append_eod=True, eos_id=320), "has no id 320"),
-        (BuildOptions(text_cols=("no",)), "leave --text-cols out"),
+        (BuildOptions(text_cols=("no",)), "leave out `text_cols`"),
         (BuildOptions(min_chars=1_000), r"not a single token \(5 rows, 0 empty, 5 short"),
     ):
         with pytest.raises(IngotError, match=problem) as raised:

@@ -190,7 +190,7 @@ def test_workers_that_are_spawned_read_it(data_set: Written) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"seq_length": 3}, r"2 document\(s\) of more than 3 tokens .build with --max-tokens"),
+        ({"seq_length": 3}, r"2 document\(s\) of more than 3 tokens .build with `max_tokens`"),
         ({"seq_length": 3, "unit": "sequence"}, r"1 sequence\(s\) of more than 3"),
         ({"unit": "stream"}, "give seq_length"),
         ({"seq_length": 0}, "give a positive number"),

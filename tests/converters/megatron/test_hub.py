@@ -30,7 +30,7 @@ OLD, NEW = "a" * 40, "b" * 40
 # As a user would: the settings of the library in the environment of a new process.
 ASK = """
 import json, sys
-from ingot.converters.megatron.tokenizer import load_tokenizer
+from ingot.converters.megatron.tokenizer.tokenizer import load_tokenizer
 loaded = load_tokenizer(sys.argv[1])
 print(json.dumps([loaded.given, str(loaded.path), loaded.kind, loaded.sha256, loaded.config,
                   loaded.chat_template]))

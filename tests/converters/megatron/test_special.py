@@ -143,12 +143,12 @@ def test_a_stated_id_outside_the_vocabulary_is_an_error(
 ) -> None:
     with pytest.raises(ConversionError, match=f"has no id {number}") as caught:
         check_special(loaded, None, strict=False, **{option: number})
-    assert "--" + option.replace("_", "-") in caught.value.problem
+    assert f"`{option}`" in caught.value.problem
     assert "0 to 319" in caught.value.hint
 
 
 def test_a_stated_id_that_is_no_special_token_is_a_warning(loaded: TokenizerFile) -> None:
     check = check_special(loaded, None, strict=True, bos_id=0, eos_id=100)
     assert list(check.warnings()) == [
-        ("special_id_not_special", {"option": "--eos-id", "actual_id": 100})
+        ("special_id_not_special", {"option": "eos_id", "actual_id": 100})
     ]

@@ -191,7 +191,7 @@ def test_a_file_that_no_process_survives_fails_and_the_others_are_there(
         watcher.join()
     assert 3 <= len(out.events("worker_died")) <= 4
     meta = (out.folder / "x.meta.json").read_text()
-    assert f"{victim}: 3 processes died of it (signal 9)" in meta
+    assert f"{victim}: 3 worker processes crashed on this file (signal 9)" in meta
     victim.unlink()
     assert (out.folder / "x.bin").read_bytes() == out.make("rest", processes=1)["bin"]
 
@@ -220,7 +220,7 @@ def test_an_error_in_one_process_ends_them_all(out: Out, inputs: Path) -> None:
         out.make(fail_fast=True)
     assert not workers()
     (inputs / "5.parquet").unlink()
-    with pytest.raises(OutputError, match=r"files.5.parquet is absent, was 12"):
+    with pytest.raises(OutputError, match=r"files.5.parquet is 12 .requested: not set"):
         out.make(resume=True)
     assert out.make() == out.make("one", processes=1)
 

@@ -242,7 +242,7 @@ def test_a_processor_that_does_more_is_said_to(tmp_path: Path, template: str, nu
     processor = processors.TemplateProcessing(single=template, special_tokens=[("<s>", number)])
     with pytest.raises(ConversionError, match="constant ids around a text") as caught:
         tokenizer_frame(load_tokenizer(framed(tmp_path, processor)))
-    assert "--bos-id" in caught.value.hint
+    assert "`bos_id`" in caught.value.hint
 
 
 def test_the_frame_of_a_tokenizer_that_knows_one_word(word_tokenizer_file: Path) -> None:

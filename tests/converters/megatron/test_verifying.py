@@ -187,7 +187,7 @@ def edited(prefix: Path, **facts: Any) -> Path:
         ({"files": [{"path": "/etc/x", "documents": 100}]}, "no file of a source"),
         ({"files": [{"path": "../x", "documents": 100}]}, "no file of a source"),
         ({"options": "gone"}, "does not say how the data set was built"),
-        ({"options": {"min_chars": 9, "max_chars": 1}}, "--min-chars is above --max-chars"),
+        ({"options": {"min_chars": 9, "max_chars": 1}}, "`min_chars` is above `max_chars`"),
         ({"kind": "sft"}, "does not say how"),
         ({"tokenizer": {"sha256": "00"}}, "built with another tokenizer"),
     ],

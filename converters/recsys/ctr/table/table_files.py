@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from ingot.converters.errors import SourceError
 from ingot.converters.recsys.ctr.table.table_cells import Reject
 from ingot.converters.sources import Source, SourceFile, SourceSpec, open_source
-from ingot.converters.sources.file_rows import read_file
 from ingot.converters.sources.formats import arrow
 from ingot.converters.sources.formats.delimited import Dialect, TableReader, column_names
 from ingot.converters.sources.formats.row_chunks import EXCERPT_CHARACTERS, MAX_ROW_BYTES, BrokenRow
 from ingot.converters.sources.formats.text import read_utf8_blocks
+from ingot.converters.sources.readers import read_file
 from ingot.converters.sources.recognizers.aliccp import ALICCP_HEAD, recognize_aliccp
 from ingot.converters.sources.storage.archives import keep_archive_open
 from ingot.converters.sources.storage.compression import open_decompressed

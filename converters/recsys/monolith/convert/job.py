@@ -1,11 +1,5 @@
-"""What the streams of a folder become: their names.
+"""Convert streams of Monolith's messages, and Parquet tables, into each other."""
 
-What decides the bytes of a folder of converted streams.
-All streams of a conversion, to wherever they go.
-Streams of Monolith's messages, and Parquet tables, converted into each other.
-"""
-
-import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -15,10 +9,11 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
 from ingot import __version__
-from ingot.converters.errors import IngotError, OutputError, SourceError
-from ingot.converters.output.commit import FinishedResult, StagedResult, output_errors, stage
-from ingot.converters.output.result_files import check_unchanged, list_files, whole_file
-from ingot.converters.progress import Clock, Progress, Watch, host_facts, peak_rss
+from ingot.converters.errors import OutputError, SourceError
+from ingot.converters.output.commit import StagedResult
+from ingot.converters.output.files import check_unchanged, output_errors, whole_file
+from ingot.converters.output.identity import ALREADY_DONE, RunIdentity
+from ingot.converters.progress import Clock, Progress, Watch, peak_rss
 from ingot.converters.recsys.monolith.convert.settings import Counts, Settings, Target
 from ingot.converters.recsys.monolith.convert.stream import (
     Reject,
@@ -30,15 +25,18 @@ from ingot.converters.recsys.monolith.frames.compression import compression_by_n
 from ingot.converters.recsys.monolith.streams import (
     REJECTS,
     STDIN,
-    Input,
     Inputs,
     find_inputs,
     standard_input,
 )
 from ingot.converters.rows import Json
+from ingot.converters.sources.inputs import absolute_location, input_entry, input_stamp
+from ingot.converters.sources.storage.listing import Entry
 
+FORMAT: Final = 1
 _COMPRESSED_SUFFIXES: Final = (".snappy", ".zst", ".zstd", ".gz", ".zz", ".zlib")
 _KIND_SUFFIXES: Final = (".parquet", ".pq", ".pb", ".bin", ".data", ".examplebatch", ".example")
+STDOUT: Final = "-"
 _SUFFIX_OF: Final = {"snappy": ".snappy", "zstd": ".zst", "gzip": ".gz", "zlib": ".zz"}
 
 
@@ -63,84 +61,50 @@ def output_names(inputs: Inputs, target: Target, compression: str) -> list[str]:
     return list(names)
 
 
-FORMAT: Final = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Identity:
-    """Two conversions with equal identities make the same folder."""
-
-    inputs: Inputs
-    settings: Settings
-
-    def settled(self) -> dict[str, Json]:
-        """What the manifest holds of it."""
-        return {
+def conversion_identity(inputs: Inputs, settings: Settings) -> RunIdentity:
+    """Return what decides the bytes of a folder of converted streams."""
+    return RunIdentity(
+        settled={
             "decision": "monolith",
             "versions": {"ingot": __version__, "monolith": FORMAT},
-            "options": self.settings.document(),
-        }
-
-    def stamps(self) -> list[dict[str, Json]]:
-        """Name, size and time of change of every input."""
-        return [file.stamp() for file in self.inputs.files]
-
-    def key(self) -> str:
-        """The staging key."""
-        document = [self.settled(), self.inputs.place, self.stamps()]
-        return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
-
-    def difference(self, there: FinishedResult) -> str | None:
-        """What tells a finished folder from the one that this run would make, if anything."""
-        for name, ours in self.settled().items():
-            if there.manifest.get(name) != ours:
-                return _DIFFERENCES[name]
-        if there.run.get("inputs") == self.stamps():
-            return None
-        try:
-            same = there.manifest.get("inputs") == [file.entry() for file in self.inputs.files]
-        except IngotError:
-            same = False  # the run will say what is wrong with the file
-        return None if same else "other input files"
+            "options": settings.document(),
+        },
+        place=absolute_location(inputs.where),
+        stamps=_input_stamps(inputs),
+        entries=lambda: [input_entry(file) for file in inputs.files],
+    )
 
 
-_DIFFERENCES: Final = {
-    "decision": "another decision",
-    "versions": "another version of ingot",
-    "options": "other options",
-}
+def _input_stamps(inputs: Inputs) -> list[dict[str, Json]]:
+    return [input_stamp(file) for file in inputs.files]
 
 
-OutputOpener = Callable[[Input], BinaryIO]
-"""Where a stream goes; what it gave is done with when the next is asked for."""
+OutputOpener = Callable[[Entry], BinaryIO]
+"""Opens what a stream is written to; it is complete when the next is asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamResult:
-    """What became of one stream."""
+    """The counts of one stream, and what is wrong with the first thing that was skipped in it."""
 
-    file: Input
+    file: Entry
     counts: Counts
     first_bad: SourceError | None = None
 
     def document(self) -> dict[str, Json]:
-        """As manifests and `--json` have it."""
+        """Return it as manifests list it."""
         return {"name": self.file.name} | self.counts.document()
 
 
-def _stream_result(file: Input, stream: StreamConverter) -> StreamResult:
-    return StreamResult(file=file, counts=stream.counts, first_bad=stream.first_bad)
-
-
 def check_any_usable(done: list[StreamResult]) -> None:
-    """See that not everything was bad."""
+    """Raise SourceError where nothing could be used."""
     counts = total_counts(done)
     first = next((one.first_bad for one in done if one.first_bad), None)
     if first is None or counts.written or counts.filtered:
         return
     rejects = sum(counts.rejects.values())
-    problem = f"nothing in it can be used, {rejects:,} rejects; the first: {first.problem}"
-    raise SourceError(first.where, problem, "say what it is: --from, --framing, --compression")
+    problem = f"no record can be used: {rejects:,} rejects, the first: {first.problem}"
+    raise SourceError(first.where, problem, "check `source`, `framing` and `compression`")
 
 
 def total_counts(done: list[StreamResult]) -> Counts:
@@ -170,31 +134,35 @@ class ConversionRun:
         reject = _reject_writer(rejects)
         if self._settings.target == "parquet":
             return self._write_tables(out_of, reject)
-        done = []
-        for file in self._files_in("convert"):
-            stream = StreamConverter(file, self._settings, reject, self._tell)
-            stream.write(out_of(file), compression)
-            done.append(_stream_result(file, stream))
-        check_any_usable(done)
-        return done
+        return self._convert_each(
+            reject, lambda stream, file: stream.write(out_of(file), compression)
+        )
 
     def _write_tables(self, out_of: OutputOpener, reject: Reject) -> list[StreamResult]:
-        """Tables have one schema, so that all streams are looked at before the first is written."""
         looked_at = (
-            StreamConverter(file, self._settings, lambda _: None, self._tell).rows()
+            StreamConverter(file, self._settings, lambda _: None, self._report).rows()
             for file in self._files_in("look")
         )
         schema, reordered = scan_columns(looked_at)
+        self.reordered = reordered
+        return self._convert_each(
+            reject,
+            lambda stream, file: stream.write_to(TableSink(out_of(file), schema, stream.counts)),
+        )
+
+    def _convert_each(
+        self, reject: Reject, write: Callable[[StreamConverter, Entry], None]
+    ) -> list[StreamResult]:
         done = []
         for file in self._files_in("convert"):
-            stream = StreamConverter(file, self._settings, reject, self._tell)
-            stream.write_to(TableSink(out_of(file), schema, stream.counts))
-            done.append(_stream_result(file, stream))
-        self.reordered = reordered
+            stream = StreamConverter(file, self._settings, reject, self._report)
+            write(stream, file)
+            counts, first_bad = stream.counts, stream.first_bad
+            done.append(StreamResult(file=file, counts=counts, first_bad=first_bad))
         check_any_usable(done)
         return done
 
-    def _files_in(self, stage: str) -> Iterator[Input]:
+    def _files_in(self, stage: str) -> Iterator[Entry]:
         self._stage, self._rows = stage, 0
         for number, file in enumerate(self._inputs.files):
             self._files = number
@@ -204,7 +172,7 @@ class ConversionRun:
         """Names and patterns of filters that no feature has."""
         return self._settings.filters.unmatched()
 
-    def _tell(self, rows: int) -> None:
+    def _report(self, rows: int) -> None:
         self._rows += rows
         self._watch(
             Progress(
@@ -223,9 +191,6 @@ def _reject_writer(rejects: BinaryIO | None) -> Reject:
             rejects.write(json.dumps(reject).encode() + b"\n")
 
     return write
-
-
-STDOUT: Final = "-"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,7 +250,7 @@ def convert(
             return _convert_to_stdout(run, inputs, settings)
         folder = out.endswith("/") or Path(out).is_dir()
         if source == STDIN and folder:
-            raise OutputError(out, "is a folder", "standard input becomes a file: name it")
+            raise OutputError(out, "is a folder", "name a file: standard input becomes one file")
         if inputs.direct and not folder:
             return _convert_to_file(run, inputs, Path(out), settings, overwrite=overwrite)
         return _convert_to_folder(run, inputs, Path(out), settings, overwrite=overwrite)
@@ -303,9 +268,8 @@ def _open_inputs(source: str, out: str, settings: Settings) -> Iterator[Inputs]:
 
 
 def _convert_to_stdout(run: ConversionRun, inputs: Inputs, settings: Settings) -> ConversionResult:
-    """All streams, one behind the other; what is bad as lines on standard error."""
     if settings.target == "parquet" and len(inputs.files) > 1:
-        problem = f"{len(inputs.files)} tables cannot stand one behind the other"
+        problem = f"cannot hold {len(inputs.files)} Parquet files"
         raise OutputError("standard output", problem, "name a folder")
     stream = sys.stdout.buffer
     done = run.write(lambda _: stream, settings.out_compression or "none", sys.stderr.buffer)
@@ -316,12 +280,11 @@ def _convert_to_stdout(run: ConversionRun, inputs: Inputs, settings: Settings) -
 def _convert_to_file(
     run: ConversionRun, inputs: Inputs, path: Path, settings: Settings, *, overwrite: bool
 ) -> ConversionResult:
-    """One stream, as a file that appears whole or not at all."""
     if path.exists() and not overwrite:
-        raise OutputError(str(path), "is there already", "replace it: --overwrite")
+        raise OutputError(str(path), "already exists", "set `overwrite` to replace it")
     source = Path(str(inputs.files[0].place))
     if path.exists() and source.exists() and path.samefile(source):
-        raise OutputError(str(path), "is what is read", "choose another file")
+        raise OutputError(str(path), "is the file that is read", "choose another file")
     compression = settings.out_compression or compression_by_name(path.name) or "none"
     rejects = path.with_name(f"{path.name}.{REJECTS}")
     with output_errors(path):
@@ -355,17 +318,14 @@ def _conversion_result(
 def _convert_to_folder(
     run: ConversionRun, inputs: Inputs, out: Path, settings: Settings, *, overwrite: bool
 ) -> ConversionResult:
-    """A stream for each, in a folder with a manifest."""
-    identity = Identity(inputs=inputs, settings=settings)
     names = output_names(inputs, settings.target, settings.out_compression or "none")
     made = dict(zip((file.name for file in inputs.files), names, strict=True))
-    with stage(
-        out, key=identity.key(), difference=identity.difference, overwrite=overwrite
-    ) as staged:
+    identity = conversion_identity(inputs, settings)
+    with identity.stage(out, overwrite=overwrite) as staged:
         if staged.done:
             return _earlier_result(staged)
         with output_errors(staged.result):
-            return _OutputFolder(run, identity, made, staged).write()
+            return _write_folder(run, inputs, settings, identity, made, staged)
 
 
 def _earlier_result(staged: StagedResult) -> ConversionResult:
@@ -379,61 +339,48 @@ def _earlier_result(staged: StagedResult) -> ConversionResult:
         unmatched=tuple(manifest["unmatched"]),
         rejects=rejects if rejects.exists() else None,
         already_done=True,
-        notes=(*staged.notes, "this result was there already: nothing to do"),
+        notes=(*staged.notes, ALREADY_DONE),
     )
 
 
-class _OutputFolder:
-    """A folder that is written."""
+def _write_folder(
+    run: ConversionRun,
+    inputs: Inputs,
+    settings: Settings,
+    identity: RunIdentity,
+    made: dict[str, str],
+    staged: StagedResult,
+) -> ConversionResult:
+    clock, opened = Clock(), ExitStack()
 
-    def __init__(
-        self, run: ConversionRun, identity: Identity, made: dict[str, str], staged: StagedResult
-    ) -> None:
-        self._run, self._identity, self._made, self._staged = run, identity, made, staged
-        self._clock = Clock()
-        self._open = ExitStack()
-
-    def write(self) -> ConversionResult:
-        """Write and commit it."""
-        settings, staged = self._identity.settings, self._staged
-        before, rejects = self._identity.stamps(), staged.result / REJECTS
-        self._clock.start("convert")
-        with rejects.open("wb") as told, self._open:
-            done = self._run.write(self._file, settings.out_compression or "none", told)
-        if not (counts := total_counts(done)).rejects:
-            rejects.unlink()
-        self._clock.start("finish")
-        manifest = self._manifest(done, counts)
-        check_unchanged(before, self._again().stamps())
-        staged.commit(manifest, self._run_facts(before))
-        told_in = staged.out / REJECTS if counts.rejects else None
-        result = _conversion_result(str(staged.out), self._run, done, told_in, staged.notes)
-        return replace(result, streams=tuple(manifest["streams"]))
-
-    def _file(self, file: Input) -> BinaryIO:
-        """The file that a stream becomes; the one before it is closed."""
-        self._open.close()
-        path = self._staged.result / self._made[file.name]
+    def open_output(file: Entry) -> BinaryIO:
+        """Open the file that a stream becomes, and close the one before it."""
+        opened.close()
+        path = staged.result / made[file.name]
         path.parent.mkdir(parents=True, exist_ok=True)
-        return self._open.enter_context(path.open("wb"))
+        return opened.enter_context(path.open("wb"))
 
-    def _again(self) -> Identity:
-        return replace(self._identity, inputs=find_inputs(self._identity.inputs.where))
-
-    def _manifest(self, done: list[StreamResult], counts: Counts) -> dict[str, Json]:
-        return self._identity.settled() | {
-            "inputs": [file.entry() for file in self._identity.inputs.files],
+    rejects = staged.result / REJECTS
+    clock.start("convert")
+    with rejects.open("wb") as rejected, opened:
+        done = run.write(open_output, settings.out_compression or "none", rejected)
+    if not (counts := total_counts(done)).rejects:
+        rejects.unlink()
+    clock.start("finish")
+    entries = [input_entry(file) for file in inputs.files]
+    check_unchanged(_input_stamps(inputs), _input_stamps(find_inputs(inputs.where)))
+    streams = [one.document() | {"made": made[one.file.name]} for one in done]
+    identity.commit(
+        staged,
+        {
+            "inputs": entries,
             "counts": counts.document(),
-            "reordered": self._run.reordered,
-            "unmatched": list(self._run.unmatched()),
-            "streams": [one.document() | {"made": self._made[one.file.name]} for one in done],
-            "files": list_files(self._staged.result),
-        }
-
-    def _run_facts(self, before: list[dict[str, Json]]) -> dict[str, Json]:
-        return {
-            "inputs": before,
-            "seconds": self._clock.seconds(),
-            "peak_rss_bytes": peak_rss(),
-            "host": host_facts(),
-        }
+            "reordered": run.reordered,
+            "unmatched": list(run.unmatched()),
+            "streams": streams,
+        },
+        {"seconds": clock.seconds(), "peak_rss_bytes": peak_rss()},
+    )
+    rejects_file = staged.out / REJECTS if counts.rejects else None
+    result = _conversion_result(str(staged.out), run, done, rejects_file, staged.notes)
+    return replace(result, streams=tuple(streams))

@@ -1,9 +1,4 @@
-"""What is written: streams of Examples or ExampleBatches.
-
-Rows as Parquet files of one schema.
-Examples that are written as they came.
-One stream of a conversion: its rows, and what becomes of them.
-"""
+"""Convert one stream: read and filter its rows, and write them as records or as a table."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
@@ -22,9 +17,8 @@ from ingot.converters.recsys.monolith.frames.compression import open_decompresse
 from ingot.converters.recsys.monolith.frames.framing import MAX_SORT_ID, PARQUET, Framing
 from ingot.converters.recsys.monolith.frames.record_io import RecordReader, RecordWriter, Writable
 from ingot.converters.recsys.monolith.line_ids import MANDATORY, decode_line_ids, find_incomplete
-from ingot.converters.recsys.monolith.record_index import Bad, Places, Records, Rows
+from ingot.converters.recsys.monolith.record_index import Bad, Places, Records, Rows, prefix_sums
 from ingot.converters.recsys.monolith.streams import (
-    Input,
     read_rows,
     read_table_records,
     read_until_error,
@@ -36,12 +30,12 @@ from ingot.converters.recsys.monolith.wire.row_assembly import append_pieces
 from ingot.converters.recsys.monolith.wire.row_index import (
     find_unfit_for_batches,
     index_examples_and_doubled,
-    select_records,
 )
 from ingot.converters.rows import Json
 from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
+from ingot.converters.sources.storage.listing import Entry
 
-_UNKNOWN: Final = "an unknown field has the number of one that an ExampleBatch knows"
+_UNKNOWN: Final = "an ExampleBatch would read an unknown field as one of its own"
 
 
 class Sink(Protocol):
@@ -52,18 +46,6 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Write what is left."""
-
-
-def bad_row(rows: Rows, at: int, reason: str, detail: str) -> Bad:
-    """What is wrong with a row."""
-    return Bad(
-        offset=int(rows.offset[at]),
-        bytes=0,
-        record=int(rows.record[at]),
-        row=rows.row_in_batch(at),
-        reason=reason,
-        detail=detail,
-    )
 
 
 class ExampleSink:
@@ -85,11 +67,11 @@ class ExampleSink:
         sizes = records.stop - records.start
         wrong = _find_unwritable(rows, sizes, self._framing)
         for at in _true_indices(sizes == 0):
-            wrong[at] = bad_row(rows, at, "empty", "it says nothing")
+            wrong[at] = rows.bad(at, "empty", "it has no fields")
         good = np.ones(len(rows), np.bool_)
         good[list(wrong)] = False
         if wrong:
-            records = select_records(records, good)
+            records = records.select(good)
         if len(records):
             self._writer.write(records)
         self._counts.written += len(records)
@@ -110,13 +92,13 @@ def _find_unwritable(rows: Rows, sizes: Places, framing: Framing) -> dict[int, B
     if framing.lagrangex_header:
         for at in _true_indices((rows.source & np.uint32(255)) != 0):
             found = f"its low 8 bits are not 0: {rows.source[at]}"
-            wrong[at] = bad_row(rows, at, "data_source_key", found)
+            wrong[at] = rows.bad(at, "data_source_key", found)
     if framing.sort_id:
         lengths = rows.sort_stop - rows.sort_start
         for at in _true_indices(lengths > MAX_SORT_ID):
-            wrong[at] = bad_row(rows, at, "sort_id", f"{lengths[at]:,} bytes")
+            wrong[at] = rows.bad(at, "sort_id", f"{lengths[at]:,} bytes")
     for at in _true_indices(sizes > MAX_RECORD["example"]):
-        wrong[at] = bad_row(rows, at, "size", f"{sizes[at]:,} bytes")
+        wrong[at] = rows.bad(at, "size", f"{sizes[at]:,} bytes")
     return wrong
 
 
@@ -133,10 +115,10 @@ class ExampleBatchSink:
 
     def add(self, rows: Rows) -> list[Bad]:
         """Take rows; those that no batch can hold are told."""
-        features = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows.stop - rows.start)])
+        features = prefix_sums(rows.stop - rows.start)
         wrong = _find_unwritable(rows, np.diff(features[rows.first]), self._framing)
         for at in _true_indices(find_unfit_for_batches(rows)):
-            wrong[at] = bad_row(rows, at, "unknown", _UNKNOWN)
+            wrong[at] = rows.bad(at, "unknown", _UNKNOWN)
         if wrong:
             good = np.ones(len(rows), np.bool_)
             good[list(wrong)] = False
@@ -197,32 +179,21 @@ def verbatim_records(records: Records) -> tuple[Records, Rows, list[Bad]]:
     rows, wrong, doubled = index_examples_and_doubled(records)
     good = rows.record - records.number
     anew = np.flatnonzero(doubled | (records.source[good] > 0))
-    start, stop, data = records.start[good], records.stop[good], records.data
+    records = records.select(good)
+    start, stop, data = records.start, records.stop, records.data
     if len(anew):
         which = np.zeros(len(rows), np.bool_)
         which[anew] = True
         made = example_records(rows.chosen(which))
         messages = [made.message(at) for at in range(len(made))]
         data, start[anew], stop[anew] = append_pieces(data, messages)
-    return (
-        replace(
-            records,
-            data=data,
-            start=start,
-            stop=stop,
-            sort_start=records.sort_start[good],
-            sort_stop=records.sort_stop[good],
-            source=rows.source,
-            offset=records.offset[good],
-        ),
-        rows,
-        wrong,
-    )
+    whole = replace(records, data=data, start=start, stop=stop, source=rows.source)
+    return whole, rows, wrong
 
 
 Reject = Callable[[dict[str, Json]], object]
 """Takes a reject, as rejects.jsonl has it."""
-_HINT = "--skip-bad counts what is bad, and goes on"
+_HINT = "set `skip_bad` to count what is bad and go on"
 
 
 class StreamConverter:
@@ -234,7 +205,7 @@ class StreamConverter:
     """
 
     def __init__(
-        self, file: Input, settings: Settings, reject: Reject, watch: Callable[[int], object]
+        self, file: Entry, settings: Settings, reject: Reject, watch: Callable[[int], object]
     ) -> None:
         """Convert `file`; `reject` takes what is bad, `watch` how many rows were read."""
         self._file, self._settings = file, settings
@@ -287,7 +258,6 @@ class StreamConverter:
                 yield left
 
     def _found(self) -> Iterator[Rows | Bad]:
-        """The rows of its records, or of its table."""
         with self._opened() as stream:
             if self._settings.source == "parquet":
                 how = self._settings.table, self._settings.fid
@@ -302,7 +272,7 @@ class StreamConverter:
             if self._settings.source == "parquet":
                 head, stream = peek_bytes(raw, self._where, len(PARQUET))
                 if head != PARQUET:
-                    raise SourceError(self._where, "is no Parquet file", "say what it is: --from")
+                    raise SourceError(self._where, "is not a Parquet file", "check `source`")
                 yield stream
             else:
                 compression, kind = self._settings.compression, self._settings.source
@@ -323,7 +293,7 @@ class StreamConverter:
         if not self._settings.require_line_id or not lacks.any():
             return rows
         for at in lacks.nonzero()[0]:
-            self._reject_row(bad_row(rows, int(at), "mandatory", _missing_fields(rows, int(at))))
+            self._reject_row(rows.bad(int(at), "mandatory", _missing_fields(rows, int(at))))
         return rows.chosen(~lacks)
 
     def _reject_bad_record(self, bad: Bad) -> None:

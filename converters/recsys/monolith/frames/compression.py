@@ -1,7 +1,4 @@
-"""Streams whose first bytes are looked at before they are read, whether they can go back or not.
-
-Compressed streams, as Monolith's `FilePBDataset` knows them: read and written.
-"""
+"""Read and write streams in the compressions that Monolith's `FilePBDataset` knows."""
 
 import io
 import zlib
@@ -109,7 +106,7 @@ def _detect_compression(where: str, head: bytes) -> str:
         return named
     if named is not None:
         problem = f"its name says {named}, its first bytes do not"
-        raise SourceError(where, problem, f"say what it is: --compression {found or 'none'}")
+        raise SourceError(where, problem, f"set `compression` to {found or 'none'}")
     return cast(str, found)
 
 
@@ -134,8 +131,8 @@ def open_decompressed(
 
 def _check_compression(compression: str) -> None:
     if compression not in COMPRESSIONS:
-        hint = f"there are {', '.join(COMPRESSIONS)}"
-        raise ConversionError("compression", f"{compression!r} is none", hint)
+        hint = f"use {', '.join(COMPRESSIONS)}"
+        raise ConversionError("compression", f"{compression!r} is unknown", hint)
 
 
 class _SnappyReader:
@@ -221,7 +218,7 @@ class _Writable(Protocol):
 
 
 def open_compressed(raw: _Writable, compression: str) -> CompressedWriter:
-    """A stream that compresses into `raw`, which stays open; equal bytes in give equal bytes out."""
+    """Return a stream that compresses into `raw`, which stays open; its bytes are deterministic."""
     _check_compression(compression)
     if compression == "snappy":
         return _SnappyWriter(raw)
@@ -235,8 +232,6 @@ class _Compressor(Protocol):
 
 
 class _NoCompression:
-    """No compression."""
-
     def compress(self, data: bytes) -> bytes:
         return data
 

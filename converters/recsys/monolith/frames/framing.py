@@ -8,8 +8,6 @@ little-endian. Before each message stand, in this order:
     sort_id             the sort_id's size (unless the prefix gave it), and the sort_id
     kafka_dump          one number, which nobody reads
     always              the message's size, and the message
-
-How the beginning of a stream can be read: which framings and kinds fit it.
 """
 
 from collections.abc import Iterator
@@ -51,8 +49,8 @@ class Framing:
 
     def __post_init__(self) -> None:
         if self.lagrangex_header and (self.sort_id or self.kafka_dump or self.kafka_dump_prefix):
-            hint = "say lagrangex_header alone: its frames have no other parts"
-            raise ConversionError("framing", f"{self} cannot be", hint)
+            hint = "use lagrangex_header alone: its frames have no other parts"
+            raise ConversionError("framing", f"{self} is not possible", hint)
 
     @classmethod
     def parse(cls, text: str) -> "Framing":
@@ -64,8 +62,8 @@ class Framing:
         parts = {part.strip() for part in text.split(",")}
         known = {field.name for field in fields(cls)}
         if parts != {"none"} and not parts <= known:
-            hint = f"parts are {', '.join(sorted(known))}, with commas between, or none"
-            raise ConversionError("framing", f"{text!r} is none", hint)
+            hint = f"write parts of {', '.join(sorted(known))} with commas between, or none"
+            raise ConversionError("framing", f"{text!r} is not a framing", hint)
         return cls(**{name: name in parts for name in known})
 
     def __str__(self) -> str:
@@ -140,7 +138,7 @@ _MIN_INSTANCE_FIELDS: Final = 2
 
 
 def likely_framings(head: bytes, kind: Kind | None = None) -> list[tuple[Framing, Kind]]:
-    """The framings and kinds in which the beginning of a stream is records, the usual ones first."""
+    """Return the framings and kinds as which a stream's beginning reads, the usual ones first."""
     found: list[tuple[Framing, Kind]] = []
     for framing in FRAMINGS:
         for one in (kind,) if kind else _KINDS:
@@ -151,20 +149,20 @@ def likely_framings(head: bytes, kind: Kind | None = None) -> list[tuple[Framing
 
 
 def reading_advice(head: bytes, framing: Framing, kind: Kind) -> str:
-    """What would read the beginning of a stream better, as options; empty where nothing is known."""
+    """Return the settings that would read a stream's beginning; empty where none is known."""
     found = likely_framings(head, kind)
     if found:
         other = find_better_framing(head, framing, kind)
-        return "" if other is None else f"it reads as --framing {other}"
+        return "" if other is None else f"it reads with framing {other}"
     if head.startswith(PARQUET):
-        return "it is a Parquet file: --from parquet"
+        return "it is a Parquet file: set `source` to parquet"
     others = likely_framings(head)
     if not others:
         packed = recognize_monolith(head)
-        return f"it reads as --compression {packed.compression}" if packed else ""
+        return f"it reads with compression {packed.compression}" if packed else ""
     same = [one for one in others if one[0] == framing]
     how, what = (same or others)[0]
-    return f"it reads as {what} records" + ("" if same else f" with --framing {how}")
+    return f"it reads as {what} records" + ("" if same else f" with framing {how}")
 
 
 def find_better_framing(head: bytes, framing: Framing, kind: Kind) -> Framing | None:
@@ -225,7 +223,7 @@ def _size_offset(head: bytes, at: int, framing: Framing) -> int | None:
 
 def _is_message(data: bytes, whole: bool, kind: Kind) -> bool:
     """Whether bytes are a message of a kind; of a cut one, whether its whole fields are one."""
-    from ingot.converters.recsys.monolith.messages import DecodeError, example_pb2, instance_pb2
+    from ingot.converters.recsys.monolith.contract import DecodeError, example_pb2, instance_pb2
 
     if not whole:
         data = data[: max((stop for _, _, stop in _scan_fields(data)), default=0)]

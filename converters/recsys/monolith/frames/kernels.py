@@ -1,10 +1,10 @@
-"""The loops over the bytes of a stream: where its records are, and how they are put into frames.
+"""Kernels that find the records of a stream, and that put records into frames.
 
 A framing comes as `Framing.bits`: 1 sort_id, 2 kafka_dump, 4 kafka_dump_prefix, 8 lagrangex_header.
 Input is hostile: a size is compared as an unsigned number before it is added to a place.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,17 @@ NEVER_WRITTEN: Final = 5
 """The size of the message is 0xfefefefe."""
 
 _DEADBEEF: Final = np.uint64(DEADBEEF)
+
+
+class Frames(NamedTuple):
+    """The arrays of `Records`; when frames are looked for, `offset` counts in the bytes at hand."""
+
+    start: Places
+    stop: Places
+    sort_start: Places
+    sort_stop: Places
+    source: NDArray[np.uint32]
+    offset: Places
 
 
 @kernel
@@ -102,22 +113,12 @@ def _read_header(
 
 @kernel
 def scan_frames(
-    data: Bytes,
-    at: int,
-    bits: int,
-    most: int,
-    limit: int,
-    frame: Places,
-    start: Places,
-    stop: Places,
-    sort_start: Places,
-    sort_stop: Places,
-    source: NDArray[np.uint32],
+    data: Bytes, at: int, bits: int, most: int, limit: int, frames: Frames
 ) -> tuple[int, int, int, int, np.uint64]:
     """Find the whole records of a buffer, one behind the other, up to the first that is none."""
     count = 0
     nothing = np.uint64(0)
-    while count < len(start) and at < len(data):
+    while count < len(frames.start) and at < len(data):
         state, place, size, first, last, key = _read_header(data, at, bits, most)
         if state != FULL:
             return count, state, at, place, size
@@ -130,25 +131,18 @@ def scan_frames(
         end = place + np.int64(size)
         if end > len(data):
             return count, MORE, at, end, size
-        frame[count], start[count], stop[count] = at, place, end
-        sort_start[count], sort_stop[count], source[count] = first, last, key
+        frames.offset[count], frames.start[count], frames.stop[count] = at, place, end
+        frames.sort_start[count], frames.sort_stop[count] = first, last
+        frames.source[count] = key
         count += 1
         at = end
     return count, FULL, at, at, nothing
 
 
 @kernel
-def write_frames(
-    data: Bytes,
-    start: Places,
-    stop: Places,
-    sort_start: Places,
-    sort_stop: Places,
-    source: NDArray[np.uint32],
-    bits: int,
-    out: Bytes,
-) -> int:
-    """Put records into frames, as Monolith's writer does; gives the bytes of `out` that are used."""
+def write_frames(data: Bytes, frames: Frames, bits: int, out: Bytes) -> int:
+    """Put records into frames as Monolith's writer does; returns the bytes that are used."""
+    start, stop, sort_start, sort_stop, source, _ = frames
     at = 0
     nothing = np.uint64(0)
     for record in range(len(start)):

@@ -1,15 +1,13 @@
-"""Records found in a stream, a block at a time.
+"""Read the records of a stream a block at a time, and write records in frames as Monolith does.
 
 Every byte of a stream lies in a record or in a `Bad`. What cannot be a record is passed over where
 it is known how far it goes, else it takes the rest of the stream with it: nothing marks where the
 next frame begins.
-
-Records put into frames and written, as Monolith's own writer does it.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +23,12 @@ from ingot.converters.recsys.monolith.frames.framing import (
     message_kind,
     reading_advice,
 )
-from ingot.converters.recsys.monolith.record_index import Bad, Bytes, Records
+from ingot.converters.recsys.monolith.record_index import Bad, Bytes, Records, frozen
 from ingot.converters.sources.recognizers.monolith import MAX_RECORD, Kind
 from ingot.converters.sources.storage.read_errors import translate_read_errors
+
+if TYPE_CHECKING:
+    from ingot.converters.recsys.monolith.frames.kernels import Frames
 
 BLOCK: Final = 4 << 20
 """Bytes that are read before their records are given."""
@@ -124,7 +125,7 @@ class RecordReader:
         head = records.data[start : min(stop, start + HEAD + 1)].tobytes()
         if other := detect_other_kind(head, self._kind):
             problem = f"its records are of kind {other}, not {self._kind}"
-            raise OtherKindError(self.where, problem, f"say what they are: --from {other}")
+            raise OtherKindError(self.where, problem, f"set `source` to {other}")
 
     def _left(self) -> bool:
         """Whether there is more of the stream; reads on where the data is used up."""
@@ -150,31 +151,22 @@ class RecordReader:
             with translate_read_errors(self.where):
                 data = self._stream.read(size)
                 if data is None:
-                    raise SourceError(self.where, "has no bytes yet", "open it as a blocking file")
+                    raise SourceError(self.where, "has no bytes yet", "open it in blocking mode")
         except SourceError as error:
             self._error, data = error, b""
         self._ended = not data
         return data
 
     def _scan(self) -> tuple[Records, _ScanEnd]:
-        """The next whole records of the data, at most as many as the arrays take."""
         from ingot.converters.recsys.monolith.frames.kernels import scan_frames
 
         limit = MAX_RECORD[self._kind]
         count, state, at, place, size = scan_frames(
-            self._data, self._at, self._framing.bits, MAX_SORT_ID, limit, *self._scratch
+            self._data, self._at, self._framing.bits, MAX_SORT_ID, limit, self._scratch
         )
-        frame, start, stop, first, last, source = (a[:count].copy() for a in self._scratch)
-        records = Records(
-            data=self._data,
-            start=start,
-            stop=stop,
-            sort_start=first,
-            sort_stop=last,
-            source=source,
-            offset=frame + self._base,
-            number=self._number,
-        )
+        arrays = {name: array[:count].copy() for name, array in self._scratch._asdict().items()}
+        arrays["offset"] += self._base
+        records = Records(data=self._data, number=self._number, **arrays)
         self._number += int(count)
         self._at = int(at)
         return records, _ScanEnd(state=state, place=int(place), size=int(size))
@@ -196,7 +188,6 @@ class RecordReader:
         yield self._rest("sort_id", f"its sort_id is itself an {message_kind(records.sort_id(at))}")
 
     def _resolve(self, end: _ScanEnd) -> Iterator[Bad]:
-        """Go on behind what the records end at."""
         from ingot.converters.recsys.monolith.frames import kernels
 
         if end.state == kernels.MORE:
@@ -220,14 +211,12 @@ class RecordReader:
             yield self._rest("sort_id", f"a sort_id of {end.size} bytes is over {MAX_SORT_ID}")
 
     def _pass_over(self, reason: str, end: _ScanEnd, found: str) -> Bad:
-        """A record that is there and cannot be used."""
         length = end.place - self._at + end.size
         # One bad record does not make another framing of a stream.
         detail = found if self._base + self._at else f"{found}{self._advice()}"
         return self._bad(reason, detail, self._drop(length))
 
     def _rest(self, reason: str, found: str) -> Bad:
-        """All that is left, as nothing tells where the next record begins."""
         detail = f"{found}{self._advice()}"
         return self._bad(reason, detail, self._drop(None))
 
@@ -235,9 +224,7 @@ class RecordReader:
         offset, count = dropped
         number = self._number
         self._number += 1
-        return Bad(
-            offset=offset, bytes=count, record=number, row=None, reason=reason, detail=detail
-        )
+        return Bad(offset=offset, bytes=count, record=number, reason=reason, detail=detail)
 
     def _drop(self, most: int | None) -> tuple[int, int]:
         """Pass over so many bytes, or all; gives where they begin and how many there were."""
@@ -292,12 +279,14 @@ class RecordReader:
             found = reading_advice(head, self._framing, self._kind)
             return found and f"; {found}"
         framing = find_better_framing(head, self._framing, self._kind)
-        return "" if framing is None else f"; from here on it reads as --framing {framing}"
+        return "" if framing is None else f"; from here on it reads with framing {framing}"
 
 
-def _scan_arrays() -> tuple[NDArray[Any], ...]:
-    places = tuple(np.empty(_MOST, np.int64) for _ in range(5))
-    return (*places, np.empty(_MOST, np.uint32))
+def _scan_arrays() -> "Frames":
+    from ingot.converters.recsys.monolith.frames.kernels import Frames
+
+    places = {name: np.empty(_MOST, np.int64) for name in Frames._fields if name != "source"}
+    return Frames(source=np.empty(_MOST, np.uint32), **places)
 
 
 class Writable(Protocol):
@@ -319,6 +308,8 @@ def frame_records(records: Records, framing: Framing, kind: Kind) -> Bytes:
     A sort_id is left out where the framing has none, a data_source_key where it has no lagrangex
     header.
     """
+    from ingot.converters.recsys.monolith.frames.kernels import Frames, write_frames
+
     _check_records(records, framing, kind)
     sizes = records.stop - records.start
     each = 8 + 8 * framing.lagrangex_header + 16 * framing.kafka_dump_prefix
@@ -327,23 +318,9 @@ def frame_records(records: Records, framing: Framing, kind: Kind) -> Bytes:
     if framing.sort_id:
         total += int((records.sort_stop - records.sort_start).sum())
     out = np.empty(total, np.uint8)
-    _frame_into(records, framing, out)
+    frames = Frames._make(frozen(getattr(records, name)) for name in Frames._fields)
+    write_frames(frozen(records.data), frames, framing.bits, out)
     return out
-
-
-def _frame_into(records: Records, framing: Framing, out: Bytes) -> None:
-    from ingot.converters.recsys.monolith.frames.kernels import write_frames
-
-    write_frames(
-        records.data,
-        records.start,
-        records.stop,
-        records.sort_start,
-        records.sort_stop,
-        records.source,
-        framing.bits,
-        out,
-    )
 
 
 def _check_records(records: Records, framing: Framing, kind: Kind) -> None:

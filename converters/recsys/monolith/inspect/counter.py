@@ -1,4 +1,4 @@
-"""Figures of rows that go by: kernels count, nothing is kept but counters."""
+"""Count rows into figures; memory holds counters only."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -243,14 +243,11 @@ class _FeatureCounter:
 
 
 def _count_rows_with_unknown(rows: Rows, found: Features) -> int:
-    """Rows with a feature that has unknown fields."""
     strange = found.strange & ~rows.raw
     return len(np.unique(rows.entry_row[strange])) if strange.any() else 0
 
 
 class _LineIdCounter:
-    """What LineIds give and lack."""
-
     def __init__(self) -> None:
         self._there = self._incomplete = 0
         self._given: Counter[str] = Counter()
@@ -279,6 +276,5 @@ class _LineIdCounter:
 
 
 def _count_given_fields(lines: LineIds) -> dict[str, int]:
-    """Rows that give each field."""
     lists = {name: np.diff(lines.lists[name][0]) > 0 for name in LISTS}
     return {name: int(np.count_nonzero(one)) for name, one in {**lines.given, **lists}.items()}

@@ -1,9 +1,7 @@
-"""Rows as JSON documents that leave nothing out: what `ingot monolith cat` shows.
+"""Format rows as complete JSON documents, and the documents as lines for people, long values cut.
 
 Bytes are strings where they are UTF-8, else `{"base64": "..."}`; floats are the shortest that read
 back as the same; what JSON has no number for is "NaN", "Infinity" or "-Infinity".
-
-Documents of rows as lines for people: cells of name, kind and values, long ones cut.
 """
 
 import base64
@@ -50,8 +48,7 @@ def row_documents(
 
 
 def _line_id_document(serialized: bytes | None) -> dict[str, Json] | None:
-    """The fields that are given, by name; None where there is no LineId."""
-    from ingot.converters.recsys.monolith.messages import line_id_pb2
+    from ingot.converters.recsys.monolith.contract import line_id_pb2
 
     if serialized is None:
         return None
@@ -85,7 +82,7 @@ def _entry_document(rows: Rows, entry: int, name: str) -> dict[str, Json]:
 
 def feature_document(serialized: bytes) -> dict[str, Json]:
     """A `Feature`: its kind, its value, and fids as `slot:signature`."""
-    from ingot.converters.recsys.monolith.messages import example_pb2
+    from ingot.converters.recsys.monolith.contract import example_pb2
 
     if not serialized:
         return {"kind": _UNSET}
@@ -93,7 +90,7 @@ def feature_document(serialized: bytes) -> dict[str, Json]:
 
 
 def _raw_document(serialized: bytes) -> dict[str, Json]:
-    from ingot.converters.recsys.monolith.messages import example_pb2
+    from ingot.converters.recsys.monolith.contract import example_pb2
 
     message = example_pb2.RawFeature.FromString(serialized)
     return {
@@ -151,7 +148,6 @@ def _text_value(value: bytes | str) -> Json:
 
 
 def _parse_unknown(serialized: bytes, key: str = "unknown") -> dict[str, Json]:
-    """Unknown fields that stand alone."""
     from google.protobuf.empty_pb2 import Empty
 
     return _unknown_fields(Empty.FromString(serialized), key) if serialized else {}
@@ -237,7 +233,6 @@ def _feature_parts(one: dict[str, Json]) -> Iterator[str]:
 
 
 def _format_value(one: dict[str, Json]) -> str:
-    """The value of a feature; of fids slot and signature."""
     if one["kind"] == FEATURE_KINDS[0]:
         return "unset"
     value = one.get("fid", one["value"])
@@ -256,7 +251,6 @@ def _format_list(values: Sequence[Json], nothing: str, spell: Any = None) -> str
 
 
 def _join_cut(told: list[str], count: int, what: str) -> str:
-    """What is shown, and how many there are where these are more."""
     more = f" ... {count:,} {what}" if count > len(told) else ""
     return " ".join(told) + more
 
@@ -307,8 +301,6 @@ def _format_text(value: Json) -> str:
 
 
 def _format_bytes(encoded: str) -> str:
-    import base64
-
     data = base64.b64decode(encoded)
     shown = data[: MOST_CHARACTERS // 3]
     return f"{len(data):,} bytes 0x{shown.hex()}" + ("..." if len(data) > len(shown) else "")

@@ -1,7 +1,4 @@
-"""The figures of streams as values; what is not known is None.
-
-What is counted while rows go by, in memory that does not grow with them.
-"""
+"""The figures of streams as values, and counters for them whose memory does not grow with rows."""
 
 import math
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The inner loops of counting: entries, fids, fields, labels."""
+"""Kernels that count entries, fids, fields and labels."""
 
 from typing import Final
 
@@ -82,7 +82,6 @@ def count_features(
 
 @kernel
 def _note_state(told: NDArray[np.int64], row: int, state: int) -> None:
-    """Count a row as what the best of its entries says."""
     if told[LAST_ROW] == row:
         if state >= told[STATE]:
             return

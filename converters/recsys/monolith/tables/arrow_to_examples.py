@@ -1,7 +1,4 @@
-"""Features out of columns: the contents of their messages, and which cells do not fit.
-
-Arrow to Examples: a column at a time, by kernels.
-"""
+"""Convert the rows of Arrow tables to Examples, a column at a time."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +11,7 @@ from numpy.typing import NDArray
 from ingot.converters.recsys.monolith.contract import FEATURE_KINDS, INSTANCE_WEIGHT, LABEL
 from ingot.converters.recsys.monolith.features import BYTES, DEPTH, LISTS, SCALAR, VALUES, VARINTS
 from ingot.converters.recsys.monolith.line_ids import FIELDS
-from ingot.converters.recsys.monolith.record_index import Bad, Places, Records, Rows
+from ingot.converters.recsys.monolith.record_index import Bad, Places, Records, Rows, prefix_sums
 from ingot.converters.recsys.monolith.tables import schema as c
 from ingot.converters.recsys.monolith.tables.cells import (
     INT64,
@@ -168,7 +165,6 @@ def _encode_nested_lists(column: FeatureColumn, outer: Lists, inner: Lists) -> F
 
 
 def _list_contents(kind: int, values: Spans, lists: Lists) -> Spans:
-    """The contents of list messages."""
     if VALUES[kind] == BYTES:
         return values.frame_fields(_VALUE).join_between(lists.start, lists.stop)
     return values.join_between(lists.start, lists.stop).frame_fields(_VALUE, empty=False)
@@ -206,7 +202,7 @@ def encode_batch(
     encoding, first = _BatchEncoder(batch, plan), number_of_first_row
     records = example_records(encoding.rows(first))
     wrong = [
-        Bad(offset=0, bytes=0, record=first + row, row=None, reason="cell", detail=said)
+        Bad(offset=0, record=first + row, reason="cell", detail=said)
         for row, said in sorted(encoding.wrong.items())
     ]
     return replace(records, number=first), wrong
@@ -214,35 +210,6 @@ def encode_batch(
 
 _GROUP_BYTES: Final = 16 << 20
 """Bytes of columns that are made one."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _EncodedFeatures:
-    """The features of P columns and R rows.
-
-    Attributes:
-        spans: the contents of their messages, R of each column, columns one behind the other.
-        order: the number in the plan of each of these columns.
-        present: bool[P, R], in the plan's order, where there is a feature.
-    """
-
-    spans: list[Spans]
-    order: list[int]
-    present: NDArray[np.bool_]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _EncodedRows:
-    """R rows, the bad ones among them, as stretches of bytes and numbers."""
-
-    line: Spans
-    has_line: NDArray[np.bool_]
-    label: Spans
-    weight: NDArray[np.float32]
-    source: NDArray[np.uint32]
-    sort_id: Spans
-    rest: Spans
-    features: _EncodedFeatures
 
 
 class _BatchEncoder:
@@ -254,20 +221,50 @@ class _BatchEncoder:
 
     def rows(self, first: int) -> Rows:
         """The good rows, numbered from `first` on."""
-        line, has_line = self._lines()
-        parts = _EncodedRows(
-            line=line,
-            has_line=has_line,
-            label=self._labels(),
-            weight=self._weights(),
-            source=self._sources(),
-            sort_id=self._bytes(c.SORT_ID, None),
-            rest=self._bytes(c.REST, _is_example),
-            features=self._features(),
-        )
+        planned = self._plan.features
+        (line, has_line), label = self._lines(), self._labels()
+        weight, source = self._weights(), self._sources()
+        others = [line, self._bytes(c.SORT_ID, None), self._bytes(c.REST, "Example")]
+        spans, order, present = self._features()
         good = np.ones(self._count, np.bool_)
         good[list(self.wrong)] = False
-        return _build_rows(parts, self._plan.features, good, first)
+        pieces = len(planned) + len(others)
+        data, start, stop = stack_spans([*others, *spans], pieces)
+        place = np.empty(pieces, np.int64)
+        place[[0, 1, 2, *(number + 3 for number in order)]] = np.arange(pieces)
+        start, stop, present = start[place][:, good], stop[place][:, good], present[:, good]
+        row, column = np.nonzero(present.T)
+        labels, label_first = gather_spans(label.data, label.start[good], label.stop[good])
+        names = {name: at for at, name in enumerate(dict.fromkeys(one.name for one in planned))}
+        nothing, weight = np.zeros(len(row), np.int64), weight[good]
+        zeros = np.zeros(int(good.sum()), np.int64)
+        return Rows(
+            data=data,
+            names=tuple(names),
+            first=prefix_sums(present.sum(axis=0, dtype=np.int64)),
+            name=np.array([names[one.name] for one in planned], np.int32)[column],
+            raw=np.zeros(len(row), np.bool_),
+            start=start[3:][column, row],
+            stop=stop[3:][column, row],
+            ident=np.array([one.ident for one in planned], np.int32)[column],
+            sorted_id=np.array([one.sorted_id for one in planned], np.int32)[column],
+            extra_start=nothing,
+            extra_stop=nothing,
+            line_start=np.where(has_line[good], start[0], -1),
+            line_stop=np.where(has_line[good], stop[0], -1),
+            label_first=label_first // 4,
+            label=labels.view(np.float32),
+            weighted=weight.view(np.uint32) != 0,
+            weight=weight,
+            source=source[good],
+            rest_start=start[2],
+            rest_stop=stop[2],
+            sort_start=start[1],
+            sort_stop=stop[1],
+            record=np.flatnonzero(good) + first,
+            offset=zeros,
+            row=zeros - 1,
+        )
 
     def _column(self, at: int) -> pa.Array:
         return self._batch.column(at)
@@ -283,8 +280,11 @@ class _BatchEncoder:
         column = self._column(at)
         self._complain(at, bad, lambda row: f"{_cell_repr(column[row])} does not fit {what}")
 
-    def _features(self) -> _EncodedFeatures:
-        """Of all columns; those that are alike are one long column on the way."""
+    def _features(self) -> tuple[list[Spans], list[int], NDArray[np.bool_]]:
+        """The messages of all columns, the columns' numbers, and bool[P, R] where a feature is.
+
+        Columns that are alike are encoded as one long column.
+        """
         planned = self._plan.features
         present = np.zeros((len(planned), self._count), np.bool_)
         spans, order = [], []
@@ -299,7 +299,7 @@ class _BatchEncoder:
                 self._complain(columns[place].at, bad, _complaint_by_row(cells, ahead))
             spans.append(cells.spans)
             order += numbers
-        return _EncodedFeatures(spans=spans, order=order, present=present)
+        return spans, order, present
 
     def _alike(self) -> Iterator[list[int]]:
         """The numbers of planned columns, some at a time, of which the same is made."""
@@ -316,7 +316,7 @@ class _BatchEncoder:
         yield from groups.values()
 
     def _lines(self) -> tuple[Spans, NDArray[np.bool_]]:
-        parts = [self._bytes(c.LINE_REST, _is_line_id)]
+        parts = [self._bytes(c.LINE_REST, "LineId")]
         given = self._given(c.LINE_REST)
         for name in reversed(FIELDS):
             if name in self._plan.line:
@@ -331,22 +331,22 @@ class _BatchEncoder:
         at = self._plan.special.get(name)
         return np.zeros(self._count, np.bool_) if at is None else valid_mask(self._column(at))
 
-    def _bytes(self, name: str, test: Callable[[bytes], bool] | None) -> Spans:
-        """A column of byte strings; those that do not pass a test are bad."""
+    def _bytes(self, name: str, message: str | None) -> Spans:
+        """A column of byte strings; those that are not such a message are bad."""
         at = self._plan.special.get(name)
         if at is None or pa.types.is_null(self._column(at).type):
             nowhere = np.zeros(self._count, np.int64)
             return Spans(data=np.zeros(0, np.uint8), start=nowhere, stop=nowhere)
         spans, _ = byte_strings(plain_array(self._column(at)))
-        if test is not None:
+        if message is not None:
             bad = np.zeros(self._count, np.bool_)
             for row in np.flatnonzero(spans.stop > spans.start):
-                bad[row] = not test(spans.data[spans.start[row] : spans.stop[row]].tobytes())
-            self._complain(at, bad, lambda _: "no message of the kind that belongs there")
+                content = spans.data[spans.start[row] : spans.stop[row]].tobytes()
+                bad[row] = not _is_message(message, content)
+            self._complain(at, bad, lambda _: f"its bytes are not a {message}")
         return spans
 
     def _labels(self) -> Spans:
-        """The float32 labels of each row."""
         places = self._plan.label
         columns = [plain_array(self._column(at)) for at in places]
         if len(columns) == 1 and is_list(columns[0].type):
@@ -357,7 +357,7 @@ class _BatchEncoder:
 
     def _label_lists(self, at: int, lists: Lists) -> Spans:
         values, bad = float_numbers(lists.values, np.float32)
-        self._complain(at, lists.any(bad), lambda _: f"null or too large a number in {LABEL}")
+        self._complain(at, lists.any(bad), lambda _: f"null, or too large a number, in {LABEL}")
         start, stop = lists.start * 4, lists.stop * 4
         return Spans(data=values.view(np.uint8), start=start, stop=stop)
 
@@ -377,7 +377,6 @@ class _BatchEncoder:
         return Spans(data=table.reshape(-1).view(np.uint8), start=start, stop=start + width * ~none)
 
     def _weights(self) -> NDArray[np.float32]:
-        """Weights, 0 where there are none."""
         at = self._plan.special.get(INSTANCE_WEIGHT)
         if at is None:
             return np.zeros(self._count, np.float32)
@@ -387,7 +386,6 @@ class _BatchEncoder:
         return values
 
     def _sources(self) -> NDArray[np.uint32]:
-        """The data_source_keys, 0 where there are none."""
         at = self._plan.special.get(c.SOURCE)
         if at is None:
             return np.zeros(self._count, np.uint32)
@@ -408,71 +406,12 @@ def _cell_repr(cell: pa.Scalar) -> str:
         return "text that is not UTF-8"
 
 
-def _is_line_id(content: bytes) -> bool:
-    from ingot.converters.recsys.monolith.messages import DecodeError, line_id_pb2
+def _is_message(name: str, content: bytes) -> bool:
+    from ingot.converters.recsys.monolith.contract import DecodeError, example_pb2, line_id_pb2
 
+    message = line_id_pb2.LineId if name == "LineId" else example_pb2.Example
     try:
-        line_id_pb2.LineId.FromString(content)
+        message.FromString(content)
     except DecodeError:
         return False
     return True
-
-
-def _is_example(content: bytes) -> bool:
-    from ingot.converters.recsys.monolith.messages import DecodeError, example_pb2
-
-    try:
-        example_pb2.Example.FromString(content)
-    except DecodeError:
-        return False
-    return True
-
-
-def _build_rows(
-    parts: _EncodedRows, planned: Sequence[FeatureColumn], good: NDArray[np.bool_], first: int
-) -> Rows:
-    features = parts.features
-    others, pieces = [parts.line, parts.sort_id, parts.rest], len(planned) + 3
-    data, start, stop = stack_spans([*others, *features.spans], pieces)
-    place = np.empty(pieces, np.int64)
-    place[[0, 1, 2, *(number + 3 for number in features.order)]] = np.arange(pieces)
-    start, stop, present = start[place][:, good], stop[place][:, good], features.present[:, good]
-    row, column = np.nonzero(present.T)
-    entries = np.concatenate([[0], np.cumsum(present.sum(axis=0, dtype=np.int64))])
-    label, label_first = gather_spans(
-        parts.label.data, parts.label.start[good], parts.label.stop[good]
-    )
-    names = {name: at for at, name in enumerate(dict.fromkeys(one.name for one in planned))}
-    nothing, weight = np.zeros(len(row), np.int64), parts.weight[good]
-    zeros = np.zeros(int(good.sum()), np.int64)
-    return Rows(
-        data=data,
-        names=tuple(names),
-        first=entries.astype(np.int64),
-        name=_repeat_values([names[one.name] for one in planned], column),
-        raw=np.zeros(len(row), np.bool_),
-        start=start[3:][column, row],
-        stop=stop[3:][column, row],
-        ident=_repeat_values([one.ident for one in planned], column),
-        sorted_id=_repeat_values([one.sorted_id for one in planned], column),
-        extra_start=nothing,
-        extra_stop=nothing,
-        line_start=np.where(parts.has_line[good], start[0], -1),
-        line_stop=np.where(parts.has_line[good], stop[0], -1),
-        label_first=label_first // 4,
-        label=label.view(np.float32),
-        weighted=weight.view(np.uint32) != 0,
-        weight=weight,
-        source=parts.source[good],
-        rest_start=start[2],
-        rest_stop=stop[2],
-        sort_start=start[1],
-        sort_stop=stop[1],
-        record=np.flatnonzero(good) + first,
-        offset=zeros,
-        row=zeros - 1,
-    )
-
-
-def _repeat_values(values: list[int], column: NDArray[np.int64]) -> NDArray[np.int32]:
-    return np.array(values, np.int32)[column]

@@ -1,8 +1,4 @@
-"""Stretches of bytes, taken apart and put together by kernels.
-
-Arrow columns as stretches of values, and the values as what messages hold.
-LineIds out of columns.
-"""
+"""Take Arrow cells and stretches of bytes apart, and put them together, by kernels."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +11,7 @@ from numpy.typing import NDArray
 from ingot.converters.recsys.monolith import fid
 from ingot.converters.recsys.monolith.features import BYTES
 from ingot.converters.recsys.monolith.line_ids import LISTS, NUMBERS, TEXTS
-from ingot.converters.recsys.monolith.record_index import Bytes, Places
+from ingot.converters.recsys.monolith.record_index import Bytes, Places, frozen, prefix_sums
 from ingot.converters.recsys.monolith.tables.kernels import (
     count_fields,
     count_varints,
@@ -40,6 +36,9 @@ class Spans:
     data: Bytes
     start: Places
     stop: Places
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data", frozen(self.data))
 
     def __len__(self) -> int:
         return len(self.start)
@@ -145,7 +144,7 @@ class Lists:
         """bool[N], which lists hold a value of which this is true."""
         if not of_values.any():
             return np.zeros(len(self.start), np.bool_)
-        before = np.concatenate([[0], np.cumsum(of_values)])
+        before = prefix_sums(of_values)
         found: NDArray[np.bool_] = before[self.stop] > before[self.start]
         return found
 
@@ -225,7 +224,6 @@ def whole_numbers(array: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_]]:
 
 
 def _fill_nulls(array: pa.Array) -> NDArray[Any]:
-    """Numbers, 0 for null."""
     filled = array.fill_null(0) if array.null_count else array
     numbers: NDArray[Any] = filled.to_numpy(zero_copy_only=False)
     return numbers
@@ -363,11 +361,12 @@ def _find_invalid_texts(array: pa.Array) -> NDArray[np.bool_]:
         array.validate(full=True)
     except pa.ArrowInvalid:
         for at, value in enumerate(array.cast(pa.large_binary()).to_pylist()):
-            bad[at] = value is not None and not _is_utf8_text(value)
+            bad[at] = value is not None and not is_utf8(value)
     return bad
 
 
-def _is_utf8_text(value: bytes) -> bool:
+def is_utf8(value: bytes) -> bool:
+    """Whether bytes are text."""
     try:
         value.decode()
     except UnicodeDecodeError:

@@ -1,7 +1,4 @@
-"""Which Arrow types become which kinds of features and other parts of rows.
-
-What becomes of each column of a table: by what ingot wrote, a reviewed file, names and types.
-"""
+"""Plan what each column of a table becomes: by its metadata, a reviewed file, name and type."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +16,7 @@ from ingot.converters.recsys.monolith.line_ids import FIELDS
 from ingot.converters.recsys.monolith.line_ids import LISTS as LINE_LISTS
 from ingot.converters.recsys.monolith.line_ids import TEXTS as LINE_TEXTS
 from ingot.converters.recsys.monolith.tables import schema as c
-from ingot.converters.recsys.monolith.tables.cells import is_list, plain_type
+from ingot.converters.recsys.monolith.tables.cells import is_list, is_utf8, plain_type
 from ingot.converters.recsys.monolith.tables.table_file import FeatureRule, TableFile
 
 
@@ -251,7 +248,6 @@ class _Planner:
         self.problems.append(Problem(at, code, expected, got, near))
 
     def _place(self, at: str, name: str) -> int | None:
-        """The place of a column that the file names."""
         if name not in self._places:
             few = len(self.problems) < _GUESSED
             near = get_close_matches(name, self._names[:10_000], 1) if few else []
@@ -337,7 +333,6 @@ class _Planner:
         return c.KIND in (self._schema.field(name).metadata or {})
 
     def _others(self) -> tuple[list[FeatureColumn], tuple[str, ...]]:
-        """Columns that no name and no file claims."""
         features: list[FeatureColumn] = []
         dropped: list[str] = []
         unnamed: list[str] = []
@@ -373,13 +368,12 @@ class _Planner:
         return [FeatureColumn(at=at, label=label, name=label.encode(), kind=kind)]
 
     def _plan_from_metadata(self, at: int) -> list[FeatureColumn]:
-        """A column that ingot wrote."""
         label, said = self._names[at], self._schema.field(at).metadata
         kind = c.KIND_NUMBERS.get(said[c.KIND].decode("utf-8", "replace"))
         idents = [_parse_int32(said.get(key, b"0")) for key in (c.IDENT, c.SORTED_ID)]
         name, null = said.get(c.NAME, label.encode()), said.get(c.NULL, b"absent")
         ident, sorted_id = idents
-        known = null in (b"absent", b"unset") and _is_utf8(name)
+        known = null in (b"absent", b"unset") and is_utf8(name)
         if kind is None or ident is None or sorted_id is None or not known:
             expected = "metadata as ingot writes it"
             self._wrong("", "metadata", expected, f"{label}: {ascii(said)[:200]}")
@@ -406,14 +400,6 @@ def _parse_int32(text: bytes) -> int | None:
     if not digits.isdigit() or len(digits) > 10 or int(text) not in _INT32:
         return None
     return int(text)
-
-
-def _is_utf8(name: bytes) -> bool:
-    try:
-        name.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def dropped_columns(names: Sequence[str]) -> str:

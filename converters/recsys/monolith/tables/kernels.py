@@ -1,4 +1,4 @@
-"""Compiled loops between features and the buffers of Arrow arrays."""
+"""Kernels between features and the buffers of Arrow arrays."""
 
 from typing import Final
 

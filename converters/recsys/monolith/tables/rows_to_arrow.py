@@ -1,7 +1,4 @@
-"""Parquet files of tables, written and read a bounded number of rows at a time.
-
-Rows to Arrow: a column at a time, by kernels.
-"""
+"""Convert rows to Arrow a column at a time; read and write Parquet a bounded part at a time."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +25,7 @@ from ingot.converters.recsys.monolith.features import (
 )
 from ingot.converters.recsys.monolith.line_ids import LISTS as LINE_LISTS
 from ingot.converters.recsys.monolith.line_ids import NUMBERS, LineIds, decode_line_ids
-from ingot.converters.recsys.monolith.record_index import Places, Rows
+from ingot.converters.recsys.monolith.record_index import Places, Rows, prefix_sums
 from ingot.converters.recsys.monolith.tables.cells import Spans
 from ingot.converters.recsys.monolith.tables.kernels import inner_payloads, read_varints
 from ingot.converters.recsys.monolith.tables.schema import (
@@ -205,7 +202,7 @@ class _FeatureColumns:
         ends[rank, row + 1] = counts
         self._offsets = _check_offsets(np.cumsum(ends, axis=1))
         self._bounds = np.searchsorted(rank, np.arange(len(columns) + 1))
-        self._ahead = np.concatenate([[0], np.cumsum(counts)])  # values before each entry
+        self._ahead = prefix_sums(counts)  # values before each entry
         self._flat: dict[int, tuple[pa.Array, int]] = {}
         for kind in np.unique(kinds[kinds != UNSET]):
             of_kind = np.flatnonzero(features.kind[entries] == kind)  # one behind the other
@@ -253,7 +250,6 @@ def _flat_values(spans: Spans, counts: Places, kind: int) -> pa.Array:
 
 
 def _inner_lists(spans: Spans, counts: Places, values: int, kind: pa.DataType) -> pa.Array:
-    """The lists in lists, one behind the other."""
     inner = spans.fields(int(counts.sum()))
     if values != BYTES:
         inner_payloads(inner.data, inner.start, inner.stop)
@@ -263,7 +259,6 @@ def _inner_lists(spans: Spans, counts: Places, values: int, kind: pa.DataType) -
 
 
 def _value_array(spans: Spans, counts: Places, values: int, kind: pa.DataType) -> pa.Array:
-    """The values in stretches, one behind the other."""
     count = int(counts.sum())
     if values == BYTES:
         return _binary_array(spans.fields(count), kind)
@@ -286,12 +281,11 @@ def _binary_array(
 
 
 def _list_offsets(counts: Places) -> pa.Array:
-    """int32[N + 1] of N lists; ConversionError as `_checked`."""
-    return pa.array(_check_offsets(np.concatenate([[0], np.cumsum(counts)])))
+    """int32[N + 1] of N lists; ConversionError as `_check_offsets`."""
+    return pa.array(_check_offsets(prefix_sums(counts)))
 
 
 def _check_offsets(ends: Places) -> NDArray[np.int32]:
-    """Ends of lists as Arrow holds them."""
     most = int(ends.max(initial=0))
     if most > np.iinfo(np.int32).max:
         problem = f"{most:,} values of one feature in a batch of rows"

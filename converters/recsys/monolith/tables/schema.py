@@ -1,8 +1,4 @@
-"""The columns of tables: their names, Arrow types and what their metadata says.
-
-Rows taken apart, so that what is made of them at a time is bounded.
-The columns that rows need: found by a first pass over them.
-"""
+"""Find the columns that rows need, with their names, Arrow types and metadata."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -23,7 +19,7 @@ from ingot.converters.recsys.monolith.line_ids import (
     LineIds,
     decode_line_ids,
 )
-from ingot.converters.recsys.monolith.record_index import Places, Rows
+from ingot.converters.recsys.monolith.record_index import Places, Rows, prefix_sums
 from ingot.converters.recsys.monolith.tables.kernels import PARTS, count_occurrences, number_keys
 
 Null = Literal["absent", "unset"]
@@ -147,7 +143,7 @@ def split_rows(rows: Rows, most: int = 1 << 62) -> Iterator[Rows]:
 def _bytes_per_row(rows: Rows) -> Places:
     """int64[R], bytes that each row says; as columns a varint may be eight of them."""
     of_entries = (rows.stop - rows.start) + (rows.extra_stop - rows.extra_start)
-    ends = np.concatenate([[0], np.cumsum(of_entries)])
+    ends = prefix_sums(of_entries)
     line, rest = rows.line_stop - rows.line_start, rows.rest_stop - rows.rest_start
     labels, sort_id = np.diff(rows.label_first) * 4, rows.sort_stop - rows.sort_start
     size: Places = np.diff(ends[rows.first]) + line + rest + labels + sort_id
@@ -338,7 +334,6 @@ class TableScan:
         return found
 
     def _alike(self, one: int, other: int) -> bool:
-        """Whether two keys have the same `id` and `sorted_id`."""
         return self._keys.key(one)[2:4] == self._keys.key(other)[2:4]
 
     def _column(self, label: str, name: bytes, key: int) -> Column:
@@ -347,7 +342,6 @@ class TableScan:
 
 
 def _column_names(base: str, key: tuple[int, int, int, int, int]) -> list[str]:
-    """Names for a column, the best first."""
     _, _, ident, sorted_id, kind = key
     with_kind = f"{base}:{FEATURE_KINDS[kind]}"
     rest = [with_kind, f"{with_kind}:{ident}", f"{with_kind}:{ident}:{sorted_id}"]

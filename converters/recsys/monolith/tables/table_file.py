@@ -153,7 +153,6 @@ def _contradictions_in_rule(at: str, rule: Mapping[str, Any]) -> Iterator[Proble
 
 
 def _build_table_file(document: Mapping[str, Any], where: str) -> TableFile:
-    """Of a document that the schema accepts."""
     label = document.get("label", [])
     return TableFile(
         where=where,

@@ -1,15 +1,12 @@
-"""Kernels that walk an ExampleBatch: its lists first, then its rows.
+"""Kernels that walk ExampleBatches, and that group rows into new ones."""
 
-Kernels that make the lists of an ExampleBatch of the features of its rows.
-"""
-
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.kernels.compile import kernel
-from ingot.converters.recsys.monolith.record_index import Bytes, Places
+from ingot.converters.recsys.monolith.record_index import Bytes, Places, RowArrays
 from ingot.converters.recsys.monolith.wire.example_kernels import (
     EXTRA_START,
     EXTRA_STOP,
@@ -22,12 +19,14 @@ from ingot.converters.recsys.monolith.wire.example_kernels import (
     SOUND,
     START,
     STOP,
+    extend_extra,
     inner_message,
     special_number,
 )
 from ingot.converters.recsys.monolith.wire.format_kernels import (
     LENGTH,
     VARINT,
+    Grammar,
     equal_bytes,
     is_sound,
     is_text,
@@ -35,6 +34,7 @@ from ingot.converters.recsys.monolith.wire.format_kernels import (
     read_varint,
     size_with_head,
 )
+from ingot.converters.recsys.monolith.wire.writer_kernels import Lists
 
 # Rows of the table of lists; NAME to EXTRA_STOP as those of entries, START and STOP of the list.
 COUNT, SHARED, SPECIAL, NAME_START, NAME_STOP, FIRST = range(8, 14)
@@ -52,10 +52,7 @@ def walk_lists(
     start: int,
     stop: int,
     batch_message: int,
-    special: Bytes,
-    special_ends: Places,
-    fields: NDArray[np.int32],
-    stack: NDArray[np.int64],
+    grammar: Grammar,
     lists: NDArray[np.int64],
     batch: Places,
 ) -> int:
@@ -68,13 +65,13 @@ def walk_lists(
         if end < 0:
             return ODD
         if number <= 2 and wire == LENGTH:
-            content = inner_message(fields, inner_message(fields, batch_message, number), 2)
+            content = inner_message(grammar, inner_message(grammar, batch_message, number), 2)
             raw = number == 2
-            if not _walk_list(data, value_at, end, content, raw, lists, one, fields, stack):
+            if not _walk_list(data, value_at, end, content, raw, grammar, lists, one):
                 return ODD
             if not raw:
                 begin, finish = lists[NAME_START, one], lists[NAME_STOP, one]
-                lists[SPECIAL, one] = special_number(data, begin, finish, special, special_ends)
+                lists[SPECIAL, one] = special_number(data, begin, finish, grammar)
             one += 1
             batch[BATCH_LISTS] = one
         elif (number == 3 or number == 100) and wire == VARINT:
@@ -99,12 +96,10 @@ def _walk_list(
     stop: int,
     content: int,
     raw: bool,
+    grammar: Grammar,
     lists: NDArray[np.int64],
     one: int,
-    fields: NDArray[np.int32],
-    stack: NDArray[np.int64],
 ) -> bool:
-    """Note the parts of a list of (raw) features, and check these; False where it is odd."""
     lists[:, one] = 0
     lists[RAW, one] = raw
     lists[START, one], lists[STOP, one] = at, stop
@@ -119,7 +114,7 @@ def _walk_list(
                 return False
             lists[NAME_START, one], lists[NAME_STOP, one] = value_at, end
         elif number == 2 and wire == LENGTH:
-            if not is_sound(data, value_at, end, content, fields, stack):
+            if not is_sound(data, value_at, end, content, grammar):
                 return False
             _count_feature(lists, one, at)
         elif wire == VARINT and (number == 3 or number == 4 or (number == _SORTED_ID and not raw)):
@@ -128,7 +123,7 @@ def _walk_list(
                 lists[SHARED, one] = value == 1
             else:
                 lists[IDENT if number == 4 else SORTED_ID, one] = value
-        elif not _extend_list(lists, one, at, end):
+        elif not extend_extra(lists, one, EXTRA_START, at, end):
             return False
         at = end
     return is_text(data, lists[NAME_START, one], lists[NAME_STOP, one])
@@ -136,21 +131,9 @@ def _walk_list(
 
 @kernel
 def _count_feature(lists: NDArray[np.int64], one: int, at: int) -> None:
-    """Note that a list has one more feature, and where its first one begins."""
     if lists[COUNT, one] == 0:
         lists[FIRST, one] = at
     lists[COUNT, one] += 1
-
-
-@kernel
-def _extend_list(lists: NDArray[np.int64], one: int, at: int, end: int) -> bool:
-    """Add an unknown field to those before it; False where it is not adjacent to them."""
-    if lists[EXTRA_START, one] == lists[EXTRA_STOP, one]:
-        lists[EXTRA_START, one] = at
-    elif lists[EXTRA_STOP, one] != at:
-        return False
-    lists[EXTRA_STOP, one] = end
-    return True
 
 
 @kernel
@@ -196,105 +179,55 @@ _UNSET: Final = 2  # bytes of a feature without content, with its tag
 _LIST_HEAD: Final = 64  # bytes that a list has at most beside name, features and unknown fields
 
 
+class Groups(NamedTuple):
+    """How `group_rows` puts the E features of rows with N names into lists.
+
+    Attributes:
+        list_of: int32[E] the list of each feature.
+        example: int64[E] by list, the first feature in it.
+        filled: int64[E] by list, how many features are in it.
+        known: int64[3, 2 N] of -1, by name: its first list, the last row with it, its last list.
+    """
+
+    list_of: NDArray[np.int32]
+    example: Places
+    filled: Places
+    known: NDArray[np.int64]
+
+
 @kernel
 def group_rows(
-    data: Bytes,
-    name_first: Places,
-    first: Places,
-    name: NDArray[np.int32],
-    raw: NDArray[np.bool_],
-    start: Places,
-    stop: Places,
-    ident: NDArray[np.int32],
-    sorted_id: NDArray[np.int32],
-    extra_start: Places,
-    extra_stop: Places,
-    line_start: Places,
-    source: NDArray[np.uint32],
-    rest_start: Places,
-    rest_stop: Places,
-    begin: int,
-    end: int,
-    limit: int,
-    most: int,
-    list_of: NDArray[np.int32],
-    example: Places,
-    filled: Places,
-    known: NDArray[np.int64],
+    rows: RowArrays, begin: int, end: int, limit: int, most: int, groups: Groups
 ) -> tuple[int, int]:
-    """Which rows go into one batch, and to which of its lists their features belong.
+    """Put rows from `begin` on into one batch: the row after its last one, and how many lists.
 
     A batch ends before a row that says something else of what a batch or a list of it says once:
     data_source_key, unknown fields, ids, or that has a LineId where others have none; and before
     a row with which it would be larger than `limit`, or have more features than `most`.
     """
-    end, lists, made = _group_row(
-        data,
-        name_first,
-        first,
-        name,
-        raw,
-        start,
-        stop,
-        ident,
-        sorted_id,
-        extra_start,
-        extra_stop,
-        line_start,
-        source,
-        rest_start,
-        rest_stop,
-        begin,
-        end,
-        limit,
-        most,
-        list_of,
-        example,
-        filled,
-        known,
-    )
+    end, lists, made = _group_row(rows, begin, end, limit, most, groups)
     for at in range(made):
-        known[:, 2 * name[example[at]] + raw[example[at]]] = -1
+        entry = groups.example[at]
+        groups.known[:, 2 * rows.name[entry] + rows.raw[entry]] = -1
     return end, lists
 
 
 @kernel
 def _group_row(
-    data: Bytes,
-    name_first: Places,
-    first: Places,
-    name: NDArray[np.int32],
-    raw: NDArray[np.bool_],
-    start: Places,
-    stop: Places,
-    ident: NDArray[np.int32],
-    sorted_id: NDArray[np.int32],
-    extra_start: Places,
-    extra_stop: Places,
-    line_start: Places,
-    source: NDArray[np.uint32],
-    rest_start: Places,
-    rest_stop: Places,
-    begin: int,
-    end: int,
-    limit: int,
-    most: int,
-    list_of: NDArray[np.int32],
-    example: Places,
-    filled: Places,
-    known: NDArray[np.int64],
+    rows: RowArrays, begin: int, end: int, limit: int, most: int, groups: Groups
 ) -> tuple[int, int, int]:
     """As `group_rows`, and how many lists were begun: the last row may go elsewhere."""
     # The lists of a name in order: a row can have a name several times.
-    head, seen_in, last = known[0], known[1], known[2]
+    head, seen_in, last = groups.known[0], groups.known[1], groups.known[2]
+    first, example, filled = rows.first, groups.example, groups.filled
     following = np.empty(first[end] - first[begin], np.int32)
-    lists, size = 0, rest_stop[begin] - rest_start[begin] + _LIST_HEAD
+    lists, size = 0, rows.rest_stop[begin] - rows.rest_start[begin] + _LIST_HEAD
     for row in range(begin, end):
-        if not _fits_list(data, row, begin, line_start, source, rest_start, rest_stop):
+        if not _fits_batch(rows, row, begin):
             return row, lists, lists
         before, added = lists, 0
         for entry in range(first[row], first[row + 1]):
-            key = 2 * name[entry] + raw[entry]
+            key = 2 * rows.name[entry] + rows.raw[entry]
             at = head[key] if seen_in[key] != row else following[last[key]]
             if at < 0:
                 at = lists
@@ -305,87 +238,62 @@ def _group_row(
                     head[key] = at
                 else:  # the row has the name once more than any before it
                     following[last[key]] = at
-                name_size = name_first[name[entry] + 1] - name_first[name[entry]]
-                extra = extra_stop[entry] - extra_start[entry]
-                added += _LIST_HEAD + name_size + extra + _UNSET * (row - begin)
-            elif not _is_same_list(
-                data, entry, example[at], ident, sorted_id, extra_start, extra_stop
-            ):
-                _forget_row(list_of, filled, first[row], entry)
+                name = rows.name[entry]
+                extra = rows.extra_stop[entry] - rows.extra_start[entry]
+                added += _LIST_HEAD + rows.name_first[name + 1] - rows.name_first[name] + extra
+                added += _UNSET * (row - begin)
+            elif not _fits_list(rows, entry, example[at]):
+                _forget_row(groups, first[row], entry)
                 return row, before, lists
             seen_in[key], last[key] = row, at
-            list_of[entry] = at
+            groups.list_of[entry] = at
             filled[at] += 1
-            added += size_with_head(2, max(stop[entry] - start[entry], 0))
+            added += size_with_head(2, max(rows.stop[entry] - rows.start[entry], 0))
         # Every list has a feature of every row, if only an unset one.
         added += _UNSET * (lists - (first[row + 1] - first[row]))
         many = first[row + 1] - first[begin] > most
         if (size + added > limit or many) and row > begin:
-            _forget_row(list_of, filled, first[row], first[row + 1])
+            _forget_row(groups, first[row], first[row + 1])
             return row, before, lists
         size += added
     return end, lists, lists
 
 
 @kernel
-def _forget_row(list_of: NDArray[np.int32], filled: Places, begin: int, end: int) -> None:
+def _forget_row(groups: Groups, begin: int, end: int) -> None:
     """Take the features of a row that goes elsewhere out of the lists again."""
     for entry in range(begin, end):
-        filled[list_of[entry]] -= 1
+        groups.filled[groups.list_of[entry]] -= 1
 
 
 @kernel
-def _fits_list(
-    data: Bytes,
-    row: int,
-    other: int,
-    line_start: Places,
-    source: NDArray[np.uint32],
-    rest_start: Places,
-    rest_stop: Places,
-) -> bool:
+def _fits_batch(rows: RowArrays, row: int, other: int) -> bool:
     """Whether two rows say the same of what a batch says once."""
-    if source[row] != source[other] or (line_start[row] < 0) != (line_start[other] < 0):
+    has_line, other_has_line = rows.line_start[row] >= 0, rows.line_start[other] >= 0
+    if rows.source[row] != rows.source[other] or has_line != other_has_line:
         return False
-    return equal_bytes(
-        data, rest_start[row], rest_stop[row], data, rest_start[other], rest_stop[other]
-    )
+    start, stop, data = rows.rest_start, rows.rest_stop, rows.data
+    return equal_bytes(data, start[row], stop[row], data, start[other], stop[other])
 
 
 @kernel
-def _is_same_list(
-    data: Bytes,
-    entry: int,
-    other: int,
-    ident: NDArray[np.int32],
-    sorted_id: NDArray[np.int32],
-    extra_start: Places,
-    extra_stop: Places,
-) -> bool:
+def _fits_list(rows: RowArrays, entry: int, other: int) -> bool:
     """Whether two features say the same of what a list says once."""
-    if ident[entry] != ident[other] or sorted_id[entry] != sorted_id[other]:
+    if rows.ident[entry] != rows.ident[other] or rows.sorted_id[entry] != rows.sorted_id[other]:
         return False
-    return equal_bytes(
-        data, extra_start[entry], extra_stop[entry], data, extra_start[other], extra_stop[other]
-    )
+    start, stop, data = rows.extra_start, rows.extra_stop, rows.data
+    return equal_bytes(data, start[entry], stop[entry], data, start[other], stop[other])
 
 
 @kernel
-def order_by_list(
-    first_entry: int,
-    last_entry: int,
-    list_of: NDArray[np.int32],
-    filled: Places,
-    lists: int,
-    order: Places,
-    list_first: Places,
-) -> None:
-    """The features of a batch by list, within it in the order of the rows."""
-    list_first[0] = 0
-    for at in range(lists):
-        list_first[at + 1] = list_first[at] + filled[at]
-    ends = list_first[:lists].copy()
+def order_by_list(first_entry: int, last_entry: int, groups: Groups, lists: Lists) -> None:
+    """Fill in the features of a batch by list, within it in the order of the rows."""
+    order, first = lists.order, lists.first
+    first[0] = 0
+    for at in range(len(first) - 1):
+        first[at + 1] = first[at] + groups.filled[at]
+    ends = first[:-1].copy()
     for entry in range(first_entry, last_entry):
-        at = list_of[entry]
+        at = groups.list_of[entry]
         order[ends[at]] = entry
         ends[at] += 1

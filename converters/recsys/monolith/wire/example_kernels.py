@@ -1,9 +1,6 @@
-"""Kernels that walk messages and note where their parts lie.
+"""Kernels that walk Examples and note where their parts lie."""
 
-A kernel that reads the features that say something of the row itself.
-"""
-
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +12,7 @@ from ingot.converters.recsys.monolith.wire.format_kernels import (
     LENGTH,
     MESSAGE_SHIFT,
     VARINT,
+    Grammar,
     equal_bytes,
     is_sound,
     is_text,
@@ -34,21 +32,43 @@ ENTRY: Final = 8
 LINE, LABELS, WEIGHT, SOURCE, REST = 0, 2, 4, 5, 6
 LINE_FEATURE, LABEL_FEATURE, WEIGHT_FEATURE = 8, 10, 12
 ROW: Final = 14
-_NAMED, _NAMED_RAW = 1, 2  # field numbers
+_NAMED, _NAMED_RAW, _LINE_FIELD = 1, 2, 100  # field numbers
+
+
+class Noted(NamedTuple):
+    """What a walk over R Examples notes, with E features at most.
+
+    Attributes:
+        first: int64[R + 1] entries before each row.
+        entries: int64[ENTRY, E].
+        rows: int64[ROW, R].
+        status: int8[R].
+        name_start: int64[E] where each distinct name begins.
+        name_stop: int64[E] where it ends.
+        table: int32[a power of two over E] of -1: the hash table of the names.
+    """
+
+    first: Places
+    entries: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    status: NDArray[np.int8]
+    name_start: Places
+    name_stop: Places
+    table: NDArray[np.int32]
 
 
 @kernel
-def inner_message(fields: NDArray[np.int32], message: int, number: int) -> int:
+def inner_message(grammar: Grammar, message: int, number: int) -> int:
     """The number of the message that a field is."""
-    return fields[message, number] >> MESSAGE_SHIFT
+    return grammar.fields[message, number] >> MESSAGE_SHIFT
 
 
 @kernel
-def special_number(data: Bytes, start: int, stop: int, special: Bytes, ends: Places) -> int:
+def special_number(data: Bytes, start: int, stop: int, grammar: Grammar) -> int:
     """The number of a name among the special ones, from 1; 0 for others."""
     begin = 0
-    for at, end in enumerate(ends):
-        if equal_bytes(data, start, stop, special, begin, end):
+    for at, end in enumerate(grammar.special_ends):
+        if equal_bytes(data, start, stop, grammar.special, begin, end):
             return at + 1
         begin = end
     return 0
@@ -66,7 +86,7 @@ def count_entries(data: Bytes, start: Places, stop: Places, counts: Places) -> N
 
 
 @kernel
-def _extend_extra(places: NDArray[np.int64], at: int, row: int, start: int, stop: int) -> bool:
+def extend_extra(places: NDArray[np.int64], at: int, row: int, start: int, stop: int) -> bool:
     """Add a stretch of bytes to the one before it; False where it is not adjacent to that."""
     if places[row, at] == places[row + 1, at]:
         places[row, at] = start
@@ -77,7 +97,7 @@ def _extend_extra(places: NDArray[np.int64], at: int, row: int, start: int, stop
 
 
 @kernel
-def walk_named(
+def _walk_named(
     data: Bytes,
     at: int,
     stop: int,
@@ -85,10 +105,8 @@ def walk_named(
     entry: int,
     content: int,
     raw: bool,
-    fields: NDArray[np.int32],
-    stack: NDArray[np.int64],
+    grammar: Grammar,
 ) -> tuple[bool, int, int]:
-    """Note the parts of a named (raw) feature."""
     name_start, name_stop = at, at
     entries[START, entry] = entries[STOP, entry] = -1
     entries[IDENT, entry] = entries[SORTED_ID, entry] = 0
@@ -107,13 +125,13 @@ def walk_named(
             entries[IDENT, entry] = np.int32(read_varint(data, value_at, end)[0])
         elif number == 6 and wire == VARINT and not raw:
             entries[SORTED_ID, entry] = np.int32(read_varint(data, value_at, end)[0])
-        elif (number == 2 and wire == LENGTH) or not _extend_extra(
+        elif (number == 2 and wire == LENGTH) or not extend_extra(
             entries, entry, EXTRA_START, at, end
         ):
             return False, name_start, name_stop
         at = end
     start, end = entries[START, entry], entries[STOP, entry]
-    sound = start == end or is_sound(data, start, end, content, fields, stack)
+    sound = start == end or is_sound(data, start, end, content, grammar)
     return sound, name_start, name_stop
 
 
@@ -152,7 +170,7 @@ def _note_field(
         rows[SOURCE, row] = np.uint32(read_varint(data, value_at, end)[0])
     else:
         # One label alone is put with the others by protobuf.
-        odd = (number == 101 and wire == FIXED32) or not _extend_extra(rows, row, REST, at, end)
+        odd = (number == 101 and wire == FIXED32) or not extend_extra(rows, row, REST, at, end)
     return ODD if odd else SOUND
 
 
@@ -170,20 +188,12 @@ def walk_examples(
     data: Bytes,
     start: Places,
     stop: Places,
-    special: Bytes,
-    special_ends: Places,
-    fields: NDArray[np.int32],
-    stack: NDArray[np.int64],
-    first: Places,
-    entries: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    status: NDArray[np.int8],
-    name_start: Places,
-    name_stop: Places,
-    table: NDArray[np.int32],
+    grammar: Grammar,
+    noted: Noted,
     seed: int,
 ) -> int:
-    """Note the parts of Examples."""
+    """Note the parts of Examples; returns how many distinct names there are."""
+    first, entries, rows, status = noted.first, noted.entries, noted.rows, noted.status
     entry, names, before = 0, 0, -1
     first[0] = 0
     for row in range(len(start)):
@@ -200,16 +210,16 @@ def walk_examples(
                 status[row] = _note_field(data, rows, row, at, (number, wire, value_at, end))
             else:
                 raw = number == _NAMED_RAW
-                content = inner_message(fields, inner_message(fields, 0, number), 2)
-                sound, begin, finish = walk_named(
-                    data, value_at, end, entries, entry, content, raw, fields, stack
+                content = inner_message(grammar, inner_message(grammar, 0, number), 2)
+                sound, begin, finish = _walk_named(
+                    data, value_at, end, entries, entry, content, raw, grammar
                 )
-                which = 0 if raw else special_number(data, begin, finish, special, special_ends)
+                which = 0 if raw else special_number(data, begin, finish, grammar)
                 if which and sound:
                     status[row] = _note_special(rows, row, which, entries, entry)
                 elif sound:
-                    before, names = find_name_number(
-                        data, begin, finish, before, name_start, name_stop, names, table, seed
+                    before, names = _find_name_number(
+                        data, begin, finish, before, names, noted, seed
                     )
                     sound = before >= 0
                     entries[RAW, entry], entries[NAME, entry] = raw, before
@@ -217,7 +227,7 @@ def walk_examples(
                 if not sound:
                     status[row] = ODD
             at = end
-        if not _has_sound_line(data, rows, row, fields, stack):
+        if not _has_sound_line(data, rows, row, grammar):
             status[row] = ODD
         if status[row] != SOUND:
             entry = begun
@@ -226,30 +236,21 @@ def walk_examples(
 
 
 @kernel
-def _has_sound_line(
-    data: Bytes,
-    rows: NDArray[np.int64],
-    row: int,
-    fields: NDArray[np.int32],
-    stack: NDArray[np.int64],
-) -> bool:
+def _has_sound_line(data: Bytes, rows: NDArray[np.int64], row: int, grammar: Grammar) -> bool:
     """Whether the LineId in a row's field is one, or there is none."""
     start, stop = rows[LINE, row], rows[LINE + 1, row]
-    return start == stop or is_sound(
-        data, start, stop, inner_message(fields, 0, 100), fields, stack
-    )
+    message = inner_message(grammar, 0, _LINE_FIELD)
+    return start == stop or is_sound(data, start, stop, message, grammar)
 
 
 @kernel
-def find_name_number(
+def _find_name_number(
     data: Bytes,
     start: int,
     stop: int,
     before: int,
-    name_start: Places,
-    name_stop: Places,
     names: int,
-    table: NDArray[np.int32],
+    noted: Noted,
     seed: int,
 ) -> tuple[int, int]:
     """The number of a name, a new one if it was not there, and how many there are.
@@ -257,6 +258,7 @@ def find_name_number(
     The number is -1 where the name is not UTF-8. The name after the one `before` is tried first:
     rows mostly repeat the order of the last one.
     """
+    name_start, name_stop, table = noted.name_start, noted.name_stop, noted.table
     guess = before + 1 if before + 1 < names else 0
     if guess < names and equal_bytes(data, start, stop, data, name_start[guess], name_stop[guess]):
         return guess, names
@@ -328,13 +330,12 @@ def read_special(
     rows: NDArray[np.int64],
     status: NDArray[np.int8],
     line_id: int,
-    fields: NDArray[np.int32],
-    stack: NDArray[np.int64],
+    grammar: Grammar,
 ) -> None:
     """Move what special features say to where an Example's fields are noted."""
     for row in range(rows.shape[1]):
         if status[row] == SOUND and rows[LINE_FEATURE, row] >= 0:
-            status[row] = _read_line(data, rows, row, line_id, fields, stack)
+            status[row] = _read_line(data, rows, row, line_id, grammar)
         if status[row] == SOUND and rows[LABEL_FEATURE, row] >= 0:
             status[row] = _read_labels(data, rows, row)
         if status[row] == SOUND and rows[WEIGHT_FEATURE, row] >= 0:
@@ -347,12 +348,11 @@ def _read_line(
     rows: NDArray[np.int64],
     row: int,
     line_id: int,
-    fields: NDArray[np.int32],
-    stack: NDArray[np.int64],
+    grammar: Grammar,
 ) -> int:
     begin, end = rows[LINE_FEATURE, row], rows[LINE_FEATURE + 1, row]
     begin, end, there = _read_values(data, begin, end, _BYTES_LIST)
-    if not there or not is_sound(data, begin, end, line_id, fields, stack):
+    if not there or not is_sound(data, begin, end, line_id, grammar):
         return BAD_LINE
     return SOUND if _take_payload(data, rows, row, LINE, begin, end) else LINES_DIFFER
 

@@ -1,22 +1,19 @@
-"""Reading and writing the parts of the wire format, for kernels.
+"""Kernels that read, check and write the parts of protobuf's wire format.
 
 Places are int64, and made unsigned where bytes are taken: a negative index would count from the
 end, and asking whether it is one costs several times the rest. A reading kernel gives -1 for the
 next place where the bytes do not hold what it reads.
 Source: the encoding as https://protobuf.dev/programming-guides/encoding/ describes it.
-
-What fields messages have, as arrays for kernels, taken from the generated code.
-Whether bytes are a message as protobuf reads it: a kernel that says yes, or does not know.
-A kernel that finds unknown fields which another message would know.
 """
 
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.kernels.compile import kernel
+from ingot.converters.recsys.monolith.contract import INSTANCE_WEIGHT, LABEL, LINE_ID
 from ingot.converters.recsys.monolith.record_index import Bytes, Places
 
 VARINT: Final = 0
@@ -264,7 +261,7 @@ WIRE_SHIFT, MESSAGE_SHIFT = 8, 16
 @cache
 def message_shapes() -> tuple[dict[str, int], NDArray[np.int32]]:
     """The messages of an Example, an ExampleBatch and a LineId."""
-    from ingot.converters.recsys.monolith.messages import example_pb2
+    from ingot.converters.recsys.monolith.contract import example_pb2
 
     found: dict[str, Any] = {}
     for name in ("Example", "ExampleBatch"):
@@ -312,6 +309,33 @@ DEPTH: Final = 8
 """Messages within each other: a batch, its lists, raw features, features, lists of lists, lists."""
 
 
+class Grammar(NamedTuple):
+    """What a kernel needs to judge a message; one call of a kernel uses it at a time.
+
+    Attributes:
+        fields: int32[messages, NUMBERS], kind, wire type and message of each field.
+        stack: int64[2, DEPTH] that `is_sound` works with.
+        special: uint8[S] the names of the features that say something of the row.
+        special_ends: int64[3] where each of these names ends.
+    """
+
+    fields: NDArray[np.int32]
+    stack: NDArray[np.int64]
+    special: Bytes
+    special_ends: Places
+
+
+def new_grammar() -> Grammar:
+    """Return the grammar of an Example, an ExampleBatch and a LineId."""
+    names = [name.encode() for name in (LINE_ID, LABEL, INSTANCE_WEIGHT)]
+    return Grammar(
+        fields=message_shapes()[1],
+        stack=np.empty((2, DEPTH), np.int64),
+        special=np.frombuffer(b"".join(names), np.uint8),
+        special_ends=np.cumsum([len(name) for name in names], dtype=np.int64),
+    )
+
+
 @kernel
 def is_text(data: Bytes, at: int, stop: int) -> bool:
     """Whether bytes are UTF-8."""
@@ -348,7 +372,6 @@ def _utf8_sequence(byte: int) -> tuple[int, int, int]:
 
 @kernel
 def _are_packed_numbers(data: Bytes, at: int, stop: int, wire: int) -> bool:
-    """Whether bytes are whole numbers of a wire type, one behind the other."""
     if wire == FIXED64:
         return (stop - at) % 8 == 0
     if wire == FIXED32:
@@ -377,10 +400,10 @@ def is_sound(
     start: int,
     stop: int,
     message: int,
-    fields: NDArray[np.int32],
-    stack: NDArray[np.int64],
+    grammar: Grammar,
 ) -> bool:
-    """Whether bytes are a message."""
+    """Whether bytes are a message as protobuf reads it; False also where that is not known."""
+    fields, stack = grammar.fields, grammar.stack
     depth, at = 0, start
     while True:
         while at == stop:
@@ -401,11 +424,6 @@ def is_sound(
             at, stop, message = value_at, end, field >> MESSAGE_SHIFT
         elif not _holds_value(data, value_at, end, wire, field):
             return False
-
-
-def message_stack() -> NDArray[np.int64]:
-    """The stack that `is_sound` works with."""
-    return np.empty((2, DEPTH), np.int64)
 
 
 @kernel

@@ -1,7 +1,4 @@
-"""Example messages of rows.
-
-ExampleBatch messages of rows.
-"""
+"""Write rows as Example and ExampleBatch messages."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,11 +13,20 @@ from ingot.converters.recsys.monolith.contract import (
     LINE_ID,
     MAX_BATCH_FEATURES,
 )
-from ingot.converters.recsys.monolith.record_index import ENTRY_ARRAYS, Bytes, Places, Records, Rows
-from ingot.converters.recsys.monolith.wire.batch_kernels import group_rows, order_by_list
+from ingot.converters.recsys.monolith.record_index import (
+    ENTRY_ARRAYS,
+    Bytes,
+    Places,
+    Records,
+    Rows,
+    kernel_rows,
+    prefix_sums,
+)
+from ingot.converters.recsys.monolith.wire.batch_kernels import Groups, group_rows, order_by_list
 from ingot.converters.recsys.monolith.wire.format_kernels import VARINT
-from ingot.converters.recsys.monolith.wire.row_assembly import compact_rows, join_rows
+from ingot.converters.recsys.monolith.wire.row_assembly import compact_rows, gather_spans, join_rows
 from ingot.converters.recsys.monolith.wire.writer_kernels import (
+    Lists,
     find_shared_lists,
     measure_examples,
     measure_features,
@@ -32,57 +38,18 @@ from ingot.converters.recsys.monolith.wire.writer_kernels import (
 from ingot.converters.sources.recognizers.monolith import MAX_RECORD
 
 
-def name_bytes(rows: Rows) -> tuple[Bytes, Places]:
-    """The distinct names as kernels take them: uint8[S], int64[N + 1] where each begins."""
-    first = np.zeros(len(rows.names) + 1, np.int64)
-    np.cumsum([len(name) for name in rows.names], out=first[1:])
-    return np.frombuffer(b"".join(rows.names), np.uint8), first
-
-
 def example_records(rows: Rows) -> Records:
     """Rows as Example messages, with the sort_ids and data_source_keys of their frames.
 
     What is written is what protobuf writes of an equal message, but for the order of unknown
     fields of LineIds and for values inside of features, which are copied as they came.
     """
-    names, name_first = name_bytes(rows)
-    weight = np.where(rows.weighted, rows.weight.view(np.uint32), 0).astype(np.uint32)
-    features = (
-        rows.start,
-        rows.stop,
-        rows.ident,
-        rows.sorted_id,
-        rows.extra_start,
-        rows.extra_stop,
-    )
+    arrays = kernel_rows(rows)
     sizes, totals = np.empty(len(rows.name), np.int64), np.empty(len(rows), np.int64)
-    measure_features(name_first, rows.name, *features, sizes)
-    line, rest = (rows.line_start, rows.line_stop), (rows.rest_start, rows.rest_stop)
-    measure_examples(rows.first, sizes, *line, rows.label_first, weight, rows.source, *rest, totals)
+    measure_features(arrays, sizes)
+    measure_examples(arrays, sizes, totals)
     out = np.empty(int(totals.sum()), np.uint8)
-    label = rows.label.view(np.uint8)
-    write_examples(
-        rows.data,
-        names,
-        name_first,
-        rows.first,
-        rows.name,
-        rows.raw,
-        *features,
-        sizes,
-        *line,
-        rows.label_first,
-        label,
-        weight,
-        rows.source,
-        *rest,
-        out,
-    )
-    return _pack_records(rows, out, totals)
-
-
-def _pack_records(rows: Rows, out: Bytes, totals: Places) -> Records:
-    """Messages that lie one behind the other, with the sort_ids of the rows behind them."""
+    write_examples(arrays, sizes, out)
     stop = np.cumsum(totals)
     data, sort_start, sort_stop = append_sort_ids(rows, out)
     return Records(
@@ -99,8 +66,6 @@ def _pack_records(rows: Rows, out: Bytes, totals: Places) -> Records:
 
 def append_sort_ids(rows: Rows, out: Bytes) -> tuple[Bytes, Places, Places]:
     """Bytes with the rows' sort_ids behind them, and int64[R] each where these begin and end."""
-    from ingot.converters.recsys.monolith.wire.row_assembly import gather_spans
-
     sort_ids, first = gather_spans(rows.data, rows.sort_start, rows.sort_stop)
     data = np.concatenate([out, sort_ids]) if len(sort_ids) else out
     return data, len(out) + first[:-1], len(out) + first[1:]
@@ -114,13 +79,12 @@ def add_row_fields(rows: Rows) -> Rows:
 
     Rows that have no weight get one of 0 where others have one: that is what none reads as.
     """
-    weight = np.where(rows.weighted, rows.weight.view(np.uint32), 0).astype(np.uint32)
-    said = (rows.line_start, rows.line_stop, rows.label_first, rows.label.view(np.uint8), weight)
+    arrays_of_rows = kernel_rows(rows)
     weighted = bool(rows.weighted.any())
     start, stop = np.empty((3, len(rows)), np.int64), np.empty((3, len(rows)), np.int64)
-    size = write_row_fields(rows.data, *said, weighted, np.empty(0, np.uint8), start, stop)
+    size = write_row_fields(arrays_of_rows, weighted, np.empty(0, np.uint8), start, stop)
     out = np.empty(size, np.uint8)
-    write_row_fields(rows.data, *said, weighted, out, start, stop)
+    write_row_fields(arrays_of_rows, weighted, out, start, stop)
     shift = len(rows.data)
     # Behind the features of each row, in the order of the three.
     row, which = np.nonzero(start.T >= 0)
@@ -137,9 +101,8 @@ def add_row_fields(rows: Rows) -> Rows:
         for name in ENTRY_ARRAYS
     }
     counts = np.diff(rows.first) + (start >= 0).sum(axis=0)
-    first = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    names = (*rows.names, *_ROW_FIELDS)
-    return replace(rows, data=np.concatenate([rows.data, out]), names=names, first=first, **arrays)
+    names, data = (*rows.names, *_ROW_FIELDS), np.concatenate([rows.data, out])
+    return replace(rows, data=data, names=names, first=prefix_sums(counts), **arrays)
 
 
 class BatchBuilder:
@@ -198,46 +161,25 @@ class BatchBuilder:
 
 
 class _GroupedRows:
-    """Rows of which batches are made."""
-
     def __init__(self, rows: Rows, *, shared: bool) -> None:
         self._rows, self._shared = rows, shared
-        self._names, self._name_first = name_bytes(rows)
+        self._arrays = kernel_rows(rows)
         self._row_of = rows.entry_row
         count = len(rows.name)
-        self._list_of = np.empty(count, np.int32)
-        self._example, self._filled = np.empty(count, np.int64), np.empty(count, np.int64)
-        self._known = np.full((3, 2 * len(rows.names)), -1, np.int64)
+        self._groups = Groups(
+            list_of=np.empty(count, np.int32),
+            example=np.empty(count, np.int64),
+            filled=np.empty(count, np.int64),
+            known=np.full((3, 2 * len(rows.names)), -1, np.int64),
+        )
         self._begin = self._end = self._lists = 0
 
     def group(self, begin: int, end: int) -> int:
         """Begin a batch; the row after the last one that it can have."""
-        rows = self._rows
+        limit = MAX_RECORD["examplebatch"]
         self._begin = begin
         self._end, self._lists = group_rows(
-            rows.data,
-            self._name_first,
-            rows.first,
-            rows.name,
-            rows.raw,
-            rows.start,
-            rows.stop,
-            rows.ident,
-            rows.sorted_id,
-            rows.extra_start,
-            rows.extra_stop,
-            rows.line_start,
-            rows.source,
-            rows.rest_start,
-            rows.rest_stop,
-            begin,
-            end,
-            MAX_RECORD["examplebatch"],
-            MAX_BATCH_FEATURES,
-            self._list_of,
-            self._example,
-            self._filled,
-            self._known,
+            self._arrays, begin, end, limit, MAX_BATCH_FEATURES, self._groups
         )
         return self._end
 
@@ -245,65 +187,34 @@ class _GroupedRows:
         """The batch; how many unset features fill it up; how many sort_ids are lost."""
         rows, count = self._rows, self._end - self._begin
         first, last = int(rows.first[self._begin]), int(rows.first[self._end])
-        order, list_first = np.empty(last - first, np.int64), np.empty(self._lists + 1, np.int64)
-        order_by_list(first, last, self._list_of, self._filled, self._lists, order, list_first)
-        shared = self._may_be_shared()
-        find_shared_lists(rows.data, rows.start, rows.stop, order, list_first, count, shared)
+        lists = Lists(
+            order=np.empty(last - first, np.int64),
+            first=np.empty(self._lists + 1, np.int64),
+            shared=self._may_be_shared(),
+        )
+        order_by_list(first, last, self._groups, lists)
+        find_shared_lists(self._arrays, lists, count)
         sizes = self._sizes()
-        lists = self._written(order, list_first, shared, count, sizes)
-        filled = int((count - np.diff(list_first))[sizes >= 0].sum())
-        records, lost = self._record(lists, count)
+        measure_lists(self._arrays, lists, count, sizes)
+        out = np.empty(int(np.maximum(sizes, 0).sum()) + 11 * self._lists, np.uint8)
+        written = write_lists(self._arrays, self._row_of, lists, self._begin, count, sizes, out)
+        filled = int((count - np.diff(lists.first))[sizes >= 0].sum())
+        records, lost = self._record(out[:written], count)
         return records, filled, lost
+
+    def _names_of_lists(self) -> NDArray[np.int32]:
+        return self._rows.name[self._groups.example[: self._lists]]
 
     def _sizes(self) -> Places:
         """int64[lists]: -1 for a list of weights where no row of the batch has one, else 0."""
         weights = len(self._rows.names) - 1
-        names = self._rows.name[self._example[: self._lists]]
         without = not self._rows.weighted[self._begin : self._end].any()
-        return np.where(without & (names == weights), -1, 0).astype(np.int64)
+        return np.where(without & (self._names_of_lists() == weights), -1, 0).astype(np.int64)
 
     def _may_be_shared(self) -> NDArray[np.bool_]:
         """Lists that say something of the row itself are never shared."""
-        names = self._rows.name[self._example[: self._lists]]
         special = len(self._rows.names) - len(_ROW_FIELDS)
-        return np.full(self._lists, self._shared) & (names < special)
-
-    def _written(
-        self,
-        order: Places,
-        list_first: Places,
-        shared: NDArray[np.bool_],
-        count: int,
-        sizes: Places,
-    ) -> Bytes:
-        rows = self._rows
-        features = (
-            rows.start,
-            rows.stop,
-            rows.ident,
-            rows.sorted_id,
-            rows.extra_start,
-            rows.extra_stop,
-            order,
-            list_first,
-            shared,
-        )
-        measure_lists(self._name_first, rows.name, *features, count, sizes)
-        out = np.empty(int(np.maximum(sizes, 0).sum()) + 11 * self._lists, np.uint8)
-        written = write_lists(
-            rows.data,
-            self._names,
-            self._name_first,
-            self._row_of,
-            rows.name,
-            rows.raw,
-            *features,
-            self._begin,
-            count,
-            sizes,
-            out,
-        )
-        return out[:written]
+        return np.full(self._lists, self._shared) & (self._names_of_lists() < special)
 
     def _record(self, lists: Bytes, count: int) -> tuple[Records, int]:
         rows, begin = self._rows, self._begin

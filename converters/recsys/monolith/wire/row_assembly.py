@@ -1,19 +1,13 @@
-"""Special features that kernels do not understand: protobuf's judgement of them.
-
-Rows out of what kernels noted of them.
-Rows of several stretches of a stream as one, and rows without the bytes of others.
-"""
+"""Assemble rows from what kernels noted of them; join rows, and copy them into their own bytes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.kernels.compile import kernel
-from ingot.converters.recsys.monolith.contract import INSTANCE_WEIGHT, LABEL, LINE_ID
 from ingot.converters.recsys.monolith.record_index import (
     ENTRY_ARRAYS,
     ROW_ARRAYS,
@@ -21,6 +15,8 @@ from ingot.converters.recsys.monolith.record_index import (
     Bytes,
     Places,
     Rows,
+    frozen,
+    prefix_sums,
 )
 from ingot.converters.recsys.monolith.wire import example_kernels as w
 from ingot.converters.recsys.monolith.wire.example_kernels import (
@@ -32,14 +28,14 @@ from ingot.converters.recsys.monolith.wire.example_kernels import (
 )
 from ingot.converters.recsys.monolith.wire.format_kernels import (
     message_shapes,
-    message_stack,
+    new_grammar,
     put_bytes,
 )
 
 
 def rewrite_special(feature: bytes, status: int) -> bytes | str:
-    """A special feature that `read_special` did not understand, written as it does; or a complaint."""
-    from ingot.converters.recsys.monolith.messages import example_pb2
+    """Return a special feature written as `read_special` reads it, or what is wrong with it."""
+    from ingot.converters.recsys.monolith.contract import example_pb2
 
     message = example_pb2.Feature.FromString(feature)
     before = message.SerializeToString()
@@ -50,7 +46,7 @@ def rewrite_special(feature: bytes, status: int) -> bytes | str:
 
 
 def _rewrite_line(message: Any) -> bytes | str:  # noqa: ANN401 - a message
-    from ingot.converters.recsys.monolith.messages import DecodeError, line_id_pb2
+    from ingot.converters.recsys.monolith.contract import DecodeError, line_id_pb2
 
     values = message.bytes_list.value
     if len(values) != 1:
@@ -58,7 +54,7 @@ def _rewrite_line(message: Any) -> bytes | str:  # noqa: ANN401 - a message
     try:
         values[0] = line_id_pb2.LineId.FromString(values[0]).SerializeToString()
     except DecodeError:
-        return "its bytes are no LineId"
+        return "its bytes are not a LineId"
     return bytes(message.SerializeToString())
 
 
@@ -88,10 +84,10 @@ _SPECIAL: Final = {
 }
 _EXTRA_UNKNOWN: Final = (
     "unknown",
-    "a feature that says something of the row has more unknown fields",
+    "a feature that describes the row has unknown fields beside its value",
 )
-UNSUPPORTED: Final = "it is encoded in a way that is not supported"
-_TWICE: Final = "a field and a feature, or two features, say different things of the row"
+UNSUPPORTED: Final = "its encoding is not supported"
+_TWICE: Final = "a field and a feature, or two features, describe the row differently"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,14 +121,6 @@ class WalkedRows:
     row: Places
 
 
-@cache
-def special_names() -> tuple[Bytes, Places]:
-    """The names of special features as kernels take them: uint8[S], int64[3] where each ends."""
-    names = [name.encode() for name in (LINE_ID, LABEL, INSTANCE_WEIGHT)]
-    ends = np.cumsum([len(name) for name in names], dtype=np.int64)
-    return np.frombuffer(b"".join(names), np.uint8), ends
-
-
 @kernel
 def _gather_into(data: Bytes, start: Places, stop: Places, out: Bytes) -> None:
     """Copy stretches of bytes, one behind the other; those that begin at -1 are not there."""
@@ -144,10 +132,9 @@ def _gather_into(data: Bytes, start: Places, stop: Places, out: Bytes) -> None:
 
 def gather_spans(data: Bytes, start: Places, stop: Places) -> tuple[Bytes, Places]:
     """Stretches of bytes one behind the other."""
-    first = np.zeros(len(start) + 1, np.int64)
-    np.cumsum(stop - start, out=first[1:])
+    first = prefix_sums(stop - start)
     out = np.empty(int(first[-1]), np.uint8)
-    _gather_into(data, start, stop, out)
+    _gather_into(frozen(data), frozen(start), frozen(stop), out)
     return out, first
 
 
@@ -180,7 +167,6 @@ def _bad_row(noted: WalkedRows, at: int, complaints: dict[int, tuple[str, str]])
     reason, detail = complaints.get(at, ("twice", _TWICE))
     return Bad(
         offset=int(noted.offset[at]),
-        bytes=0,
         record=int(noted.record[at]),
         row=None if noted.row[at] < 0 else int(noted.row[at]),
         reason=reason,
@@ -217,7 +203,7 @@ def _take_equal_lines(noted: WalkedRows) -> None:
 
     Monolith itself writes such: it reads the feature, and writes the field anew.
     """
-    from ingot.converters.recsys.monolith.messages import line_id_pb2
+    from ingot.converters.recsys.monolith.contract import line_id_pb2
 
     differ = np.flatnonzero(noted.status == LINES_DIFFER)
     for at in differ:
@@ -232,15 +218,15 @@ def _take_equal_lines(noted: WalkedRows) -> None:
 
 
 def _parse_line(feature: bytes) -> object:
-    from ingot.converters.recsys.monolith.messages import example_pb2, line_id_pb2
+    from ingot.converters.recsys.monolith.contract import example_pb2, line_id_pb2
 
     value = example_pb2.Feature.FromString(feature).bytes_list.value[0]
     return line_id_pb2.LineId.FromString(value)
 
 
 def _read_special(noted: WalkedRows) -> None:
-    numbers, fields = message_shapes()
-    read_special(noted.data, noted.rows, noted.status, numbers["LineId"], fields, message_stack())
+    line_id = message_shapes()[0]["LineId"]
+    read_special(noted.data, noted.rows, noted.status, line_id, new_grammar())
 
 
 def _rewrite_doubtful(
@@ -267,15 +253,14 @@ def _rewrite_doubtful(
 
 
 def _build_rows(noted: WalkedRows, good: Places) -> Rows:
-    """The chosen rows; those that are not chosen have entries only in batches."""
     entries, first = noted.entries, noted.first
     if len(good) < len(noted.status):
         counts = np.diff(first)
         keep = np.zeros(len(noted.status), np.bool_)
         keep[good] = True
-        entries = entries[:, np.repeat(keep, counts)]
-        first = np.concatenate([[0], np.cumsum(counts[good])])
-    said = noted.rows[:, good]
+        entries = entries.compress(np.repeat(keep, counts), axis=1)
+        first = prefix_sums(counts[good])
+    said = noted.rows.take(good, axis=1)  # contiguous, which an index does not give
     label, label_first = gather_spans(noted.data, said[w.LABELS], said[w.LABELS + 1])
     weight = said[w.WEIGHT].astype(np.uint32).view(np.float32)
     return Rows(
@@ -354,8 +339,8 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
     return Rows(
         data=np.concatenate(list(stretches.values())),
         names=tuple(numbers),
-        first=_sum_counts([np.diff(part.first) for part in parts]),
-        label_first=_sum_counts([np.diff(part.label_first) for part in parts]),
+        first=prefix_sums(np.concatenate([np.diff(part.first) for part in parts])),
+        label_first=prefix_sums(np.concatenate([np.diff(part.label_first) for part in parts])),
         label=np.concatenate([part.label for part in parts]),
         **{name: np.concatenate(pieces) for name, pieces in arrays.items()},
     )
@@ -370,9 +355,3 @@ def _data_shifts(parts: Sequence[Rows]) -> dict[int, int]:
             shifts[id(part.data)] = at
             at += len(part.data)
     return shifts
-
-
-def _sum_counts(counts: list[Any]) -> Any:  # noqa: ANN401 - an array of places
-    first = np.zeros(sum(map(len, counts)) + 1, np.int64)
-    np.cumsum(np.concatenate(counts), out=first[1:])
-    return first

@@ -1,13 +1,13 @@
-"""Unknown fields that another message would take for fields of its own.
+"""Index records of any kind as rows: where in their bytes the parts of each row lie.
 
-Rows of records: where in their bytes the parts of an Example lie.
+Instances, the older message, become Examples first, by protobuf objects.
 """
 
 import secrets
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +26,13 @@ from ingot.converters.recsys.monolith.wire import example_kernels as w
 from ingot.converters.recsys.monolith.wire.format_kernels import (
     find_known_fields,
     message_shapes,
-    message_stack,
+    new_grammar,
 )
 from ingot.converters.recsys.monolith.wire.row_assembly import (
     UNSUPPORTED,
     WalkedRows,
     append_pieces,
     assemble_rows,
-    special_names,
 )
 
 
@@ -97,7 +96,7 @@ def index_examples_and_doubled(records: Records) -> tuple[Rows, list[Bad], NDArr
         noted = _walk_records(records, at)
         gone = {bad.record for bad in complaints}
         wrong += [
-            _bad_record(records, int(one), int(at[one]), "message", UNSUPPORTED)
+            records.bad(int(one), "message", UNSUPPORTED, int(at[one]))
             for one in np.flatnonzero(noted.status == w.ODD)
             if int(at[one]) not in gone
         ]
@@ -113,7 +112,7 @@ def _drop_large_records(records: Records) -> tuple[Records, Places, list[Bad]]:
     wrong = [
         _too_many_features(records, int(one), int(counts[one])) for one in np.flatnonzero(many)
     ]
-    return (select_records(records, ~many), at[~many], wrong) if wrong else (records, at, wrong)
+    return (records.select(~many), at[~many], wrong) if wrong else (records, at, wrong)
 
 
 def _count_features(records: Records) -> Places:
@@ -123,70 +122,31 @@ def _count_features(records: Records) -> Places:
 
 
 def _too_many_features(records: Records, one: int, count: int) -> Bad:
-    number = records.number + one
-    return _bad_record(
-        records, one, number, "features", f"{count:,} of them; {MAX_FEATURES:,} are read at most"
-    )
-
-
-def select_records(records: Records, which: NDArray[np.bool_]) -> Records:
-    """Some of the records. Their numbers are no longer consecutive: keep them elsewhere."""
-    return replace(
-        records,
-        start=records.start[which],
-        stop=records.stop[which],
-        sort_start=records.sort_start[which],
-        sort_stop=records.sort_stop[which],
-        source=records.source[which],
-        offset=records.offset[which],
-    )
-
-
-def _bad_record(records: Records, one: int, number: int, reason: str, detail: str) -> Bad:
-    return Bad(
-        offset=int(records.offset[one]),
-        bytes=0,
-        record=number,
-        row=None,
-        reason=reason,
-        detail=detail,
-    )
+    return records.bad(one, "features", f"{count:,} of them; at most {MAX_FEATURES:,} are read")
 
 
 def _walk_records(records: Records, at: Places) -> WalkedRows:
     count, entries_at_most = len(records), int(_count_features(records).sum())
-    first, status = np.empty(count + 1, np.int64), np.empty(count, np.int8)
-    entries = np.empty((w.ENTRY, entries_at_most), np.int64)
-    rows = np.empty((w.ROW, count), np.int64)
-    name_start, name_stop = (np.empty(entries_at_most, np.int64) for _ in range(2))
-    table = np.full(1 << max(4, (2 * entries_at_most).bit_length()), -1, np.int32)
-    _, fields = message_shapes()
-    names = w.walk_examples(
-        records.data,
-        records.start,
-        records.stop,
-        *special_names(),
-        fields,
-        message_stack(),
-        first,
-        entries,
-        rows,
-        status,
-        name_start,
-        name_stop,
-        table,
-        _SEED,
+    noted = w.Noted(
+        first=np.empty(count + 1, np.int64),
+        entries=np.empty((w.ENTRY, entries_at_most), np.int64),
+        rows=np.empty((w.ROW, count), np.int64),
+        status=np.empty(count, np.int8),
+        name_start=np.empty(entries_at_most, np.int64),
+        name_stop=np.empty(entries_at_most, np.int64),
+        table=np.full(1 << max(4, (2 * entries_at_most).bit_length()), -1, np.int32),
     )
+    names = w.walk_examples(records.data, records.start, records.stop, new_grammar(), noted, _SEED)
     if records.source.any():
-        rows[w.SOURCE] = np.where(records.source > 0, records.source, rows[w.SOURCE])
-    spans = zip(name_start[:names], name_stop[:names], strict=True)
+        noted.rows[w.SOURCE] = np.where(records.source > 0, records.source, noted.rows[w.SOURCE])
+    spans = zip(noted.name_start[:names], noted.name_stop[:names], strict=True)
     return WalkedRows(
         data=records.data,
         names=tuple(records.data[start:stop].tobytes() for start, stop in spans),
-        first=first,
-        entries=entries[:, : first[-1]],
-        rows=rows,
-        status=status,
+        first=noted.first,
+        entries=noted.entries[:, : noted.first[-1]],
+        rows=noted.rows,
+        status=noted.status,
         sort_start=records.sort_start,
         sort_stop=records.sort_stop,
         record=at,
@@ -199,7 +159,7 @@ def _reencode_records(
     records: Records, odd: Places, at: Places, message: str
 ) -> tuple[Records, list[Bad]]:
     """Records of which some were encoded by protobuf, and those of them that it cannot read."""
-    from ingot.converters.recsys.monolith.messages import DecodeError, example_pb2
+    from ingot.converters.recsys.monolith.contract import DecodeError, example_pb2
 
     kind = getattr(example_pb2, message)
     wrong, pieces = [], {}
@@ -207,9 +167,7 @@ def _reencode_records(
         try:
             pieces[one] = kind.FromString(records.message(one)).SerializeToString()
         except DecodeError:
-            wrong.append(
-                _bad_record(records, int(one), int(number), "message", f"it is no {message}")
-            )
+            wrong.append(records.bad(one, "message", f"it is not an {message}", int(number)))
     data, begin, end = append_pieces(records.data, list(pieces.values()))
     start, stop = records.start.copy(), records.stop.copy()
     which = np.fromiter(pieces, np.int64, len(pieces))
@@ -231,8 +189,7 @@ def index_batches(records: Records, most: int = _ENTRIES) -> Iterator[tuple[Rows
             batch, complaints = _reencode_records(batch, _FIRST, _FIRST + number, "ExampleBatch")
             walked = None if complaints else _walk_batch(batch)
             if walked is None:
-                unsupported = [_bad_record(batch, 0, number, "message", UNSUPPORTED)]
-                yield empty_rows(), complaints or unsupported
+                yield empty_rows(), complaints or [batch.bad(0, "message", UNSUPPORTED)]
                 continue
         yield from _batch_rows(batch, *walked, most)
 
@@ -246,23 +203,11 @@ def empty_rows() -> Rows:
 
 
 def _walk_batch(batch: Records) -> tuple[NDArray[np.int64], Places] | None:
-    """The tables of its lists and of what it says beside them; None where it is odd."""
-    numbers, fields = message_shapes()
-    lists, said = (
-        np.empty((b.LIST, int(_count_features(batch)[0])), np.int64),
-        np.empty(b.BATCH, np.int64),
-    )
-    status = b.walk_lists(
-        batch.data,
-        int(batch.start[0]),
-        int(batch.stop[0]),
-        numbers["ExampleBatch"],
-        *special_names(),
-        fields,
-        message_stack(),
-        lists,
-        said,
-    )
+    lists = np.empty((b.LIST, int(_count_features(batch)[0])), np.int64)
+    said = np.empty(b.BATCH, np.int64)
+    start, stop = int(batch.start[0]), int(batch.stop[0])
+    message = message_shapes()[0]["ExampleBatch"]
+    status = b.walk_lists(batch.data, start, stop, message, new_grammar(), lists, said)
     return None if status == w.ODD else (lists[:, : said[b.BATCH_LISTS]], said)
 
 
@@ -276,7 +221,7 @@ def _batch_rows(
     wrong = _check_batch(lists, names, int(said[b.BATCH_SIZE]))
     wrong = wrong or _check_unknown(batch, lists, said)
     if wrong:
-        yield empty_rows(), [_bad_record(batch, 0, batch.number, *wrong)]
+        yield empty_rows(), [batch.bad(0, *wrong)]
         return
     distinct = {name: at for at, name in enumerate(dict.fromkeys(names))}
     lists[w.NAME] = [distinct[name] for name in names]
@@ -302,7 +247,7 @@ def _rows_per_step(batch: Records, lists: NDArray[np.int64], said: Places, most:
 def _check_batch(lists: NDArray[np.int64], names: list[bytes], size: int) -> tuple[str, str] | None:
     """What does not fit together in a batch: reason and detail."""
     if not 0 <= size <= MAX_BATCH_ROWS:
-        return "batch_size", f"batch_size is {size:,}; 0 to {MAX_BATCH_ROWS:,} are read"
+        return "batch_size", f"batch_size is {size:,}; it must be 0 to {MAX_BATCH_ROWS:,}"
     shared, counts = lists[b.SHARED] == 1, lists[b.COUNT]
     for at in np.flatnonzero(~shared & (counts != size)):
         found = f"{counts[at]:,} features, batch_size is {size:,}"
@@ -312,7 +257,7 @@ def _check_batch(lists: NDArray[np.int64], names: list[bytes], size: int) -> tup
     special = Counter(names[at] for at in np.flatnonzero(lists[b.SPECIAL]))
     for name, times in special.most_common(1):
         if times > 1:
-            return "twice", f"{_quote_name(name)} is there twice"
+            return "twice", f"{_quote_name(name)} occurs twice"
     return None
 
 
@@ -325,9 +270,9 @@ def _check_unknown(
     extra, raw = (lists[w.EXTRA_START], lists[w.EXTRA_STOP]), lists[w.RAW] == 1
     found |= find_known_by_kind(batch.data, *extra, raw, "NamedFeature", "NamedRawFeature").any()
     if found:
-        return "unknown", "an unknown field has the number of one that an Example knows"
+        return "unknown", "an Example would read an unknown field as one of its own"
     if (extra[1] > extra[0])[lists[b.SPECIAL] > 0].any():
-        return "unknown", "a list that says something of the rows has unknown fields beside it"
+        return "unknown", "a list that describes the rows has unknown fields beside it"
     return None
 
 
@@ -364,3 +309,140 @@ def _take_rows(
         offset=np.repeat(batch.offset, count),
         row=np.arange(row, row + count, dtype=np.int64),
     )
+
+
+_NO_PLACE: Final = ("dense", "label_tag", "next_fid")
+_KINDS: Final = {
+    "fid": "fid_v2_list",
+    "float_value": "float_list",
+    "int64_value": "int64_list",
+    "bytes_value": "bytes_list",
+    "fid_list": "fid_v2_lists",
+    "float_list": "float_lists",
+    "int64_list": "int64_lists",
+    "bytes_list": "bytes_lists",
+}
+"""The fields of an Instance's feature, in the order in which Monolith looks for one that is set,
+and the kinds of Feature that they become."""
+_SLOT_BITS: Final = 54  # below the slot of a fid of version 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexedInstances:
+    """Instances as rows.
+
+    Attributes:
+        rows: of the good ones.
+        wrong: what is wrong with the others.
+        lost: fields that an Example has no place for: how many Instances had them.
+    """
+
+    rows: Rows
+    wrong: list[Bad]
+    lost: Counter[str]
+
+
+def index_instances(records: Records) -> IndexedInstances:
+    """The rows of records that are Instances, as Monolith makes Examples of them.
+
+    `value` becomes a float_list, fids go into `fc_slot_<slot>` by their slots (version 1), each
+    feature becomes the kind of value that it has, an instance_weight that is not there 1; ids of
+    features count from 0.
+    """
+    wrong: list[Bad] = []
+    lost: Counter[str] = Counter()
+    good: list[int] = []
+    messages: list[bytes] = []
+    for at in range(len(records)):
+        message = _convert_instance(records, at, lost)
+        if message is None:
+            wrong.append(records.bad(at, "message", "it is not an Instance"))
+        else:
+            good.append(at)
+            messages.append(message)
+    rows, more = index_examples(_reframe_records(records, good, messages))
+    numbers = np.array(good, np.int64) + records.number
+    rows = replace(rows, record=numbers[rows.record])
+    wrong += [replace(bad, record=int(numbers[bad.record])) for bad in more]
+    return IndexedInstances(rows=rows, wrong=sorted(wrong, key=lambda bad: bad.record), lost=lost)
+
+
+def _reframe_records(records: Records, good: list[int], messages: list[bytes]) -> Records:
+    """Messages with the frames of the records that they were made of; numbers are from 0."""
+    examples = records_of_messages(messages)
+    data, sort_start, sort_stop = append_pieces(examples.data, [records.sort_id(at) for at in good])
+    return replace(
+        records.select(np.array(good, np.int64)),
+        data=data,
+        start=examples.start,
+        stop=examples.stop,
+        sort_start=sort_start,
+        sort_stop=sort_stop,
+        number=0,
+    )
+
+
+def _convert_instance(records: Records, at: int, lost: Counter[str]) -> bytes | None:
+    """An Instance as an Example, serialized; None where it is none."""
+    from ingot.converters.recsys.monolith.contract import DecodeError, example_pb2, instance_pb2
+
+    try:
+        instance = instance_pb2.Instance.FromString(records.message(at))
+        lost.update(_find_lost_fields(instance))
+        example = example_pb2.Example(
+            label=instance.label,
+            instance_weight=instance.instance_weight if instance.HasField("instance_weight") else 1,
+            data_source_key=instance.data_source_key,
+        )
+        if instance.HasField("line_id"):
+            example.line_id.MergeFromString(instance.line_id.SerializeToString())
+        _add_features(instance, example)
+        return bytes(example.SerializeToString())
+    except (DecodeError, UnicodeDecodeError, ValueError):  # a name that is no text
+        return None
+
+
+def _add_features(instance: Any, example: Any) -> None:  # noqa: ANN401 - messages
+    for number, (name, kind, values) in enumerate(_instance_features(instance)):
+        feature = example.named_feature.add(name=name, id=number).feature
+        if kind is None:
+            feature.SetInParent()
+        elif kind.endswith("lists"):
+            for value in values:
+                getattr(feature, kind).list.add().value.extend(value.value)
+        else:
+            getattr(feature, kind).value.extend(values)
+
+
+def _instance_features(instance: Any) -> Iterator[tuple[str, str | None, Any]]:  # noqa: ANN401
+    """Name, kind and values of each feature; a kind of None is an unset one."""
+    if instance.value:
+        yield "value", "float_list", instance.value
+    slots: dict[int, list[int]] = {}
+    for fid in instance.fid:
+        slots.setdefault(fid >> _SLOT_BITS, []).append(fid)
+    for slot, fids in slots.items():
+        yield f"fc_slot_{slot}", "fid_v1_list", fids
+    for feature in instance.feature:
+        given = next((name for name in _KINDS if len(getattr(feature, name))), None)
+        yield feature.name, _KINDS[given] if given else None, getattr(feature, given or "fid")
+
+
+def _find_lost_fields(instance: Any) -> set[str]:  # noqa: ANN401
+    """What an Instance has that an Example of it has not."""
+    found = {name for name in _NO_PLACE if len(getattr(instance, name))}
+    if any(sum(len(getattr(one, name)) > 0 for name in _KINDS) > 1 for one in instance.feature):
+        found.add("feature of several kinds")
+    if _has_unknown(instance):
+        found.add("unknown fields")
+    return found
+
+
+def _has_unknown(instance: Any) -> bool:  # noqa: ANN401
+    """Whether an Instance has unknown fields outside its LineId, which is copied whole."""
+    copy = type(instance)()
+    copy.CopyFrom(instance)
+    copy.ClearField("line_id")
+    before = copy.ByteSize()
+    copy.DiscardUnknownFields()
+    return bool(copy.ByteSize() != before)

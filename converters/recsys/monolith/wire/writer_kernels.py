@@ -1,16 +1,12 @@
-"""Kernels that write Examples out of the places of their parts.
+"""Kernels that write Examples and the lists of ExampleBatches from the places of their parts."""
 
-Kernels that write the lists of an ExampleBatch.
-A kernel that writes what a row says of itself as features again.
-"""
-
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ingot.converters.kernels.compile import kernel
-from ingot.converters.recsys.monolith.record_index import Bytes, Places
+from ingot.converters.recsys.monolith.record_index import Bytes, Places, RowArrays
 from ingot.converters.recsys.monolith.wire.format_kernels import (
     FIXED32,
     VARINT,
@@ -27,132 +23,99 @@ from ingot.converters.recsys.monolith.wire.format_kernels import (
 _LINE_ID, _LABEL, _WEIGHT, _SOURCE = 100, 101, 102, 103
 
 
+class Lists(NamedTuple):
+    """The L lists of a batch whose rows have E features.
+
+    Attributes:
+        order: int64[E] the features by list, within it in the order of the rows.
+        first: int64[L + 1] features before each list.
+        shared: bool[L] whether the list is written once for all rows.
+    """
+
+    order: Places
+    first: Places
+    shared: NDArray[np.bool_]
+
+
 @kernel
-def _named_feature_size(
-    entry: int,
-    name_size: int,
-    start: Places,
-    stop: Places,
-    ident: NDArray[np.int32],
-    sorted_id: NDArray[np.int32],
-    extra_start: Places,
-    extra_stop: Places,
-) -> int:
-    """Bytes of a named feature."""
-    size = extra_stop[entry] - extra_start[entry]
-    if name_size:
-        size += size_with_head(1, name_size)
-    if start[entry] >= 0:
-        size += size_with_head(2, stop[entry] - start[entry])
-    if ident[entry]:
-        size += 1 + int32_size(ident[entry])
-    if sorted_id[entry]:
-        size += 1 + int32_size(sorted_id[entry])
+def _name_places(rows: RowArrays, entry: int) -> tuple[int, int]:
+    number = rows.name[entry]
+    return rows.name_first[number], rows.name_first[number + 1]
+
+
+@kernel
+def _envelope_size(rows: RowArrays, entry: int) -> int:
+    """Bytes of a named feature, or of a list of them, without the features."""
+    size = rows.extra_stop[entry] - rows.extra_start[entry]
+    begin, end = _name_places(rows, entry)
+    if end > begin:
+        size += size_with_head(1, end - begin)
+    if rows.ident[entry]:
+        size += 1 + int32_size(rows.ident[entry])
+    if rows.sorted_id[entry]:
+        size += 1 + int32_size(rows.sorted_id[entry])
     return size
 
 
 @kernel
-def measure_features(
-    name_first: Places,
-    name: NDArray[np.int32],
-    start: Places,
-    stop: Places,
-    ident: NDArray[np.int32],
-    sorted_id: NDArray[np.int32],
-    extra_start: Places,
-    extra_stop: Places,
-    sizes: Places,
-) -> None:
-    """Bytes of named features, without tag and size."""
-    for entry in range(len(name)):
-        name_size = name_first[name[entry] + 1] - name_first[name[entry]]
-        sizes[entry] = _named_feature_size(
-            entry, name_size, start, stop, ident, sorted_id, extra_start, extra_stop
-        )
+def measure_features(rows: RowArrays, sizes: Places) -> None:
+    """Fill in the bytes of named features, without tag and size."""
+    for entry in range(len(sizes)):
+        size = _envelope_size(rows, entry)
+        if rows.start[entry] >= 0:
+            size += size_with_head(2, rows.stop[entry] - rows.start[entry])
+        sizes[entry] = size
 
 
 @kernel
-def measure_examples(
-    first: Places,
-    sizes: Places,
-    line_start: Places,
-    line_stop: Places,
-    label_first: Places,
-    weight: NDArray[np.uint32],
-    source: NDArray[np.uint32],
-    rest_start: Places,
-    rest_stop: Places,
-    totals: Places,
-) -> None:
-    """Bytes of Examples."""
+def measure_examples(rows: RowArrays, sizes: Places, totals: Places) -> None:
+    """Fill in the bytes of Examples whose features have these sizes."""
     for row in range(len(totals)):
-        total = rest_stop[row] - rest_start[row]
-        for entry in range(first[row], first[row + 1]):
+        total = rows.rest_stop[row] - rows.rest_start[row]
+        for entry in range(rows.first[row], rows.first[row + 1]):
             total += size_with_head(1, sizes[entry])
-        if line_start[row] >= 0:
-            total += size_with_head(_LINE_ID, line_stop[row] - line_start[row])
-        labels = label_first[row + 1] - label_first[row]
+        if rows.line_start[row] >= 0:
+            total += size_with_head(_LINE_ID, rows.line_stop[row] - rows.line_start[row])
+        labels = rows.label_first[row + 1] - rows.label_first[row]
         if labels:
             total += size_with_head(_LABEL, 4 * labels)
-        if weight[row]:
+        if rows.weight[row]:
             total += 2 + 4
-        if source[row]:
-            total += 2 + varint_size(np.int64(source[row]))
+        if rows.source[row]:
+            total += 2 + varint_size(np.int64(rows.source[row]))
         totals[row] = total
 
 
 @kernel
-def write_examples(
-    data: Bytes,
-    names: Bytes,
-    name_first: Places,
-    first: Places,
-    name: NDArray[np.int32],
-    raw: NDArray[np.bool_],
-    start: Places,
-    stop: Places,
-    ident: NDArray[np.int32],
-    sorted_id: NDArray[np.int32],
-    extra_start: Places,
-    extra_stop: Places,
-    sizes: Places,
-    line_start: Places,
-    line_stop: Places,
-    label_first: Places,
-    label: Bytes,
-    weight: NDArray[np.uint32],
-    source: NDArray[np.uint32],
-    rest_start: Places,
-    rest_stop: Places,
-    out: Bytes,
-) -> None:
+def write_examples(rows: RowArrays, sizes: Places, out: Bytes) -> None:
     """Write Examples one behind the other: their fields in the order of their numbers."""
-    at = 0
-    for row in range(len(first) - 1):
+    at, data = 0, rows.data
+    for row in range(len(rows.first) - 1):
         for wanted in (False, True):
-            for entry in range(first[row], first[row + 1]):
-                if raw[entry] != wanted:
+            for entry in range(rows.first[row], rows.first[row + 1]):
+                if rows.raw[entry] != wanted:
                     continue
                 at = put_head(out, at, 2 if wanted else 1, sizes[entry])
-                begin, end = name_first[name[entry]], name_first[name[entry] + 1]
-                at = put_named(out, at, 1, names, begin, end)
-                if start[entry] >= 0:
-                    at = put_head(out, at, 2, stop[entry] - start[entry])
-                    at = put_bytes(out, at, data, start[entry], stop[entry])
-                at = put_number(out, at, 3, ident[entry])
-                at = put_number(out, at, 6, sorted_id[entry])
-                at = put_bytes(out, at, data, extra_start[entry], extra_stop[entry])
-        if line_start[row] >= 0:
-            at = put_head(out, at, _LINE_ID, line_stop[row] - line_start[row])
-            at = put_bytes(out, at, data, line_start[row], line_stop[row])
-        at = put_named(out, at, _LABEL, label, 4 * label_first[row], 4 * label_first[row + 1])
-        if weight[row]:
+                begin, end = _name_places(rows, entry)
+                at = put_named(out, at, 1, rows.names, begin, end)
+                if rows.start[entry] >= 0:
+                    at = put_head(out, at, 2, rows.stop[entry] - rows.start[entry])
+                    at = put_bytes(out, at, data, rows.start[entry], rows.stop[entry])
+                at = put_number(out, at, 3, rows.ident[entry])
+                at = put_number(out, at, 6, rows.sorted_id[entry])
+                at = put_bytes(out, at, data, rows.extra_start[entry], rows.extra_stop[entry])
+        if rows.line_start[row] >= 0:
+            at = put_head(out, at, _LINE_ID, rows.line_stop[row] - rows.line_start[row])
+            at = put_bytes(out, at, data, rows.line_start[row], rows.line_stop[row])
+        begin, end = 4 * rows.label_first[row], 4 * rows.label_first[row + 1]
+        at = put_named(out, at, _LABEL, rows.label, begin, end)
+        if rows.weight[row]:
             at = put_varint(out, at, np.int64(_WEIGHT << 3 | FIXED32))
-            at = put_bits(out, at, weight[row])
-        if source[row]:
+            at = put_bits(out, at, rows.weight[row])
+        if rows.source[row]:
             at = put_varint(out, at, np.int64(_SOURCE << 3 | VARINT))
-            at = put_varint(out, at, np.int64(source[row]))
-        at = put_bytes(out, at, data, rest_start[row], rest_stop[row])
+            at = put_varint(out, at, np.int64(rows.source[row]))
+        at = put_bytes(out, at, data, rows.rest_start[row], rows.rest_stop[row])
 
 
 @kernel
@@ -175,123 +138,80 @@ _UNSET_SIZE: Final = 2  # bytes of a feature without content, with its tag
 
 
 @kernel
-def find_shared_lists(
-    data: Bytes,
-    start: Places,
-    stop: Places,
-    order: Places,
-    list_first: Places,
-    rows: int,
-    shared: NDArray[np.bool_],
-) -> None:
-    """Take off the mark of lists whose features are not all there and equal."""
-    for at in range(len(shared)):
-        begin, end = list_first[at], list_first[at + 1]
-        shared[at] = shared[at] and rows > 1 and end - begin == rows
-        if not shared[at]:
-            continue
-        one = order[begin]
+def find_shared_lists(rows: RowArrays, lists: Lists, count: int) -> None:
+    """Take off the mark of lists whose features are not all there, in `count` rows, and equal."""
+    start, stop, data = rows.start, rows.stop, rows.data
+    for at in range(len(lists.shared)):
+        begin, end = lists.first[at], lists.first[at + 1]
+        shared = lists.shared[at] and count > 1 and end - begin == count
+        one = lists.order[begin]
         for place in range(begin + 1, end):
-            other = order[place]
-            if not equal_bytes(data, start[one], stop[one], data, start[other], stop[other]):
-                shared[at] = False
+            if not shared:
                 break
+            other = lists.order[place]
+            shared = equal_bytes(data, start[one], stop[one], data, start[other], stop[other])
+        lists.shared[at] = shared
 
 
 @kernel
-def measure_lists(
-    name_first: Places,
-    name: NDArray[np.int32],
-    start: Places,
-    stop: Places,
-    ident: NDArray[np.int32],
-    sorted_id: NDArray[np.int32],
-    extra_start: Places,
-    extra_stop: Places,
-    order: Places,
-    list_first: Places,
-    shared: NDArray[np.bool_],
-    rows: int,
-    sizes: Places,
-) -> None:
-    """Bytes of the lists of a batch, without tag and size."""
+def measure_lists(rows: RowArrays, lists: Lists, count: int, sizes: Places) -> None:
+    """Fill in the bytes of the lists of a batch of `count` rows, without tag and size."""
     for at in range(len(sizes)):
         if sizes[at] < 0:
             continue
-        begin, end = list_first[at], list_first[at + 1]
-        one = order[begin]
-        size = extra_stop[one] - extra_start[one]
-        name_size = name_first[name[one] + 1] - name_first[name[one]]
-        if name_size:
-            size += size_with_head(1, name_size)
-        if ident[one]:
-            size += 1 + int32_size(ident[one])
-        if sorted_id[one]:
-            size += 1 + int32_size(sorted_id[one])
-        if shared[at]:
+        begin, end = lists.first[at], lists.first[at + 1]
+        size = _envelope_size(rows, lists.order[begin])
+        if lists.shared[at]:
             end = begin + 1
             size += 2
         else:
-            size += _UNSET_SIZE * (rows - (end - begin))
+            size += _UNSET_SIZE * (count - (end - begin))
         for place in range(begin, end):
-            entry = order[place]
-            size += size_with_head(2, max(stop[entry] - start[entry], 0))
+            entry = lists.order[place]
+            size += size_with_head(2, max(rows.stop[entry] - rows.start[entry], 0))
         sizes[at] = size
 
 
 @kernel
 def write_lists(
-    data: Bytes,
-    names: Bytes,
-    name_first: Places,
+    rows: RowArrays,
     row_of: Places,
-    name: NDArray[np.int32],
-    raw: NDArray[np.bool_],
-    start: Places,
-    stop: Places,
-    ident: NDArray[np.int32],
-    sorted_id: NDArray[np.int32],
-    extra_start: Places,
-    extra_stop: Places,
-    order: Places,
-    list_first: Places,
-    shared: NDArray[np.bool_],
+    lists: Lists,
     begin_row: int,
-    rows: int,
+    count: int,
     sizes: Places,
     out: Bytes,
 ) -> int:
-    """Write the lists of a batch, those of raw features last."""
-    to = 0
+    """Write the lists of a batch of `count` rows, those of raw features last."""
+    to, data = 0, rows.data
     for wanted in (False, True):
         for at in range(len(sizes)):
-            one = order[list_first[at]]
-            if raw[one] != wanted or sizes[at] < 0:
+            one = lists.order[lists.first[at]]
+            if rows.raw[one] != wanted or sizes[at] < 0:
                 continue
             to = put_head(out, to, 2 if wanted else 1, sizes[at])
-            name_begin, name_end = name_first[name[one]], name_first[name[one] + 1]
-            to = put_named(out, to, 1, names, name_begin, name_end)
-            if shared[at]:
-                to = _put_feature(out, to, data, start[one], stop[one])
+            name_begin, name_end = _name_places(rows, one)
+            to = put_named(out, to, 1, rows.names, name_begin, name_end)
+            if lists.shared[at]:
+                to = _put_feature(out, to, data, rows.start[one], rows.stop[one])
                 to = put_varint(out, to, np.int64(3 << 3 | VARINT))
                 to = put_varint(out, to, np.int64(1))
             else:
                 row = begin_row
-                for place in range(list_first[at], list_first[at + 1]):
-                    entry = order[place]
+                for place in range(lists.first[at], lists.first[at + 1]):
+                    entry = lists.order[place]
                     to = _put_unset(out, to, row_of[entry] - row)
-                    to = _put_feature(out, to, data, start[entry], stop[entry])
+                    to = _put_feature(out, to, data, rows.start[entry], rows.stop[entry])
                     row = row_of[entry] + 1
-                to = _put_unset(out, to, begin_row + rows - row)
-            to = put_number(out, to, 4, ident[one])
-            to = put_number(out, to, 6, sorted_id[one])
-            to = put_bytes(out, to, data, extra_start[one], extra_stop[one])
+                to = _put_unset(out, to, begin_row + count - row)
+            to = put_number(out, to, 4, rows.ident[one])
+            to = put_number(out, to, 6, rows.sorted_id[one])
+            to = put_bytes(out, to, data, rows.extra_start[one], rows.extra_stop[one])
     return to
 
 
 @kernel
 def _put_unset(out: Bytes, to: int, count: int) -> int:
-    """Write features without content."""
     for _ in range(count):
         to = put_head(out, to, 2, np.int64(0))
     return to
@@ -320,18 +240,17 @@ def _put_heads(out: Bytes, at: int, number: int, size: int) -> int:
 
 @kernel
 def write_row_fields(
-    data: Bytes,
-    line_start: Places,
-    line_stop: Places,
-    label_first: Places,
-    label: Bytes,
-    weight: NDArray[np.uint32],
+    rows: RowArrays,
     weighted: bool,
     out: Bytes,
     start: NDArray[np.int64],
     stop: NDArray[np.int64],
 ) -> int:
-    """Write the features `__LINE_ID__`, `__LABEL__` and `instance_weight` of rows."""
+    """Write the features `__LINE_ID__`, `__LABEL__` and `instance_weight` of rows.
+
+    An `out` without room is not written to: the return value tells how many bytes it needs.
+    """
+    line_start, line_stop, label_first = rows.line_start, rows.line_stop, rows.label_first
     at, write = 0, len(out) > 0
     for row in range(len(line_start)):
         start[:, row] = stop[:, row] = -1
@@ -340,7 +259,7 @@ def write_row_fields(
             start[0, row] = at
             if write:
                 place = _put_heads(out, at, _BYTES_LIST, size)
-                put_bytes(out, place, data, line_start[row], line_stop[row])
+                put_bytes(out, place, rows.data, line_start[row], line_stop[row])
             at += _row_field_size(_BYTES_LIST, size)
             stop[0, row] = at
         size = 4 * (label_first[row + 1] - label_first[row])
@@ -348,13 +267,13 @@ def write_row_fields(
             start[1, row] = at
             if write:
                 place = _put_heads(out, at, _FLOAT_LIST, size)
-                put_bytes(out, place, label, 4 * label_first[row], 4 * label_first[row + 1])
+                put_bytes(out, place, rows.label, 4 * label_first[row], 4 * label_first[row + 1])
             at += _row_field_size(_FLOAT_LIST, size)
             stop[1, row] = at
         if weighted:
             start[2, row] = at
             if write:
-                put_bits(out, _put_heads(out, at, _FLOAT_LIST, np.int64(4)), weight[row])
+                put_bits(out, _put_heads(out, at, _FLOAT_LIST, np.int64(4)), rows.weight[row])
             at += _row_field_size(_FLOAT_LIST, np.int64(4))
             stop[2, row] = at
     return at

@@ -12,8 +12,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 from ingot.converters.megatron.chat.loss_masks import LossMasker
 from ingot.converters.megatron.chat.rendering import TextSpan
-from ingot.converters.megatron.engines.engine import Encoded, EngineWrongError
-from ingot.converters.megatron.engines.reference import open_reference
+from ingot.converters.megatron.engines.engine import Encoded, EngineWrongError, open_reference
 from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile, load_tokenizer
 
 CORPUS = [

@@ -1,6 +1,8 @@
 """Chat templates: which one is taken, what it sees, what it may not do, what is trained on."""
 
 import json
+import resource
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingot.converters.errors import ConversionError
+from ingot.converters.megatron.chat import template_sandbox
 from ingot.converters.megatron.chat.rendering import render_chat
 from ingot.converters.megatron.chat.templates import (
     BUILTIN,
@@ -245,17 +248,38 @@ HOSTILE = {
     "{% endif %}{% endfor %}",
     "counts": "{% set x = 'a' * 9999999 %}{% for i in range(99999) %}{{ x.count('b') }}"
     "{% endfor %}",
+    "mapped": "{% set x = 'a' * 9999999 %}{{ range(99999) | map('string') | map('replace', '1', x) "
+    "| list | length }}",
+    "tested": "{% set x = 'a' * 9999999 %}{{ (['b'] * 99999) | select('in', x) | list | length }}",
+    "twins": "{% set n = namespace(x=[], y=[]) %}{% for i in range(99) %}{% set n.x = [n.x, n.x] %}"
+    "{% set n.y = [n.y, n.y] %}{% endfor %}{{ n.x == n.y }}",
+    "macro in a loop": "{% macro f() %}{% endmacro %}{% for i in range(99999) %}"
+    "{% for j in range(99999) %}{{ f() }}{% endfor %}{% endfor %}",
     "slices": "{% set x = 'a' * 9999999 %}{% for i in range(99999) %}{% set y = x[1:] %}"
     "{% endfor %}",
 }
 
 
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Renderings end after half a second."""
+    monkeypatch.setattr(template_sandbox, "MOST_SECONDS", 0.5)
+
+
 @pytest.mark.parametrize("source", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.usefixtures("soon")
 def test_a_hostile_template_refuses_and_nothing_else(source: str) -> None:
+    started, before = time.thread_time(), peak_bytes()
     assert refused(source, CHAT[:1]).startswith("the template")
+    assert time.thread_time() - started < 5
+    assert peak_bytes() - before < 1 << 30
 
 
-@pytest.mark.long
+def peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+@pytest.mark.usefixtures("soon")
 def test_exponential_recursion_ends() -> None:
     source = "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}"
     assert "runs too long" in refused(source + "{{ f(50) }}", CHAT[:1])

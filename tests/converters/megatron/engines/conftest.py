@@ -1,7 +1,7 @@
 """Small tokenizers of every kind, texts, and an engine that is wrong on purpose."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tokenizers
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from ingot.converters.megatron.engines.engine import Encoded, Engine
+from ingot.converters.megatron.engines.engine import Encoded, Engine, open_reference
 from ingot.converters.megatron.engines.fast_engines import FAST_ENGINES, FastEngine
-from ingot.converters.megatron.engines.reference import open_reference
 from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile, load_tokenizer
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "tokenize"
@@ -149,14 +149,13 @@ def _plant(*markers: str) -> FastEngine:
         return Planted(open_reference(loaded, plain=plain), markers)
 
     return FastEngine(
-        name="planted", distribution="tokenizers", open=opened, knows_plain=True, grows=False
+        name="planted",
+        distribution="tokenizers",
+        proved=frozenset({tokenizers.__version__}),
+        open=opened,
+        routes_new_letters=False,
+        grows=False,
     )
-
-
-@pytest.fixture
-def wrong_on() -> Callable[[Iterable[int]], FastEngine]:
-    """Makes an engine that is wrong on texts with some code points."""
-    return lambda points: _plant(*map(chr, points))
 
 
 @pytest.fixture

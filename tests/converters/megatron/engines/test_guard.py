@@ -1,19 +1,24 @@
 """Engines as a build uses them: a wrong one is found while it runs."""
 
 import pickle
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
+from ingot.converters.megatron.engines.choice import choose_engine
 from ingot.converters.megatron.engines.engine import (
     EngineChoice,
     EngineWrongError,
     are_same_results,
+    open_reference,
 )
-from ingot.converters.megatron.engines.fast_engines import make_verdict_case, recall_verdict
+from ingot.converters.megatron.engines.fast_engines import (
+    FAST_ENGINES,
+    make_verdict_case,
+    recall_verdict,
+)
 from ingot.converters.megatron.engines.guard import open_engine
-from ingot.converters.megatron.engines.race import choose_engine
-from ingot.converters.megatron.engines.reference import open_reference
 from ingot.converters.megatron.metrics.messages import ignore_message
 
 CHOICE = EngineChoice(engine="planted", version="1")
@@ -54,11 +59,11 @@ def test_a_wrong_engine_is_found_and_no_longer_trusted(zoo, plant, documents, lo
     assert chosen.engine == "hf"
 
 
-def test_denied_texts_are_right_although_the_engine_is_not(zoo, plant):
+def test_new_letters_are_right_although_the_engine_is_not(zoo, plant):
     loaded = zoo["byte_level"]
-    plant("ſ")
-    engine = opened(loaded, EngineChoice(engine="planted", version="1", denied=((0x17F, 0x17F),)))
-    batch = texts("a", "ſ", "b ſ", "")
+    FAST_ENGINES["planted"] = replace(plant("\U000113c2"), routes_new_letters=True)
+    engine = opened(loaded)
+    batch = texts("a", "\U000113c2", "b \U000113c2", "")
     for _ in range(50):
         assert are_same_results(engine.encode(batch), open_reference(loaded).encode(batch))
 

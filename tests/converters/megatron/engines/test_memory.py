@@ -5,9 +5,8 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from ingot.converters.megatron.engines.engine import EngineChoice, are_same_results
+from ingot.converters.megatron.engines.engine import EngineChoice, are_same_results, open_reference
 from ingot.converters.megatron.engines.guard import RebuiltEngine, open_engine
-from ingot.converters.megatron.engines.reference import open_reference
 
 
 def test_an_engine_is_made_anew_past_the_limit_only(zoo, documents):

@@ -9,10 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tokenizers
 
 from ingot.converters.errors import ConversionError
 from ingot.converters.megatron import BuildOptions, WorkOptions, build, scan
-from ingot.converters.megatron.engines.engine import Encoded, Engine, EngineWrongError
+from ingot.converters.megatron.engines.engine import (
+    Encoded,
+    Engine,
+    EngineWrongError,
+    open_reference,
+)
 from ingot.converters.megatron.engines.fast_engines import (
     FAST_ENGINES,
     FastEngine,
@@ -21,7 +27,6 @@ from ingot.converters.megatron.engines.fast_engines import (
     make_verdict_case,
     recall_verdict,
 )
-from ingot.converters.megatron.engines.reference import open_reference
 from ingot.converters.megatron.run import build as attempts
 from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile, load_tokenizer
 
@@ -57,7 +62,12 @@ def planted(tokenizer_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for name in list(FAST_ENGINES):
         monkeypatch.delitem(FAST_ENGINES, name)  # type: ignore[arg-type]
     fast = FastEngine(
-        name="planted", distribution="tokenizers", open=_open, knows_plain=True, grows=False
+        name="planted",
+        distribution="tokenizers",
+        proved=frozenset({tokenizers.__version__}),
+        open=_open,
+        routes_new_letters=False,
+        grows=False,
     )
     monkeypatch.setitem(FAST_ENGINES, "planted", fast)  # type: ignore[arg-type]
     loaded = load_tokenizer(tokenizer_file)
@@ -137,12 +147,14 @@ def test_all_its_units_are_done_again_after_a_kill_before_that_was_noted(
     assert plans == [FILES]
 
 
-def test_an_engine_that_is_wrong_and_was_asked_for_is_refused_the_next_time(
+def test_an_engine_that_is_wrong_and_was_asked_for_is_not_taken_the_next_time(
     folder: Path, planted: TokenizerFile, tmp_path: Path
 ) -> None:
     made(folder, planted, tmp_path / "found", tok_engine="planted")
-    with pytest.raises(ConversionError, match="other ids than the reference"):
-        made(folder, planted, tmp_path / "again", tok_engine="planted")
+    _, told = made(folder, planted, tmp_path / "again", tok_engine="planted")
+    (refused,) = events(told, "engine_not_offered")
+    assert "other ids than the reference" in refused["why"]
+    assert [event["engine"] for event in events(told, "engine_chosen")] == ["hf"]
 
 
 def test_a_reference_that_is_blamed_ends_the_build(

@@ -256,7 +256,7 @@ def test_a_taken_port_leaves_nothing_behind() -> None:
     before = set(threading.enumerate())
     with Watch(serving(Seen(), Clock())) as watch:
         options = WatchOptions(exporter="prometheus", host="127.0.0.1", port=watch.port or 0)
-        with pytest.raises(ConversionError, match="--metrics-port"), Watch(options):
+        with pytest.raises(ConversionError, match="another port"), Watch(options):
             pass
     watch.close()
     watch.close()
@@ -301,15 +301,15 @@ def test_a_pipe_that_breaks_stops_nothing() -> None:
 
 UNREAD = """
 import sys
-from ingot.converters.megatron.metrics.messages import log
+from ingot.converters.megatron.metrics.messages import log_event
 from ingot.converters.megatron.metrics.watch import Watch
 from ingot.converters.megatron.options import WatchOptions
 
 with Watch(WatchOptions()) as watch:
-    log(watch, "info", "pipeline", "started")
+    log_event(watch, "info", "pipeline", "started")
     sys.stdin.readline()
     for n in range(1000):
-        log(watch, "info", "pipeline", "unheard", file_path="x" * 1000)
+        log_event(watch, "info", "pipeline", "unheard", file_path="x" * 1000)
 summary = watch.summary()
 watch.summary_log(summary)
 sys.exit(0 if summary.log_lines_lost == 1001 else 5)

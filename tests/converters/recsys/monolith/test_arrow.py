@@ -52,7 +52,7 @@ def test_what_does_not_fit(tmp_path):
     out = tmp_path / "out.pb"
     out.write_bytes(b"before")
     table = pa.table({"f": pa.array([[1], [1 << 63]], pa.list_(pa.uint64()))})
-    with pytest.raises(SourceError, match="the table: row 1: a cell of a table"):
+    with pytest.raises(SourceError, match="the table: row 1: a cell does not fit"):
         write_arrow(out, table)
     with pytest.raises(ParametersError):
         write_arrow(out, pa.table({"t": pa.array([1], pa.timestamp("s"))}))

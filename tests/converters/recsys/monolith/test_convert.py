@@ -135,7 +135,7 @@ def test_a_folder_becomes_a_folder_of_tables_of_one_schema(tmp_path):
     again = run(raw, out, "example", "parquet")
     assert again.already_done
     assert again.counts == done.counts
-    with pytest.raises(OutputError, match="other options"):
+    with pytest.raises(OutputError, match="options"):
         run(raw, out, "example", "examplebatch")
     run(out, back, "parquet", "example")
     found = [list(read_examples(back / name)) for name in ("day=1/x.pb", "y.pb")]
@@ -165,7 +165,7 @@ def test_what_is_bad_is_told_and_counted(tmp_path):
     path, good = bad_streams(tmp_path)
     out = tmp_path / "out.pb"
     out.write_bytes(b"before")
-    with pytest.raises(SourceError, match=r"record 1, at byte .*: a record is no message"):
+    with pytest.raises(SourceError, match=r"record 1, at byte .*: a record is not a message"):
         run(path, out, "example", "example", overwrite=True)
     assert out.read_bytes() == b"before"
     assert not list(tmp_path.glob(".*"))
@@ -194,7 +194,7 @@ def test_rows_of_a_batch_that_cannot_be_used(tmp_path):
     wrong.named_feature_list.add(name="f").feature.add()
     path = written(tmp_path / "b.pb", [batch, wrong])
     out = tmp_path / "out.pb"
-    with pytest.raises(SourceError, match="record 0, row 1, at byte 0: __LINE_ID__ is not one"):
+    with pytest.raises(SourceError, match="record 0, row 1, at byte 0: __LINE_ID__ does not hold"):
         run(path, out, "examplebatch", "example")
     done = run(path, out, "examplebatch", "example", skip_bad=True)
     counts = done.counts
@@ -384,7 +384,7 @@ def test_standard_input_and_output(tmp_path, monkeypatch, capfdbinary):
         monkeypatch.chdir(tmp_path)
         run("-", tmp_path / "t.parquet", "example", "parquet")
         assert pq.read_metadata(tmp_path / "t.parquet").num_rows == 51
-        with pytest.raises(OutputError, match="standard input becomes a file"):
+        with pytest.raises(OutputError, match="standard input becomes one file"):
             run("-", f"{tmp_path}/", "example", "example")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.pb", "t.parquet"]
 
@@ -417,9 +417,9 @@ def test_a_stream_that_is_cut_off_inside_its_compression(tmp_path):
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (PLAIN.read_bytes(), "reads as --framing none"),
-        (b"no stream at all, " * 9, "nothing in it can be used, 1 rejects"),
-        (stream([b"\xff", b"\xff"]), "2 rejects; the first: record 0, at byte 0: a record is no"),
+        (PLAIN.read_bytes(), "reads with framing none"),
+        (b"no stream at all, " * 9, "no record can be used: 1 rejects"),
+        (stream([b"\xff", b"\xff"]), "2 rejects, the first: record 0, at byte 0: a record is not"),
     ],
 )
 def test_skipping_everything_is_no_success(data, said, tmp_path):
@@ -453,7 +453,7 @@ def test_a_file_is_not_written_over_itself(tmp_path):
     path = tmp_path / "a.pb"
     path.write_bytes(SORT_ID.read_bytes())
     (tmp_path / "link.pb").symlink_to(path)
-    with pytest.raises(OutputError, match="is what is read"):
+    with pytest.raises(OutputError, match="is the file that is read"):
         run(path, tmp_path / "link.pb", "example", "example", overwrite=True)
     assert path.read_bytes() == SORT_ID.read_bytes()
 
@@ -468,11 +468,11 @@ def test_what_a_killed_conversion_left_is_taken_over(tmp_path):
 
 
 def test_what_is_no_parquet(tmp_path):
-    with pytest.raises(SourceError, match="is no Parquet file"):
+    with pytest.raises(SourceError, match="is not a Parquet file"):
         run(SORT_ID, tmp_path / "o.pb", "parquet", "example")
     table = tmp_path / "t.parquet"
     pq.write_table(pa.table({"f": [[1]]}), table)
-    with pytest.raises(SourceError, match="it is a Parquet file: --from parquet"):
+    with pytest.raises(SourceError, match="it is a Parquet file: set `source` to parquet"):
         run(table, tmp_path / "o.pb", "example", "example")
 
 

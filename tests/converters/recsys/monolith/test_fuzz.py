@@ -353,7 +353,7 @@ def _hold_examples(out: bytes, data: bytes, settings: Settings, rejects: list[st
 
 def _end_of(error: SourceError) -> str:
     """Why a stream may end in an error although what is bad is left out."""
-    for why in ("its records are of kind", "nothing in it can be used"):
+    for why in ("its records are of kind", "no record can be used"):
         if why in str(error):
             return why
     raise error

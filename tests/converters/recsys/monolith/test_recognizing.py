@@ -157,9 +157,9 @@ def test_needs_no_extra():
 import sys
 for name in ("google.protobuf", "numba"):
     sys.modules[name] = None
-from ingot.converters.sources.recognizers.monolith import stream_of
+from ingot.converters.sources.recognizers.monolith import recognize_monolith
 from ingot.agent.nodes import discover
-print(stream_of(open({str(GOLDEN / "mono_example_plain.pb")!r}, "rb").read(9999)).kind)
+print(recognize_monolith(open({str(GOLDEN / "mono_example_plain.pb")!r}, "rb").read(9999)).kind)
 """
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert (ran.stdout, ran.stderr) == ("example\n", "")

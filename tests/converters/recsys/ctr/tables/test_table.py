@@ -25,7 +25,7 @@ from ingot.converters.recsys.ctr.table.table_cells import RawBlock, cell_texts
 from ingot.converters.recsys.ctr.table.table_files import open_table, read_pieces, with_columns
 from ingot.converters.recsys.ctr.table.table_rows import read_table
 from ingot.converters.sources import SourceSpec
-from ingot.converters.sources.file_rows import read_file
+from ingot.converters.sources.readers import read_file
 
 COLUMNS = ["sid", "user", "click", "buy", "item", "weighted", "tags", "history"]
 FEATUREMAP = """

@@ -21,11 +21,11 @@ def test_names_and_bits() -> None:
 
 @pytest.mark.parametrize("text", ["", "sortid", "none,sort_id", "sort_id,,kafka_dump", "Sort_id"])
 def test_what_is_no_framing_is_told(text: str) -> None:
-    with pytest.raises(ConversionError, match="parts are kafka_dump, kafka_dump_prefix"):
+    with pytest.raises(ConversionError, match="write parts of kafka_dump, kafka_dump_prefix"):
         Framing.parse(text)
 
 
 @pytest.mark.parametrize("other", ["sort_id", "kafka_dump", "kafka_dump_prefix"])
 def test_a_lagrangex_header_stands_alone(other: str) -> None:
-    with pytest.raises(ConversionError, match="say lagrangex_header alone"):
+    with pytest.raises(ConversionError, match="use lagrangex_header alone"):
         Framing.parse(f"lagrangex_header,{other}")

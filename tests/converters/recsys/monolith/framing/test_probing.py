@@ -159,8 +159,8 @@ def test_advice(example: Make) -> None:
     ).tobytes()
     plain = Framing(sort_id=False)
     assert reading_advice(data, plain, "example") == ""
-    assert reading_advice(data, Framing(), "example") == "it reads as --framing none"
+    assert reading_advice(data, Framing(), "example") == "it reads with framing none"
     assert reading_advice(data, plain, "examplebatch") == "it reads as example records"
-    with_framing = "it reads as example records with --framing none"
+    with_framing = "it reads as example records with framing none"
     assert reading_advice(data, Framing(), "instance") == with_framing
     assert reading_advice(b"noise" * 100, plain, "example") == ""

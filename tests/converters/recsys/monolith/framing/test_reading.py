@@ -105,7 +105,7 @@ def test_a_stream_without_sort_ids_is_not_read_as_one_with_them(read: Read, gold
         (found,), (bad,) = read(io.BytesIO(data), Framing(), kind)
         assert (bad.reason, bad.offset, bad.bytes) == ("sort_id", 0, len(data))
         assert "its sort_id is itself an example" in bad.detail
-        assert "--framing none" in bad.detail
+        assert "framing none" in bad.detail
         assert found.number == 0
 
 
@@ -116,7 +116,7 @@ def test_a_stream_whose_framing_changes_is_told_where_it_does(read: Read, exampl
     found, (bad,) = read(io.BytesIO(data), Framing(), "example")
     assert [one.message for one in found] == [*messages[:3], b""]
     assert (bad.reason, bad.offset, bad.bytes) == ("sort_id", len(first), len(data) - len(first))
-    assert bad.detail.endswith("; from here on it reads as --framing none")
+    assert bad.detail.endswith("; from here on it reads with framing none")
     assert bad.record == 3
 
 
@@ -132,7 +132,7 @@ def test_another_framing_is_named(real: Framing, stated: Framing, example: Make)
         assert len(first) == 20
         return
     assert isinstance(first, Bad)
-    named = Framing.parse(first.detail.rpartition("--framing ")[2])
+    named = Framing.parse(first.detail.rpartition("framing ")[2])
     assert frame_records(records_of_messages(messages), named, "example").tobytes() == data
 
 
@@ -140,7 +140,9 @@ def test_another_kind_is_named(example: Make) -> None:
     data = frame_records(
         records_of_messages([example(1), example(2)]), Framing(), "example"
     ).tobytes()
-    with pytest.raises(SourceError, match=r"of kind example, not examplebatch .*--from example\)"):
+    with pytest.raises(
+        SourceError, match=r"of kind example, not examplebatch .*set `source` to example\)"
+    ):
         list(RecordReader(io.BytesIO(data), "it", Framing(), "examplebatch"))
     reader = RecordReader(io.BytesIO(data), "it", Framing(), "example")
     assert list(reader)
@@ -149,14 +151,16 @@ def test_another_kind_is_named(example: Make) -> None:
     assert isinstance(bad, Bad)
     (bad,) = itertools.islice(RecordReader(io.BytesIO(data), "it", PLAIN, "examplebatch"), 1)
     assert isinstance(bad, Bad)
-    assert bad.detail.endswith("it reads as example records with --framing sort_id")
+    assert bad.detail.endswith("it reads as example records with framing sort_id")
 
 
 def test_a_batch_is_not_read_as_an_example(golden: Any) -> None:
     """It parses as one: its features would be merged without a word."""
     for kind in ("example", "instance"):
         stream = io.BytesIO(golden("mono_examplebatch_sortid.pb"))
-        with pytest.raises(SourceError, match=r"of kind examplebatch, .*--from examplebatch\)"):
+        with pytest.raises(
+            SourceError, match=r"of kind examplebatch, .*set `source` to examplebatch\)"
+        ):
             list(RecordReader(stream, "it", Framing(), kind))
 
 
@@ -167,7 +171,7 @@ def test_sort_ids_taken_for_messages_are_advised_on(example: Make) -> None:
     first = next(iter(reader))
     assert isinstance(first, Records)
     assert first.message(0) == b"u7"
-    assert reader.advice() == "it reads as --framing sort_id"
+    assert reader.advice() == "it reads with framing sort_id"
 
 
 def test_records_stay_as_they_are(example: Make) -> None:
@@ -221,7 +225,7 @@ def test_a_stream_without_bytes_yet_is_no_end() -> None:
         def read(self, size: int = -1) -> None:
             return None
 
-    with pytest.raises(SourceError, match="open it as a blocking file"):
+    with pytest.raises(SourceError, match="open it in blocking mode"):
         list(RecordReader(Waits(), "it", PLAIN, "example"))
 
 

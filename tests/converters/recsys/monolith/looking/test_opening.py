@@ -96,7 +96,9 @@ def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize("data", [b"a text\n" * 9, bytes(99)])
 def test_what_cannot_be_told_is_an_error(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "it").write_bytes(data)
-    with pytest.raises(SourceError, match="--from example, examplebatch, instance or parquet"):
+    with pytest.raises(
+        SourceError, match="set `source` to example, examplebatch, instance or parquet"
+    ):
         looked_at(tmp_path / "it")
 
 

@@ -228,7 +228,7 @@ class TestDestination:
             ("content", "other content of the files"),
             ("file", "other files"),
             ("mapping", "another mapping"),
-            ("option", r"other options \(language\)"),
+            ("option", r"options.language is"),
         ],
     )
     def test_another_result_needs_overwrite(
@@ -247,7 +247,7 @@ class TestDestination:
             document = {**PT, "text": {"concat": ["id", "text"]}}
         else:
             options = {"language": "zh"}
-        with pytest.raises(OutputError, match=f"holds another result: {problem} .*--overwrite"):
+        with pytest.raises(OutputError, match=f"holds another result: {problem} .*`overwrite`"):
             run(many, out, document, **options)
         assert tree(out, run_json=True) == before
         assert not run(many, out, document, overwrite=True, **options).already_done
@@ -417,7 +417,7 @@ def test_an_irrelevant_source_is_committed_as_such(many: Path, tmp_path: Path) -
     assert len(result.manifest["inputs"]) == 7
     assert list((out / "records").iterdir()) == []
     assert finish_irrelevant(source, out, "no running text", ConvertOptions()).already_done
-    with pytest.raises(OutputError, match="--overwrite"):
+    with pytest.raises(OutputError, match="`overwrite`"):
         run(many, out)
     assert run(many, tmp_path / "by mapping", {"version": 2, "text": None}).manifest[
         "decision"

@@ -3,7 +3,7 @@
 import pytest
 
 from ingot.converters.errors import OutputError
-from ingot.converters.output.result_files import whole_file
+from ingot.converters.output.files import whole_file
 
 
 def test_it_appears_at_the_end(tmp_path):

@@ -15,7 +15,7 @@ from ingot.converters.mapping.rows.group import group_rows
 from ingot.converters.rows import Batch
 from ingot.converters.sources import SourceSpec, open_source
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "mapping.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "mapping.md"
 BLOCK = re.compile(r"^```\w+ (mapping|rows|records|rejects|file [^\n]+)\n(.*?)^```$", re.M | re.S)
 
 

@@ -86,7 +86,7 @@ def test_an_equal_result_is_done_with_and_without_overwrite(tmp_path: Path) -> N
 def test_another_result_needs_overwrite(tmp_path: Path) -> None:
     out = tmp_path / "out"
     run(out)
-    with pytest.raises(OutputError, match=r"holds another result: another text .*--overwrite"):
+    with pytest.raises(OutputError, match=r"holds another result: another text .*`overwrite`"):
         run(out, "two")
     assert content(out) == "one"
     run(out, "two", overwrite=True)

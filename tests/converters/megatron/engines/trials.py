@@ -1,4 +1,4 @@
-"""Texts that break tokenizers, made for one tokenizer: what an engine has to get right.
+"""Texts that break tokenizers: what a version of an engine has to get right to be proved.
 
 Every code point that may mean something in several contexts, decomposed letters, pairs of ASCII
 characters and of white space, the tokenizer's own vocabulary and special tokens with odd
@@ -16,9 +16,6 @@ import pyarrow as pa
 
 from ingot.converters.megatron.tokenizer.libraries import load_huggingface, load_sentencepiece
 from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
-
-# Raised when the texts change: verdicts on others are not taken for these.
-TRIALS_VERSION: Final = 3
 
 _RUN_CHARACTERS: Final = 256 << 10
 _PACK: Final = 64

@@ -30,7 +30,7 @@ if __name__ == "__main__":
     document = json.loads(mapping.read_text())
     job.convert(open_source(str(source)), bind(document, ()), out, options)
 """
-TOKENIZER = Path(__file__).parents[2] / "examples/tokenizer/tokenizer.json"
+TOKENIZER = Path(__file__).parents[3] / "examples/tokenizer/tokenizer.json"
 
 
 def tree(folder: Path) -> dict[str, bytes] | None:

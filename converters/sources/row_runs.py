@@ -1,8 +1,4 @@
-"""One file to its stretches of rows: the dispatch by format.
-
-Where rows begin in the middle of a file whose rows are not lines: JSON elements, quoted records.
-Short runs of rows from places spread over a file that can be entered in the middle.
-"""
+"""Short runs of rows from places spread over a file that can be entered in the middle."""
 
 import codecs
 import io
@@ -24,100 +20,22 @@ from ingot.converters.sources.formats.delimited import (
     Dialect,
     TableReader,
     column_names,
-    delimited_rows,
 )
 from ingot.converters.sources.formats.json_rows import (
     Element,
     RowRoot,
-    compile_root,
     flatten_elements,
     parse_elements,
-    read_concatenated_values,
-    read_element_values,
     read_elements,
-    read_json_document,
-    read_json_elements,
-    read_json_lines,
 )
 from ingot.converters.sources.formats.row_chunks import BrokenRow, RowChunk
 from ingot.converters.sources.formats.text import (
     is_utf8,
-    read_text_document,
-    read_text_lines,
     read_utf8_blocks,
 )
-from ingot.converters.sources.storage.compression import open_decompressed
-from ingot.converters.sources.storage.listing import LocalFile, RemoteFile, file_stem
+from ingot.converters.sources.readers import file_root, read_text_blocks
+from ingot.converters.sources.storage.listing import LocalFile, RemoteFile
 from ingot.converters.sources.storage.read_errors import translate_read_errors
-
-Blocks = Iterator[bytes]
-
-
-def read_file(file: SourceFile, spec: SourceSpec) -> Iterator[RowChunk]:
-    """The rows of a file, in order."""
-    where = str(file.place)
-    with file.place.open() as raw:
-        stream = open_decompressed(raw, where)
-        if file.facts.format == "parquet":
-            yield from arrow.parquet_rows(stream, where)
-        elif file.facts.format == "arrow":
-            yield from arrow.arrow_rows(stream, where)
-        else:
-            parts = read_utf8_blocks(stream, where, file.facts.encoding, file.facts.newline)
-            yield from read_text_blocks(file, spec, parts)
-
-
-def read_text_blocks(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
-    """The rows of a file of a text format from its UTF-8 blocks. Raises SourceError."""
-    return _TEXT_FORMATS[file.facts.format](file, spec, parts)
-
-
-def file_root(file: SourceFile, spec: SourceSpec) -> RowRoot:
-    """Where the rows of a JSON file lie. Raises SourceError for what is no path."""
-    default = "$" if file.facts.layout == "object" else "[*]"
-    return compile_root(spec.root or default, str(file.place))
-
-
-def _read_json(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
-    where = str(file.place)
-    if file.facts.layout == "values" and spec.root in (None, "[*]"):
-        return read_element_values(read_concatenated_values(parts, where))
-    root = file_root(file, spec)
-    if root.streams:
-        return read_json_elements(parts, root, where)
-    return read_json_document(parts, file_stem(file.name), None if root.whole else root.text, where)
-
-
-def _read_lines(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
-    if spec.root not in (None, "[*]"):
-        hint = "leave root out; `each` walks into a row"
-        raise SourceError(
-            str(file.place), "root is for JSON files; this one has a value per line", hint
-        )
-    return read_json_lines(parts)
-
-
-def _read_csv(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
-    facts = file.facts
-    dialect = Dialect(delimiter=facts.delimiter, quote=facts.quote)
-    return delimited_rows(parts, facts.columns, dialect, facts.header, facts.fewest)
-
-
-def _read_text(file: SourceFile, spec: SourceSpec, parts: Blocks) -> Iterator[RowChunk]:
-    return (
-        read_text_document(parts, file_stem(file.name))
-        if spec.root == "$"
-        else read_text_lines(parts)
-    )
-
-
-_TEXT_FORMATS: dict[str, Callable[[SourceFile, SourceSpec, Blocks], Iterator[RowChunk]]] = {
-    "json": _read_json,
-    "jsonl": _read_lines,
-    "csv": _read_csv,
-    "text": _read_text,
-}
-
 
 _HEAD = 4 << 20
 _TRIES = 60
@@ -282,7 +200,7 @@ class RowRun:
 def spread_row_runs(
     file: SourceFile, spec: SourceSpec, count: int, most_bytes: int, chance: random.Random
 ) -> list[RowRun] | None:
-    """About `count` runs spread over a file, or None where it can only be read from its beginning."""
+    """Return about `count` runs spread over a file; None where it is read from its start only."""
     facts = file.facts
     if facts.compression is not None or not isinstance(file.place, LocalFile | RemoteFile):
         return None
@@ -291,7 +209,12 @@ def spread_row_runs(
     if facts.format == "arrow" and isinstance(file.place, LocalFile):
         return _arrow_runs(file, count, chance)
     size = min(_MOST_BYTES, max(_LEAST_BYTES, most_bytes // count))
-    places = _pick_ranges(file.bytes, count, chance)
+    # The file in `count` ranges of bytes, each but the first begun at a place of chance.
+    bounds = [file.bytes * number // count for number in range(count + 1)]
+    places = [
+        ByteRange(start and start + chance.randrange(max(1, (stop - start) // 2)), stop)
+        for start, stop in pairwise(bounds)
+    ]
     by_line = facts.format in ("jsonl", "csv", "text") and spec.root != "$"
     if by_line and _splits_at_lines(facts.encoding) and facts.newline == "\n":
         return [_line_run(file, spec, place, size) for place in places]
@@ -372,15 +295,6 @@ def _pick_evenly(total: int, count: int, chance: random.Random) -> list[int]:
         return list(range(total))
     bounds = [total * number // count for number in range(count + 1)]
     return [chance.randrange(start, stop) for start, stop in pairwise(bounds)]
-
-
-def _pick_ranges(size: int, count: int, chance: random.Random) -> list[ByteRange]:
-    """The file in `count` ranges of bytes, each but the first begun at a place of chance."""
-    bounds = [size * number // count for number in range(count + 1)]
-    return [
-        ByteRange(start and start + chance.randrange(max(1, (stop - start) // 2)), stop)
-        for start, stop in pairwise(bounds)
-    ]
 
 
 def _line_run(file: SourceFile, spec: SourceSpec, place: ByteRange, size: int) -> RowRun:

@@ -257,9 +257,9 @@ def test_parts_are_read_by_number_and_files_as_given(tmp_path: Path) -> None:
             b'{"text": "a", "meta": {}}\n{"text": "b',
             r"\.jsonl: line 2: not JSON: ",
         ),
-        ("part-00000.jsonl", b'{"id": 1}\n', "line 1: no unified record, it has neither"),
+        ("part-00000.jsonl", b'{"id": 1}\n', "line 1: not a unified record, it has neither"),
         ("part-00000.jsonl", b'{"text": "a"}\n', r"line 1: a pt record .*: meta is missing"),
-        ("part-00000.jsonl", b"[1]\n", "line 1: no unified record, a list and no object"),
+        ("part-00000.jsonl", b"[1]\n", "line 1: not a unified record but a list"),
         ("part-00000.parquet", b"PAR1 cut in half", "not a readable Parquet file"),
     ],
 )

@@ -127,7 +127,7 @@ def test_an_abandoned_grouping_leaves_no_file(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written_is_an_output_error() -> None:
-    with pytest.raises(OutputError, match="cannot be grouped"):
+    with pytest.raises(OutputError, match="cannot hold the rows"):
         list(group_rows([batch([{"k": 1}])], group("k"), folder=Path("/proc/nowhere")))
 
 

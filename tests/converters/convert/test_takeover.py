@@ -22,7 +22,7 @@ from ingot.converters.sources import open_source
 from ingot.converters.sources.facts import SourceFile
 
 PT = {"version": 2, "text": "text", "meta": {"original_id": "id", "token_count": "n"}}
-TOKENIZER = Path(__file__).parents[2] / "examples/tokenizer/tokenizer.json"
+TOKENIZER = Path(__file__).parents[3] / "examples/tokenizer/tokenizer.json"
 
 
 def rows_of(rng: random.Random) -> str:

@@ -1,0 +1,337 @@
+"""Choose the engine of a build: the fastest on the user's own text that gives the reference's ids.
+
+An engine that has no verdict for the tokenizer yet is compared with the reference first, on the
+user's text and on texts that break tokenizers, for a few seconds at most.
+"""
+
+import itertools
+import random
+import time
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+from typing import Final, Literal
+
+import pyarrow as pa
+
+from ingot.converters.errors import ConversionError
+from ingot.converters.megatron.engines.engine import (
+    Engine,
+    EngineChoice,
+    differing_texts,
+    open_reference,
+    text_runs,
+    texts_buffer,
+)
+from ingot.converters.megatron.engines.fast_engines import (
+    FAST_ENGINES,
+    LIBRARIES,
+    FastEngine,
+    NotOfferedError,
+    Verdict,
+    VerdictCase,
+    failed_verdict,
+    find_unproved,
+    installed_version,
+    keep_verdict,
+    make_verdict_case,
+    probe_engine,
+    recall_verdict,
+)
+from ingot.converters.megatron.engines.guard import RoutedEngine, make_routing_rules
+from ingot.converters.megatron.metrics.messages import Monitor, log_event
+from ingot.converters.megatron.tokenizer.libraries import load_huggingface, load_sentencepiece
+from ingot.converters.megatron.tokenizer.tokenizer import TokenizerFile
+
+WantedEngine = Literal["auto", "hf", "gigatoken", "fastokens"]
+
+# Bytes of text below which the reference is done before a faster engine would have begun: it
+# answers the checks and loads two engines; with kept verdicts there is the loading left.
+UNEXAMINED_BYTES: Final = 64 << 20
+EXAMINED_BYTES: Final = 8 << 20
+CHECK_SECONDS: Final = 5.0
+# Seconds of encoding the user's text in all, and the share of it that goes to the reference.
+_RACE_SECONDS: Final = 1.0
+_REFERENCE_SHARE: Final = 0.3
+_RUN_BYTES: Final = 128 << 10
+
+
+def choose_engine(
+    loaded: TokenizerFile,
+    wanted: WantedEngine,
+    sample: pa.LargeStringArray,
+    *,
+    plain: bool,
+    total_bytes: int,
+    exclude: Set[str] = frozenset(),
+    threads: int,
+    monitor: Monitor,
+) -> EngineChoice:
+    """Choose the engine to run with; `exclude` names engines that were found wrong."""
+    selection = _Selection(loaded, text_runs(sample, _RUN_BYTES), plain, threads, monitor)
+    if wanted == "hf":
+        return selection.report(selection.reference(), "asked for")
+    if wanted == "auto":
+        trusted = [fast for name, fast in FAST_ENGINES.items() if name not in exclude]
+        return selection.choose_fastest(trusted, total_bytes)
+    if wanted in exclude:
+        return selection.report(selection.reference(), f"{wanted} was switched off before")
+    return selection.choose_stated(FAST_ENGINES[wanted])
+
+
+class _Selection:
+    """One decision: for a tokenizer, on a sample of the user's text."""
+
+    def __init__(
+        self,
+        loaded: TokenizerFile,
+        sample: Sequence[pa.LargeStringArray],
+        plain: bool,
+        threads: int,
+        monitor: Monitor,
+    ) -> None:
+        self._loaded = loaded
+        self._sample = sample
+        self._plain = plain
+        self._threads = threads
+        self._monitor = monitor
+        self._exact = open_reference(loaded, plain=plain, threads=threads)
+
+    def reference(self) -> EngineChoice:
+        library = LIBRARIES[self._loaded.kind]
+        name = "hf" if self._loaded.kind == "huggingface" else "sentencepiece"
+        return EngineChoice(
+            engine=name, version=installed_version(library) or "", plain=self._plain
+        )
+
+    def report(self, choice: EngineChoice, why: str) -> EngineChoice:
+        log_event(
+            self._monitor,
+            "info",
+            "tokenizer",
+            "engine_chosen",
+            engine=choice.engine,
+            version=choice.version,
+            why=why,
+            mb_per_second={name: round(rate, 1) for name, rate in choice.rates.items()},
+        )
+        return choice
+
+    def choose_stated(self, fast: FastEngine) -> EngineChoice:
+        """The engine that the user named, or the reference where it is not to be trusted."""
+        try:
+            trusted = self._check(self._open([fast], must=True))
+        except NotOfferedError as error:
+            hint = "install the extra `fast`" if error.missing else "choose auto or hf"
+            raise ConversionError(f"`tok_engine` {fast.name}", str(error), hint) from error
+        if not trusted:
+            return self.report(self.reference(), f"{fast.name} is not trusted")
+        return self.report(self._choice(fast, {}), "asked for")
+
+    def choose_fastest(self, engines: Sequence[FastEngine], total_bytes: int) -> EngineChoice:
+        """The fastest exact engine, or the reference where the checks would not pay."""
+        installed = [fast for fast in engines if installed_version(fast.distribution) is not None]
+        if not installed:
+            return self.report(self.reference(), "no other engine is installed and trusted")
+        known = all(recall_verdict(self._case(fast)) is not None for fast in installed)
+        if total_bytes < (EXAMINED_BYTES if known else UNEXAMINED_BYTES):
+            why = f"{total_bytes >> 20} MiB of text do not pay the search for a faster engine"
+            return self.report(self.reference(), why)
+        return self._race(self._check(self._open(installed, must=False)))
+
+    def _case(self, fast: FastEngine) -> VerdictCase:
+        return make_verdict_case(fast, self._loaded, plain=self._plain)
+
+    def _refuse(self, fast: FastEngine, why: str) -> None:
+        log_event(
+            self._monitor, "warn", "tokenizer", "engine_not_offered", engine=fast.name, why=why
+        )
+
+    def _open(self, engines: Sequence[FastEngine], *, must: bool) -> list[RoutedEngine]:
+        """Open the engines whose versions are proved; with `must` an error is the caller's."""
+        opened = []
+        for fast in engines:
+            try:
+                engine = probe_engine(fast, self._loaded, plain=self._plain, threads=self._threads)
+            except NotOfferedError as error:
+                if must:
+                    raise
+                self._refuse(fast, str(error))
+                continue
+            unproved = find_unproved(fast, self._loaded)
+            if unproved is None:
+                rules = make_routing_rules(fast, self._loaded, plain=self._plain)
+                opened.append(RoutedEngine(engine, self._exact, rules))
+            else:
+                self._refuse(fast, unproved)
+        return opened
+
+    def _check(self, engines: Sequence[RoutedEngine]) -> list[RoutedEngine]:
+        """Return the engines to be trusted: those without a verdict are compared now."""
+        verdicts = {engine.name: self._recall(engine) for engine in engines}
+        new = [engine for engine in engines if verdicts[engine.name] is None]
+        started = time.monotonic()
+        wrong: dict[str, str] = {}
+        for texts in itertools.chain(self._sample[:1], check_texts(self._loaded)) if new else ():
+            expected = self._exact.encode(texts)
+            for engine in new:
+                differing = differing_texts(expected, engine.encode(texts))
+                if differing:
+                    wrong.setdefault(engine.name, texts[differing[0]].as_py())
+            if time.monotonic() - started > CHECK_SECONDS:
+                break
+        for engine in new:
+            verdict = Verdict(passed=True)
+            if engine.name in wrong:
+                verdict = failed_verdict(wrong[engine.name])
+            verdicts[engine.name] = self._keep(engine, verdict, time.monotonic() - started)
+        return [engine for engine in engines if self._is_trusted(engine, verdicts[engine.name])]
+
+    def _recall(self, engine: RoutedEngine) -> Verdict | None:
+        return recall_verdict(self._case(FAST_ENGINES[engine.name]))
+
+    def _is_trusted(self, engine: RoutedEngine, verdict: Verdict | None) -> bool:
+        if verdict is not None and not verdict.passed:
+            self._refuse(FAST_ENGINES[engine.name], verdict.problem)
+            return False
+        return True
+
+    def _keep(self, engine: RoutedEngine, verdict: Verdict, seconds: float) -> Verdict:
+        keep_verdict(self._case(FAST_ENGINES[engine.name]), verdict)
+        log_event(
+            self._monitor,
+            "info",
+            "tokenizer",
+            "engine_examined",
+            engine=engine.name,
+            passed=verdict.passed,
+            problem=verdict.problem,
+            seconds=round(seconds, 1),
+        )
+        return verdict
+
+    def _race(self, engines: Sequence[RoutedEngine]) -> EngineChoice:
+        """Encode the user's text with all of them; one that differs there is out."""
+        seconds = _RACE_SECONDS * _REFERENCE_SHARE
+        rate, answered = _time_engine(self._exact, self._sample, seconds)
+        rates = {self.reference().engine: rate}
+        expected = [(texts, self._exact.encode(texts)) for texts in self._sample[:answered]]
+        for engine in engines:
+            started = time.monotonic()
+            wrong = (
+                texts[differing[0]].as_py()
+                for texts, ids in expected
+                if (differing := differing_texts(ids, engine.encode(texts)))
+            )
+            first = next(wrong, None)
+            if first is not None:
+                seconds = time.monotonic() - started
+                self._is_trusted(engine, self._keep(engine, failed_verdict(first), seconds))
+                continue
+            each = (_RACE_SECONDS - seconds) / len(engines)
+            rates[engine.name], _ = _time_engine(engine, self._sample, each)
+        best = max(rates, key=lambda name: rates[name])
+        if best not in FAST_ENGINES:
+            return self.report(replace(self.reference(), rates=rates), "no exact engine is faster")
+        return self.report(self._choice(FAST_ENGINES[best], rates), "fastest on this text")
+
+    def _choice(self, fast: FastEngine, rates: Mapping[str, float]) -> EngineChoice:
+        return EngineChoice(
+            engine=fast.name,
+            version=installed_version(fast.distribution) or "",
+            plain=self._plain,
+            rates=rates,
+        )
+
+
+def _time_engine(
+    engine: Engine, sample: Sequence[pa.LargeStringArray], seconds: float
+) -> tuple[float, int]:
+    """MB of text per second, and how many runs of the sample were encoded in the time.
+
+    The first run warms up; it counts where there is no other.
+    """
+    started = warm = now = time.perf_counter()
+    done, first, size = 0, 0, 0
+    for done, texts in enumerate(sample, start=1):
+        engine.encode(texts)
+        now = time.perf_counter()
+        size += texts_buffer(texts).size
+        if done == 1:
+            first, warm = size, now
+        if now - started > seconds:
+            break
+    if done > 1:
+        size, started = size - first, warm
+    return size / max(now - started, 1e-9) / 1e6, done
+
+
+_SEED: Final = 20
+_MIXES: Final = 4000
+_MOST_SPECIALS: Final = 64
+SPACES: Final = (
+    *(" ", "  ", "   ", "        ", "\t", "\n", "\r", "\r\n", "\n\n", "\x0b", "\x0c", "\x1c"),
+    *("\x1f", "\x85", "\xa0", "\u1680", "\u180e", "\u2003", "\u200b", "\u2028", "\u3000", "\ufeff"),
+)
+_WORD_LIST: Final = """
+hello World the don't DON'T I'LL we'Ve 's 'S 'ſ 'ſſ ſ's K'K o’clock 123 1234567890 3.14 1,000 ٣٤٥ १२
+Ⅷ ½ x² 我们 漢字 日本語 カタカナ ｶﾞ 한국어 각 привет Ελλάς όσος مرحبا שלום नमस्ते ไทย ﬁ ﬅ İ ı ß ẞ Å é
+ǅ ʰ ﷺ 𝒳 𐍈 㐀 𠀀 _ __init__ camelCase HTTPServer a/b/c // /* ... !!! ?! --> </p> {} (); \\n ▁ Ġ Ċ
+##ing <0x0A> <| |> [MASK ]] https://a.b/?c=d&e a@b.c $1 ± € 🙂 👍🏽 🇨🇳 🇨🇳🇩 ❤️ 1️⃣ ☎️ 🏳️\u200d🌈
+e\u0301 q\u0323\u0307 \u0301 \u0e31 \u05bf \u0378 \U000e0001 \ufffd \x00
+👨\u200d👩\u200d👧\u200d👦 🧑🏿\u200d🚀
+"""
+WORDS: Final = tuple(_WORD_LIST.split())
+# One of each kind that a splitting pattern tells apart.
+_KINDS: Final = " \n\r\t'sSaA1!_é中"
+
+
+def check_texts(loaded: TokenizerFile) -> Iterator[pa.LargeStringArray]:
+    """Yield texts that break tokenizers, the same every time, in runs of some 100 KB."""
+    run: list[str] = []
+    size = 0
+    for text in _all_texts(loaded):
+        run.append(text)
+        size += len(text)
+        if size > _RUN_BYTES:
+            yield pa.array(run, pa.large_string())
+            run, size = [], 0
+    yield pa.array(run, pa.large_string())
+
+
+def _all_texts(loaded: TokenizerFile) -> Iterator[str]:
+    source = random.Random(_SEED)
+    specials = [
+        variant
+        for text in sorted(loaded.special)[:_MOST_SPECIALS] or ["<|endoftext|>", "</s>"]
+        for variant in (text, text, text[:-1], text[1:], text.swapcase(), text * 2)
+    ]
+    yield from ("", *SPACES, *WORDS)
+    for first, second in itertools.product(_KINDS, repeat=2):
+        yield "".join(f"{first}{second}{a}{b}" for a, b in itertools.product(_KINDS, repeat=2))
+    for space in SPACES:
+        yield "".join(f"a{space}{other}b{other}.{space}" for other in SPACES)
+        yield from (f"a{space}{special}{space}b{special}{space}" for special in specials)
+    for _ in range(_MIXES):
+        chosen = source.choices([specials, SPACES, WORDS], [1, 6, 14], k=source.randint(1, 14))
+        yield "".join(source.choice(kind) for kind in chosen)
+    yield from _vocabulary_texts(loaded, source)
+    for letter in map(chr, itertools.chain(range(0xC0, 0x3400), range(0xAC00, 0xD7A4, 13))):
+        apart = unicodedata.normalize("NFD", letter)
+        if apart != letter:
+            yield f"a{apart}b {apart}{apart} {apart[::-1]}"
+
+
+def _vocabulary_texts(loaded: TokenizerFile, source: random.Random) -> Iterator[str]:
+    """The tokens themselves, side by side in any order."""
+    if loaded.kind == "sentencepiece":
+        model = load_sentencepiece(loaded.data)
+        pieces = [str(model.id_to_piece(number)) for number in range(model.get_piece_size())]
+        tokens = [piece.replace("▁", " ") for piece in pieces]
+    else:
+        tokenizer = load_huggingface(loaded.data)
+        numbers = sorted(tokenizer.get_vocab(with_added_tokens=False).values())
+        tokens = tokenizer.decode_batch([[number] for number in numbers])
+    source.shuffle(tokens)
+    for first in range(0, len(tokens), 12):
+        yield source.choice(("", "", " ", "\n", "'")).join(tokens[first : first + 12])

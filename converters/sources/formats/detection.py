@@ -1,0 +1,378 @@
+"""What a file is, told by its beginning: format, layout, dialect, columns."""
+
+import operator
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import orjson
+import pyarrow as pa
+
+from ingot.converters.errors import SourceError
+from ingot.converters.rows import Json
+from ingot.converters.sources.facts import FileFacts, SourceSpec
+from ingot.converters.sources.formats import arrow, dialect
+from ingot.converters.sources.formats.json_rows import (
+    compile_root,
+    read_concatenated_values,
+    read_elements,
+    top_level_containers,
+)
+from ingot.converters.sources.storage.archives import archive_kind
+from ingot.converters.sources.storage.compression import open_decompressed
+from ingot.converters.sources.storage.listing import Entry
+
+_SHAPE_ROWS = 50
+_MOST_LINES = 4_000  # that a table is judged by
+_TABLE_NAMES = (".csv", ".tsv", ".tab", ".psv")
+_LINES_NAMES = (".jsonl", ".ndjson", ".jsonlines")
+_DIGITS = b"0123456789"
+_LAST_BYTES = {
+    **{b"{": b"}", b"[": b"]", b'"': b'"', b"t": b"e", b"f": b"e", b"n": b"l", b"-": _DIGITS},
+    **{_DIGITS[n : n + 1]: _DIGITS for n in range(10)},
+}
+_SPACE = " \t\r\n\ufeff"
+LISTS = ("addresses", "numbers", "words", "columns")
+_JUDGED_LINES = 100
+_LEAST_WORDS = 5  # fewer words do not make a list
+_LEAST_ROWS = 12
+_FEW_LABELS = 0.34  # different values in a column of labels, to the rows
+_SHARE = 0.9
+_LONGEST_WORD = 40
+_LETTER_SHARE = 0.3  # of the signs of a text that is not made of numbers
+_SIGN_LINES, _SIGN_CHARACTERS = 10, 40  # lines, and characters of each, whose signs are counted
+_ADDRESS = re.compile(r"(?:https?|ftp)://\S+", re.IGNORECASE)
+_UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FilePeek:
+    """The beginning of a file, decompressed, and pieces of the rest where that is cheap."""
+
+    head: bytes
+    whole: bool
+    compression: str | None
+    windows: tuple[bytes, ...] = ()
+
+    @property
+    def archive(self) -> str | None:
+        """`zip` or `tar` where the file is an archive."""
+        return archive_kind(self.head)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextHead:
+    """The head of a text file, decoded to UTF-8, and what is known so far."""
+
+    name: str
+    data: bytes
+    lines: list[str]
+    whole: bool
+    base: FileFacts
+
+
+def _is_arrow_head(head: bytes) -> bool:
+    if head.startswith(arrow.ARROW_FILE):
+        return True
+    if not head.startswith(arrow.ARROW_STREAM):
+        return False
+    try:
+        pa.ipc.read_schema(pa.BufferReader(head))
+    except (pa.ArrowException, OSError, ValueError):
+        return False
+    return True
+
+
+def parquet_file_facts(entry: Entry, seen: FilePeek) -> FileFacts | None:
+    """Return the facts of a Parquet file. Raises SourceError."""
+    if not seen.head.startswith(arrow.PARQUET):
+        return None
+    where = str(entry.place)
+    with entry.place.open() as raw:
+        names, rows = arrow.parquet_facts(open_decompressed(raw, where), where)
+    return FileFacts(
+        format="parquet",
+        compression=seen.compression,
+        columns=names,
+        rows=rows,
+        shape=frozenset(names),
+    )
+
+
+def arrow_file_facts(entry: Entry, seen: FilePeek) -> FileFacts | None:
+    """Return the facts of an Arrow file or stream. Raises SourceError."""
+    if not _is_arrow_head(seen.head):
+        return None
+    where = str(entry.place)
+    with entry.place.open() as raw:
+        names = arrow.arrow_columns(open_decompressed(raw, where), where)
+    return FileFacts(
+        format="arrow", compression=seen.compression, columns=names, shape=frozenset(names)
+    )
+
+
+def _change_facts(facts: FileFacts, **changes: object) -> FileFacts:
+    return replace(facts, **changes)  # type: ignore[arg-type]
+
+
+def lines_facts(head: TextHead, spec: SourceSpec, _: str) -> FileFacts | None:
+    """Return the facts of a file with a JSON value on each line."""
+    if spec.format == "jsonl" or (
+        spec.format is None and spec.root is None and _is_json_lines(head)
+    ):
+        return _change_facts(head.base, format="jsonl", shape=_rows_shape(_parse_head_lines(head)))
+    return None
+
+
+def json_facts(head: TextHead, spec: SourceSpec, _: str) -> FileFacts | None:
+    """Return the facts of a JSON file: a list, an object or several values in a row."""
+    text = head.lines[0] if len(head.lines) == 1 else "\n".join(head.lines[:50])
+    first = text.lstrip(_SPACE)[:1]
+    facts = None
+    if first == "[":
+        facts = _json_list_facts(head)
+    elif first == "{":
+        facts = _json_object_facts(head)
+    stated = facts is None and spec.format == "json" and head.whole
+    if stated and _parse_or_none(head.data) is not None:
+        return _change_facts(head.base, format="json", layout="object")
+    return facts
+
+
+def _is_json_lines(head: TextHead) -> bool:
+    """Whether (most) lines are JSON values of their own."""
+    lines = [line.strip(_SPACE) for line in head.lines if line.strip(_SPACE)][:100]
+    values = [_parse_or_none(line.encode("utf-8", "replace")) for line in lines]
+    whole = [isinstance(value, dict | list) for value in values]
+    # A broken row still looks like one, but does not make a file of lines by itself.
+    held = sum(map(operator.or_, whole, map(_looks_whole, lines))) if any(whole) else 0
+    if len(lines) == 1 and isinstance(values[0], list):
+        return False
+    if head.name.endswith(_LINES_NAMES):
+        return held * 2 >= len(lines) or all(value is not None for value in values)
+    if len(lines) >= 2:
+        texts = sum(isinstance(value, str) for value in values)
+        table = head.name.endswith(_TABLE_NAMES)
+        return held * 2 > len(lines) or (texts == len(lines) and not table)
+    return False
+
+
+def _looks_whole(line: str) -> bool:
+    return (line[0], line[-1]) in (("{", "}"), ("[", "]"))
+
+
+def _parse_or_none(data: bytes) -> Json:
+    if not _may_be_json(data):  # an error is slow to raise
+        return None
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _may_be_json(data: bytes) -> bool:
+    """Whether the last byte fits to the first one, as that of every JSON value does."""
+    if data[:1].isspace() or data[-1:].isspace():
+        return True
+    return data[-1:] in _LAST_BYTES.get(data[:1], b"")
+
+
+def _parse_head_lines(head: TextHead) -> list[Json]:
+    lines = [line for line in head.lines if line.strip(_SPACE)][:_SHAPE_ROWS]
+    return [_parse_or_none(line.strip(_SPACE).encode("utf-8", "replace")) for line in lines]
+
+
+def _json_list_facts(head: TextHead) -> FileFacts | None:
+    found = _first_elements(head, "[*]")
+    if found is None:
+        return None
+    values = [value for value in found if value is not None]
+    if found and len(values) * 2 < len(found):
+        return None
+    layout = "list"
+    if not found and not head.whole and not re.match(rb'\s*\[\s*["{\[\dtfn-]', head.data):
+        return None
+    return _change_facts(head.base, format="json", layout=layout, shape=_rows_shape(values))
+
+
+def _json_object_facts(head: TextHead) -> FileFacts | None:
+    in_a_row = _concatenated_values(head)
+    if len(in_a_row) >= 2 and sum(value is not None for value in in_a_row) * 2 >= len(in_a_row):
+        return _change_facts(head.base, format="json", layout="values", shape=_rows_shape(in_a_row))
+    if head.whole:
+        value = _parse_or_none(head.data)
+        if isinstance(value, dict):
+            one_line = len([line for line in head.lines if line.strip(_SPACE)]) == 1
+            shape = _object_shape(value)
+            return _change_facts(
+                head.base, format="json", layout="object", shape=shape, one_line=one_line
+            )
+    keys = _first_elements(head, "*")
+    if keys is None and not head.whole:
+        return None
+    opens = re.match(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:', head.data, re.DOTALL)
+    if not opens:
+        return None
+    return _change_facts(head.base, format="json", layout="object", shape=_partial_shape(head))
+
+
+def _partial_shape(head: TextHead) -> frozenset[str]:
+    """The shape of an object from its beginning: as that of a whole one, where its keys are few."""
+    held: dict[str, Json] = {}
+    try:
+        for group in read_elements(iter([head.data]), compile_root("*", head.name), head.name):
+            held |= {one.key or "": _parse_or_none(one.data) for one in group[:_SHAPE_ROWS]}
+    except SourceError:
+        pass
+    keys = {*held, *(key for key, _ in top_level_containers(head.data))}
+    if len(keys) >= _SHAPE_ROWS:
+        return frozenset({"*"})
+    inner = [value for value in held.values() if isinstance(value, dict)]
+    if len(inner) == len(held) and len(inner) >= 2:
+        return _object_shape(held)
+    return frozenset(keys) or frozenset({"*"})
+
+
+def _first_elements(head: TextHead, root: str) -> list[Json] | None:
+    """The values at the head of the outer list or object (None = no JSON); [] where none is whole.
+
+    None where something else than JSON follows its end.
+    """
+    values: list[Json] = []
+    try:
+        for group in read_elements(iter([head.data]), compile_root(root, head.name), head.name):
+            for element in group[:_SHAPE_ROWS]:
+                values.append(_parse_or_none(element.data))
+    except SourceError as error:
+        if "comes" in error.problem:
+            return None
+        return None if head.whole and not values else values
+    return values
+
+
+def _concatenated_values(head: TextHead) -> list[Json]:
+    values: list[Json] = []
+    try:
+        for group in read_concatenated_values(iter([head.data]), head.name):
+            values += [_parse_or_none(element.data) for element in group[:_SHAPE_ROWS]]
+    except SourceError:
+        return values
+    return values
+
+
+def _rows_shape(values: Iterable[Json]) -> frozenset[str]:
+    """The keys of objects, `$list` and `$value` for rows that are none."""
+    keys: set[str] = set()
+    for value in values:
+        if isinstance(value, dict):
+            keys.update(value)
+        elif value is not None:
+            keys.add("$list" if isinstance(value, list) else "$value")
+    return frozenset(keys)
+
+
+def _object_shape(value: dict[str, Json]) -> frozenset[str]:
+    """The keys of an object; of one keyed by id those of its values, marked `*.`."""
+    held = list(value.values())
+    inner = [item for item in held if isinstance(item, dict)]
+    by_id = bool(held) and all(any(map(str.isdigit, key)) for key in value)  # of a small split too
+    if len(inner) == len(held) and (len(inner) >= 3 or by_id):
+        return frozenset(f"*.{key}" for key in set[str]().union(*inner))
+    if len(held) >= 3 and all(isinstance(item, str) for item in held) and len(held) > 20:
+        return frozenset({"*"})
+    return frozenset(value)
+
+
+def table_facts(head: TextHead, spec: SourceSpec, where: str) -> FileFacts | None:
+    """Return the facts of a delimited table. Raises SourceError where it has too many columns."""
+    stated = spec.format == "csv" or bool(spec.delimiter or spec.columns)
+    table = dialect.guess_table(
+        head.lines[:_MOST_LINES],
+        whole=head.whole,
+        named_table=stated or head.name.endswith(_TABLE_NAMES),
+        delimiter=spec.delimiter,
+        quote=spec.quote,
+        columns=spec.columns,
+    )
+    if table is None:
+        return None
+    if spec.columns is not None and table.width > len(spec.columns):
+        problem = f"{len(spec.columns)} names for {table.width} columns"
+        raise SourceError(where, problem, "correct `source.columns`")
+    guessed = _table_guesses(head, spec, table) | head.base.guessed
+    return _change_facts(
+        head.base,
+        format="csv",
+        delimiter=table.dialect.delimiter,
+        quote=table.dialect.quote,
+        columns=table.columns,
+        header=table.header,
+        fewest=table.fewest,
+        multiline=table.multiline,
+        shape=frozenset(table.columns),
+        guessed=guessed,
+    )
+
+
+def _table_guesses(head: TextHead, spec: SourceSpec, table: dialect.TableLayout) -> frozenset[str]:
+    """The facts of a table that other values could have made come out otherwise."""
+    usual = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".psv": "|"}
+    ending = next((end for end in usual if head.name.endswith(end)), None)
+    plain = table.dialect.quote == '"' and '"' not in "\n".join(head.lines)
+    open_questions = {
+        "format": spec.format is None and spec.delimiter is None and ending is None,
+        "delimiter": spec.delimiter is None and usual.get(ending or "") != table.dialect.delimiter,
+        "quote": spec.quote is None and not (plain and usual.get(ending or "") == ","),
+        "columns": spec.columns is None and not table.header,
+    }
+    return frozenset(fact for fact, is_open in open_questions.items() if is_open)
+
+
+def text_facts(head: TextHead, *_: object) -> FileFacts:
+    """Return the facts of a file of lines of text."""
+    return _change_facts(head.base, format="text", shape=frozenset({classify_lines(head.lines)}))
+
+
+def classify_lines(lines: Sequence[str]) -> str:
+    """`text`, or one of LISTS where nearly every line is such a thing."""
+    held = [line.strip() for line in lines if line.strip()][:_JUDGED_LINES]
+    if not held:
+        return "text"
+    if _holds_for_most(bool(_ADDRESS.fullmatch(line)) for line in held):
+        return "addresses"
+    signs = "".join("".join(line[:_SIGN_CHARACTERS].split()) for line in held[:_SIGN_LINES])
+    if sum(sign.isalpha() for sign in signs) < _LETTER_SHARE * len(signs) and _holds_for_most(
+        any(sign.isdigit() for sign in line) for line in held
+    ):
+        return "numbers"
+    if len(held) >= _LEAST_ROWS and _looks_like_columns(held):
+        return "columns"
+    return (
+        "words"
+        if len(held) >= _LEAST_WORDS and _holds_for_most(_is_word(line) for line in held)
+        else "text"
+    )
+
+
+def _holds_for_most(verdicts: Iterable[bool]) -> bool:
+    found = list(verdicts)
+    return sum(found) >= _SHARE * len(found)
+
+
+def _looks_like_columns(lines: Sequence[str]) -> bool:
+    """Rows of a token and its labels: as many pieces in every line, one of few kinds at the end."""
+    rows = [line.split() for line in lines]
+    width = len(rows[0])
+    ends = {row[-1] for row in rows}
+    return (
+        width > 1
+        and _holds_for_most(len(row) == width for row in rows)
+        and len(ends) <= _FEW_LABELS * len(rows)
+    )
+
+
+def _is_word(line: str) -> bool:
+    """One word; a script without spaces shows a sentence by its length and its marks."""
+    if len(line) > _LONGEST_WORD or len(line.split()) > 1:
+        return False
+    return not _UNSPACED.search(line) or len(line) <= 4
