@@ -51,7 +51,7 @@ with token_meter(shown=sys.argv[1] == "bar") as meter:
         counts = {"bytes_read": 1_500_000_000, "records": 12_345, "tokens": 67_890_123}
         watch({"kind": "count", **counts})
         assert drawn.wait(60)
-        log(watch, "warn", "reader", "batch_decode_failed", file_path="a\\x1b[31m.parquet")
+        log_event(watch, "warn", "reader", "batch_decode_failed", file_path="a\\x1b[31m.parquet")
 """
 
 PROGRESS = BuildProgress(
