@@ -14,7 +14,8 @@ from sqlite3 import Error
 from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
 
 from ingot.agent.model.budget import Usage
-from ingot.agent.proposing.proposal import Attempt, Evidence, Proposal, Request, Turn
+from ingot.agent.proposing.order import Order as Order
+from ingot.agent.proposing.proposal import Attempt, Evidence, Proposal, Turn
 from ingot.converters.errors import Problem
 from ingot.converters.json_yaml import EMPTY, OMIT, UNSTORED
 from ingot.converters.mapping.check import PathCoverage
@@ -93,63 +94,6 @@ def open_checkpoints(folder: Path | None = None) -> Iterator["SqliteSaver"]:
         raise database_error(file, error) from error
     finally:
         connection.close()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Order:
-    """What a user ordered: the options of a run, JSON types only, no keys and no passwords.
-
-    Attributes:
-        source: location of the raw data.
-        out: folder to be written, None where nothing is written (`map`, a dry run).
-        mode: `auto`, `pt` or `sft`.
-        mapper: a name of `ingot.agent.proposing.proposal.TURNS`; `file` where `mapping` is given.
-        mapping: the document of a mapping file that the user gave.
-        mapping_file: its path, for messages.
-        tokenizer: path of a tokenizer file, None = no tokens.
-        records: `parquet` or `jsonl`.
-        language: ISO 639-1 code or `mix` that the user stated.
-        source_name: what `meta.source` says where the mapping does not say it.
-        limit: convert the first so many rows, None = all.
-        overwrite: replace a finished result.
-        yes: approve a proposal that passes the gates.
-        min_confidence: below it a mapper's proposal needs a person, 0..1.
-        dry_run: stop before converting.
-        allow_drift: convert although the source's shape is not the one that the mapping was made
-            for.
-        share_values: what may leave the machine, and be shown, of the values: `none`, `redacted`
-            or `raw`.
-        prompt_tokens: how long the first question to a model may be, as estimated.
-    """
-
-    source: str
-    out: str | None = None
-    mode: str = "auto"
-    mapper: str = "auto"
-    mapping: dict[str, Json] | None = None
-    mapping_file: str | None = None
-    tokenizer: str | None = None
-    records: str = "parquet"
-    language: str | None = None
-    source_name: str | None = None
-    limit: int | None = None
-    overwrite: bool = False
-    yes: bool = False
-    min_confidence: float = 0.0
-    dry_run: bool = False
-    allow_drift: bool = False
-    share_values: str = "redacted"
-    prompt_tokens: int = 8000
-
-    def request(self) -> Request:
-        """The part that a mapper may know."""
-        return Request(
-            mode=self.mode,
-            language=self.language,
-            source_name=self.source_name,
-            share=self.share_values,
-            tokens=self.prompt_tokens,
-        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

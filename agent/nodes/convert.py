@@ -10,6 +10,7 @@ from ingot.agent.privacy import redact
 from ingot.agent.reporting.report import report_text
 from ingot.agent.state import Order, Result, State, Written
 from ingot.converters.convert import job
+from ingot.converters.convert.options import ConvertOptions
 from ingot.converters.errors import ConversionError
 from ingot.converters.json_yaml import decode, encode
 from ingot.converters.rows import Json
@@ -60,10 +61,10 @@ def _convert_source(state: State, order: Order, context: Context) -> job.Result:
         raise ConversionError(error.where, redact(error.problem), error.hint) from error
 
 
-def conversion_options(order: Order) -> job.ConvertOptions:
+def conversion_options(order: Order) -> ConvertOptions:
     """The part of an order that a conversion knows."""
-    return job.ConvertOptions(
-        records="jsonl" if order.records == "jsonl" else "parquet",
+    return ConvertOptions(
+        records=order.records,
         language=order.language,
         source_name=order.source_name,
         limit=order.limit,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ingot.cli.console import plain_text, safe_text
+from ingot.cli.console import plain_text, replace_names, safe_text
 from ingot.converters.rows import Json
 
 if TYPE_CHECKING:
@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from ingot.agent.model.budget import Usage
     from ingot.agent.proposing.proposal import Proposal
     from ingot.agent.reporting.preview import Preview
-    from ingot.agent.state import Change, Check, Gate, Outcome, Result, SourceSummary
+    from ingot.agent.state import Check, Gate, Outcome, Result, SourceSummary
     from ingot.converters.errors import Problem
+    from ingot.converters.export.job import ExportResult
+    from ingot.converters.recsys.criteo.multihot.job import Materialized
+    from ingot.converters.recsys.criteo.preprocess.job import Preprocessed
+    from ingot.converters.recsys.ctr.build.job import Built
 
 _FIRST_REJECTS = 3
 _FIRST_LEFT_OUT = 3
@@ -24,7 +28,7 @@ _RECORDS = ("written", "rejected", "filtered")
 
 
 def show_preview(console: "Console", seen: "Preview") -> None:
-    """Mapping, coverage per path, and rows beside the records made of them."""
+    """Show mapping, coverage per path, and rows with their records."""
     from ingot.agent.reporting.preview import raw_row_text, record_lines
 
     console.print(plain_text("Mapping", "bold"))
@@ -36,13 +40,13 @@ def show_preview(console: "Console", seen: "Preview") -> None:
 
 
 def show_coverage(console: "Console", share: str, paths: Iterable[Sequence[str]]) -> None:
-    """Rows that give records, and in how many rows each path is found."""
+    """Show how many rows give records, and in how many each path is found."""
     console.print(plain_text(f"Coverage {share}", "bold"))
     print_grid(console, paths)
 
 
 def show_evidence(console: "Console", proposal: "Proposal") -> None:
-    """Why the mapper chose as it did."""
+    """Show the mapper's reasons."""
     console.print(plain_text(summary_line(proposal), "bold"))
     lines = []
     for one in proposal.evidence:
@@ -52,7 +56,7 @@ def show_evidence(console: "Console", proposal: "Proposal") -> None:
 
 
 def show_failures(console: "Console", check: "Check") -> None:
-    """Records that were not made of the sample, by reason, and what else was noticed."""
+    """Show failed records by reason, and warnings."""
     if check.failures:
         console.print(plain_text(f"Not converted: {counts_text(check.failures, count_last=True)}"))
     for warning in check.warnings:
@@ -62,58 +66,57 @@ def show_failures(console: "Console", check: "Check") -> None:
 def show_problems(
     console: "Console", problems: "Iterable[Problem]", *, harmless: bool = False
 ) -> None:
-    """What is wrong with a mapping on the data; warnings where it is converted nevertheless."""
+    """Show the problems of a mapping, as warnings where it is converted anyway."""
     word, style = ("warning", "yellow") if harmless else ("problem", "red")
     for one in problems:
         console.print(plain_text(f"{word}: {one}", style))
 
 
 def show_gates(console: "Console", gates: "Sequence[Gate]") -> None:
-    """Every gate with its figure and what is wanted."""
+    """Show every gate with its figure and limit."""
     console.print(plain_text("Gates", "bold"))
     print_grid(console, [(one.name, one.state, one.figure, one.limit) for one in gates])
 
 
 def show_review_reasons(console: "Console", gates: "Iterable[Gate]") -> None:
-    """Why a person is needed, gate by gate; why a gate fails is said by its problems."""
+    """Show why a person is needed, gate by gate."""
     for one in gates:
         if one.state == "person":
             console.print(plain_text(f"for a person: {one.name}: {one.detail}", "yellow"))
 
 
 def show_rules_proposal(console: "Console", proposal: "Proposal") -> None:
-    """What the rules propose in place of a model's proposal."""
+    """Show what the rules propose instead of a model's proposal."""
     from ingot.agent.privacy import redact
     from ingot.agent.reporting.mapping_words import describe
 
-    said = f"The rules propose something else: {redact(summary_line(proposal))}"
-    console.print(plain_text(said, "bold"))
+    heading = f"The rules propose something else: {redact(summary_line(proposal))}"
+    console.print(plain_text(heading, "bold"))
     if proposal.mapping:
         print_grid(console, [[redact(cell) for cell in row] for row in describe(proposal.mapping)])
 
 
 def show_drift(console: "Console", check: "Check | None") -> None:
-    """What has changed since the mapping was made, as a table; nothing where nothing has."""
+    """Show what changed since the mapping was made."""
     changes = (check and check.drift) or ()
     if changes:
         console.print(plain_text("Changed since the mapping was made", "bold"))
-        rows = [(one.path, _change_text(one), one.before, one.after) for one in changes]
+        rows = [
+            (one.path, one.what if one.stops else f"{one.what} (noted)", one.before, one.after)
+            for one in changes
+        ]
         print_grid(console, [("path", "change", "before", "after"), *rows])
 
 
-def _change_text(one: "Change") -> str:
-    return one.what if one.stops else f"{one.what} (noted)"
-
-
 def summary_line(proposal: "Proposal | Outcome") -> str:
-    """The decision in one line."""
+    """Return the decision in one line."""
     from ingot.agent.reporting.report import author_text
 
     return f"{proposal.decision} {author_text(proposal)}: {proposal.reason}"
 
 
 def show_outcome(console: "Console", outcome: "Outcome") -> None:
-    """The summary at the end of a run."""
+    """Show the summary at the end of a run."""
     if outcome.decision:
         console.print(plain_text(summary_line(outcome), "bold"))
     print_grid(console, _outcome_lines(outcome))
@@ -133,24 +136,23 @@ def _outcome_lines(outcome: "Outcome") -> Iterable[tuple[str, str]]:
         yield "left out", _left_out_text(outcome.source)
     if outcome.usage:
         yield "model", usage_text(outcome.usage)
-    for note in outcome.notes:
-        yield "note", note
+    yield from note_rows(outcome.notes)
     if result:
         yield from _result_lines(result)
 
 
 def _left_out_text(source: "SourceSummary") -> str:
-    """The files that are no data, as in `4 files: README.md, a.png, b.png and 1 more`."""
+    """Return a text such as `4 files: README.md, a.png, b.png and 1 more`."""
     count = source.left_out_count
     names = [one.name for one in source.left_out[:_FIRST_LEFT_OUT]]
     more = f" and {count - len(names):,} more" if count > len(names) else ""
-    return f"{count:,} file{'s' * (count != 1)}: {', '.join(names)}{more}"
+    return f"{count_text(count, 'file')}: {', '.join(names)}{more}"
 
 
 def usage_text(usage: "Usage") -> str:
-    """Which model was asked, and how many characters went there in how many calls."""
+    """Return which model was asked, and how much was sent to it."""
     who = f"{usage.model} at {usage.host}"
-    calls = f"{usage.calls} call{'s' * (usage.calls != 1)}"
+    calls = count_text(usage.calls, "call")
     if usage.chars_sent:
         return f"{who}: {usage.chars_sent:,} characters in {calls}"
     if usage.remembered:
@@ -173,13 +175,35 @@ def _result_lines(result: "Result") -> Iterable[tuple[str, str]]:
     if manifest.tokens:
         tokens = manifest.tokens
         yield "tokens", f"{tokens['tokens']:,} in {tokens['documents']:,} documents"
-    for note in result.notes:
-        yield "note", note
+    yield from note_rows(result.notes)
     yield "files", result.out
 
 
+def count_text(count: int, noun: str) -> str:
+    """Return a count with its noun, such as `1 file` or `2 files`."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def note_rows(notes: Iterable[str]) -> list[tuple[str, str]]:
+    """Return a row of a summary for each note."""
+    return [("note", replace_names(note)) for note in notes]
+
+
+def show_notes(console: "Console", notes: Iterable[str]) -> None:
+    """Show what people should know about a result."""
+    for note in notes:
+        console.print(plain_text(f"note: {replace_names(note)}", "yellow"), soft_wrap=True)
+
+
+def reject_lines(rejects: Mapping[str, int], out: Path) -> list[tuple[str, str]]:
+    """Return a line per reason, and where the rejected rows are listed."""
+    lines = [("rejected", f"{count:,}: {reason}") for reason, count in rejects.items()]
+    where = ("", f"each is listed with its position in {out / 'rejects.jsonl'}")
+    return [*lines, where] if lines else []
+
+
 def counts_text(counts: Mapping[str, Json], *, count_last: bool = False) -> str:
-    """Counts as text: "990 converted, 10 rejected", or "bad_row 3" with the count last."""
+    """Return "990 converted, 10 rejected", or "bad_row 3" with the count last."""
     pairs = [(name, f"{count:,}") for name, count in counts.items()]
     return ", ".join(
         f"{name} {count}" if count_last else f"{count} {name}" for name, count in pairs
@@ -187,7 +211,7 @@ def counts_text(counts: Mapping[str, Json], *, count_last: bool = False) -> str:
 
 
 def print_grid(console: "Console", rows: Iterable[Sequence[str]]) -> None:
-    """Rows of cells without lines; whole lines and no padding where it is no terminal."""
+    """Print rows of cells; outside of a terminal lines are not wrapped."""
     cells = [[safe_text(cell) for cell in row] for row in rows]
     if console.is_terminal:
         console.print(_make_table(cells))
@@ -198,7 +222,7 @@ def print_grid(console: "Console", rows: Iterable[Sequence[str]]) -> None:
 
 
 def drop_empty_columns(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The table without columns that hold nothing below their heads."""
+    """Return the table without columns that are empty below their heading."""
     used = [any(cells[1:]) for cells in zip(*rows, strict=True)]
     return [tuple(cell for cell, keep in zip(row, used, strict=True) if keep) for row in rows]
 
@@ -216,7 +240,7 @@ def _make_table(cells: Sequence[Sequence[str]]) -> "Table":
 
 
 def _plain_row(console: "Console", row: Sequence[str], widths: Sequence[int]) -> None:
-    """One row; a cell of several lines goes on below itself."""
+    """Print one row; a cell of several lines continues below itself."""
     start = sum(widths[:-1]) + 2 * (len(widths) - 1)
     padded = [
         cell + " " * (width - cell_width(cell)) for cell, width in zip(row, widths, strict=True)
@@ -228,7 +252,7 @@ def _plain_row(console: "Console", row: Sequence[str], widths: Sequence[int]) ->
 
 
 def cell_width(text: str) -> int:
-    """Columns that the longest line of a text takes in a terminal."""
+    """Return the width of the longest line of a text in a terminal."""
     from rich.cells import cell_len
 
     return max(map(cell_len, text.split("\n")))
@@ -241,3 +265,8 @@ def write_page(path: Path, page: str) -> None:
     content = page.encode("utf-8", "backslashreplace")  # a folder's name may be no UTF-8
     with output_errors(path):
         write_file(path, content)
+
+
+def result_document(done: "Built | ExportResult | Materialized | Preprocessed") -> dict[str, Json]:
+    """Return what `--json` says of every finished folder."""
+    return {"out": str(done.out), "already_done": done.already_done, "notes": list(done.notes)}

@@ -114,7 +114,7 @@ def test_a_run_and_the_same_again(place: Place) -> None:
     assert done.code == 0, done.err
     for said in ("7 of 7 lines", "4 rows, 75.00% clicked", "shuffled", "52 distinct", "out"):
         assert said in done.out
-    assert "dense values that are no finite number: 1" in done.out
+    assert "1 dense values that are not finite" in done.out
     again = place.preprocess()
     assert again.code == 0
     assert "was there already" in again.out

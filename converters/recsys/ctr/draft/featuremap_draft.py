@@ -23,8 +23,10 @@ from ingot.converters.recsys.ctr.draft.feature_choice import (
     separators_of,
 )
 from ingot.converters.recsys.ctr.featuremap import FeatureMap, parse
+from ingot.converters.recsys.ctr.settings import ChosenColumns
 from ingot.converters.recsys.ctr.table import table_cells as read
 
+_NO_COLUMNS: Final = ChosenColumns()
 _LEAST: Final = 5  # rows of a value: fewer have one label by chance
 _MOST_VALUES: Final = 0.2  # of the rows: more values than that are ids
 _NEARLY_ALL: Final = 0.99
@@ -61,16 +63,6 @@ ROWS: Final = 200_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChosenColumns:
-    """Columns that a person names; None = they are looked for."""
-
-    click: str | None = None
-    conversion: str | None = None
-    entity: str | None = None
-    sample: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Draft:
     """A proposed featuremap."""
 
@@ -94,7 +86,7 @@ class Draft:
         }
 
 
-def draft(path: str, *, rows: int | None = ROWS, chosen: ChosenColumns = ChosenColumns()) -> Draft:
+def draft(path: str, *, rows: int | None = ROWS, chosen: ChosenColumns = _NO_COLUMNS) -> Draft:
     """Propose a featuremap."""
     sample = take_sample(path, rows)
     found, doubts = _find_roles(path, sample, chosen)

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from ingot.converters.errors import IngotError, ReviewNeeded, SourceError
 from ingot.converters.recsys.ctr.draft.column_profile import Distinct, shape_of_cells, words_of
 from ingot.converters.recsys.ctr.draft.feature_choice import round_up
-from ingot.converters.recsys.ctr.draft.featuremap_draft import ChosenColumns, Draft, draft
+from ingot.converters.recsys.ctr.draft.featuremap_draft import Draft, draft
 from ingot.converters.recsys.ctr.featuremap import parse
+from ingot.converters.recsys.ctr.settings import ChosenColumns
 from ingot.converters.recsys.ctr.table.table_rows import read_table
 
 GENRES = ["Action", "Comedy", "Sci-Fi", "Film Noir", "Drama"]
