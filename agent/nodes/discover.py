@@ -14,7 +14,8 @@ from ingot.agent.proposing.proposal import Proposal
 from ingot.agent.proposing.recsys_data import aliccp_proposal, criteo_proposal, monolith_proposal
 from ingot.agent.state import Order, SampleSummary, SourceSummary, State
 from ingot.converters.errors import SourceError
-from ingot.converters.output.commit import check_destination, output_errors
+from ingot.converters.output.commit import check_destination
+from ingot.converters.output.files import output_errors
 from ingot.converters.sources import Source
 from ingot.converters.sources.facts import SourceSpec
 

@@ -16,7 +16,7 @@ from ingot.agent.judging import policy
 from ingot.agent.reporting.report import mapping_bytes, proposal_text
 from ingot.agent.state import Order, State, Stopped
 from ingot.converters.errors import OutputError, ReviewNeeded
-from ingot.converters.output.commit import output_errors, write_file
+from ingot.converters.output.files import output_errors, write_file
 from ingot.converters.rows import Json
 
 MAPPING, OTHER, REPORT = "mapping.json", "alternative.json", "report.md"

@@ -260,7 +260,7 @@ def cell_width(text: str) -> int:
 
 def write_page(path: Path, page: str) -> None:
     """Write a page of HTML, whole or not at all."""
-    from ingot.converters.output.commit import output_errors, write_file
+    from ingot.converters.output.files import output_errors, write_file
 
     content = page.encode("utf-8", "backslashreplace")  # a folder's name may be no UTF-8
     with output_errors(path):

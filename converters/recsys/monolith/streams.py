@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from ingot.converters.errors import SourceError, StorageError
-from ingot.converters.output.commit import MANIFEST, RUN
-from ingot.converters.output.files import output_errors
+from ingot.converters.output.files import MANIFEST, RUN, output_errors
 from ingot.converters.recsys.monolith.frames.compression import open_decompressed, peek_bytes
 from ingot.converters.recsys.monolith.frames.framing import PARQUET, Framing, StreamHints
 from ingot.converters.recsys.monolith.record_index import Bad, Records, Rows

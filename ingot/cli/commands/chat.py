@@ -371,7 +371,7 @@ def _save_mapping(conversation: "Conversation", name: str, console: "Console") -
     from ingot.agent.reporting.proposal_folder import proposed_mapping
     from ingot.agent.reporting.report import mapping_bytes
     from ingot.converters.errors import OutputError
-    from ingot.converters.output.commit import output_errors, write_file
+    from ingot.converters.output.files import output_errors, write_file
 
     document, file = proposed_mapping(conversation.state), Path(name)
     if document is None:

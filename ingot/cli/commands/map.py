@@ -136,7 +136,7 @@ def _write_mapping(state: "State", out: Path | None, *, as_json: bool) -> None:
     """Write the mapping to its file or to stdout."""
     from ingot.agent.reporting.proposal_folder import proposed_mapping
     from ingot.agent.reporting.report import mapping_bytes
-    from ingot.converters.output.commit import output_errors, write_file
+    from ingot.converters.output.files import output_errors, write_file
 
     document = proposed_mapping(state)
     if out is not None and document is not None:

@@ -88,7 +88,7 @@ def _write_review(
     found: dict[str, Json], out: Path | None, text: str | None, *, as_json: bool
 ) -> None:
     """Write the review to the file, or to stdout as Markdown or JSON."""
-    from ingot.converters.output.commit import encode_json, output_errors, write_file
+    from ingot.converters.output.files import encode_json, output_errors, write_file
 
     if out is not None:
         with output_errors(out):
@@ -117,7 +117,7 @@ def _print_markdown(text: str) -> None:
 def _report_to_github(found: dict[str, Json], *, annotated: bool) -> None:
     """Print annotations, and write the summary of the job's step."""
     from ingot.agent.review.github_comment import github_annotations, render_summary
-    from ingot.converters.output.commit import output_errors
+    from ingot.converters.output.files import output_errors
 
     if annotated:
         sys.stdout.write("".join(f"{line}\n" for line in github_annotations(found)))

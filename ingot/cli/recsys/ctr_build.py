@@ -126,7 +126,7 @@ def draft(
     as_json: o.Json = False,
 ) -> None:
     """Propose a featuremap for a table from its statistics, with reasons, for review."""
-    from ingot.converters.output.commit import output_errors, write_file
+    from ingot.converters.output.files import output_errors, write_file
     from ingot.converters.recsys.ctr.draft.featuremap_draft import draft as draft_featuremap
 
     check_free(out, overwrite=overwrite)

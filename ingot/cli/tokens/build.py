@@ -358,7 +358,7 @@ def _log_failure(monitor: "Monitor") -> Iterator[None]:
 
 @contextmanager
 def _open_log(path: Path | None) -> Iterator[IO[bytes] | None]:
-    from ingot.converters.output.commit import output_errors
+    from ingot.converters.output.files import output_errors
 
     if path is None:
         yield None
