@@ -55,7 +55,6 @@ class Card:
         license: as it is named there: `cc-by-4.0`.
         languages: ISO 639-1 codes where the name is known, else the name.
         tasks: as the card names them: `question-answering`.
-        fields: names with type or description.
         text: the beginning of the prose, at most some 1,500 characters, without markup.
     """
 

@@ -20,14 +20,8 @@ class Draft:
 
     Attributes:
         kind: `pt` or `sft`.
-        body: keys of the mapping document besides version, source, meta.
         score: 0..1, how well names and values speak for it.
-        why: the reason in a few words.
-        used: paths of the data that the body takes text from.
         explicit: names or speakers say that this is a conversation; or, of a text, that it is one.
-        pair: one question and one answer, each from columns of its own.
-        evidence: decisions inside it.
-        most: the most confidence that it may claim.
         unknown: speakers without a role: rows that fail on them do not speak against the draft.
     """
 
@@ -69,14 +63,8 @@ class Talk:
 
     Attributes:
         path: of the list (`messages`), without its wildcard.
-        entries: message entries of the mapping.
         score: 0..1.
-        why: in a few words.
         ends_open: share of the rows whose conversation ends without an assistant's turn.
-        evidence: the decision about roles.
-        used: paths of the data that are said.
-        most: the most confidence that it may claim.
-        unknown: speakers without a role, which a person has to give them.
     """
 
     path: str

@@ -25,13 +25,9 @@ class Reading:
     """Rows read in one way.
 
     Attributes:
-        view: the records.
-        sample: the rows behind them, as a mapping is run on them.
         source: facts about the files that this reading needs, on top of the source's own.
         outer: keys of the mapping that make records of rows (`each`, `group`).
         factor: how much drafts of this reading are trusted against those of the plain one.
-        most: the most confidence that its drafts may claim.
-        why: in a few words.
     """
 
     view: View

@@ -228,7 +228,6 @@ class ShownData:
         view: the sampled rows, texts of JSON parsed, with their inventory.
         root: the root that they were read with, None = the reader's own.
         key: what `~` is for the first row, None where rows have none.
-        json_fields: fields whose texts were parsed.
     """
 
     source: Source

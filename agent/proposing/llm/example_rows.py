@@ -28,13 +28,8 @@ class Size:
     """One size.
 
     Attributes:
-        rows: rows at most.
         head, tail: characters of a text.
-        elements: of a list of objects; of other lists one more.
         values: values with counts per path, where they name no roles.
-        paths: lines of the inventory.
-        facts: lines of what was computed.
-        lines: raw lines of a text file.
         roots: places of rows in a JSON object, beside the one that is shown.
         words: whether an inventory line says looks, scripts and spreads in full.
     """

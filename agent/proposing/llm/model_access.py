@@ -24,10 +24,7 @@ class AskSettings:
 
     Attributes:
         endpoint: where it is.
-        run: limits of the run.
-        data_set: limits of one data set.
         price: of the model, None = unknown.
-        remembered: whether accepted answers of other runs are used.
     """
 
     endpoint: Endpoint
@@ -48,7 +45,6 @@ class ModelAccess:
     Attributes:
         endpoint: where it is.
         store: what earlier runs learnt: the ladder's level, accepted answers.
-        ledger: budgets, and what was spent of them.
         remembered: whether accepted answers of earlier runs are used; new ones are kept anyway.
         shared: whether answers serve several data sets, as in a lake. Then neither mapping nor
             report says for which of them it was asked, and what that took: that depends on what was

@@ -267,7 +267,7 @@ def draft_confidence(draft: Draft, score: float, doubts: Sequence[Doubt]) -> flo
 
 
 def nothing_confidence(rows: Sequence[Json], mode: str, best: float, elsewhere: float) -> float:
-    """The probability that there is nothing to convert: little, where much of the data is language."""
+    """Return the probability that there is nothing to convert: low for data full of language."""
     share = prose_share(rows)
     held = _PROMPTS_ONLY if mode == "sft" and best == 0 else _LANGUAGE
     sure = _NO_LANGUAGE + (held - _NO_LANGUAGE) * min(1.0, share / 0.4)

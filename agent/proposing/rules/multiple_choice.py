@@ -38,8 +38,6 @@ class Options:
         shown: the value that renders them with letters, for the user's turn.
         bare: the value that gives their texts in order, None where a pick is not possible.
         keys: per row what an answer may name: the letters or labels shown, in order.
-        texts: per row the texts of the options.
-        paths: paths that it takes from.
     """
 
     shown: Json

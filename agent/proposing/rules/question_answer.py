@@ -73,7 +73,6 @@ class Verdict:
     Attributes:
         column: where it says so.
         second: its values that stand for the second side; any other one stands for the first.
-        values: all its values.
     """
 
     column: Column

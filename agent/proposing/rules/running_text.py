@@ -312,7 +312,8 @@ def _document_draft(view: View, body: Column, bodies: Sequence[Column]) -> Draft
             Evidence(
                 target="text",
                 choice=", ".join(map(str, text)),
-                why=f"{body.path}: {body.words:.0f} words a row, {running_text_share(body):.0%} running text",
+                why=f"{body.path}: {body.words:.0f} words a row, "
+                f"{running_text_share(body):.0%} running text",
                 runner_up=runner,
                 confidence=quality,
             ),

@@ -90,10 +90,8 @@ class Speakers:
     """A field of the elements that seems to say who speaks, though not all of it is understood.
 
     Attributes:
-        field: the field.
         roles: the understood values with their roles (None = left out of the conversation); empty
             where no value is the user or the assistant.
-        unknown: the other values with their counts, most frequent first.
         understood: share of the elements whose value is understood.
         in_order: two speakers take strict turns: the order says as much as their names.
     """
@@ -176,7 +174,7 @@ def _named_roles(values: Iterable[str]) -> dict[str, str | None]:
 def roles_of_values(
     name: str, facts: PathFacts, said: list[list[str]]
 ) -> tuple[dict[str, str | None], float] | None:
-    """The roles that the values of a field stand for, and how sure that is; None where it is not."""
+    """Return the roles that the values of a field stand for, and how sure that is."""
     values = _distinct_values(facts)
     if values is None or facts.types.get("number"):
         return None

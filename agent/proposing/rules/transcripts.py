@@ -70,7 +70,6 @@ class Markers:
     """How a transcript is cut.
 
     Attributes:
-        split: marker -> role.
         replace: literal texts that carry nothing (end marks, a fixed introduction).
         share: share of the texts that the markers cut into user and assistant.
         ends_open: share of those whose last piece is not the assistant's.
@@ -263,7 +262,7 @@ def _is_speaker_mark(mark: str) -> bool:
 
 
 def text_kinds_content(view: View, element: str, content: str, fields: list[Field]) -> Json:
-    """The content of the elements; of those kinds alone that hold a text, where others hold things."""
+    """Return the content of the elements, limited to the kinds that hold a text."""
     facts = view.facts.get(join_inner_path(element, content))
     if facts is None or not (facts.types.get("object") or facts.types.get("list")):
         return content
