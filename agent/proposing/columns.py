@@ -270,7 +270,7 @@ class View:
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """Scalars of the record and of objects in it, texts in lists, and scalars around it."""
-        inside = ((f, count_wildcards(f.path)) for f in self.facts.paths if _has_scalars(f))
+        inside = ((f, count_wildcards(f.path)) for f in self.facts.paths if has_scalars(f))
         found = [self._column(f, f.path, wild > 0) for f, wild in inside if wild in (0, 1)]
         for up in self._around():
             facts = profile_values([(values_at(up, node) or [None])[0] for node in self.nodes])
@@ -328,5 +328,6 @@ def count_wildcards(path: str) -> int | None:
     return None if odd else len(wild)
 
 
-def _has_scalars(facts: PathFacts) -> bool:
+def has_scalars(facts: PathFacts) -> bool:
+    """Whether some values at a path are texts, numbers or truth values."""
     return any(facts.types.get(k) for k in ("string", "integer", "number", "boolean"))

@@ -6,7 +6,7 @@ A conversation found at one place of the rows, and the ground that finders of it
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from ingot.agent.proposing.columns import View, last_name, text_of, values_at
+from ingot.agent.proposing.columns import View, has_scalars, last_name, text_of, values_at
 from ingot.agent.proposing.field_names import name_strength, speaker_role
 from ingot.agent.proposing.proposal import Evidence
 from ingot.converters.paths import Mark, compile_path, steps_text
@@ -123,7 +123,7 @@ def element_fields(view: View, element: str) -> list[Field]:
         inner = path_below(facts.path, element)
         if inner[0] != "[" or inner.startswith("['"):
             wild = [s for s in compile_path(inner).steps if isinstance(s, Mark)]
-            if not wild and _is_scalar(facts):
+            if not wild and has_scalars(facts):
                 found.append(Field(inner=inner, facts=facts))
     return found
 
@@ -142,11 +142,7 @@ def short_list_places(view: View, element: str) -> list[Field]:
         for one, values in zip(inner, held, strict=True)
         if values
     ]
-    return [one for one in found if _is_scalar(one.facts)]
-
-
-def _is_scalar(facts: PathFacts) -> bool:
-    return any(facts.types.get(kind) for kind in ("string", "integer", "number", "boolean"))
+    return [one for one in found if has_scalars(one.facts)]
 
 
 def field_sequences(view: View, element: str, inner: str) -> list[list[str]]:

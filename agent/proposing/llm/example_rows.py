@@ -73,11 +73,7 @@ def size_ladder(*, small: bool) -> tuple[Size, ...]:
     """The sizes to try, rich ones first; with `small` inventory lines are terse."""
     if not small:
         return (*_FULL_SIZES, *_POOR_SIZES)
-    return tuple(_terse_size(size) for size in (*_FULL_SIZES[-4:], *_POOR_SIZES))
-
-
-def _terse_size(size: Size) -> Size:
-    return replace(size, words=False)
+    return tuple(replace(size, words=False) for size in (*_FULL_SIZES[-4:], *_POOR_SIZES))
 
 
 MOST_KEYS = 60

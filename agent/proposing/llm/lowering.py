@@ -18,7 +18,7 @@ def lower_reply(reply: Document, *, where: str = "the model's reply") -> Documen
     problems = [*_shape_problems(reply), *_message_problems(reply), *_where_problems(reply)]
     if problems:
         raise MappingError(where, tuple(problems))
-    body = _lower_text(reply) if reply["decision"] == "pt" else _lower_chat(reply)
+    body = {"text": lower_value(reply["text"])} if reply["decision"] == "pt" else _lower_chat(reply)
     return {"version": 2, **_row_keys(reply), **body, **_lower_meta(reply["meta"])}
 
 
@@ -42,10 +42,6 @@ def lower_condition(condition: Document) -> Document:
     operator, values = condition["op"], condition["values"]
     wanted = int(values[0]) if operator in ("min_chars", "max_chars") else values
     return {"path": condition["path"], operator: wanted}
-
-
-def _lower_text(reply: Document) -> Document:
-    return {"text": lower_value(reply["text"])}
 
 
 def _lower_chat(reply: Document) -> Document:

@@ -91,7 +91,11 @@ def find_doubts(
 def _unused_text_doubt(view: View, draft: Draft) -> Doubt:
     """Running text that the draft leaves out and that no text it takes holds."""
     columns = {c.path: c for c in (*view.columns, *view.deep)}
-    taken = [c for c in columns.values() if _is_taken(c, draft.used)]
+    taken = [
+        c
+        for c in columns.values()
+        if any(c.path == path or c.path.startswith(f"{path}[*]") for path in draft.used)
+    ]
     said = _joined_texts(taken)
     parts = [c.texts for c in taken]
     left = [
@@ -125,10 +129,6 @@ def _top_node(node: Node) -> Node:
     while node.parent is not None:
         node = node.parent
     return node
-
-
-def _is_taken(column: Column, used: frozenset[str]) -> bool:
-    return any(column.path == path or column.path.startswith(f"{path}[*]") for path in used)
 
 
 def _is_running_text(column: Column) -> bool:

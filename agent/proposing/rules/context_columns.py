@@ -132,7 +132,7 @@ def _longest_place(found: Sequence[PathFacts]) -> PathFacts | None:
 def _parallel_passages(view: View, head: str) -> Json:
     """Titles and texts in lists of their own, in step."""
     inside = [
-        f for f in view.facts.paths if parent_path(_outermost_list(f.path)) == head and f.chars
+        f for f in view.facts.paths if parent_path(f.path.split("[*]", 1)[0]) == head and f.chars
     ]
     lists = [f for f in inside if f.path.endswith("[*]")]
     title = next((f for f in lists if name_strength(last_name(f.path), "title") >= 0.95), None)
@@ -142,11 +142,6 @@ def _parallel_passages(view: View, head: str) -> Json:
     name = f"{head}.{quote_name(last_name(body.path))}".replace(".[", "[")
     sentences = "[1][*]" if body.path.count("[*]") == 2 else "[1]"
     return {"each": [title.path, f"{name}[*]"], "concat": ["[0]", sentences]}
-
-
-def _outermost_list(path: str) -> str:
-    """The path of the outermost list around the texts at a path."""
-    return path.split("[*]", 1)[0]
 
 
 _CHARACTER = ("char", "character", "persona", "npc", "companion")
@@ -329,7 +324,11 @@ def _column_place(column: Column, cast: ColumnRoles) -> str | None:
         return "task"
     if column.nature != "text":
         return None
-    if column.named("context") >= 0.8 and column.words >= 3 and _is_context(column, cast):
+    if (
+        column.named("context") >= 0.8
+        and column.words >= 3
+        and ((not have_same_words(column, cast.answer) and column.distinct > 1) or column.words > 8)
+    ):
         return "context"
     if column.named("input") >= 0.8 and question.named("input") < 0.8:
         return "after"
@@ -380,11 +379,6 @@ def _is_record_title(column: Column) -> bool:
     """A title of the record itself, also one that says whose it is: `question_title`."""
     asked = column.named_own("title") >= 0.8 and column.named_own("question") >= 0.5
     return (column.named("title") >= 0.95 or asked) and not column.path.startswith("^")
-
-
-def _is_context(column: Column, cast: ColumnRoles) -> bool:
-    """A context is no label, and not a text that only repeats the answer."""
-    return (not have_same_words(column, cast.answer) and column.distinct > 1) or column.words > 8
 
 
 def tools_value(view: View) -> Json:

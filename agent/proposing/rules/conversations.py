@@ -104,7 +104,7 @@ def _find_group_key(view: View) -> Column | None:
         named = max(column.named(slot) for slot in ("id", "foreign_id", "turns"))
         if named < 0.8 and not talk:
             continue
-        runs = _run_lengths(column.texts)
+        runs = [len(list(group)) for _, group in itertools.groupby(column.texts)]
         returns = column.distinct < 0.8 * len(runs)
         often = len(column.texts) / max(1, column.distinct)
         if column.distinct >= 2 and often >= 1.8 and (not returns or (talk and turns)):
@@ -116,11 +116,6 @@ def _names_a_talk(name: str) -> bool:
     return bool(_TALKS & set(spell_name(name).split("_"))) or any(
         word in name for word in _TALKS_CJK
     )
-
-
-def _run_lengths(values: Sequence[str]) -> list[int]:
-    """Lengths of the runs of equal neighbours."""
-    return [len(list(group)) for _, group in itertools.groupby(values)]
 
 
 @dataclass(frozen=True)
@@ -466,7 +461,11 @@ def _transcript_draft(view: View, column: Column) -> Draft | None:
 def _is_in_other_columns(view: View, column: Column, markers: Markers) -> bool:
     """Whether the rows also say in columns what the transcript wraps, or answer it as a whole."""
     flat = question_answer_drafts(view)
-    if not flat or flat[0].score < (0.78 if _names_roles(markers) else 0.65):
+    if not flat or flat[0].score < (
+        0.78
+        if any(speaker_role(re.sub(r"[^\w ]", "", marker)) for marker in markers.split)
+        else 0.65
+    ):
         return False
     parts = [c for path in flat[0].used if (c := view.column(path))]
     if column.path not in flat[0].used:
@@ -476,11 +475,6 @@ def _is_in_other_columns(view: View, column: Column, markers: Markers) -> bool:
     return markers.ends_open < 0.9 and not any(
         _is_mostly_inside(column, c) for c in parts if c is not column
     )
-
-
-def _names_roles(markers: Markers) -> bool:
-    """Whether the markers name a role, and not just two people who talk."""
-    return any(speaker_role(re.sub(r"[^\w ]", "", marker)) for marker in markers.split)
 
 
 def _is_mostly_inside(outer: Column, inner: Column) -> bool:

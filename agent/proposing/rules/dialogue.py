@@ -131,13 +131,13 @@ def _names_several_replies(node: Node, element: str) -> bool:
     if not isinstance(keyed, dict):
         return False
     lists = [
-        v for e in keyed.values() if isinstance(e, dict) for v in e.values() if _list_size(v) > 1
+        v
+        for e in keyed.values()
+        if isinstance(e, dict)
+        for v in e.values()
+        if (len(v) if isinstance(v, list) else 0) > 1
     ]
     return any(all(isinstance(name, str) and name in keyed for name in names) for names in lists)
-
-
-def _list_size(value: Json) -> int:
-    return len(value) if isinstance(value, list) else 0
 
 
 MOST_PARTIAL = 0.55  # the most that a role map with values left out may claim

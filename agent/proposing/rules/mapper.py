@@ -248,11 +248,6 @@ def _is_usable(candidate: Candidate) -> bool:
     return report is not None and (report.records > 0 or bool(candidate.draft.unknown))
 
 
-def _passing_candidates(found: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates that reach their threshold, in their order."""
-    return [c for c in found if c.score >= LEAST_SCORE[c.draft.kind] and _is_usable(c)]
-
-
 def _score_open_mode(candidate: Candidate) -> Candidate:
     return replace(
         candidate,
@@ -466,7 +461,7 @@ def propose(source: Source, sample: Sample, request: Request) -> Proposal:
     if request.mode == "auto":
         ran = [_score_open_mode(c) for c in ran]
     ran.sort(key=lambda c: -c.score)
-    chosen = _passing_candidates(ran)
+    chosen = [c for c in ran if c.score >= LEAST_SCORE[c.draft.kind] and _is_usable(c)]
     if not chosen:
         return _no_mapping_proposal(source, sample, ran, request)
     others = [*chosen[1:], *[c for c in ran if c not in chosen]]

@@ -54,15 +54,11 @@ def may_be_text(column: Column) -> bool:
     return not (about or _is_token_list(column) or _is_tag_list(column) or _is_keyword_text(column))
 
 
-def _text_items(column: Column) -> list[str]:
-    return [v for row in column.values for v in row if isinstance(v, str)]
-
-
 def _is_token_list(column: Column) -> bool:
     """A list of single words or signs: a tokenized text, or tags."""
     if not column.many:
         return False
-    items = _text_items(column)[:2000]
+    items = [v for row in column.values for v in row if isinstance(v, str)][:2000]
     plain = [i for i in items if i.strip()]
     single = sum(
         1

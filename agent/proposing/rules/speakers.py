@@ -127,7 +127,10 @@ def _speakers_in_field(view: View, element: str, one: Field) -> Speakers | None:
         return None
     said = [[v for v in s if v.strip()] for s in field_sequences(view, element, one.inner)]
     few = facts.distinct <= min(MAX_SPEAKERS, 0.5 * facts.filled)
-    if facts.distinct < 2 or not (few or (_is_speaker_name(one) and _speakers_return(said))):
+    if facts.distinct < 2 or not (
+        few
+        or (_is_speaker_name(one) and sum(len(set(s)) for s in said) <= 0.6 * sum(map(len, said)))
+    ):
         return None
     counts = dict(Counter(value for s in said for value in s).most_common())
     named = _named_roles(counts)
@@ -147,11 +150,6 @@ def _speakers_in_field(view: View, element: str, one: Field) -> Speakers | None:
 def _is_speaker_name(one: Field) -> bool:
     """Whether a name says that somebody speaks (`speaker`, `senderId`)."""
     return name_strength(one.name, "speaker") >= 0.5
-
-
-def _speakers_return(said: list[list[str]]) -> bool:
-    """Whether those who speak speak again: names of people differ from talk to talk."""
-    return sum(len(set(s)) for s in said) <= 0.6 * sum(map(len, said))
 
 
 def _change_share(said: list[list[str]]) -> float:
@@ -230,7 +228,7 @@ def map_roles(values: dict[str, int], said: list[list[str]]) -> dict[str, str | 
     named = _named_roles(values)
     if set(named.values()) == {"user", "system"} and len(values) == 2 and _is_machine(named, said):
         return {value: "user" if role == "user" else "assistant" for value, role in named.items()}
-    if all(named.values()) and _has_both_sides(named):
+    if all(named.values()) and {"user", "assistant"} <= set(named.values()):
         return {value: None if role == "drop" else role for value, role in named.items()}
     known = {role for role in named.values() if role in ("user", "assistant")}
     unknown = [value for value, role in named.items() if role is None]
@@ -252,10 +250,6 @@ def _is_machine(named: dict[str, str | None], said: list[list[str]]) -> bool:
     """Whether a `system` is the machine of a dialogue: it speaks later than at the start."""
     later = [named.get(value) for s in said for value in s[1:]]
     return later.count("system") > 0.3 * len(later)
-
-
-def _has_both_sides(named: dict[str, str | None]) -> bool:
-    return {"user", "assistant"} <= set(named.values())
 
 
 TURN_NAMES = ("message", "msg", "utterance", "turn", "speech", "say", "发言", "消息", "话语")

@@ -107,15 +107,11 @@ def _named_markers(
             at_start = match.start("name") - len(match["open"] or "") <= begin
             fresh[spelling] += bool(match["lead"]) or at_start
     for marker, role in alias_tables()["markers"].items():
-        places = [(t, i) for t in texts for i in _marker_positions(t, marker)]
+        places = [(t, m.start()) for t in texts for m in re.finditer(re.escape(marker), t)]
         if places:
             roles[marker] = role
             seen[marker] = len(places)
     return roles, seen, fresh
-
-
-def _marker_positions(text: str, marker: str) -> list[int]:
-    return [m.start() for m in re.finditer(re.escape(marker), text)]
 
 
 def _unnamed_markers(texts: Sequence[str]) -> dict[str, str]:
