@@ -25,6 +25,11 @@ def alias_tables() -> dict[str, Json]:
     return dict(json.loads(text))
 
 
+def name_group(group: str) -> tuple[str, ...]:
+    """Return the names of a group of the alias file."""
+    return tuple(alias_tables()["groups"][group])
+
+
 @lru_cache(maxsize=8192)
 def spell_name(name: str) -> str:
     """A name as the tables spell it: lower case, camel case split, punctuation as an underscore."""

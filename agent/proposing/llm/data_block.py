@@ -22,7 +22,6 @@ from ingot.agent.privacy.sharing import (
 from ingot.agent.proposing.cards import Card
 from ingot.agent.proposing.columns import View
 from ingot.agent.proposing.llm import inventory, relations
-from ingot.agent.proposing.llm import relations as markers
 from ingot.agent.proposing.llm.example_rows import Size, choose_rows, render_value, size_ladder
 from ingot.agent.proposing.readings import parse_json_columns, plain_reading
 from ingot.converters.errors import SourceError
@@ -280,10 +279,8 @@ def dataset_lines(
 
 def _fitting_block(one: ShownData, share: str, fits: Callable[[str], bool], *, small: bool) -> str:
     rows = one.rows
-    computed = [
-        *markers.marker_lines(one.view, share),
-        *relations.relation_lines(rows, one.view, share),
-    ]
+    computed = relations.marker_lines(one.view, share)
+    computed += relations.relation_lines(rows, one.view, share)
     sizes = size_ladder(small=small)
     picked = choose_rows(rows, sizes[0].rows)
     seen = look_at_files(one.source, one.root, sizes[0].roots)

@@ -17,9 +17,9 @@ from itertools import pairwise
 from math import exp, log
 
 from ingot.agent.proposing.columns import Column, View, texts_in, values_at
-from ingot.agent.proposing.drafts import Draft
 from ingot.agent.proposing.field_names import speaker_role
 from ingot.agent.proposing.proposal import Evidence
+from ingot.agent.proposing.readings import Draft
 from ingot.converters.mapping.rows.executor import Record
 from ingot.converters.paths import Node
 from ingot.converters.rows import Json

@@ -22,7 +22,7 @@ from ingot.agent.proposing.columns import (
     text_of,
     values_at,
 )
-from ingot.agent.proposing.field_names import name_strength, spell_name
+from ingot.agent.proposing.field_names import name_group, name_strength, spell_name
 from ingot.agent.proposing.rules.multiple_choice import Options
 from ingot.agent.proposing.rules.sides import (
     containment_share,
@@ -145,15 +145,7 @@ def _parallel_passages(view: View, head: str) -> Json:
 
 
 _CHARACTER = ("char", "character", "persona", "npc", "companion")
-_DESCRIBES = (
-    "description",
-    "definition",
-    "persona",
-    "personality",
-    "profile",
-    "background",
-    "card",
-)
+_DESCRIBES = name_group("descriptions")
 
 
 def persona_system_value(columns: Sequence[Column]) -> Json:
@@ -301,18 +293,7 @@ def _names_all_elements(column: Column, question: Column) -> bool:
 
 
 def _is_plain_text(column: Column) -> bool:
-    against = (
-        "rejected",
-        "answer",
-        "id",
-        "foreign_id",
-        "url",
-        "time",
-        "author",
-        "example",
-        "tools",
-        "source",
-    )
+    against = name_group("slots_of_no_context")
     return all(column.named(kind) < 0.95 or column.named("context") == 1 for kind in against)
 
 

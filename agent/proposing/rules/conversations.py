@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ingot.agent.proposing.columns import Column, View, last_name, list_path, parse_finite_number
-from ingot.agent.proposing.drafts import Draft, Talk
-from ingot.agent.proposing.field_names import name_strength, speaker_role, spell_name
+from ingot.agent.proposing.field_names import name_group, name_strength, speaker_role, spell_name
 from ingot.agent.proposing.proposal import Evidence
-from ingot.agent.proposing.readings import Reading
+from ingot.agent.proposing.readings import Draft, Reading, Talk, role_evidence
 from ingot.agent.proposing.rules.context_columns import (
     good_rows_condition,
     persona_system_value,
@@ -29,20 +28,7 @@ from ingot.agent.proposing.rules.speakers import flag_roles, roles_of_values
 from ingot.agent.proposing.rules.transcripts import Markers, entry_content, find_markers
 from ingot.converters.rows import Json
 
-_TALKS = frozenset(
-    [
-        "conversation",
-        "conv",
-        "dialogue",
-        "dialog",
-        "chat",
-        "thread",
-        "session",
-        "ticket",
-        "call",
-        "talk",
-    ]
-)
+_TALKS = frozenset(name_group("talks"))
 _TALKS_CJK = ("对话", "会话", "対話", "会話", "대화")
 MAX_PROSE = 2
 UNEVEN_FACTOR = 0.75
@@ -492,13 +478,10 @@ def _finish_transcript(
         why=f"{column.path} is a transcript with the markers {', '.join(map(repr, markers.split))}",
         ends_open=markers.ends_open,
         used=frozenset({column.path}),
-        evidence=(
-            Evidence(
-                target="messages.role",
-                choice="cut at markers",
-                why=", ".join(f"{m!r} = {r}" for m, r in markers.split.items()),
-                confidence=markers.share,
-            ),
+        evidence=role_evidence(
+            "cut at markers",
+            ", ".join(f"{m!r} = {r}" for m, r in markers.split.items()),
+            markers.share,
         ),
     )
     return _talk_draft(view, talk)

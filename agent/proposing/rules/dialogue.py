@@ -6,7 +6,8 @@ Conversations held in lists: with speakers, in pairs, or taken in turn.
 from dataclasses import replace
 
 from ingot.agent.proposing.columns import View, last_name, parent_path, text_of, values_at
-from ingot.agent.proposing.drafts import (
+from ingot.agent.proposing.field_names import alias_tables, name_strength
+from ingot.agent.proposing.readings import (
     Draft,
     Field,
     Talk,
@@ -16,10 +17,9 @@ from ingot.agent.proposing.drafts import (
     join_parts,
     list_elements,
     path_below,
+    role_evidence,
     text_weight,
 )
-from ingot.agent.proposing.field_names import alias_tables, name_strength
-from ingot.agent.proposing.proposal import Evidence
 from ingot.agent.proposing.rules.speakers import (
     Speakers,
     find_speakers,
@@ -241,9 +241,7 @@ def _talk_with_roles(view: View, path: str, element: str, fields: list[Field]) -
         score=0.7 + 0.28 * sure,
         why=f"{path} lists messages with their speakers",
         ends_open=_open_end_share(view, element, field.inner, mapping),
-        evidence=(
-            Evidence(target="messages.role", choice=field.inner, why=spoken, confidence=sure),
-        ),
+        evidence=role_evidence(field.inner, spoken, sure),
         used=frozenset({join_inner_path(element, content)}),
         most=MOST_BRANCHED if has_branches(view, element) else 1.0,
     )
@@ -285,13 +283,8 @@ def _talk_with_some_roles(view: View, path: str, element: str, fields: list[Fiel
         score=0.8 + 0.1 * sure + 0.06 * name_strength(found.field.name, "speaker"),
         why=f"{path} lists messages, but speakers in {inner} are not understood: {found.strangers}",
         ends_open=_open_end_share(view, element, inner, {**found.roles, **others}),
-        evidence=(
-            Evidence(
-                target="messages.role",
-                choice=inner,
-                why=f"{spoken}; not understood: {found.strangers}",
-                confidence=min(sure, MOST_PARTIAL),
-            ),
+        evidence=role_evidence(
+            inner, f"{spoken}; not understood: {found.strangers}", min(sure, MOST_PARTIAL)
         ),
         used=frozenset({join_inner_path(element, content)}),
         most=MOST_PARTIAL,
@@ -311,14 +304,7 @@ def _alternating_talk(
         score=score,
         why=why,
         ends_open=odd,
-        evidence=(
-            Evidence(
-                target="messages.role",
-                choice="user and assistant in turn",
-                why=why,
-                confidence=score,
-            ),
-        ),
+        evidence=role_evidence("user and assistant in turn", why, score),
         used=frozenset({join_inner_path(element, content)}),
     )
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ingot.agent.proposing.columns import View, is_path_inside
-from ingot.agent.proposing.drafts import Draft
 from ingot.agent.proposing.proposal import Evidence, Proposal, Request
 from ingot.agent.proposing.readings import (
+    Draft,
     Reading,
     element_readings,
     has_documents,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 from ingot.agent.proposing.columns import Column, View, parse_finite_number, text_of
-from ingot.agent.proposing.field_names import language_code, spell_name
+from ingot.agent.proposing.field_names import language_code, name_group, spell_name
 from ingot.agent.proposing.proposal import Evidence
 from ingot.converters.rows import Json
 
@@ -106,16 +106,8 @@ def _counts_up(column: Column) -> bool:
     """A running number 0, 1, 2 or 1, 2, 3: a position, only the last resort as an id."""
     if column.nature != "number":
         return False
-    return sorted(column.present, key=len)[:1] in (["0"], ["1"]) and spell_name(column.name) in (
-        "index",
-        "idx",
-        "num",
-        "no",
-        "number",
-        "key",
-        "line",
-        "row",
-    )
+    first = sorted(column.present, key=len)[:1]
+    return first in (["0"], ["1"]) and spell_name(column.name) in name_group("positions")
 
 
 def _is_epoch(column: Column) -> bool:

@@ -17,9 +17,9 @@ from ingot.agent.proposing.columns import (
     parse_json_text,
     parse_whole_number,
 )
-from ingot.agent.proposing.drafts import Draft, question_answer_messages
 from ingot.agent.proposing.field_names import spell_name
 from ingot.agent.proposing.proposal import Evidence
+from ingot.agent.proposing.readings import Draft, question_answer_messages
 from ingot.agent.proposing.rules.context_columns import (
     ColumnRoles,
     Passages,

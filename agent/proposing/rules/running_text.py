@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ingot.agent.proposing.columns import Column, View, list_path, outer_names
-from ingot.agent.proposing.drafts import Draft, join_parts
-from ingot.agent.proposing.field_names import name_strength, spell_name
+from ingot.agent.proposing.field_names import name_group, name_strength, spell_name
 from ingot.agent.proposing.proposal import Evidence
+from ingot.agent.proposing.readings import Draft, join_parts
 from ingot.converters.rows import Json
 
 _LETTERS = 0.35  # of all signs
@@ -20,18 +20,7 @@ _KEYWORD_BREAK = re.compile(r"[_;|、；,] ?")
 _SENTENCE_END = re.compile(r"[.!?](?:\s|$)|[。！？，]")
 _SEPARATOR = re.compile(r"<[^<> ]{1,30}>|[^\w\s]{1,80}")
 _WORD = re.compile(r"[^\W\d_]{4,}")
-NOT_TEXT_SLOTS = (
-    "url",
-    "author",
-    "id",
-    "foreign_id",
-    "time",
-    "rejected",
-    "example",
-    "tools",
-    "source",
-    "language",
-)
+NOT_TEXT_SLOTS = name_group("slots_of_no_text")
 
 
 def off_text_strength(column: Column) -> float:

@@ -21,9 +21,8 @@ from ingot.agent.proposing.columns import (
     text_of,
     values_at,
 )
-from ingot.agent.proposing.drafts import Field, Talk, field_sequences, name_sides
-from ingot.agent.proposing.field_names import name_strength, speaker_role, spell_name
-from ingot.agent.proposing.proposal import Evidence
+from ingot.agent.proposing.field_names import name_group, name_strength, speaker_role, spell_name
+from ingot.agent.proposing.readings import Field, Talk, field_sequences, name_sides, role_evidence
 from ingot.converters.rows import Json
 from ingot.converters.sources.profile import PathFacts
 
@@ -33,18 +32,7 @@ _SIDE_NAMES = {
     **dict.fromkeys(("outbound", "outgoing", "bot", "agent", "assistant"), "assistant"),
 }
 # What is said, not who says it: `is_answer` tells which of the answers was accepted.
-_THING_NAMES = (
-    "answer",
-    "a",
-    "response",
-    "reply",
-    "output",
-    "question",
-    "q",
-    "query",
-    "input",
-    "model",
-)
+_THING_NAMES = name_group("things")
 _YES = ("true", "1", "yes", "y", "t")
 _NO = ("false", "0", "no", "n", "f")
 _OTHER = {"user": "assistant", "assistant": "user"}
@@ -254,18 +242,7 @@ def _is_machine(named: dict[str, str | None], said: list[list[str]]) -> bool:
 
 TURN_NAMES = ("message", "msg", "utterance", "turn", "speech", "say", "发言", "消息", "话语")
 TEXT_NATURES = ("text", "label", "letter", "empty")
-OTHER_SLOTS = (
-    "title",
-    "label",
-    "body",
-    "lead",
-    "url",
-    "id",
-    "time",
-    "author",
-    "options",
-    "rejected",
-)
+OTHER_SLOTS = name_group("slots_of_no_turn")
 _LONGEST = 200  # characters of a name: what is longer has no number
 _NUMBERED = re.compile(r"(.*?)_?(?<!\d)(\d++)(?:_([^\d]+))?")
 
@@ -459,7 +436,7 @@ def _speaker_list_talk(view: View, said: Column, who: Column) -> Talk | None:
         + 0.01 * name_strength(last_name(list_path(said.path)), "utterance"),
         why=why,
         ends_open=sum(ends) / max(1, len(ends)),
-        evidence=(Evidence(target="messages.role", choice=name, why=spoken, confidence=sure),),
+        evidence=role_evidence(name, spoken, sure),
         used=frozenset({said.path}),
     )
 

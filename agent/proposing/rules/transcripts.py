@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ingot.agent.proposing.columns import Column, View, last_name, text_of, values_at
-from ingot.agent.proposing.drafts import (
+from ingot.agent.proposing.field_names import alias_tables, name_strength, speaker_role, spell_name
+from ingot.agent.proposing.proposal import Evidence
+from ingot.agent.proposing.readings import (
     Field,
     Talk,
     field_sequences,
@@ -18,8 +20,6 @@ from ingot.agent.proposing.drafts import (
     name_sides,
     text_weight,
 )
-from ingot.agent.proposing.field_names import alias_tables, name_strength, speaker_role, spell_name
-from ingot.agent.proposing.proposal import Evidence
 from ingot.converters.paths import Node
 from ingot.converters.rows import Json
 from ingot.converters.sources.text_kinds import count_words, is_question
