@@ -84,7 +84,6 @@ def json_columns(view: View) -> list[Column]:
 
 
 def _replace_text(row: Json, path: str) -> Json:
-    """A row with the text at a path parsed."""
     steps = compile_path(path).steps
     names = [n for s in steps if isinstance(s, Names) for n in s.names]
     if not names or len(steps) != 1 or not isinstance(row, dict):

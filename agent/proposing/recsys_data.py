@@ -1,10 +1,6 @@
-"""Raw data sets of other kinds than text: what their recognisers share.
+"""Recognize raw data sets of clicks, Criteo logs and Monolith streams, and name what converts them.
 
-What is said here goes into manifests and reports, so it holds names inside the source, no paths.
-
-Criteo logs and arrays made of them: `ingot criteo` reads these, and the answer names it.
-Data sets of clicks: `ingot ctr` builds these, and the answer names its command.
-Streams of Monolith's messages: `ingot monolith` reads these, and the answer names it.
+The reasons go into manifests and reports, so they hold names inside the source and no paths.
 """
 
 import shlex
@@ -136,7 +132,6 @@ def _criteo_array_proposal(source: Source) -> Proposal | None:
 
 
 def _is_criteo_part(part: str, places: dict[str, Place]) -> bool:
-    """Whether a part has its three arrays, equally long."""
     rows = {_criteo_array_rows(places.get(array_name(part, kind)), kind) for kind in WIDTHS}
     return len(rows) == 1 and None not in rows
 
@@ -194,7 +189,6 @@ def _is_click_label(cells: Sequence[Json]) -> bool:
 
 
 def _aliccp_files(source: Source) -> dict[str, list[str]]:
-    """The names of the raw files by kind, the biggest first."""
     found: dict[str, list[str]] = {SKELETON: [], COMMON: []}
     entries: Sequence[Entry] = sorted(source.listing.entries, key=lambda one: -(one.bytes or 0))
     for entry in islice(entries, _MOST_FILES):

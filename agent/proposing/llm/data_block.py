@@ -1,8 +1,4 @@
-"""What a card beside the data says, as a model is shown it: data among data, where room is left.
-
-What is told of the files: names, what the reader guessed, raw lines, and other roots.
-A data set as a model is shown it: read once, and told at a size that fits.
-"""
+"""Show a data set to a model, read once and cut to a size that fits, with its files and its card."""
 
 import codecs
 import json
@@ -124,7 +120,6 @@ def _left_out_lines(source: Source) -> list[str]:
 
 
 def _format_lines(source: Source, root: str | None, share: str) -> str:
-    """Format and dialect, guesses marked as guesses."""
     facts = source.files[0].facts
     guessed = set(source.guessed.to_document())
     told = [f"format {facts.format}{_guess_mark('format' in guessed)}"]
@@ -203,7 +198,6 @@ def _first_row(source: Source, root: RootCandidate) -> Json:
 
 
 def _other_root_lines(source: Source, seen: SeenFiles, size: Size, share: str) -> list[str]:
-    """What is told of the roots beside: rows, kind, and the beginning of a row."""
     if source.files[0].facts.format == "text" and source.spec.root is None:
         return ['Rows are lines. Other root: "$" = every file is one row with the key `text`.']
     told = [_root_line(root, row, size, share) for root, row in seen.roots[: size.roots]]
@@ -337,7 +331,6 @@ def _parsed_lines(one: ShownData, share: str) -> list[str]:
 
 
 def _cut_block(block: str, fits: Callable[[str], bool]) -> str:
-    """The most lines of a block that fit."""
     lines = block.splitlines()
     while lines and not fits("\n".join([*lines, "(cut)"])):
         lines.pop()

@@ -1,7 +1,4 @@
-"""How much of a data set is shown: a ladder of sizes, from rich to poor.
-
-The rows that a model is shown: few that cover the shapes there are, cut but with every key.
-"""
+"""Choose and cut the rows that a model is shown, at a ladder of sizes from rich to poor."""
 
 import json
 from collections import Counter
@@ -197,7 +194,6 @@ def _nesting_depth(value: Json, keys: frozenset[str]) -> int:
 
 
 def _shown_scalar(name: str, value: Json, size: Size, share: str) -> Json:
-    """A scalar as it may be shown."""
     if not isinstance(value, str):
         return share_value(name, value, share)[1]
     if share == "none":

@@ -13,7 +13,7 @@ from ingot.agent.privacy.sharing import (
     share_value,
 )
 from ingot.agent.proposing.columns import last_name, values_at
-from ingot.agent.proposing.field_names import name_strength, speaker_role
+from ingot.agent.proposing.field_names import name_group, name_strength, speaker_role
 from ingot.agent.proposing.llm.example_rows import Size
 from ingot.converters.paths import Node
 from ingot.converters.rows import Json
@@ -24,18 +24,7 @@ _ROLE_CHARS = 40
 _AGAIN = 3  # times that each of many speakers speaks
 _SHORT = 60
 _LABELS = 8  # different numbers that may be labels
-_SHOWN_LOOKS = (
-    "url",
-    "email",
-    "uuid",
-    "hash",
-    "number",
-    "time",
-    "file",
-    "letter",
-    "option",
-    "json",
-)
+_SHOWN_LOOKS = name_group("shown_looks")
 _FORMS = ("code", "question", "sentence", "prose", "word")
 _LONGEST_HEAD = 4_000  # characters of a path in which paths around it are looked for
 _YEAR = re.compile(r"(?:1[5-9]|2[01])\d\d")
@@ -129,10 +118,8 @@ def _fixed_line(fixed: Sequence[PathFacts], size: Size, share: str) -> list[str]
             f"{share_path(one.path, share)} = {_value_text(one, one.values[0][0], share)}"
             for one in fixed
         ]
-    return [
-        "the same in all rows: "
-        + "; ".join(_first_names(told, size.paths // (1 if size.words else 2)))
-    ]
+    most = size.paths if size.words else size.paths // 2
+    return ["the same in all rows: " + "; ".join(_first_names(told, most))]
 
 
 def _empty_line(empty: Sequence[PathFacts], size: Size, share: str) -> list[str]:
@@ -143,7 +130,6 @@ def _empty_line(empty: Sequence[PathFacts], size: Size, share: str) -> list[str]
 
 
 def _first_names(items: list[str], most: int) -> list[str]:
-    """The first of some names; `+n` for the others."""
     kept = items[: max(1, most // 3)]
     return [*kept, f"+{len(items) - len(kept)}"] if len(items) > len(kept) else kept
 

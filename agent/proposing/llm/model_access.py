@@ -1,7 +1,6 @@
-"""What is needed to ask a model, besides the question: endpoint, budgets, memory, who is told.
+"""Hold what asking a model needs besides the question: endpoint, budgets, memory, announcements.
 
-Asking is the only thing in ingot that sends anything of the data away; what it took is counted
-here, for reports.
+Asking is the only thing in ingot that sends anything of the data away; its costs are counted here.
 """
 
 import hashlib

@@ -1,8 +1,4 @@
-"""Literal marks that come again in texts: speakers of transcripts, end marks, fixed beginnings.
-
-Who speaks and in which order, and what belongs together: computed, not judged.
-What cut texts hide, computed over all sampled rows: how columns belong together.
-"""
+"""Compute how columns belong together: marks in texts, speakers, options, containment, languages."""
 
 import json
 import re
@@ -148,7 +144,6 @@ def _count_mark(
 
 
 def _is_at_edge(mark: _Mark) -> bool:
-    """Whether a mark begins or ends most texts that have it."""
     return max(mark.begins, mark.ends) >= _FIXED * mark.texts
 
 
@@ -180,7 +175,6 @@ def _speaker_order(column: Column, marks: Sequence[_Mark]) -> list[str]:
 def _shared_edges(
     name: str, texts: Sequence[str], share: str, known: Sequence[str]
 ) -> Iterator[str]:
-    """Beginnings and endings that most texts share."""
     json_like = sum(text.lstrip()[:1] in "[{" for text in texts) > _OFTEN * len(texts)
     if share == "none" or len(set(texts)) < 2 or json_like:
         return
@@ -200,7 +194,6 @@ def _shared_edges(
 
 
 def _common_beginning(texts: Sequence[str]) -> str:
-    """The beginning that all texts share."""
     low, high = min(texts), max(texts)
     same = (a == b for a, b in zip(low, high, strict=False))
     return low[: next((n for n, one in enumerate(same) if not one), min(len(low), len(high)))]
@@ -501,7 +494,6 @@ def _even_length_lines(columns: Sequence[Column]) -> Iterator[str]:
 
 
 def _language_lines(columns: Sequence[Column]) -> Iterator[str]:
-    """The language of the longest texts."""
     texts = [c for c in columns if c.text and c.chars >= _MUCH and _median_length(c) >= _SENTENCE]
     texts = sorted(texts, key=lambda c: -c.chars)[:4]
     found: dict[str, list[str]] = {}
@@ -514,7 +506,6 @@ def _language_lines(columns: Sequence[Column]) -> Iterator[str]:
 
 
 def _median_length(column: Column) -> float:
-    """Characters of an ordinary text."""
     return column.facts.chars.middle if column.facts.chars else 0
 
 

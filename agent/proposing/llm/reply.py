@@ -175,7 +175,6 @@ def _expected_text(error: "ValidationError") -> str:
 
 
 def _branch_text(schema: JsonObject) -> str:
-    """One branch of an `anyOf` in words."""
     if "enum" in schema:
         return ", ".join(map(str, schema["enum"]))
     if "properties" in schema:
@@ -200,7 +199,6 @@ def lower_reply(reply: JsonObject, *, where: str = "the model's reply") -> JsonO
 
 
 def _row_keys(reply: JsonObject) -> JsonObject:
-    """The keys that say how files become rows and rows become records."""
     made: JsonObject = {}
     if reply["root"]:
         made["source"] = {"root": reply["root"]}
@@ -342,7 +340,6 @@ def _message_problems(reply: JsonObject) -> list[Problem]:
 
 
 def _repeated_entries(pairs: list[JsonObject], key: str, pointer: str) -> list[Problem]:
-    """Entries that say two things of one value."""
     first: dict[str, str] = {}
     problems = []
     for number, one in enumerate(pairs):

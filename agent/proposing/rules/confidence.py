@@ -1,12 +1,6 @@
-"""Where the mode is open: how far a reading is what the data is for.
+"""Estimate how likely a draft is right, and list what speaks for and against it.
 
-Two columns of text can be read as a document and, mostly, as a question with its answer. What tells
-them apart is said by names (`question`, `answer`), by speakers, by options, or by one side that
-asks while the other does not.
-
-What speaks against a mapping that runs: wrong choices convert cleanly, and only leave traces.
-How sure a proposal of the rules is: a probability that it is right, measured, not felt.
-Reasons for the parts of a mapping that no draft has given a reason for: every choice has one.
+The probability is measured, not felt: wrong choices convert cleanly and only leave traces.
 """
 
 import re
@@ -47,7 +41,6 @@ def open_mode_factor(draft: Draft, records: Sequence[Record]) -> float:
 
 
 def _asking_share(texts: Sequence[str]) -> float:
-    """Share of the texts that ask or order something."""
     asking = sum(is_question(text) and not _HEADLINE.match(text) for text in texts)
     return asking / max(1, len(texts))
 
@@ -360,7 +353,6 @@ def _message_parts(message: dict[str, Json]) -> Iterator[tuple[str, str, str]]:
 
 
 def _value_paths(value: Json) -> Iterator[str]:
-    """The paths of a value, in order."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):

@@ -1,10 +1,7 @@
-"""Context that stands in lists: passages with titles, sentences of passages, titles apart.
+"""Find what belongs beside a question and its answer: context, system text, reasoning and tools.
 
-A passage keeps its title, and passages their order: an element is written as a whole, not all
-titles before all texts. What a search found, with a mark at what is of use, is no context.
-
-Who the assistant is to be: system columns, personas, and columns that describe the bot.
-What belongs beside a question and its answer: context, system, reasoning, tools, feedback.
+A passage keeps its title, and passages keep their order. What a search found, with a mark at what
+is of use, is not context.
 """
 
 import re

@@ -1,7 +1,4 @@
-"""Rows that are single turns, gathered into conversations: by which key, and in which order.
-
-Conversations to drafts: what lists and texts say, with answer, system and tools beside it.
-"""
+"""Gather rows that are single turns, and turn the conversations of lists and texts into drafts."""
 
 import itertools
 import re
@@ -69,7 +66,6 @@ def is_single_turn(view: View) -> bool:
 
 
 def _names_both_sides(column: Column) -> bool:
-    """Whether the values of a column are the two sides of a conversation."""
     counts = Counter(column.present)
     if column.many or column.fill < 0.95 or not 2 <= len(counts) <= 8:
         return False

@@ -1,7 +1,4 @@
-"""Reply trees: a message whose replies hold messages of the same shape; the first path is taken.
-
-Conversations held in lists: with speakers, in pairs, or taken in turn.
-"""
+"""Find conversations in lists and reply trees: with speakers, in pairs, or taken in turn."""
 
 from dataclasses import replace
 
@@ -256,7 +253,6 @@ def _all_sides_equal(said: list[list[str]]) -> bool:
 def _role_entry(
     view: View, element: str, fields: list[Field], role: dict[str, Json], content: str
 ) -> dict[str, Json]:
-    """The message entry of elements whose speaker stands in a field."""
     said = _with_tool_calls(
         view, element, content, text_kinds_content(view, element, content, fields)
     )

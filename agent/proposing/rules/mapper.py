@@ -1,8 +1,4 @@
-"""Every reading of the source drafted: whole mappings that may be tried, best first.
-
-The proposal: every reading of the source drafted, the best draft that runs chosen.
-The embedded mapper: deterministic rules over names and values, offline.
-"""
+"""Propose a mapping by deterministic rules: draft every reading, run the best drafts, choose one."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -162,7 +162,6 @@ def _object_options(view: View) -> Options | None:
 
 
 def _are_labels(facts: PathFacts) -> bool:
-    """Whether texts are letters or numbers, as options carry them."""
     return facts.looks.get("letter", 0) + facts.looks.get("number", 0) > 0.8
 
 

@@ -1,7 +1,4 @@
-"""What is running text, and what only looks so: tokens, tags, numbers, names.
-
-Documents in columns: the body, what stands before it, and texts in lists.
-"""
+"""Draft documents from columns of running text, and recognize what only looks like running text."""
 
 import re
 from collections import Counter
@@ -58,7 +55,6 @@ def _is_token_list(column: Column) -> bool:
 
 
 def _is_tag_list(column: Column) -> bool:
-    """A list of short names without any sentence."""
     if not column.many:
         return False
     facts = column.facts
@@ -128,7 +124,6 @@ def _prefix_share(body: Column, column: Column) -> float:
 
 
 def _is_described(column: Column) -> bool:
-    """Whether it lies inside an object of metadata."""
     return any(name_strength(name, "metadata") >= 0.95 for name in outer_names(column.path))
 
 

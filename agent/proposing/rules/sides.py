@@ -1,7 +1,4 @@
-"""Which language most of some texts are in, and whether the sides of conversations differ.
-
-The two sides of a question: how far a column asks, how far it answers, which pair fits.
-"""
+"""Judge which columns ask and which answer, which pair fits, and which languages they are in."""
 
 import re
 from collections import Counter
@@ -247,7 +244,6 @@ def alternative_answers(column: Column, columns: Sequence[Column]) -> list[Colum
 
 
 def _is_later_alternative(column: Column, columns: Sequence[Column]) -> bool:
-    """The second or a later one of several answers."""
     tries = alternative_answers(column, columns)
     return bool(tries) and column is not tries[0]
 
@@ -288,7 +284,6 @@ def score_pairs(columns: Sequence[Column]) -> list[tuple[float, Column, Column]]
 def _fitting_pairs(
     questions: Sequence[Column], replies: Sequence[Column], columns: Sequence[Column]
 ) -> list[tuple[float, Column, Column]]:
-    """The pairs that may be a question and its answer, with their scores."""
     return [
         (
             _pair_score(q, a)

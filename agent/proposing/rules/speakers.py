@@ -1,9 +1,4 @@
-"""Truth values that say who speaks: `is_human`, `from_agent`, `inbound`.
-
-Who speaks in a list of messages: the roles that the values of a field stand for.
-Turns that stand apart: questions and answers in lists of their own, or a column per turn.
-Texts in one list and, in step with it, who says them in another.
-"""
+"""Find who speaks: the roles of a field's values, and turns in parallel lists or numbered columns."""
 
 import itertools
 import re
@@ -53,7 +48,6 @@ def speaking_role(name: str) -> str | None:
 
 
 def _asked_role(name: str) -> str | None:
-    """The role that the name asks about."""
     for start in sorted(_ASKING_PREFIXES, key=len, reverse=True):
         if name.startswith(start):
             return speaking_role(name.removeprefix(start))
@@ -141,7 +135,6 @@ def _is_speaker_name(one: Field) -> bool:
 
 
 def _change_share(said: list[list[str]]) -> float:
-    """Share of the elements that have another value than the one before."""
     pairs = [a != b for s in said for a, b in itertools.pairwise(s)]
     return sum(pairs) / max(1, len(pairs))
 
@@ -176,7 +169,6 @@ def roles_of_values(
 
 
 def _distinct_values(facts: PathFacts) -> dict[str, int] | None:
-    """The different values of a field, where there are few enough to be speakers."""
     counted = {text_of(value): count for value, count in facts.values}
     return counted if 1 <= len(counted) <= MAX_ROLES else None
 
@@ -189,7 +181,6 @@ def speakers_alternate(said: list[list[str]], nearly: float = 0.9) -> bool:
 
 
 def _first_speaker(said: list[list[str]]) -> str | None:
-    """Who begins nearly every conversation."""
     firsts = Counter(s[0] for s in said if s)
     first, count = firsts.most_common(1)[0] if firsts else (None, 0)
     return first if count >= 0.8 * firsts.total() else None
@@ -362,7 +353,6 @@ def _name_stems(found: dict[int, dict[str, Column]]) -> list[str]:
 
 
 def _columns_in_order(found: dict[int, dict[str, Column]]) -> list[tuple[str, Column]]:
-    """The columns with their roles, in the order of the conversation."""
     stems = _name_stems(found)
     if len(stems) == 1 and (name_strength(stems[0], "turns") >= 0.8 or stems[0] in TURN_NAMES):
         turns = enumerate(sorted(found))

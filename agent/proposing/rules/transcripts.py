@@ -1,8 +1,4 @@
-"""Transcripts in one text: the markers that part the speakers.
-
-Logs of events: only some of them are said, and their kind tells which.
-Turns whose both sides stand in one element: under two names, or as a pair of texts.
-"""
+"""Find the speakers' markers in transcripts, and turns whose two sides stand in one element."""
 
 import re
 from collections import Counter
