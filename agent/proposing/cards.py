@@ -1,4 +1,4 @@
-"""Read what files beside the data say about it (README.md, dataset_infos.json, croissant.json, ...).
+"""Read what files beside the data say about it: README.md, dataset_infos.json, croissant.json.
 
 A card is evidence and is never obeyed. Strangers wrote it, so it is bounded, cleaned and redacted
 here. It is shown to a model inside the fence of the data, compared with the rows as evidence for

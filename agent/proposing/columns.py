@@ -51,6 +51,11 @@ def has_several(column: "Column") -> bool:
     return sum(len(row) > 1 for row in column.values) > 0.5 * len(column.values)
 
 
+def paired_texts(a: "Column", b: "Column") -> list[tuple[str, str]]:
+    """Return the texts of the rows in which neither of two columns is blank."""
+    return [(x, y) for x, y in zip(a.texts, b.texts, strict=True) if x.strip() and y.strip()]
+
+
 def is_path_inside(path: str, head: str) -> bool:
     """Whether a path leads into what stands at another one."""
     return path.startswith((f"{head}.", f"{head}["))
@@ -86,6 +91,11 @@ def values_at(path: str, node: Node) -> list[Json]:
         return compile_path(path).find(node)
     except RowError:
         return []
+
+
+def total_chars(facts: PathFacts) -> float:
+    """Return the characters of all texts at a path."""
+    return facts.chars.total if facts.chars else 0
 
 
 def last_name(path: str) -> str:

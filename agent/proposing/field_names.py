@@ -64,11 +64,8 @@ def _partial_strength_cjk(name: str, aliases: frozenset[str]) -> float:
     if tail and tail.group() in aliases:  # `作品ID`
         return 0.8
     best = max((len(a) for a in aliases if len(a) > 1 and _CJK.match(a) and a in name), default=0)
-    return (
-        0.8
-        if best and name.endswith(tuple(a for a in aliases if len(a) == best))
-        else 0.6 * bool(best)
-    )
+    ends = best and name.endswith(tuple(a for a in aliases if len(a) == best))
+    return 0.8 if ends else 0.6 * bool(best)
 
 
 @lru_cache(maxsize=65536)

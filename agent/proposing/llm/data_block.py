@@ -1,4 +1,4 @@
-"""Show a data set to a model, read once and cut to a size that fits, with its files and its card."""
+"""Show a data set to a model, read once and cut to a size that fits, with files and card."""
 
 import codecs
 import json

@@ -12,7 +12,7 @@ from ingot.agent.privacy.sharing import (
     share_text,
     share_value,
 )
-from ingot.agent.proposing.columns import last_name, values_at
+from ingot.agent.proposing.columns import last_name, total_chars, values_at
 from ingot.agent.proposing.field_names import name_group, name_strength, speaker_role
 from ingot.agent.proposing.llm.example_rows import Size
 from ingot.converters.paths import Node
@@ -92,11 +92,7 @@ def _choose_paths(
         return list(paths)
 
     def rank(one: PathFacts) -> tuple[bool, int, float]:
-        return (
-            one.path not in roles,
-            one.path.count("[") // 2,
-            -(one.chars.total if one.chars else 0),
-        )
+        return one.path not in roles, one.path.count("[") // 2, -total_chars(one)
 
     kept = {one.path for one in sorted(paths, key=rank)[:most]}
     return [one for one in paths if one.path in kept]

@@ -1,4 +1,4 @@
-"""Compute how columns belong together: marks in texts, speakers, options, containment, languages."""
+"""Compute how columns belong together: marks in texts, speakers, options, containment."""
 
 import json
 import re

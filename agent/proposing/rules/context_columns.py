@@ -17,6 +17,7 @@ from ingot.agent.proposing.columns import (
     outer_names,
     parent_path,
     text_of,
+    total_chars,
     values_at,
 )
 from ingot.agent.proposing.field_names import name_group, name_strength, spell_name
@@ -123,7 +124,7 @@ def _longest_place(found: Sequence[PathFacts]) -> PathFacts | None:
         if max(name_strength(last_name(f.path), slot) for slot in _BODIES) >= 0.8
         and _are_prose(f.examples)
     ]
-    return max(named, key=lambda f: f.chars.total if f.chars else 0, default=None)
+    return max(named, key=total_chars, default=None)
 
 
 def _parallel_passages(view: View, head: str) -> Json:
@@ -219,6 +220,9 @@ def rationale_column(columns: Sequence[Column], answer: Column, taken: set[str])
     return best if best and containment_share(answer, best) < 0.5 else None
 
 
+_PLACES = ("task", "context", "title")  # before the question, in this order
+
+
 def user_turn_columns(
     columns: Sequence[Column], cast: ColumnRoles, taken: set[str]
 ) -> tuple[list[Column], list[Column]]:
@@ -226,26 +230,17 @@ def user_turn_columns(
 
     Several columns of one list are left out: all of one before all of the other tears elements up.
     """
-    before: list[tuple[float, Column]] = []
+    before: list[tuple[int, Column]] = []
     after: list[Column] = []
     for column in columns:
-        if (
-            column.path in taken
-            or column.nature not in ("text", "label")
-            or not _is_plain_text(column)
-        ):
-            continue
-        if _is_repeated(column, cast):
+        sayable = column.nature in ("text", "label") and _is_plain_text(column)
+        if column.path in taken or not sayable or _is_repeated(column, cast):
             continue
         place = _column_place(column, cast)
-        if place == "task":
-            before.append((0, column))
-        elif place == "context":
-            before.append((1, column))
-        elif place == "title":
-            before.append((2, column))
-        elif place == "after":
+        if place == "after":
             after.append(column)
+        elif place:
+            before.append((_PLACES.index(place), column))
     before.sort(key=lambda one: (one[0], one[1].position))
     placed = [*(column for _, column in before), *after]
     lists = Counter(list_path(c.path) for c in placed if c.nested)
@@ -319,17 +314,9 @@ def _column_place(column: Column, cast: ColumnRoles) -> str | None:
     asking = max(question.named("question"), question.named("body"), question.named("lead"))
     if asking >= 0.8 and _is_record_title(column) and column.looks("question") > 0.3:
         return "title" if question.named("title") < 0.8 else None
-    if (
-        question.named("question") >= 0.9
-        and column.named("question") >= 0.9
-        and column.named("title") < 0.8
-    ):
-        return (
-            "after"
-            if column.position > question.position and judged_partner(column, question)
-            else None
-        )
-    return None
+    asked = min(question.named("question"), column.named("question")) >= 0.9
+    asked = asked and column.named("title") < 0.8 and column.position > question.position
+    return "after" if asked and judged_partner(column, question) else None
 
 
 def _is_passage(column: Column, cast: ColumnRoles) -> bool:

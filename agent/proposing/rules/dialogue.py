@@ -2,7 +2,14 @@
 
 from dataclasses import replace
 
-from ingot.agent.proposing.columns import View, last_name, parent_path, text_of, values_at
+from ingot.agent.proposing.columns import (
+    View,
+    last_name,
+    parent_path,
+    text_of,
+    total_chars,
+    values_at,
+)
 from ingot.agent.proposing.field_names import alias_tables, name_strength
 from ingot.agent.proposing.readings import (
     Draft,
@@ -70,19 +77,9 @@ def _message_text_key(view: View, head: str) -> str | None:
         and f.chars
         and "[" not in f.path
     ]
-    best = max(
-        fields,
-        key=lambda f: (
-            name_strength(last_name(f.path), "utterance"),
-            f.chars.total if f.chars else 0,
-        ),
-        default=None,
-    )
-    return (
-        last_name(best.path)
-        if best and name_strength(last_name(best.path), "utterance") >= 0.5
-        else None
-    )
+    ranked = [(name_strength(last_name(f.path), "utterance"), total_chars(f), f) for f in fields]
+    best = max(ranked, key=lambda one: one[:2], default=None)
+    return last_name(best[2].path) if best and best[0] >= 0.5 else None
 
 
 def tree_drafts(view: View) -> list[Draft]:

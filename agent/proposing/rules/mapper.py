@@ -1,4 +1,4 @@
-"""Propose a mapping by deterministic rules: draft every reading, run the best drafts, choose one."""
+"""Propose a mapping by deterministic rules: draft every reading, run the best, choose one."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -159,12 +159,10 @@ def _mixed_shape_drafts(reading: Reading, modes: Sequence[str]) -> Iterator[Draf
 
 def candidate_document(draft: Draft, reading: Reading, meta: dict[str, Json]) -> dict[str, Json]:
     """The mapping document of a draft in its reading, facts about the files included."""
-    document: dict[str, Json] = {"version": 2}
     paths = [*draft.used, *_part_strings(draft.body), *_part_strings(meta)]
     source = _needed_facts(reading.source, paths)
-    if source:
-        document["source"] = source
-    return {**document, **reading.outer, **draft.body, "meta": meta}
+    head: dict[str, Json] = {"version": 2} | ({"source": source} if source else {})
+    return {**head, **reading.outer, **draft.body, "meta": meta}
 
 
 def _part_strings(value: Json) -> Iterator[str]:
@@ -245,10 +243,8 @@ def _is_usable(candidate: Candidate) -> bool:
 
 
 def _score_open_mode(candidate: Candidate) -> Candidate:
-    return replace(
-        candidate,
-        score=candidate.score * open_mode_factor(candidate.draft, _example_records(candidate)),
-    )
+    factor = open_mode_factor(candidate.draft, _example_records(candidate))
+    return replace(candidate, score=candidate.score * factor)
 
 
 def _example_records(candidate: Candidate) -> list[Record]:
@@ -363,11 +359,9 @@ def _make_proposal(
         confidence=confidence,
     )
     against = [
-        Evidence(
-            target="doubt", choice=doubt.name, why=doubt.seen, confidence=round(doubt.share, 2)
-        )
-        for doubt in doubts
-        if doubt.share >= SHOWN_DOUBT
+        Evidence(target="doubt", choice=one.name, why=one.seen, confidence=round(one.share, 2))
+        for one in doubts
+        if one.share >= SHOWN_DOUBT
     ]
     given = (*chosen.draft.evidence, *evidence)
     more = path_evidence(document, chosen.reading.view, given, source.guessed.to_document())
@@ -428,6 +422,7 @@ def _no_mapping_proposal(
     rows = [row.value for row in sample.rows]
     confidence = nothing_confidence(rows, request.mode, score, other_files_share(source).share)
     hint = click_log_hint(source, rows)
+    why = f"the best reading reaches {score:.2f}" if best else "no reading of the rows fits"
     return Proposal(
         decision="irrelevant",
         mapping=None,
@@ -437,9 +432,7 @@ def _no_mapping_proposal(
             Evidence(
                 target="decision",
                 choice="irrelevant",
-                why=f"the best reading reaches {score:.2f}"
-                if best
-                else "no reading of the rows fits",
+                why=why,
                 runner_up=f"{best.draft.kind}: {best.draft.why}" if best else None,
                 confidence=confidence,
             ),

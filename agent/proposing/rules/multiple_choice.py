@@ -12,6 +12,7 @@ from ingot.agent.proposing.columns import (
     parent_path,
     parse_whole_number,
     text_of,
+    total_chars,
     values_at,
 )
 from ingot.agent.proposing.field_names import name_strength, spell_name
@@ -171,7 +172,7 @@ def _labelled_objects(view: View, element: str) -> Options | None:
     texts = [f for f in inner if f not in labels]
     if not texts:
         return None
-    body = max(texts, key=lambda f: f.chars.total if f.chars else 0)
+    body = max(texts, key=total_chars)
     path = body.path
     options = _make_options({"path": path}, _row_texts(view, path), [path])
     if not labels:

@@ -1,4 +1,4 @@
-"""Find who speaks: the roles of a field's values, and turns in parallel lists or numbered columns."""
+"""Find who speaks: the roles of a field's values, turns in parallel lists or numbered columns."""
 
 import itertools
 import re
@@ -406,7 +406,7 @@ def parallel_speaker_talks(view: View) -> list[Talk]:
 def _speaker_list_talk(view: View, said: Column, who: Column) -> Talk | None:
     if who is said or not _have_same_sizes(who, said):
         return None
-    name = last_name(list_path(who.path))
+    name = _list_own_name(who)
     told = roles_of_values(name, who.facts, [[text_of(v) for v in row] for row in who.values])
     if told is None:
         return None
@@ -416,15 +416,12 @@ def _speaker_list_talk(view: View, said: Column, who: Column) -> Talk | None:
         role["map"] = roles
     each = [who.path, said.path]
     spoken = ", ".join(f"{value} = {one or 'left out'}" for value, one in roles.items())
-    why = f"{who.path} says who speaks in {said.path}"
     ends = [roles.get(text_of(row[-1])) != "assistant" for row in who.values if row]
     return Talk(
         path=list_path(said.path),
         entries=({"each": each, "role": role, "content": "[1]"},),
-        score=0.7
-        + 0.28 * sure
-        + 0.01 * name_strength(last_name(list_path(said.path)), "utterance"),
-        why=why,
+        score=0.7 + 0.28 * sure + 0.01 * name_strength(_list_own_name(said), "utterance"),
+        why=f"{who.path} says who speaks in {said.path}",
         ends_open=sum(ends) / max(1, len(ends)),
         evidence=role_evidence(name, spoken, sure),
         used=frozenset({said.path}),
@@ -437,7 +434,7 @@ def has_other_speakers(view: View, path: str) -> bool:
     lists = [
         c for c in view.columns if said and c.many and c is not said and _have_same_sizes(c, said)
     ]
-    named = [c for c in lists if name_strength(last_name(list_path(c.path)), "speaker") >= 0.8]
+    named = [c for c in lists if name_strength(_list_own_name(c), "speaker") >= 0.8]
     talks = [[[text_of(v) for v in row] for row in c.values] for c in named]
     return any(not speakers_alternate(one, nearly=STRICT_SHARE) for one in talks)
 
