@@ -57,28 +57,13 @@ def plain_reading(sample: Sample, source: dict[str, Json], factor: float, why: s
     return Reading(view=View.over(nodes), sample=sample, source=source, factor=factor, why=why)
 
 
-def _parse_texts(texts: Sequence[str]) -> list[Json] | None:
-    """The values of texts that are all JSON lists or objects, else None."""
-    values = []
-    for text in texts:
-        value = parse_json_text(text)
-        if value is None:
-            return None
-        values.append(value)
-    return values
-
-
 def json_columns(view: View) -> list[Column]:
     """Texts that hold JSON in every row that has one."""
     found = []
     for column in view.columns:
         texts = [t for t in column.present if t.strip()]
-        if (
-            not column.many
-            and column.looks("json") > 0.9
-            and texts
-            and _parse_texts(texts) is not None
-        ):
+        json_like = texts and not column.many and column.looks("json") > 0.9
+        if json_like and all(parse_json_text(text) is not None for text in texts):
             found.append(column)
     return found
 
@@ -140,9 +125,7 @@ def element_readings(reading: Reading) -> Iterator[Reading]:
         f.path
         for f in reading.view.facts.paths
         if f.types.get("object", 0) > 1
-        and isinstance(
-            compile_path(f.path).steps[-1:][0] if compile_path(f.path).steps else None, Mark
-        )
+        and any(isinstance(step, Mark) for step in compile_path(f.path).steps[-1:])
     ]
     for path in sorted(lists, key=lambda p: -p.count("["))[:6]:
         nodes = _elements_at(path, reading.rows)

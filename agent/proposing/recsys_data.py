@@ -95,12 +95,9 @@ def _criteo_log_proposal(source: Source) -> Proposal | None:
     largest = max(tables, key=lambda one: one.bytes or 0, default=None)
     if largest is None or not _is_criteo_log(largest.place):
         return None
-    folder, packed = _folder_argument(largest.name), is_archive_member(largest, source)
-    what = (
-        unpack_advice(largest, "ingot criteo preprocess")
-        if packed
-        else _CRITEO_COMMAND.format(folder)
-    )
+    what = _CRITEO_COMMAND.format(_folder_argument(largest.name))
+    if is_archive_member(largest, source):
+        what = unpack_advice(largest, "ingot criteo preprocess")
     return irrelevant_proposal(
         f"This is raw Criteo data, clicks and no text. {what}", _CRITEO_LINES
     )
@@ -158,12 +155,10 @@ def aliccp_proposal(source: Source) -> Proposal | None:
     first = next((one for one in source.files if one.facts.format in ("csv", "text")), None)
     if first is None or recognize_aliccp(read_head(first.place, ALICCP_HEAD)) is None:
         return None
-    packed = is_archive_member(first, source)
-    what = (
-        unpack_advice(first, "ingot ctr build")
-        if packed
-        else _aliccp_command(_aliccp_files(source))
-    )
+    if is_archive_member(first, source):
+        what = unpack_advice(first, "ingot ctr build")
+    else:
+        what = _aliccp_command(_aliccp_files(source))
     return irrelevant_proposal(
         f"This is raw Ali-CCP data, clicks and no text. {what}", _ALICCP_LINES
     )

@@ -56,11 +56,8 @@ def _is_measure(facts: PathFacts, roles: dict[str, dict[str, int]]) -> bool:
     """Whether numbers are measures: no ids, no labels of which there are few."""
     kinds = set(facts.types) - {"null"}
     many = facts.distinct > FEW_VALUES and not facts.unique
-    return (
-        bool(kinds)
-        and facts.path not in roles
-        and (kinds <= {"number"} or (kinds <= {"number", "integer"} and many))
-    )
+    measured = kinds <= ({"number", "integer"} if many else {"number"})
+    return bool(kinds) and facts.path not in roles and measured
 
 
 def _ranges_line(measures: Sequence[PathFacts], size: Size, share: str) -> list[str]:

@@ -278,11 +278,8 @@ def _answer_of_list(view: View, path: str) -> tuple[str, str] | None:
 
 def _can_end(column: Column, talk: Talk) -> bool:
     number = column.nature == "number" and column.named("answer") >= 0.95
-    return (
-        (number or column.nature in ("text", "label", "letter"))
-        and not _is_below(column, talk)
-        and not column.nested
-    )
+    spoken = number or column.nature in ("text", "label", "letter")
+    return spoken and not _is_below(column, talk) and not column.nested
 
 
 def _draft_with_ending(view: View, talk: Talk, body: dict[str, Json], score: float) -> Draft | None:
@@ -443,11 +440,8 @@ def _transcript_draft(view: View, column: Column) -> Draft | None:
 def _is_in_other_columns(view: View, column: Column, markers: Markers) -> bool:
     """Whether the rows also say in columns what the transcript wraps, or answer it as a whole."""
     flat = question_answer_drafts(view)
-    if not flat or flat[0].score < (
-        0.78
-        if any(speaker_role(re.sub(r"[^\w ]", "", marker)) for marker in markers.split)
-        else 0.65
-    ):
+    roles = any(speaker_role(re.sub(r"[^\w ]", "", marker)) for marker in markers.split)
+    if not flat or flat[0].score < (0.78 if roles else 0.65):
         return False
     parts = [c for path in flat[0].used if (c := view.column(path))]
     if column.path not in flat[0].used:

@@ -25,7 +25,6 @@ from ingot.agent.proposing.readings import (
     text_weight,
 )
 from ingot.agent.proposing.rules.speakers import (
-    Speakers,
     find_speakers,
     has_other_speakers,
     numbered_column_talk,
@@ -124,13 +123,8 @@ def _names_several_replies(node: Node, element: str) -> bool:
     keyed = next(iter(values_at(element.removesuffix(".*") or "$", node)), None)
     if not isinstance(keyed, dict):
         return False
-    lists = [
-        v
-        for e in keyed.values()
-        if isinstance(e, dict)
-        for v in e.values()
-        if (len(v) if isinstance(v, list) else 0) > 1
-    ]
+    held = (value for one in keyed.values() if isinstance(one, dict) for value in one.values())
+    lists = [value for value in held if isinstance(value, list) and len(value) > 1]
     return any(all(isinstance(name, str) and name in keyed for name in names) for names in lists)
 
 
@@ -325,11 +319,8 @@ def _texts_ask(said: list[list[str]]) -> bool:
     texts = [text for one in said for text in one]
     size = sorted(map(count_words, texts))[len(texts) // 2]
     asked = [sum(map(is_question, one)) for one in said]
-    return (
-        size <= 30
-        and sum(asked) <= 0.75 * len(texts)
-        and sum(count > 0 for count in asked) >= 0.6 * len(said)
-    )
+    usual = sum(count > 0 for count in asked) >= 0.6 * len(said)
+    return usual and size <= 30 and sum(asked) <= 0.75 * len(texts)
 
 
 def _plain_text_talk(view: View, path: str, element: str) -> Talk | None:
@@ -364,16 +355,9 @@ def _speakerless_talk(view: View, path: str, element: str, fields: list[Field]) 
     if found is None or found.in_order:
         why = f"{path} lists utterances without speakers"
         return _alternating_talk(view, path, element, content, why, score)
-    return _guessed_talk(
-        _alternating_talk(view, path, element, content, _order_doubt(path, found), score)
-    )
-
-
-def _order_doubt(path: str, found: Speakers) -> str:
-    return (
-        f"{path} lists utterances taken in turn, although {found.field.inner} may say who speaks: "
-        f"{found.strangers}"
-    )
+    doubt = f"although {found.field.inner} may say who speaks: {found.strangers}"
+    why = f"{path} lists utterances taken in turn, {doubt}"
+    return _guessed_talk(_alternating_talk(view, path, element, content, why, score))
 
 
 def _guessed_talk(talk: Talk) -> Talk:
@@ -388,10 +372,8 @@ def find_talks(view: View) -> list[Talk]:
     """Every place that holds a conversation, best first."""
     found: list[Talk] = []
     for path, element in list_elements(view):
-        if (
-            path != "$"
-            and max(name_strength(last_name(path), s) for s in ("rejected", "example")) >= 0.8
-        ):
+        slots = ("rejected", "example") if path != "$" else ()
+        if any(name_strength(last_name(path), slot) >= 0.8 for slot in slots):
             continue
         fields = element_fields(view, element)
         talk = (

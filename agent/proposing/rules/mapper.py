@@ -307,26 +307,18 @@ def _find_metadata(
         if key in found:
             meta[key] = found[key]
     if detected:
-        why = f"{share:.0%} of the text reads so"
-        evidence = (
-            *evidence,
-            Evidence(
-                target="meta.language", choice=detected["language"], why=why, confidence=share
-            ),
-        )
+        why, code = f"{share:.0%} of the text reads so", detected["language"]
+        read = Evidence(target="meta.language", choice=code, why=why, confidence=share)
+        evidence = (*evidence, read)
     return meta, detected, evidence
 
 
 def _has_row_keys(reading: Reading) -> bool:
     """Whether the rows stand under keys of their own, which then identify them."""
     keys = [row.key for row in reading.sample.rows]
-    return (
-        bool(keys)
-        and all(keys)
-        and len(set(keys)) == len(keys)
-        and not all(str(k).isdigit() and str(k) == str(n) for n, k in enumerate(keys))
-        and "each" not in reading.outer
-    )
+    counted = all(str(key) == str(number) for number, key in enumerate(keys))
+    distinct = bool(keys) and all(keys) and len(set(keys)) == len(keys)
+    return distinct and not counted and "each" not in reading.outer
 
 
 def _prefer_metadata(chosen: Candidate, others: Sequence[Candidate], request: Request) -> Candidate:

@@ -76,6 +76,7 @@ _ASK = {
 }
 _ANSWERS = {"answer": 1, "chosen": 1, "body": 0.45, "rationale": 0.4, "lead": 0.3}
 _CODE_NAME = re.compile(r"[A-Za-z0-9]+(?:[_.:/-][A-Za-z0-9]+)*")
+_JUDGED = (("premise", "hypothesis"), ("text_a", "text_b"), ("sentence_a", "sentence_b"))
 _NUMBERED = re.compile(r"(.*\D)_?(\d)")
 _NON_LETTERS = re.compile(r"[\W_]+")
 
@@ -350,11 +351,7 @@ def find_judged_pair(columns: Sequence[Column]) -> tuple[Column, Column] | None:
 def judged_partner(column: Column, question: Column) -> bool:
     """The second of two texts that are judged together: `sentence2`, `text_b`, a hypothesis."""
     first, second = spell_name(question.name), spell_name(column.name)
-    if (first, second) in (
-        ("premise", "hypothesis"),
-        ("text_a", "text_b"),
-        ("sentence_a", "sentence_b"),
-    ):
+    if (first, second) in _JUDGED:
         return True
     stem = first[:-1].rstrip("_")
     numbered = first[-1:] == "1" and second[-1:] == "2" and first[:-1] == second[:-1]

@@ -109,10 +109,8 @@ def _speakers_in_field(view: View, element: str, one: Field) -> Speakers | None:
         return None
     said = [[v for v in s if v.strip()] for s in field_sequences(view, element, one.inner)]
     few = facts.distinct <= min(MAX_SPEAKERS, 0.5 * facts.filled)
-    if facts.distinct < 2 or not (
-        few
-        or (_is_speaker_name(one) and sum(len(set(s)) for s in said) <= 0.6 * sum(map(len, said)))
-    ):
+    again = sum(len(set(s)) for s in said) <= 0.6 * sum(map(len, said))
+    if facts.distinct < 2 or not (few or (again and _is_speaker_name(one))):
         return None
     counts = dict(Counter(value for s in said for value in s).most_common())
     named = _named_roles(counts)
@@ -192,14 +190,8 @@ def act_as_speakers(said: list[list[str]]) -> bool:
     both = sum(len(set(s)) == 2 for s in longer)
     if not longer or both < 0.9 * len(longer) or _first_speaker(said) is None:
         return False
-    return speakers_alternate(said) or (
-        _change_share(said) >= 0.6 and _mean_size(map(len, longer)) >= 4
-    )
-
-
-def _mean_size(sizes: Iterable[int]) -> float:
-    counted = list(sizes)
-    return sum(counted) / max(1, len(counted))
+    mean = sum(map(len, longer)) / len(longer)
+    return speakers_alternate(said) or (_change_share(said) >= 0.6 and mean >= 4)
 
 
 def map_roles(values: dict[str, int], said: list[list[str]]) -> dict[str, str | None] | None:
@@ -218,7 +210,7 @@ def map_roles(values: dict[str, int], said: list[list[str]]) -> dict[str, str | 
             for v, r in named.items()
         }
     if all(named.values()) and set(named.values()) <= {"user", "system"}:
-        return dict(named.items())
+        return dict(named)
     if len(values) == 2 and act_as_speakers(said):
         first = _first_speaker(said)
         return {value: "user" if value == first else "assistant" for value in values}
@@ -271,12 +263,8 @@ def _equal_lengths(a: Column, b: Column) -> bool:
     if list_path(a.path) == list_path(b.path):
         return False
     sizes = [(len(x), len(y)) for x, y in zip(a.values, b.values, strict=True) if x or y]
-    same = sum(x == y for x, y in sizes)
-    return (
-        bool(sizes)
-        and same >= 0.95 * len(sizes)
-        and sum(x > 1 for x, _ in sizes) > 0.3 * len(sizes)
-    )
+    same, longer = sum(x == y for x, y in sizes), sum(x > 1 for x, _ in sizes)
+    return bool(sizes) and same >= 0.95 * len(sizes) and longer > 0.3 * len(sizes)
 
 
 def _parallel_options(view: View, question: Column) -> str | None:
@@ -379,12 +367,8 @@ def _alternating_stems(
 ) -> list[tuple[str, str]]:
     """Two stems that mean nothing else and take turns in the columns' order: the first begins."""
     meant = any(name_strength(stem, slot) >= 0.8 for stem in stems for slot in OTHER_SLOTS)
-    if (
-        len(stems) != 2
-        or len(found) < 2
-        or meant
-        or any(len(turns) != 2 for turns in found.values())
-    ):
+    paired = len(stems) == 2 and all(len(turns) == 2 for turns in found.values())
+    if meant or not paired or len(found) < 2:
         return []
     columns = sorted((c.position, s, c) for turns in found.values() for s, c in turns.items())
     order = [stem for _, stem, _ in columns]
