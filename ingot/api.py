@@ -14,8 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from ingot.agent.proposing.proposal import Proposal, Request
-from ingot.converters.convert.job import ConvertOptions, Result
+from ingot.converters.convert.job import Result
 from ingot.converters.convert.job import convert as convert_source
+from ingot.converters.convert.options import ConvertOptions
 from ingot.converters.mapping.bind import bind, load_mapping
 from ingot.converters.mapping.check import CheckReport, check_mapping
 from ingot.converters.mapping.language import Mapping as BoundMapping

@@ -1,4 +1,4 @@
-"""Texts and literals that a model wrote into a mapping by itself.
+"""Find the texts and literals that a model wrote into a mapping by itself.
 
 A row that a model is shown could have planted any of them; what every record would hold is for a
 person to approve, and what can be no value at all is a problem.

@@ -9,6 +9,7 @@ from json import loads
 from urllib.parse import urlsplit
 
 from ingot.converters.errors import ModelError
+from ingot.converters.json_yaml import decode
 
 DEFAULT_ROOM = 4096
 _DEFAULT = "openai"
@@ -146,17 +147,17 @@ def url_host(url: str) -> str:
         return "the endpoint"
 
 
+def redacted_url(url: str) -> str:
+    """A base URL without what may be secret in it."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "the base URL"
+    where = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")
+    return where.geturl()
+
+
 @cache
 def _read_presets() -> dict[str, Preset]:
     table = loads((files(__package__) / "presets.json").read_bytes())
-    return {
-        name: Preset(
-            name=name,
-            base_url=one["base_url"],
-            level=one["level"],
-            room=one["room"],
-            keys=tuple(one["keys"]),
-            traps=tuple(one["traps"]),
-        )
-        for name, one in table.items()
-    }
+    return {name: decode(Preset, {"name": name, **one}) for name, one in table.items()}

@@ -1,8 +1,4 @@
-"""A chat completion as servers send it, read for what it says and why it ended.
-
-Server-sent events as chat servers send them: bytes in pieces, events out.
-A reply that is streamed: its chunks put together as the one object that servers send else.
-"""
+"""Read chat completions: what they say, why they ended, and streamed ones put together."""
 
 import json
 import re

@@ -264,7 +264,6 @@ def _redacted_line(endpoint: Endpoint, text: str) -> str:
 
 
 def _error_message(reply: dict[str, Json]) -> str:
-    """The message, wherever it stands."""
     inner = reply.get("error")
     places = (inner, reply) if isinstance(inner, dict) else (reply,)
     for place in places:

@@ -8,14 +8,13 @@ from typing import Literal
 
 from ingot.agent.context import Context
 from ingot.agent.judging.drift import (
-    MOST_CHANGES,
-    Change,
     find_drift,
     mapping_changes,
+    redacted_changes,
     stored_shape,
 )
-from ingot.agent.judging.trial import Trial, report_facts, try_out
-from ingot.agent.privacy import redact, redact_value
+from ingot.agent.judging.trial import Trial, try_out
+from ingot.agent.privacy import redact
 from ingot.agent.proposing.fingerprint import source_shape
 from ingot.agent.review.changed_mappings import ChangedMapping, Document
 from ingot.agent.review.pinning.pinned_sample import ABOUT, find_pinned, pinned_folder
@@ -27,8 +26,9 @@ from ingot.agent.review.record_matching import (
     place_records,
 )
 from ingot.agent.review.revisions import Side, describe_odd_files, write_sidecars
-from ingot.agent.state import Order
+from ingot.agent.state import Change, Order
 from ingot.converters.errors import MappingError, Problem, SourceError, StorageError
+from ingot.converters.json_yaml import encode
 from ingot.converters.rows import Json
 
 _POINTER_OF_LFS = b"version https://git-lfs"
@@ -86,10 +86,6 @@ class SampleRun:
             "chars": report.content.chars,
             "trained_chars": report.content.trained_chars,
         }
-
-    def counts(self) -> dict[str, Json]:
-        """Return what the gates are judged by."""
-        return report_facts(self.trial.report)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -233,4 +229,4 @@ def _provenance_drift(document: Document, ran: SampleRun | None) -> tuple[Change
 
 def drift_json(changes: Sequence[Change]) -> list[dict[str, Json]]:
     """Return drift as plain JSON, redacted and cut."""
-    return [{**one.to_json(), **redact_value(one.texts())} for one in changes[:MOST_CHANGES]]
+    return [encode(one) for one in redacted_changes(changes)]

@@ -26,22 +26,6 @@ from ingot.converters.output.files import (
 )
 from ingot.converters.rows import Json
 
-__all__ = [  # some names have moved to `output.files`
-    "MANIFEST",
-    "RUN",
-    "FinishedResult",
-    "StagedResult",
-    "check_destination",
-    "encode_json",
-    "exchange_folders",
-    "find_finished",
-    "output_errors",
-    "remove_result",
-    "stage",
-    "sync_path",
-    "sync_tree",
-    "write_file",
-]
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 

@@ -23,9 +23,9 @@ from typing import IO, Final, Literal, Protocol
 
 import orjson
 
+from ingot.converters.megatron.options import Level
 from ingot.converters.rows import Json
 
-Level = Literal["trace", "debug", "info", "warn", "error"]
 Component = Literal["scanner", "reader", "tokenizer", "writer", "pipeline"]
 Stage = Literal["reader", "preprocess", "tokenize", "write", "index"]
 

@@ -1,7 +1,4 @@
-"""The figures of preprocessed Criteo data as values; what is not known is None.
-
-How often ids occur: the most frequent ones, and what share of the rows so many of them cover.
-"""
+"""The figures of preprocessed Criteo data as values; what is not known is None."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -18,17 +15,9 @@ class PartFigures:
     """One part, as day_0. Of a shuffled one what stats.json counts is its file, before the shuffle.
 
     Attributes:
-        name: as its files are named.
-        file: what it was made of.
-        lines: of that file.
-        rows: written.
-        rejects: lines that are no rows, by reason.
         zeros: rows with label 0.
         ones: rows with label 1.
         other: rows with another label, as -1 where the file has none.
-        nonfinite: written dense values that are infinite or NaN.
-        dense_min: the least raw dense value of all columns.
-        shuffled: whether its rows were shuffled.
     """
 
     name: str
@@ -77,10 +66,7 @@ class Frequent:
     """An id that is among the most frequent.
 
     Attributes:
-        id: of the column.
         value: the raw number; None where it is not known, or where several share the id.
-        count: rows.
-        share: of all rows that were counted.
     """
 
     id: int
@@ -141,12 +127,8 @@ class Figures:
     """Everything that is known of a folder.
 
     Attributes:
-        folder: as it was named.
-        source: where the figures are from; dense ones of arrays are of the written numbers.
-        parts: in order.
         dense: 13 columns.
         sparse: 26 columns.
-        notes: what is not known, and why.
     """
 
     folder: str
