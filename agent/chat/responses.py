@@ -39,7 +39,7 @@ from ingot.agent.privacy import redact
 from ingot.agent.proposing.llm import question
 from ingot.agent.proposing.llm.mapper import MOST_ANSWER_CHARS
 from ingot.agent.proposing.llm.model_access import ModelAccess
-from ingot.agent.proposing.llm.prompt_files import prompts_hash
+from ingot.agent.proposing.llm.question import prompts_hash
 from ingot.agent.proposing.llm.reply import (
     complete_message,
     complete_parts,
