@@ -49,12 +49,13 @@ Json = Any
 HERE = Path(__file__).resolve()
 LONGEST_STEP = 240  # seconds; the first run of a checkout compiles kernels
 PRELOADED = ("pyarrow.parquet", "pyarrow.csv", "pyarrow.dataset", "numba", "torch", "yaml")
+SHELL = ("bash", "-uo", "pipefail", "-c")
 PLACES = {"EX": "../../in/examples", "GOLD": "../../in/golden", "BENCH": "../../in/bench"}
 RAW = ("zh_townlife", "en_field_notes", "en_instructions", "en_chats", "zh_exam", "sensor_log")
 
 # One step a line: arguments of ingot; `! ` in a process of its own; `$ ` a shell command; `@ ` a
-# loader below. `< FILE` at the end is standard input. `let WORD = text` stands for the text, in its
-# case or, at the top, in all. NAME makes a case of each raw example, or of each mapping benchmark.
+# loader below. `let WORD = text` stands for the text, in its case or, at the top, in all. NAME
+# makes a case of each raw example, or of each mapping benchmark.
 CASES = r"""everywhere
 let TOK = EX/tokenizer/tokenizer.json
 == examples/NAME
@@ -83,8 +84,8 @@ tokens inspect t/a --tokenizer TOK --json
 == examples/chat
 $ printf 'fields\nshow 1\nset text metadata.title,...\ndrop metadata.title under 20\nundo\n' > talk
 $ printf 'why text\ngates\nsave s.json\nok\nquit\n' >> talk
-chat EX/en_field_notes --out notes --mapper rules < talk
-chat --list
+$ "$PY" -m ingot chat EX/en_field_notes --out notes --mapper rules < talk | sed 's/--resume .*//'
+$ "$PY" -m ingot chat --list --json | sed 's/"id": ".*"/"id": 0/; s/"at": .*/"at": 0/'
 == examples/review
 let GIT = git -c user.name=a -c user.email=a@example.org -c commit.gpgsign=no
 map EX/zh_exam --mapper rules -o a.json --pin-sample
@@ -394,14 +395,13 @@ class Case:
 
     def step(self, line: str) -> Json:
         """Run one step; return its exit code and what it said."""
-        line, _, stdin = line.partition(" < ")
         kind, rest = (line[0], line[2:]) if line[:2] in ("! ", "$ ", "@ ") else ("", line)
         words = shlex.split(rest)
         ways: dict[str, Callable[[], object]] = {"": partial(ingot, words)}
-        ways |= {"@": partial(load, words), "$": partial(os.execlp, "bash", "bash", "-uc", rest)}
+        ways |= {"@": partial(load, words), "$": partial(os.execlp, "bash", *SHELL, rest)}
         python = os.environ["PY"]
         ways |= {"!": partial(os.execlp, python, python, "-m", "ingot", *words)}
-        code, seconds = self.fork(ways[kind], self.folder / stdin if stdin else Path(os.devnull))
+        code, seconds = self.fork(ways[kind])
         said = {one: parse(self.read(self.work / one)) for one in ("stdout", "stderr")}
         line = line.replace(self.url, "<url>")
         return {"step": line, "exit": code, "cpu": round(seconds, 2)} | said
@@ -417,13 +417,13 @@ class Case:
             sys.exit(f"{self.folder.name}: {(self.work / 'stderr').read_text()}")
         return json.loads((self.work / "stdout").read_bytes())
 
-    def fork(self, run: Callable[[], object], stdin: Path = Path(os.devnull)) -> tuple[int, float]:
+    def fork(self, run: Callable[[], object]) -> tuple[int, float]:
         """Run in a process of its own; return its exit code, or minus a signal, and CPU seconds."""
         if (child := os.fork()) == 0:
             os.setsid()
             os.chdir(self.folder)
             signal.alarm(LONGEST_STEP)
-            os.dup2(os.open(stdin, os.O_RDONLY), 0)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             for number, name in ((1, "stdout"), (2, "stderr")):
                 os.dup2(os.open(self.work / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
             try:

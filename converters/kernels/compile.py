@@ -19,8 +19,6 @@ from types import FunctionType, ModuleType
 from typing import Any, Final, NoReturn
 from uuid import uuid4
 
-import numpy as np
-
 from ingot.converters.errors import ConversionError
 
 _SECONDS: Final = 0.6
@@ -171,6 +169,8 @@ def _source_parts(function: FunctionType, seen: set[int]) -> Iterator[str]:
 
 
 def _value_parts(name: str, value: Any, seen: set[int]) -> Iterator[str]:  # noqa: ANN401
+    import numpy as np
+
     if hasattr(value, "py_func"):
         yield from _source_parts(value.py_func, seen)
     elif hasattr(value, "_fields"):

@@ -280,7 +280,7 @@ def test_map_prints_a_mapping_that_check_and_convert_take(data: Path, tmp_path: 
     printed = ingot("map", data, "--mode", "sft", "--mapper", "rules").stdout
     ingot("map", data, "--mode", "sft", "--mapper", "rules", "-o", "m.json")
     assert (tmp_path / "m.json").read_text() == printed
-    assert "there already" in ingot("map", data, "-o", "m.json", code=1).stderr
+    assert "exists already" in ingot("map", data, "-o", "m.json", code=1).stderr
     ingot("map", data, "-o", "m.json", "--overwrite")
     assert "Coverage 16/17 rows" in ingot("check", "m.json", data).stdout
     ran = ingot("convert", "m.json", data, "--out", "out", "--records", "jsonl")

@@ -46,7 +46,7 @@ def test_it_writes_and_says_so(data, config, tmp_path):
     out = tmp_path / "out"
     done = ran(data, "--config", config, "--out", out)
     assert done.stdout.split() == [
-        *("rows", "8", "of", "2", "parts", "ids", "52", "a", "row;", "13", "of", "26"),
+        *("rows", "8", "in", "2", "parts", "ids", "52", "per", "row;", "13", "of", "26"),
         *("features", "widened", "files", str(out)),
     ]
     with np.load(out / "day_1_sparse_multi_hot.npz") as archive:

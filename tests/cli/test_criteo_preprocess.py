@@ -325,7 +325,7 @@ def test_values_that_cannot_be(place: Place, words: tuple[str, str]) -> None:
 
 
 def test_unseen_values_need_a_vocabulary(place: Place) -> None:
-    assert "--vocab DIR" in place.fails("--unseen", "1", code=2)
+    assert "needs --vocab" in place.fails("--unseen", "1", code=2)
 
 
 def test_new_days_with_the_ids_of_old_ones(place: Place) -> None:

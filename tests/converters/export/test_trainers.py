@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.cli.commands.export import TrainerName
+from ingot.converters.export.options import TRAINER_NAMES
 from ingot.converters.export.trainers import TRAINERS, survey_records, trainer_rows
 
 META = dict.fromkeys(
@@ -27,7 +27,7 @@ def record(turns: str, *, system: str | None = None, tools: str | None = None) -
 
 
 def test_the_command_offers_the_trainers_that_there_are():
-    assert [one.value for one in TrainerName] == list(TRAINERS)
+    assert list(TRAINER_NAMES) == list(TRAINERS)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from ingot.converters.errors import ConversionError
 from ingot.converters.megatron.indexed_dataset import (
     MASK_CODE,
     WRITTEN_CODES,
-    EmptyDocs,
     IndexCounts,
     IndexedReader,
     TokenDtype,
@@ -23,6 +22,7 @@ from ingot.converters.megatron.indexed_dataset import (
     token_dtype,
     write_index,
 )
+from ingot.converters.megatron.options import EmptyDocs
 from ingot.converters.megatron.text.documents import DocumentRules, TokenizedTexts, shape_documents
 
 Documents = list[list[list[int]]]  # of documents, of sequences, of ids

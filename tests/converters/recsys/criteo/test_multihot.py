@@ -278,12 +278,12 @@ def test_a_batch_is_converted_once():
     ("how", "said"),
     [
         ({"num_embeddings": []}, "num_embeddings: give one size for each feature"),
-        ({"num_embeddings": [3, 0]}, r"num_embeddings\[1\]: 0 is not from 1"),
+        ({"num_embeddings": [3, 0]}, r"num_embeddings\[1\]: 0 is not between 1"),
         ({"num_embeddings": [3.5]}, r"num_embeddings\[0\]: 3.5 is not an integer"),
         ({"multi_hot_size": None}, "give multi_hot_size and multi_hot_min_table_size, or"),
         ({"multi_hot_min_table_size": None}, "or multi_hot_sizes"),
-        ({"multi_hot_size": 0}, "multi_hot_size: 0 is not from 1"),
-        ({"multi_hot_min_table_size": -1}, "multi_hot_min_table_size: -1 is not from 0"),
+        ({"multi_hot_size": 0}, "multi_hot_size: 0 is not between 1"),
+        ({"multi_hot_min_table_size": -1}, "multi_hot_min_table_size: -1 is not between 0"),
         ({"multi_hot_sizes": [1, 2]}, "multi_hot_sizes: they say which features get how many"),
         ({"multi_hot_distribution_type": "normal"}, "'normal' is not one of uniform, pareto"),
         ({"seeding": "global1"}, "seeding: 'global1' is not one of feature, global0"),
@@ -299,7 +299,7 @@ def test_parameters_that_cannot_be(how, said):
     ("sizes", "said"),
     [
         ([2], "multi_hot_sizes: 1 sizes, and num_embeddings has 2 features"),
-        ([2, 0], r"multi_hot_sizes\[1\]: 0 is not from 1 to"),
+        ([2, 0], r"multi_hot_sizes\[1\]: 0 is not between 1 and"),
     ],
 )
 def test_sizes_that_cannot_be(sizes, said):

@@ -344,7 +344,7 @@ def test_other_choices_begin_anew(quick: Path) -> None:
     scene.stop(40)
     scene.settings["dense"] = "min2"
     done = scene.check(scene.fresh())
-    assert done.notes == ("removed 1 unfinished run(s) of another input, mapping or options",)
+    assert done.notes == ("removed 1 unfinished run(s) with other inputs or options",)
 
 
 def test_an_interrupt(quick: Path) -> None:

@@ -207,7 +207,7 @@ def test_changed_since_it_was_written(quick: Path, old: Path) -> None:
 def test_no_vocabulary_and_no_new_ids() -> None:
     from ingot.converters.recsys.criteo.preprocess.settings import Settings
 
-    with pytest.raises(ConversionError, match="--vocab DIR"):
+    with pytest.raises(ConversionError, match="needs `vocab`"):
         Settings(unseen="1")
 
 

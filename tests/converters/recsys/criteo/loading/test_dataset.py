@@ -313,7 +313,7 @@ def test_a_copy_of_the_data_is_the_same_data(days: Path, tmp_path: Path) -> None
         ({"num_workers": -1}, "num_workers: -1 is not between 0"),
         ({"seed": 1 << 32}, r"seed: 4294967296 is not between 0 and 2\*\*32 - 1"),
         ({"epoch": True}, "epoch: True is not an integer"),
-        ({"split": "dev"}, "split: 'dev' is none of"),
+        ({"split": "dev"}, "split: 'dev' is not one of"),
         ({"rank": 1}, "give both"),
         ({"rank": 2, "world_size": 2}, "rank: 2 of 2"),
         ({"rank": 0, "world_size": 73}, "72 rows over 73 ranks leave one without a row"),

@@ -108,10 +108,10 @@ MAKE = """
 import sys
 from pathlib import Path
 from ingot.converters.recsys.criteo.multihot.id_tables import Parameters
-from ingot.converters.recsys.criteo.multihot.id_tables import kept
+from ingot.converters.recsys.criteo.multihot.id_tables import open_tables
 
 asked = Parameters.of([50_000, 7, 300_000], None, None, [3, 1, 5], "uniform", "feature")
-print(sum(int(table.sum()) for table in kept(asked, Path(sys.argv[1])) if table is not None))
+print(sum(int(table.sum()) for table in open_tables(asked, Path(sys.argv[1])) if table is not None))
 """
 
 
